@@ -1,0 +1,77 @@
+"""Every error a user can meet: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FairgateError(Exception):
+    """Base of all errors that fairgate raises on purpose.
+
+    `problem` is a sentence; `where` a file, line, check or image; `remedy` what the reader can do now.
+    """
+
+    def __init__(self, problem: str, *, where: str | None = None, remedy: str | None = None) -> None:
+        super().__init__(problem, where, remedy)
+        self.problem = problem
+        self.where = where
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        lines = [self.problem]
+        if self.where:
+            lines.append(f"  where:  {self.where}")
+        if self.remedy:
+            lines.append(f"  remedy: {self.remedy}")
+        return "\n".join(lines)
+
+
+class MetricError(FairgateError):
+    """The numbers given to a metric cannot carry an answer (NaN, too few images, an absent group)."""
+
+
+class StatisticsError(FairgateError):
+    """A test or interval was asked of samples that cannot support it."""
+
+
+class DatasetError(FairgateError):
+    """A dataset is missing, incomplete, or is not what its manifest says."""
+
+
+class ModelError(FairgateError):
+    """A checkpoint cannot be found, trusted or loaded."""
+
+
+class ScoresError(FairgateError):
+    """A table of precomputed scores does not answer the suite's prompts for the dataset's images."""
+
+
+class DeviceError(FairgateError):
+    """The device that was asked for is not there."""
+
+
+class SuiteError(FairgateError):
+    """A suite is unknown, malformed, or asks for something that cannot be measured."""
+
+
+class SettingsError(FairgateError):
+    """An option, ini value or environment variable is not one that fairgate understands."""
+
+
+class BaselineError(FairgateError):
+    """The baseline cannot be read, or cannot be compared with this run."""
+
+
+class TrackingError(FairgateError):
+    """MLflow did not take a run. Never changes a verdict."""
+
+
+def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
+    """The known name nearest to a mistyped one as a question, or None when nothing is near.
+
+    >>> did_you_mean("gendre", ["race", "gender"])
+    "did you mean 'gender'?"
+    """
+    near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
+    return f"did you mean '{near[0]}'?" if near else None

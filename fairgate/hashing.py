@@ -1,0 +1,28 @@
+"""Names for content: digests of files, of bytes, and of plain data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+
+def sha256_bytes(data: bytes) -> str:
+    """Hex SHA-256 of some bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes, read in blocks."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def digest(data: Any) -> str:
+    """Hex SHA-256 of plain data (dicts, lists, strings, numbers, booleans, None), whatever the order of keys.
+
+    Raises TypeError for anything else and ValueError for NaN: a digest must not depend on a repr.
+    """
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return sha256_bytes(text.encode())

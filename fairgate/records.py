@@ -1,0 +1,231 @@
+"""The run record: the one typed result that every table, page, file and later baseline is rendered from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
+
+SCHEMA_VERSION = 1
+
+Verdict = Literal["pass", "fail", "inconclusive", "error"]
+Rule = Literal["at_least", "at_most", "no_worse_than"]
+
+_SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "fail": 2, "error": 3}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+Number = Annotated[float | None, PlainSerializer(_finite, return_type=float | None, when_used="json")]
+"""A measured number; absent (None) rather than invented. JSON writes a non-finite one as null, beside a `status`."""
+
+Status = Literal["ok", "infinite", "absent"]
+
+
+def status_of(value: float | None) -> Status:
+    """What became of a number: `ok`, `infinite` (an absent group has a skew of -inf), or `absent`."""
+    if value is None or math.isnan(value):
+        return "absent"
+    return "ok" if math.isfinite(value) else "infinite"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatasetInfo(_Record):
+    """The release that was scored. `fingerprint` names its content, not its files."""
+
+    name: str
+    version: str
+    fingerprint: str
+    counterfactual: bool
+    attributes: dict[str, list[str]]
+    notice: str | None = None
+
+
+class ModelInfo(_Record):
+    """A checkpoint: where it was loaded from and the hash of its bytes."""
+
+    uri: str
+    fingerprint: str
+    precision: str | None = None
+
+
+class BaselineInfo(_Record):
+    """What the candidate was compared with."""
+
+    source: str
+    uri: str
+    fingerprint: str
+    created_at: str | None = None
+
+
+class Coverage(_Record):
+    """Expected against scored. Anything missing makes the run an error."""
+
+    expected_sets: int
+    scored_sets: int
+    expected_images: int
+    scored_images: int
+    prompts: int
+    missing: list[str] = Field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was expected was scored."""
+        return (
+            not self.missing
+            and self.expected_sets == self.scored_sets
+            and self.expected_images == self.scored_images
+        )
+
+
+class MemberResult(_Record):
+    """One image of a set as a report shows it: the group depicted, what was measured, what the model said."""
+
+    member: str
+    group: str
+    value: Number
+    predicted: str | None = None
+
+
+class WorstSet(_Record):
+    """A counterfactual set that speaks loudest against a check. `spread` is in the unit of the metric."""
+
+    set_id: str
+    subject: str
+    spread: Number
+    members: list[MemberResult]
+
+
+class GroupResult(_Record):
+    """One group's part in a check. Intervals of `delta` are simultaneous over the check's groups."""
+
+    group: str
+    value: Number = None
+    lo: Number = None
+    hi: Number = None
+    baseline: Number = None
+    delta: Number = None
+    delta_lo: Number = None
+    delta_hi: Number = None
+    p_adjusted: Number = None
+    verdict: Verdict | None = None
+    status: Status = "ok"
+    n_images: int
+    n_sets: int
+
+
+class CheckResult(_Record):
+    """One check on one subject (or on all of them), decided.
+
+    `value` with `lo` and `hi` is the estimate and its interval; `bound` is what it was held against (for
+    `no_worse_than`, the margin). `delta` is candidate minus baseline, `p_adjusted` the corrected one-sided p-value of
+    "worse than the margin". `worst_group` names where a failing check failed.
+    """
+
+    id: str
+    subject: str | None
+    metric: str
+    probe: str
+    over: str | None = None
+    rule: Rule
+    value: Number
+    status: Status = "ok"
+    lo: Number = None
+    hi: Number = None
+    interval: str | None = None
+    bound: Number
+    baseline: Number = None
+    delta: Number = None
+    delta_lo: Number = None
+    delta_hi: Number = None
+    p_adjusted: Number = None
+    null_median: Number = None
+    null_p95: Number = None
+    verdict: Verdict
+    n_sets: int
+    sets_needed: int | None = None
+    reason: str
+    worst_group: str | None = None
+    groups: list[GroupResult] = Field(default_factory=list)
+    worst_sets: list[WorstSet] = Field(default_factory=list)
+
+    @property
+    def item(self) -> str:
+        """The check's name in pytest ids and tables: `skew[doctor]`, or `skew` when it is over all subjects."""
+        return self.id if self.subject is None else f"{self.id}[{self.subject}]"
+
+
+class Misclassification(_Record):
+    """How often members of one group, of one subject, were taken for another label."""
+
+    probe: str
+    subject: str
+    group: str
+    predicted: str
+    count: int
+    total: int
+
+
+class Decision(_Record):
+    """How verdicts were reached."""
+
+    alpha: float
+    correction: str
+    seed: int
+    draws: int
+
+
+class Environment(_Record):
+    """Where the run took place. Never part of a verdict."""
+
+    fairgate: str
+    python: str
+    platform: str
+    device: str
+    packages: dict[str, str] = Field(default_factory=dict)
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    ci_url: str | None = None
+
+
+class RunRecord(_Record):
+    """The versioned result of one suite on one checkpoint: results.json, and the next run's baseline."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    suite: str
+    suite_digest: str
+    verdict: Verdict
+    allow_inconclusive: bool = False
+    dataset: DatasetInfo
+    model: ModelInfo
+    baseline: BaselineInfo | None
+    coverage: Coverage
+    probes: dict[str, str]
+    decision: Decision
+    checks: list[CheckResult]
+    confusions: list[Misclassification] = Field(default_factory=list)
+    environment: Environment
+    command: str
+    created_at: str
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether the gate is open: all passed, or inconclusive where the run allows that."""
+        return self.verdict == "pass" or (self.verdict == "inconclusive" and self.allow_inconclusive)
+
+    def counts(self) -> dict[Verdict, int]:
+        """Number of checks per verdict, every verdict named."""
+        return {verdict: sum(check.verdict == verdict for check in self.checks) for verdict in _SEVERITY}
+
+
+def overall(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict of a run: the most severe of its checks'. No check at all is an error, never a pass."""
+    return max(verdicts, key=lambda verdict: _SEVERITY[verdict], default="error")
