@@ -1,0 +1,122 @@
+"""The dataset card: the manifest as a page that people and the Hugging Face hub read."""
+
+from __future__ import annotations
+
+import json
+
+from fairgate.data.manifest import Manifest
+
+_HUB_LICENCES = {
+    "apache-2.0": "apache-2.0",
+    "mit": "mit",
+    "cc0-1.0": "cc0-1.0",
+    "cc-by-4.0": "cc-by-4.0",
+    "cc-by-sa-4.0": "cc-by-sa-4.0",
+    "cc-by-nc-4.0": "cc-by-nc-4.0",
+    "unknown": "unknown",
+}
+_SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M")]
+_MOST_SUBJECTS = 100
+_MOST_CELLS = 400
+
+
+def dataset_card(manifest: Manifest) -> str:
+    """README.md of a dataset folder: YAML front matter for the hub, then prose, counts and how to load it."""
+    parts = [
+        f"---\n{_front_matter(manifest)}---",
+        f"# {manifest.name} {manifest.version}",
+        *([f"> **{_line(manifest.notice)}**"] if manifest.notice else []),
+        *([manifest.about.strip()] if manifest.about.strip() else []),
+        _what_it_is(manifest),
+        "## Counts",
+        *_counts(manifest),
+        "## Loading",
+        _loading(manifest),
+        "## Provenance",
+        _provenance(manifest),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front_matter(manifest: Manifest) -> str:
+    import yaml
+
+    hub = _HUB_LICENCES.get(manifest.licence.lower())
+    front: dict[str, object] = {"pretty_name": f"{manifest.name} {manifest.version}"}
+    front |= {"license": hub} if hub else {"license": "other", "license_name": manifest.licence}
+    front["tags"] = ["fairness", "counterfactual" if manifest.counterfactual else "labelled", "fairgate"]
+    front["size_categories"] = [next((size for limit, size in _SIZES if manifest.n_rows < limit), "10M<n<100M")]
+    front["configs"] = [
+        {"config_name": "default", "data_files": [{"split": "test", "path": "shard-*.parquet"}]},
+    ]
+    return yaml.safe_dump(front, sort_keys=False, allow_unicode=True)
+
+
+def _what_it_is(manifest: Manifest) -> str:
+    images = "labels only, no images" if manifest.image_encoding == "none" else f"images as {manifest.image_encoding}"
+    if manifest.members:
+        kind = (
+            f"{manifest.n_rows:,} rows ({images}) in {manifest.n_sets:,} counterfactual sets of "
+            f"{len(manifest.members)} members. The members of a set show one subject and scene and differ only in "
+            "social attributes."
+        )
+    else:
+        kind = f"{manifest.n_rows:,} rows ({images}) in {manifest.n_sets:,} sets. The sets are not counterfactual."
+    return (
+        f"{kind}\n\nAttributes are perceived in an image, or were asked of its generator (prompted); they are never a "
+        f"fact about a person.\n\nLicence: {_line(manifest.licence)}. Content fingerprint: `{manifest.fingerprint}`."
+    )
+
+
+def _counts(manifest: Manifest) -> list[str]:
+    subjects = list(manifest.counts.subjects.items())
+    parts = [_table(["subject", "images"], [[name, count] for name, count in subjects[:_MOST_SUBJECTS]], len(subjects))]
+    for attribute, groups in manifest.attributes.items():
+        parts.append(f"### By subject and {_line(attribute)}")
+        rows: list[list[object]] = [
+            [subject, *(manifest.counts.subject_groups[subject][attribute][group] for group in groups)]
+            for subject, _ in subjects[:_MOST_SUBJECTS]
+        ]
+        totals = [manifest.counts.groups[attribute][group] for group in groups]
+        parts.append(_table(["subject", *groups], [*rows, ["all", *totals]], len(subjects) + 1))
+    for crossed, cells in manifest.counts.intersections.items():
+        parts.append(f"### By {_line(crossed)}")
+        listed: list[list[object]] = [[cell, count] for cell, count in list(cells.items())[:_MOST_CELLS]]
+        parts.append(_table([crossed, "images"], listed, len(cells)))
+    return parts
+
+
+def _loading(manifest: Manifest) -> str:
+    return (
+        "```python\nfrom datasets import load_dataset\n\n"
+        'rows = load_dataset("parquet", data_files="shard-*.parquet", split="train")\n```\n\n'
+        "Run it in this folder. A row is one member: `image`, `set_id`, `member`, `subject`, `caption`, `path`, one "
+        "column per attribute, then provenance and quality columns. All members of a set are in one shard. With "
+        f'fairgate: `open_dataset("{manifest.ref}")`.'
+    )
+
+
+def _provenance(manifest: Manifest) -> str:
+    recipe = json.dumps(manifest.recipe, indent=2, ensure_ascii=False)
+    lineage = "\n".join(f"- {_line(name)}: `{value}`" for name, value in manifest.lineage.items())
+    parts = [f"Written by fairgate {manifest.fairgate} with this recipe:", f"```json\n{recipe}\n```"]
+    return "\n\n".join([*parts, *([f"Made from:\n\n{lineage}"] if lineage else [])])
+
+
+def _table(header: list[str], rows: list[list[object]], n_all: int) -> str:
+    lines = [
+        "| " + " | ".join(_cell(name) for name in header) + " |",
+        "|" + " --- |" * len(header),
+        *("| " + " | ".join(_cell(value) for value in row) + " |" for row in rows),
+    ]
+    if n_all > len(rows):
+        lines.append(f"\n{n_all - len(rows):,} more are in `manifest.json`.")
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else _line(str(value)).replace("|", "\\|")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

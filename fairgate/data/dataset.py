@@ -1,0 +1,177 @@
+"""A dataset on disk, opened by reading its manifest; columns and pictures are read when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairgate.data.index import Index, strings
+from fairgate.data.manifest import Manifest, Shard, read_manifest
+from fairgate.data.rows import TEXT_COLUMNS
+from fairgate.errors import DatasetError
+from fairgate.hashing import sha256_file
+
+if TYPE_CHECKING:
+    from fairgate.data.verify import Problem
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One version of a dataset: `folder` and what its manifest says. `len()` is the number of rows (images)."""
+
+    folder: Path
+    manifest: Manifest
+
+    @property
+    def name(self) -> str:
+        """The dataset's name, as suites write it."""
+        return self.manifest.name
+
+    @property
+    def version(self) -> str:
+        """`v1`, `v2`, ..."""
+        return self.manifest.version
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the content, as the manifest records it."""
+        return self.manifest.fingerprint
+
+    def __len__(self) -> int:
+        return self.manifest.n_rows
+
+    @cached_property
+    def index(self) -> Index:
+        """All text columns that fairgate knows, read once, without images."""
+        import pyarrow as pa
+
+        attributes = list(self.manifest.attributes)
+        wanted = [*TEXT_COLUMNS, *attributes]
+        table = pa.concat_tables([self.parquet(shard).read(columns=wanted) for shard in self.manifest.shards])
+        if len(table) != len(self):
+            raise DatasetError(
+                f"dataset '{self.manifest.ref}' has {len(table)} rows, and its manifest says {len(self)}.",
+                where=str(self.folder),
+                remedy="run `dvc pull --force datasets.dvc`",
+            )
+        own = {column: strings(table[column]) for column in TEXT_COLUMNS}
+        groups = {attribute: strings(table[attribute]) for attribute in attributes}
+        return Index(**own, attributes=groups, groups=self.manifest.attributes)
+
+    def check_shards(self) -> None:
+        """Hold every shard's bytes against the manifest. Raises DatasetError for the first missing or changed one."""
+        with ThreadPoolExecutor() as pool:
+            for shard, found in zip(self.manifest.shards, pool.map(self.sha256_of, self.manifest.shards), strict=True):
+                if found != shard.sha256:
+                    raise DatasetError(
+                        f"shard '{shard.file}' of dataset '{self.manifest.ref}' "
+                        + ("is missing." if found is None else "is not the file that was released."),
+                        where=str(self.folder / shard.file),
+                        remedy="run `dvc pull --force datasets.dvc`, or see what changed with "
+                        f"`fairgate dataset verify {self.manifest.ref}`",
+                    )
+
+    def sha256_of(self, shard: Shard) -> str | None:
+        """SHA-256 of a shard as it lies on disk, or None when it is not there."""
+        path = self.folder / shard.file
+        return sha256_file(path) if path.is_file() else None
+
+    def image_batches(self, batch_size: int) -> Iterator[tuple[npt.NDArray[np.intp], list[bytes]]]:
+        """Row numbers and encoded images, `batch_size` at a time (the last batch may be smaller), in stored order.
+
+        Holds one row group in memory. Raises DatasetError when the dataset has labels only.
+        """
+        self._need_images()
+        start, waiting = 0, list[bytes]()
+        for shard in self.manifest.shards:
+            parquet = self.parquet(shard)
+            for group in range(parquet.num_row_groups):
+                waiting += self._images(parquet, shard, group)
+                while len(waiting) >= batch_size:
+                    yield np.arange(start, start + batch_size), waiting[:batch_size]
+                    start, waiting = start + batch_size, waiting[batch_size:]
+        if waiting:
+            yield np.arange(start, start + len(waiting)), waiting
+
+    def images_of(self, set_ids: Sequence[str]) -> dict[str, list[tuple[str, bytes]]]:
+        """(member, encoded image) of each asked set, members in stored order. Reads only their row groups.
+
+        Raises DatasetError for a set that the dataset does not have, or when it has labels only.
+        """
+        self._need_images()
+        wanted = np.isin(self.index.set_id.astype(str), np.asarray(list(set_ids), dtype=str))
+        if absent := set(set_ids).difference(self.index.set_id[wanted]):
+            raise DatasetError(
+                f"dataset '{self.manifest.ref}' has no set '{min(absent)}'.",
+                where=str(self.folder),
+                remedy="set ids come from the same version of the dataset; check which one was scored",
+            )
+        found: dict[str, list[tuple[str, bytes]]] = {set_id: [] for set_id in set_ids}
+        start = 0
+        for shard in self.manifest.shards:
+            if not wanted[start : start + shard.rows].any():
+                start += shard.rows
+                continue
+            parquet = self.parquet(shard)
+            for group in range(parquet.num_row_groups):
+                stop = start + parquet.metadata.row_group(group).num_rows
+                rows = np.flatnonzero(wanted[start:stop])
+                images = self._images(parquet, shard, group) if len(rows) else []
+                for row in rows:
+                    found[self.index.set_id[start + row]].append((self.index.member[start + row], images[row]))
+                start = stop
+        return found
+
+    def verify(self) -> list[Problem]:
+        """Every problem of the dataset, found by reading all of it; empty when it is what its manifest says."""
+        from fairgate.data.verify import find_problems
+
+        return find_problems(self)
+
+    def parquet(self, shard: Shard) -> Any:
+        """An open `pyarrow.parquet.ParquetFile`. Raises DatasetError when the shard is missing or unreadable."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return pq.ParquetFile(self.folder / shard.file)
+        except (OSError, pa.ArrowException) as error:
+            raise self._unreadable(shard, error) from error
+
+    def _images(self, parquet: Any, shard: Shard, group: int) -> list[bytes]:
+        import pyarrow as pa
+
+        try:
+            column = parquet.read_row_group(group, columns=["image.bytes"])["image"]
+        except (OSError, pa.ArrowException) as error:
+            raise self._unreadable(shard, error) from error
+        return [image["bytes"] for image in column.to_pylist()]
+
+    def _unreadable(self, shard: Shard, error: Exception) -> DatasetError:
+        missing = not (self.folder / shard.file).exists()
+        return DatasetError(
+            f"shard '{shard.file}' of dataset '{self.manifest.ref}' "
+            + ("is missing." if missing else f"cannot be read: {error}."),
+            where=str(self.folder / shard.file),
+            remedy="run `dvc pull --force datasets.dvc`",
+        )
+
+    def _need_images(self) -> None:
+        if self.manifest.image_encoding == "none":
+            raise DatasetError(
+                f"dataset '{self.manifest.ref}' has labels and no images.",
+                where=str(self.folder),
+                remedy="score it with a table of precomputed scores (`scores:FILE`), or import it with its images",
+            )
+
+
+def read_dataset(folder: Path) -> Dataset:
+    """The dataset in a folder, whatever the folder is called. Raises DatasetError when its manifest is not good."""
+    return Dataset(folder, read_manifest(folder))

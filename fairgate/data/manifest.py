@@ -1,0 +1,150 @@
+"""What a dataset says of itself: the strict, versioned `manifest.json` beside its shards."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+
+from fairgate.errors import DatasetError
+
+MANIFEST_FILE = "manifest.json"
+CARD_FILE = "README.md"
+SCHEMA_VERSION = 1
+CROSS = " × "
+"""Joins attributes ("race × gender") and groups ("dark × female") in names of intersections."""
+
+NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
+VERSION_PATTERN = r"^v[1-9][0-9]*$"
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Shard(_Strict):
+    """One Parquet file: its name, the SHA-256 and size of its bytes, and how many sets and rows it holds."""
+
+    file: Annotated[str, StringConstraints(pattern=r"^shard-[0-9]{5,}-of-[0-9]{5,}\.parquet$")]
+    sha256: Hash
+    bytes: Count
+    sets: Count
+    rows: Count
+
+
+class Counts(_Strict):
+    """Images per subject, per group, per group of each subject, and per intersection.
+
+    `groups` lists every declared group, at 0 where it has no image. `intersections` holds each pair of attributes
+    and the full crossing; a combination that is not listed has no image.
+    """
+
+    subjects: dict[str, Count]
+    groups: dict[str, dict[str, Count]]
+    subject_groups: dict[str, dict[str, dict[str, Count]]]
+    intersections: dict[str, dict[str, Count]]
+
+
+class Manifest(_Strict):
+    """The one description of a dataset version. `fingerprint` names its content, whatever wrote the files.
+
+    `attributes` maps each attribute to its groups in their declared order. `members` lists the members that every
+    set of a counterfactual dataset has, in stored order, and is None where sets may differ. `notice` is shown
+    wherever the data are shown.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    name: Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+    version: Annotated[str, StringConstraints(pattern=VERSION_PATTERN)]
+    fingerprint: Hash
+    about: str
+    notice: str | None
+    licence: Text
+    counterfactual: bool
+    attributes: dict[Text, list[Text]]
+    subjects: list[Text]
+    members: list[Text] | None
+    n_sets: Count
+    n_rows: Count
+    counts: Counts
+    image_encoding: Text
+    recipe: dict[str, JsonValue]
+    lineage: dict[str, str]
+    fairgate: str
+    shards: list[Shard]
+
+    @property
+    def ref(self) -> str:
+        """How a suite names this version: `occupations@v1`."""
+        return f"{self.name}@{self.version}"
+
+    @property
+    def members_per_set(self) -> int | None:
+        """Members of every set, or None where sets may differ."""
+        return len(self.members) if self.members is not None else None
+
+    def to_json(self) -> str:
+        """The manifest file's text."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a dataset folder. Raises DatasetError when it is absent, unparsable or of another schema."""
+    path = folder / MANIFEST_FILE
+    try:
+        plain = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DatasetError(
+            f"there is no dataset in '{folder}'.", where=str(path), remedy="run `dvc pull datasets.dvc`"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise DatasetError(
+            f"the dataset's manifest cannot be read: {error}.",
+            where=str(path),
+            remedy="run `dvc pull --force datasets.dvc`",
+        ) from error
+    found = plain.get("schema_version") if isinstance(plain, dict) else None
+    if found != SCHEMA_VERSION:
+        raise _other_schema(found, path)
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise DatasetError(
+            f"the dataset's manifest is not valid: {first['msg']}.",
+            where=f"{path}: {place}",
+            remedy="run `dvc pull --force datasets.dvc`; manifests are written by fairgate and not by hand",
+        ) from error
+
+
+def _other_schema(found: object, path: Path) -> DatasetError:
+    if isinstance(found, int) and found > SCHEMA_VERSION:
+        remedy = "update fairgate: this release was written by a newer one"
+    elif isinstance(found, int):
+        remedy = "release the dataset again with this fairgate, or use the fairgate that wrote it"
+    else:
+        remedy = "run `dvc pull --force datasets.dvc`; the file is not a manifest of fairgate"
+    return DatasetError(
+        f"the manifest has schema_version {found!r}, and this fairgate reads {SCHEMA_VERSION}.",
+        where=str(path),
+        remedy=remedy,
+    )
+
+
+def check_name(name: str, version: str | None = None) -> None:
+    """Refuse names that could be paths or that a reader could confuse. Raises DatasetError."""
+    if not re.match(NAME_PATTERN, name) or name.endswith("\n"):
+        raise DatasetError(
+            f"'{name}' is not a dataset name.",
+            remedy="use small letters, digits, '-' and '_', beginning with a letter or digit; a path is not accepted",
+        )
+    if version is not None and (not re.match(VERSION_PATTERN, version) or version.endswith("\n")):
+        raise DatasetError(f"'{version}' is not a dataset version.", remedy="versions are v1, v2, v3, ...")

@@ -1,0 +1,71 @@
+"""Images as content: what a file shows, whatever encoder wrote it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class Pixels(NamedTuple):
+    """What an encoded image holds: its file format, and the SHA-256 of its decoded pixels, mode and size."""
+
+    encoding: str
+    sha256: str
+
+
+class UnreadableImage(ValueError):
+    """Bytes that do not decode to an image; the message is Pillow's reason."""
+
+
+def decode(data: bytes) -> Image:
+    """The image as a viewer shows it: fully decoded, upright (EXIF), palettes and transparency resolved.
+
+    Raises UnreadableImage for bytes that are no image, are cut short, or decode to an unreasonable size.
+    """
+    import PIL.Image
+    import PIL.ImageOps
+
+    try:
+        image: Image = PIL.Image.open(BytesIO(data))
+        image.load()
+        upright = PIL.ImageOps.exif_transpose(image)
+        if upright.mode == "P" or "transparency" in upright.info:
+            upright = upright.convert("RGBA")
+    except (OSError, ValueError, SyntaxError, EOFError, IndexError, struct.error, zlib.error) as error:
+        raise UnreadableImage(str(error) or type(error).__name__) from error
+    except PIL.Image.DecompressionBombError as error:
+        raise UnreadableImage(str(error)) from error
+    upright.format = image.format
+    return upright
+
+
+def pixels_of(data: bytes) -> Pixels:
+    """Format and content hash of one encoded image. Raises UnreadableImage."""
+    image = decode(data)
+    content = hashlib.sha256(f"{image.mode} {image.width}x{image.height}\n".encode())
+    content.update(image.tobytes())
+    return Pixels(image.format or "unknown", content.hexdigest())
+
+
+def _pixels_or_reason(data: bytes) -> Pixels | UnreadableImage:
+    try:
+        return pixels_of(data)
+    except UnreadableImage as reason:
+        return reason
+
+
+def many_pixels(images: Sequence[bytes]) -> list[Pixels | UnreadableImage]:
+    """Format and content hash of each image, or why it is unreadable. Decodes on all cores."""
+    if len(images) < 2:
+        return [_pixels_or_reason(data) for data in images]
+    with ThreadPoolExecutor(max_workers=min(len(images), os.cpu_count() or 1)) as pool:
+        return list(pool.map(_pixels_or_reason, images))

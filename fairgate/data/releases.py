@@ -1,0 +1,91 @@
+"""Releases: immutable versions under one root, opened by name, made by copying a verified build."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from fairgate.data.dataset import Dataset, read_dataset
+from fairgate.data.manifest import VERSION_PATTERN, check_name, read_manifest
+from fairgate.data.write import new_folder, write_description
+from fairgate.errors import DatasetError, did_you_mean
+
+ROOT = Path("datasets")
+
+
+def versions(name: str, root: Path = ROOT) -> list[str]:
+    """The versions that `root/name` has, oldest first; empty when there is no such dataset."""
+    folder = root / name
+    if not folder.is_dir():
+        return []
+    found = [entry.name for entry in folder.iterdir() if entry.is_dir() and re.fullmatch(VERSION_PATTERN, entry.name)]
+    return sorted(found, key=lambda version: int(version[1:]))
+
+
+def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
+    """Open a release by name: "occupations" is the newest version under `root`, "occupations@v1" that one.
+
+    Reads the manifest only. Raises DatasetError for a malformed name (a path is not a name), for a dataset or
+    version that is not there, and for a manifest that is not good.
+    """
+    name, at, version = ref.partition("@")
+    check_name(name, version if at else None)
+    found = versions(name, root)
+    if not found or (at and version not in found):
+        raise _absent(ref, name, version, found, root)
+    folder = root / name / (version if at else found[-1])
+    dataset = read_dataset(folder)
+    if (dataset.name, dataset.version) != (name, folder.name):
+        raise DatasetError(
+            f"the manifest names itself '{dataset.manifest.ref}', and the folder says '{name}@{folder.name}'.",
+            where=str(folder),
+            remedy="run `dvc pull --force datasets.dvc`; to publish a folder under a name, use `fairgate dataset release`",
+        )
+    return dataset
+
+
+def _absent(ref: str, name: str, version: str, found: list[str], root: Path) -> DatasetError:
+    known = [entry.name for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
+    if found:
+        near = f"there is {', '.join(found)}"
+        problem = f"dataset '{name}' has no version '{version}'."
+    else:
+        near = did_you_mean(name, known)
+        problem = f"there is no dataset '{ref}'."
+    return DatasetError(
+        problem, where=str(root / name), remedy="; ".join(filter(None, [near, "run `dvc pull datasets.dvc`"]))
+    )
+
+
+def release(build: Path, name: str, root: Path = ROOT) -> Dataset:
+    """Freeze a built dataset folder as the next version of `root/name`, after verifying all of it.
+
+    Shards are copied byte for byte; manifest and card take the new name and version. Raises DatasetError when the
+    build has problems, or when a version with the same content exists already.
+    """
+    check_name(name)
+    built = read_dataset(build)
+    if problems := built.verify():
+        raise DatasetError(
+            f"the build has {len(problems)} problem(s) and is not released. First: {problems[0].what}",
+            where=problems[0].where,
+            remedy=problems[0].remedy,
+        )
+    released = versions(name, root)
+    for version in released:
+        if read_manifest(root / name / version).fingerprint == built.fingerprint:
+            raise DatasetError(
+                f"this content is released already, as '{name}@{version}'.",
+                where=str(root / name / version),
+                remedy=f"use '{name}@{version}'; a new version needs other images or labels",
+            )
+    following = f"v{int(released[-1][1:]) + 1 if released else 1}"
+    target = root / name / following
+    manifest = built.manifest.model_copy(update={"name": name, "version": following})
+    with new_folder(target) as partial:
+        for shard in manifest.shards:
+            shutil.copyfile(build / shard.file, partial / shard.file)
+        write_description(partial, manifest)
+        Dataset(partial, manifest).check_shards()
+    return Dataset(target, manifest)

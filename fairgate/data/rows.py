@@ -1,0 +1,167 @@
+"""What a row is: the columns that every dataset has, and the rules that rows of a set obey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairgate.data.manifest import CROSS
+from fairgate.errors import DatasetError, did_you_mean
+
+TEXT_COLUMNS = ("set_id", "member", "subject", "caption", "path")
+OWN_COLUMNS = ("image", *TEXT_COLUMNS)
+"""Columns that fairgate gives a meaning to; attributes and extra columns have other names."""
+
+Row = dict[str, object]
+
+
+def check_attributes(attributes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The attributes as a plain dict, or DatasetError for a name or group that could not be told from another."""
+    for attribute, groups in attributes.items():
+        if not attribute or attribute in OWN_COLUMNS:
+            raise DatasetError(
+                f"an attribute cannot be called '{attribute}'.",
+                remedy=f"choose another name; fairgate's own columns are {', '.join(OWN_COLUMNS)}",
+            )
+        if isinstance(groups, str) or not groups or len(set(groups)) != len(groups):
+            raise DatasetError(
+                f"attribute '{attribute}' needs a list of different groups, and got {groups!r}.",
+                remedy="declare every group once, in the order in which reports should show them",
+            )
+        if odd := [group for group in groups if not group or CROSS in group]:
+            raise DatasetError(
+                f"attribute '{attribute}' has a group called {odd[0]!r}.",
+                remedy=f"groups are non-empty text without '{CROSS}', which joins the groups of an intersection",
+            )
+    return {attribute: list(groups) for attribute, groups in attributes.items()}
+
+
+@dataclass
+class SetReader:
+    """Cuts a stream of rows into whole, checked sets; holds one set and the ids of those that went by.
+
+    In a counterfactual dataset every set has the members of the first one, and is put into their order, so that
+    stored rows reshape to (sets, members).
+    """
+
+    attributes: Mapping[str, Sequence[str]]
+    counterfactual: bool
+    columns: tuple[str, ...] | None = None
+    members: tuple[str, ...] | None = None
+    has_images: bool | None = None
+    _seen: set[str] = field(default_factory=set)
+
+    def sets(self, rows: Iterable[Mapping[str, object]]) -> Iterator[list[Row]]:
+        """Each set as soon as its last row has passed. Raises DatasetError at the first row that breaks a rule."""
+        current: list[Row] = []
+        for given in rows:
+            row = self._checked(given, len(self._seen), len(current))
+            if current and row["set_id"] != current[0]["set_id"]:
+                yield self._whole(current)
+                current = []
+            if not current:
+                self._open(str(row["set_id"]))
+            current.append(row)
+        if current:
+            yield self._whole(current)
+
+    def _open(self, set_id: str) -> None:
+        if set_id in self._seen:
+            raise DatasetError(
+                f"rows of set '{set_id}' are not consecutive.",
+                where=f"set '{set_id}'",
+                remedy="give all members of a set one after another; all of them go into one shard",
+            )
+        self._seen.add(set_id)
+
+    def _checked(self, given: Mapping[str, object], n_sets: int, n_rows: int) -> Row:
+        row: Row = {"image": None, "caption": "", "path": None, **given}
+        where = f"set '{row.get('set_id')}', member '{row.get('member')}' (set {n_sets}, row {n_rows} of it)"
+        for column in ("set_id", "member", "subject"):
+            if not isinstance(row.get(column), str) or not row[column]:
+                raise DatasetError(
+                    f"column '{column}' needs text, and got {row.get(column)!r}.",
+                    where=where,
+                    remedy="every row names its set, its member and its subject",
+                )
+        for column in ("caption", "path"):
+            if not isinstance(row[column], str | None):
+                raise DatasetError(
+                    f"column '{column}' needs text, and got {row[column]!r}.", where=where, remedy="give text or None"
+                )
+        self._check_groups(row, where)
+        self._check_columns(row, where)
+        self._check_image(row, where)
+        return {column: row[column] for column in self.columns or ()}
+
+    def _check_groups(self, row: Row, where: str) -> None:
+        for attribute, groups in self.attributes.items():
+            if attribute not in row:
+                raise DatasetError(
+                    f"the row has no column '{attribute}', which is a declared attribute.",
+                    where=where,
+                    remedy=did_you_mean(attribute, row) or f"give one of: {', '.join(groups)}",
+                )
+            if row[attribute] not in groups:
+                raise DatasetError(
+                    f"{row[attribute]!r} is not a declared group of '{attribute}'.",
+                    where=where,
+                    remedy=did_you_mean(str(row[attribute]), groups) or f"declared groups: {', '.join(groups)}",
+                )
+
+    def _check_columns(self, row: Row, where: str) -> None:
+        if self.columns is None:
+            extras = [column for column in row if column not in OWN_COLUMNS and column not in self.attributes]
+            self.columns = (*OWN_COLUMNS, *self.attributes, *extras)
+        if differing := sorted(set(row).symmetric_difference(self.columns)):
+            raise DatasetError(
+                f"column '{differing[0]}' is not in every row.",
+                where=where,
+                remedy="give every row the same columns, with None where nothing was measured",
+            )
+
+    def _check_image(self, row: Row, where: str) -> None:
+        image = row["image"]
+        if not isinstance(image, bytes | None):
+            raise DatasetError(
+                f"column 'image' needs the bytes of an encoded image, and got {type(image).__name__}.",
+                where=where,
+                remedy="give the bytes of a PNG or JPEG file, or None",
+            )
+        if self.has_images is None:
+            self.has_images = image is not None
+        if self.has_images != (image is not None):
+            raise DatasetError(
+                "some rows have an image and some have none.",
+                where=where,
+                remedy="give an image in every row, or in none (labels only)",
+            )
+
+    def _whole(self, rows: list[Row]) -> list[Row]:
+        set_id = rows[0]["set_id"]
+        members = [str(row["member"]) for row in rows]
+        if doubled := [member for member in members if members.count(member) > 1]:
+            raise DatasetError(
+                f"set '{set_id}' has member '{doubled[0]}' twice.",
+                where=f"set '{set_id}'",
+                remedy="give each member of a set its own name",
+            )
+        if len({row["subject"] for row in rows}) > 1:
+            raise DatasetError(
+                f"set '{set_id}' has more than one subject.",
+                where=f"set '{set_id}'",
+                remedy="members of a set differ in social attributes and in nothing else",
+            )
+        if not self.counterfactual:
+            return rows
+        if self.members is None:
+            self.members = tuple(members)
+        if set(members) != set(self.members) or len(members) < 2:
+            raise DatasetError(
+                f"set '{set_id}' has the members {', '.join(members)}; expected {', '.join(self.members)}.",
+                where=f"set '{set_id}'",
+                remedy="every set of a counterfactual dataset has the same members, at least two; "
+                "drop incomplete sets, or declare counterfactual=False",
+            )
+        order = {member: place for place, member in enumerate(self.members)}
+        return sorted(rows, key=lambda row: order[str(row["member"])])

@@ -1,0 +1,173 @@
+"""Parquet shards: sets in, files of bounded size out, the content hashed on the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from fairgate.data.fingerprint import ContentHash
+from fairgate.data.manifest import Shard
+from fairgate.data.pixels import Pixels, many_pixels
+from fairgate.data.rows import OWN_COLUMNS, Row
+from fairgate.errors import DatasetError
+from fairgate.hashing import sha256_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ROW_GROUP_BYTES = 4 * 2**20
+"""Row groups are what a reader of a few pictures must load: small beside a shard, large beside an image."""
+ROW_GROUP_ROWS = 2**16
+_FEATURES = json.dumps({"info": {"features": {"image": {"_type": "Image"}}}})
+
+
+class UnreadableRow(DatasetError):
+    """An image given to the writer does not decode. `set_id` says whose."""
+
+    def __init__(self, row: Row, reason: object) -> None:
+        self.set_id = str(row["set_id"])
+        super().__init__(
+            f"the image cannot be read: {reason}.",
+            where=f"set '{row['set_id']}', member '{row['member']}'" + (f" ({row['path']})" if row["path"] else ""),
+            remedy="replace the file with a whole image, or leave the set out",
+        )
+
+
+def _size(row: Row) -> int:
+    """About what a row takes in a file, in bytes; text is counted before compression."""
+    image = row["image"]
+    text = sum(16 + len(str(value)) for column, value in row.items() if column != "image")
+    return text + (len(image) if isinstance(image, bytes) else 0)
+
+
+class ShardWriter:
+    """Writes whole sets into `folder`, row group by row group, holding one row group in memory.
+
+    A shard is closed before the set that would carry it beyond `shard_bytes`; only a single set that is larger than
+    that by itself makes a larger shard.
+    """
+
+    def __init__(self, folder: Path, shard_bytes: int) -> None:
+        self._folder = folder
+        self._limit = shard_bytes - shard_bytes // 64  # room for page headers and the footer
+        self._schema: pa.Schema | None = None
+        self._pending: list[Row] = []
+        self._pending_bytes = 0
+        self._handle: IO[bytes] | None = None
+        self._writer: Any = None
+        self._done: list[tuple[int, int]] = []
+        self._sets = self._rows = 0
+        self.content = ContentHash()
+        self.encodings: set[str] = set()
+
+    def add(self, members: list[Row]) -> None:
+        """Take one whole set. Raises DatasetError for an unreadable image or a value of another type than before."""
+        size = sum(_size(row) for row in members)
+        written = self._handle.tell() if self._handle else 0
+        if self._sets and written + self._pending_bytes + size > self._limit:
+            self._finish_shard()
+        self._pending += members
+        self._pending_bytes += size
+        self._sets += 1
+        self._rows += len(members)
+        if self._pending_bytes >= ROW_GROUP_BYTES or len(self._pending) >= ROW_GROUP_ROWS:
+            self._flush()
+
+    def close(self) -> list[Shard]:
+        """Finish the last shard and give all of them their final names."""
+        if self._sets:
+            self._finish_shard()
+        shards = []
+        for number, (sets, rows) in enumerate(self._done):
+            path = self._folder / f"shard-{number:05d}-of-{len(self._done):05d}.parquet"
+            self._partial(number).rename(path)
+            size = path.stat().st_size
+            shards.append(Shard(file=path.name, sha256=sha256_file(path), bytes=size, sets=sets, rows=rows))
+        return shards
+
+    def abort(self) -> None:
+        """Close the open file, if any, without finishing it."""
+        if self._handle is not None:
+            self._handle.close()
+
+    def _partial(self, number: int) -> Path:
+        return self._folder / f"shard-{number:05d}.partial"
+
+    def _finish_shard(self) -> None:
+        self._flush()
+        assert self._handle is not None  # noqa: S101 -- a flush of at least one set has opened it
+        self._writer.close()
+        self._handle.close()
+        self._writer = self._handle = None
+        self._done.append((self._sets, self._rows))
+        self._sets = self._rows = 0
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        table = self._table(self._pending)
+        self._hash(table)
+        if self._writer is None:
+            self._open(table.schema)
+        self._writer.write_table(table, row_group_size=len(self._pending))
+        self._pending, self._pending_bytes = [], 0
+
+    def _open(self, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        self._handle = self._partial(len(self._done)).open("wb")
+        text = [name for name in schema.names if name != "image"]
+        self._writer = pq.ParquetWriter(
+            self._handle,
+            schema,
+            compression={"image.bytes": "NONE", **dict.fromkeys(["image.path", *text], "ZSTD")},
+            use_dictionary=text,
+            write_statistics=text,
+        )
+
+    def _table(self, rows: list[Row]) -> pa.Table:
+        import pyarrow as pa
+
+        stored = [{**row, "image": _image(row)} for row in rows]
+        try:
+            if self._schema is None:
+                self._schema = _schema(stored)
+            return pa.Table.from_pylist(stored, schema=self._schema)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise DatasetError(
+                f"a column changes its type: {error}.",
+                where=f"sets '{rows[0]['set_id']}' to '{rows[-1]['set_id']}'",
+                remedy="give a column one type in all rows (1.0, not 1, where fractions follow), "
+                "and a value in some of the first rows",
+            ) from error
+
+    def _hash(self, table: pa.Table) -> None:
+        images = [row["image"] for row in self._pending if isinstance(row["image"], bytes)]
+        decoded = iter(many_pixels(images))
+        for row, columns in zip(self._pending, table.drop_columns(["image"]).to_pylist(), strict=True):
+            pixels = next(decoded) if row["image"] is not None else None
+            if isinstance(pixels, Pixels):
+                self.encodings.add(pixels.encoding)
+                self.content.add(columns, pixels.sha256)
+            elif pixels is None:
+                self.content.add(columns, None)
+            else:
+                raise UnreadableRow(row, pixels) from pixels
+
+
+def _image(row: Row) -> dict[str, object] | None:
+    return None if row["image"] is None else {"bytes": row["image"], "path": row["path"]}
+
+
+def _schema(rows: list[Row]) -> pa.Schema:
+    """Column types: text for fairgate's own, inferred from the first row group for the rest."""
+    import pyarrow as pa
+
+    fields = [pa.field("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())]))]
+    fields += [pa.field(column, pa.string()) for column in OWN_COLUMNS if column != "image"]
+    for column in rows[0]:
+        if column not in OWN_COLUMNS:
+            inferred = pa.array([row[column] for row in rows]).type
+            fields.append(pa.field(column, pa.string() if pa.types.is_null(inferred) else inferred))
+    return pa.schema(fields, metadata={"huggingface": _FEATURES})
