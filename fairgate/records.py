@@ -126,7 +126,8 @@ class CheckResult(_Record):
 
     `value` with `lo` and `hi` is the estimate and its interval; `bound` is what it was held against (for
     `no_worse_than`, the margin). `delta` is candidate minus baseline, `p_adjusted` the corrected one-sided p-value of
-    "worse than the margin". `worst_group` names where a failing check failed.
+    "worse than the margin". `better` says which way the metric is good, where that is known. `worst_group` names where
+    a failing check failed.
     """
 
     id: str
@@ -135,6 +136,7 @@ class CheckResult(_Record):
     probe: str
     over: str | None = None
     rule: Rule
+    better: Literal["higher", "lower"] | None = None
     value: Number
     status: Status = "ok"
     lo: Number = None

@@ -1,0 +1,23 @@
+"""Reports: the page, the comment, the table and the file that a run record is rendered as."""
+
+from __future__ import annotations
+
+from fairgate.reports.comment import job_summary, render_comment
+from fairgate.reports.github import github_annotations
+from fairgate.reports.html import render_html
+from fairgate.reports.junit import junit_properties
+from fairgate.reports.results import read_results, results_schema, write_results
+from fairgate.reports.terminal import terminal_summary, terminal_table
+
+__all__ = [
+    "github_annotations",
+    "job_summary",
+    "junit_properties",
+    "read_results",
+    "render_comment",
+    "render_html",
+    "results_schema",
+    "terminal_summary",
+    "terminal_table",
+    "write_results",
+]

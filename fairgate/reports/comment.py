@@ -1,0 +1,188 @@
+"""comment.md: one sticky comment on a pull request, verdict first, aggregates only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fairgate.errors import FairgateError
+from fairgate.records import CheckResult, RunRecord
+from fairgate.reports.markdown import escape, fenced, folded, table, web_address
+from fairgate.reports.words import (
+    SYMBOL,
+    bound_words,
+    coverage_words,
+    moment,
+    number,
+    p_value,
+    reading_order,
+    sentence,
+    share_words,
+    signed,
+    totals,
+    verdict_words,
+    with_interval,
+)
+
+LEAST_CHARS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """How much is told: sentences and rows at most, groups of failing checks or not, text clipped to `clip`."""
+
+    sentences: int
+    rows: int
+    passing: int
+    groups: int
+    clip: int
+
+
+_LEVELS: Final = (
+    _Detail(20, 400, 400, 40, 300),
+    _Detail(20, 200, 100, 10, 200),
+    _Detail(10, 100, 0, 0, 120),
+    _Detail(5, 30, 0, 0, 80),
+    _Detail(3, 5, 0, 0, 40),
+    _Detail(1, 0, 0, 0, 24),
+)
+
+
+def render_comment(record: RunRecord, report_url: str | None = None, max_chars: int = 60_000) -> str:
+    """The comment's Markdown, detail shed until it has at most `max_chars` characters.
+
+    Begins with a marker naming the suite, by which the next run finds and replaces it. All text from models, datasets
+    and suites is escaped: no HTML, no link, no mention comes from it. FairgateError for a limit under 2,000.
+    """
+    marker = f"<!-- fairgate:{re.sub('[^A-Za-z0-9]+', '-', record.suite).strip('-')[:60]} -->\n"
+    return marker + job_summary(record, report_url, max_chars - len(marker))
+
+
+def job_summary(record: RunRecord, report_url: str | None = None, max_chars: int = 60_000) -> str:
+    """The same text without the marker, for the summary page of a CI job."""
+    if max_chars < LEAST_CHARS - 100:
+        raise FairgateError(
+            f"{max_chars} characters cannot hold a verdict and its reasons.",
+            where="max_chars",
+            remedy=f"allow at least {LEAST_CHARS:,}",
+        )
+    drafts = (_body(record, report_url, detail) for detail in _LEVELS)
+    return next(draft for draft in drafts if len(draft) <= max_chars)
+
+
+def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
+    checks = reading_order(record.checks)
+    failing = [check for check in checks if check.verdict != "pass"]
+    passing = [check for check in checks if check.verdict == "pass"]
+    parts = [
+        f"## {SYMBOL[record.verdict]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
+        f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
+        _notice(record, detail),
+        _sentences(failing, detail),
+        _rows(record, failing, detail.rows, detail),
+        _groups(failing, detail),
+        _passing(record, passing, detail),
+        _about(record, detail),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _link(report_url: str | None) -> str:
+    address = web_address(report_url)
+    if address is not None and len(address) <= 500:
+        return f" [Full report, with pictures]({address})."
+    return "" if report_url is None else f" Full report: {escape(report_url, 80)}"
+
+
+def _notice(record: RunRecord, detail: _Detail) -> str:
+    return f"> {escape(record.dataset.notice, detail.clip)}" if record.dataset.notice else ""
+
+
+def _sentences(failing: Sequence[CheckResult], detail: _Detail) -> str:
+    lines = [f"- {SYMBOL[check.verdict]} {escape(sentence(check), detail.clip)}" for check in failing]
+    return "\n".join(_at_most(lines, detail.sentences, "- and {} more"))
+
+
+def _rows(record: RunRecord, checks: Sequence[CheckResult], limit: int, detail: _Detail) -> str:
+    if not checks or limit == 0:
+        return ""
+    head = ("", "check", "baseline", "now", "change", "bound", "adj. p", "sets")
+    rows = [_row(check, detail) for check in checks[:limit]]
+    text = table(head, rows)
+    legend = " “–”: not measured, or not tested against a baseline." if any("–" in row for row in rows) else ""
+    more = f" {len(checks) - limit} more checks are in results.json." if len(checks) > limit else ""
+    note = f"<sub>Intervals in brackets.{legend}{more}</sub>"
+    return f"{text}\n\n{note}"
+
+
+def _row(check: CheckResult, detail: _Detail) -> list[str]:
+    return [
+        SYMBOL[check.verdict],
+        escape(check.item, detail.clip),
+        number(check.baseline),
+        _cell(number(check.value, check.status), check.lo, check.hi),
+        _cell(signed(check.delta), check.delta_lo, check.delta_hi),
+        bound_words(check),
+        p_value(check.p_adjusted).replace("<", "&lt;"),
+        f"{check.n_sets:,}",
+    ]
+
+
+def _cell(text: str, lo: float | None, hi: float | None) -> str:
+    return with_interval(text, lo, hi).replace("[", "\\[").replace("]", "\\]")
+
+
+def _groups(failing: Sequence[CheckResult], detail: _Detail) -> str:
+    grouped = [check for check in failing if check.groups][: detail.groups]
+    if not grouped:
+        return ""
+    head = ("", "group", "baseline", "now", "change", "adj. p", "sets", "images")
+    blocks = []
+    for check in grouped:
+        rows = [
+            [
+                SYMBOL[group.verdict] if group.verdict else "",
+                escape(group.group, detail.clip),
+                number(group.baseline),
+                _cell(number(group.value, group.status), group.lo, group.hi),
+                _cell(signed(group.delta), group.delta_lo, group.delta_hi),
+                p_value(group.p_adjusted).replace("<", "&lt;"),
+                f"{group.n_sets:,}",
+                f"{group.n_images:,}",
+            ]
+            for group in check.groups
+        ]
+        blocks.append(f"**{escape(check.item, detail.clip)}**\n\n{table(head, rows)}")
+    return folded("By group", "\n\n".join(blocks))
+
+
+def _passing(record: RunRecord, passing: Sequence[CheckResult], detail: _Detail) -> str:
+    if not passing or detail.passing == 0:
+        return ""
+    return folded(f"{share_words(len(passing), 'check')} passed", _rows(record, passing, detail.passing, detail))
+
+
+def _about(record: RunRecord, detail: _Detail) -> str:
+    if detail.rows == 0:
+        return ""
+    base = record.baseline
+    held = "none" if base is None else f"{escape(base.uri, detail.clip)} ({escape(base.fingerprint[:12])})"
+    data, decided = record.dataset, record.decision
+    lines = [
+        f"- model: {escape(record.model.uri, detail.clip)} ({escape(record.model.fingerprint[:12])})",
+        f"- baseline: {held}",
+        f"- dataset: {escape(data.name, detail.clip)}/{escape(data.version, 24)} ({escape(data.fingerprint[:12])})",
+        f"- decided at alpha {decided.alpha:g}, corrected by {escape(decided.correction, 24)} over the whole suite, "
+        f"{decided.draws:,} draws, seed {decided.seed}",
+        f"- fairgate {escape(record.environment.fairgate, 24)}, {escape(moment(record.created_at), 40)}",
+    ]
+    again = fenced(record.command) if len(record.command) <= 8 * detail.clip else ""
+    return folded("Model, baseline, dataset, and the command to reproduce", "\n".join(lines) + f"\n\n{again}".rstrip())
+
+
+def _at_most(lines: Sequence[str], limit: int, more: str) -> list[str]:
+    if len(lines) <= limit:
+        return list(lines)
+    return [*lines[:limit], more.format(len(lines) - limit)]

@@ -1,0 +1,137 @@
+"""results.json: written whole or not at all, read strictly, because the next run is held against it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from pydantic import ValidationError
+
+from fairgate.errors import BaselineError
+from fairgate.records import SCHEMA_VERSION, RunRecord
+
+FILE_NAME: Final = "results.json"
+MAX_BYTES: Final = 50 * 1024 * 1024
+_RECORD_AGAIN: Final = "record it again with this version of fairgate, or fetch an undamaged copy"
+
+
+def write_results(record: RunRecord, folder: Path) -> Path:
+    """Write `folder/results.json` and return its path. A reader sees the old file or the new one, never half of one.
+
+    Non-finite numbers become null beside their `status`. OSError where the folder cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / FILE_NAME
+    text = record.model_dump_json(indent=2) + "\n"
+    handle, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=folder)
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text.encode())
+        draft.chmod(0o644)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
+
+
+def read_results(path: Path) -> RunRecord:
+    """The record that a results.json holds. BaselineError where it is missing, broken, too new, or not one."""
+    where = str(path)
+    data = _parse(_read(path), where)
+    if not isinstance(data, dict):
+        raise BaselineError("a results file must hold a JSON object.", where=where, remedy=_RECORD_AGAIN)
+    version = data.get("schema_version")
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        raise BaselineError(
+            f"the results file has schema version {version!r:.40}; this fairgate reads version {SCHEMA_VERSION}.",
+            where=where,
+            remedy="use the fairgate that wrote it, or record it again with this one",
+        )
+    try:
+        return RunRecord.model_validate(data, strict=True)
+    except ValidationError as error:
+        raise BaselineError(_first_faults(error), where=where, remedy=_RECORD_AGAIN) from None
+
+
+def results_schema() -> dict[str, Any]:
+    """The JSON schema (draft 2020-12) of results.json, as the run record defines it."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"urn:fairgate:results:{SCHEMA_VERSION}",
+        **RunRecord.model_json_schema(mode="serialization"),
+    }
+
+
+def _read(path: Path) -> bytes:
+    if path.is_dir():
+        raise BaselineError("a results file was expected.", where=str(path), remedy=f"name the file: {path / FILE_NAME}")
+    try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise BaselineError(
+                f"the results file has {size / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB.",
+                where=str(path),
+                remedy="check that this is a results.json of fairgate",
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise BaselineError(
+            f"the results file cannot be read ({error.strerror}).",
+            where=str(path),
+            remedy="check the path; `fairgate check SUITE` writes one",
+        ) from error
+
+
+def _parse(content: bytes, where: str) -> Any:
+    try:
+        return json.loads(
+            content.decode("utf-8"),
+            parse_constant=_not_finite,
+            parse_float=_finite_float,
+            object_pairs_hook=_unique_keys,
+        )
+    except UnicodeDecodeError as error:
+        raise BaselineError("the results file is not UTF-8 text.", where=where, remedy=_RECORD_AGAIN) from error
+    except json.JSONDecodeError as error:
+        place = f"{where}:{error.lineno}"
+        raise BaselineError(f"the results file is not JSON ({error.msg}).", where=place, remedy=_RECORD_AGAIN) from error
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise BaselineError(f"the results file is not valid: {reason}.", where=where, remedy=_RECORD_AGAIN) from error
+
+
+def _not_finite(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number; a number that is not finite is null beside its status")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        _not_finite(text)
+    return value
+
+
+def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        doubled = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
+        raise ValueError(f"the key '{doubled:.60}' stands twice in one object")
+    return found
+
+
+def _first_faults(error: ValidationError, shown: int = 3) -> str:
+    faults = error.errors(include_url=False, include_input=False, include_context=False)
+    lines = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in faults[:shown]]
+    more = f" (and {len(faults) - shown} more)" if len(faults) > shown else ""
+    return f"the results file is not a run record: {'; '.join(lines)}{more}."
+
+
+def _place(loc: Sequence[int | str]) -> str:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    return path.lstrip(".")[:120]

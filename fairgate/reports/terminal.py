@@ -1,0 +1,104 @@
+"""The run in a terminal: a table that fits 100 columns, and the lines that follow it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
+from fairgate.reports.words import (
+    SYMBOL,
+    bound_words,
+    clean,
+    coverage_words,
+    interval,
+    number,
+    p_value,
+    reading_order,
+    sentence,
+    signed,
+    totals,
+    verdict_words,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_CHECK_WIDTH: Final = 24
+_STYLE: Final[dict[Verdict, str]] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "magenta"}
+
+
+def terminal_table(record: RunRecord) -> Table:
+    """Every check in a row, failing ones first. Foreign text is plain: it carries no markup and no control codes.
+
+    A bound of `Δ 0.020` is the margin of a `no_worse_than: baseline` check.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    shown.add_column("check", no_wrap=True)
+    for name in ("baseline", "now", "delta"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("bound", no_wrap=True)
+    shown.add_column("adj. p", justify="right", no_wrap=True)
+    shown.add_column("verdict", no_wrap=True)
+    for check in reading_order(record.checks):
+        style = _STYLE[check.verdict]
+        regression = check.rule == "no_worse_than"
+        shown.add_row(
+            Text(_folded(check.item), style="bold" if check.verdict == "fail" else ""),
+            number(check.baseline),
+            Text(_stacked(number(check.value, check.status), None if regression else interval(check.lo, check.hi))),
+            Text(_stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi))),
+            bound_words(check).replace("margin", "Δ"),
+            p_value(check.p_adjusted),
+            Text(f"{SYMBOL[check.verdict]} {check.verdict}", style=style),
+        )
+    return shown
+
+
+def terminal_summary(record: RunRecord) -> list[str]:
+    """Plain lines under the table: totals and coverage, what failed, the worst set, the command, the notice."""
+    lines = [f"{SYMBOL[record.verdict]} {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)})"]
+    lines.append(f"coverage: {coverage_words(record)}")
+    if record.coverage.missing:
+        named = ", ".join(clean(name, 60) for name in record.coverage.missing[:5])
+        more = len(record.coverage.missing) - 5
+        lines.append(f"missing: {named}{f' and {more:,} more' if more > 0 else ''}")
+    failing = [check for check in reading_order(record.checks) if check.verdict != "pass"]
+    lines += [f"{SYMBOL[check.verdict]} {sentence(check)}" for check in failing[:5]]
+    if len(failing) > 5:
+        lines.append(f"  and {len(failing) - 5} more in the table")
+    worst = _worst_set(failing)
+    if worst is not None:
+        lines.append(f"worst set: {_set_words(*worst)}")
+    lines.append(f"reproduce: {clean(record.command)}")
+    if record.dataset.notice:
+        lines.append(f"note: {clean(record.dataset.notice)}")
+    return lines
+
+
+def _folded(item: str) -> str:
+    return "\n".join(textwrap.wrap(clean(item, 90), _CHECK_WIDTH))
+
+
+def _stacked(text: str, below: str | None) -> str:
+    return f"{text}\n{below}" if below else text
+
+
+def _worst_set(failing: Sequence[CheckResult]) -> tuple[CheckResult, WorstSet] | None:
+    return next(((check, check.worst_sets[0]) for check in failing if check.worst_sets), None)
+
+
+def _set_words(check: CheckResult, worst: WorstSet) -> str:
+    said = f"{clean(worst.set_id, 60)} ({clean(worst.subject, 60)}, {clean(check.item, 80)})"
+    measured = [member for member in worst.members if member.value is not None]
+    if len(measured) < 2:
+        return said
+    low = min(measured, key=lambda member: member.value or 0.0)
+    high = max(measured, key=lambda member: member.value or 0.0)
+    taken = f", taken for {clean(low.predicted, 40)}" if low.predicted and low.predicted != high.predicted else ""
+    return f"{said}: {clean(low.group, 60)} {number(low.value)}{taken}; {clean(high.group, 60)} {number(high.value)}"

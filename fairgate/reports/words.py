@@ -1,0 +1,185 @@
+"""Numbers and verdicts in words: one phrasing for the page, the comment and the terminal."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from fairgate.records import CheckResult, GroupResult, RunRecord, Status, Verdict
+
+ABSENT: Final = "–"
+SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
+READING_ORDER: Final[tuple[Verdict, ...]] = ("fail", "error", "inconclusive", "pass")
+_COUNTED: Final[dict[Verdict, str]] = {
+    "fail": "failed",
+    "error": "could not be computed",
+    "inconclusive": "inconclusive",
+    "pass": "passed",
+}
+_METRICS: Final = {
+    "max_skew_at_k": "MaxSkew",
+    "min_skew_at_k": "MinSkew",
+    "skew_at_k": "Skew",
+    "ndkl_at_k": "NDKL",
+    "group_gap": "standing among set-mates",
+    "set_std": "spread inside a set",
+}
+_BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def clean(text: str, limit: int | None = None) -> str:
+    """Foreign text on one line: white space joined, control and direction-changing characters made visible as �.
+
+    With `limit`, at most so many characters, the last one an ellipsis where something was cut.
+    """
+    joined = " ".join(text.split())
+    safe = "".join("�" if unicodedata.category(c) in ("Cc", "Cs") or c in _BIDI else c for c in joined)
+    return safe if limit is None or len(safe) <= limit else safe[: limit - 1] + "…"
+
+
+def number(value: float | None, status: Status = "ok") -> str:
+    """Three decimals, a fourth only where a small number would read as zero; `–` where nothing was measured.
+
+    >>> number(-0.31), number(0.0002), number(0.00001), number(None), number(None, "infinite")
+    ('−0.310', '0.0002', '≈0', '–', 'infinite')
+    """
+    if value is None or math.isnan(value):
+        return "infinite" if status == "infinite" else ABSENT
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value != 0 and abs(value) < 0.0005:
+        text = f"{value:.4f}" if abs(value) >= 0.00005 else "≈0"
+    else:
+        text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+    return text.replace("-", "−")
+
+
+def signed(value: float | None) -> str:
+    """A change, with its sign: `+0.012`, `−0.310`, and `0.000` for none."""
+    return f"+{number(value)}" if value is not None and value > 0 else number(value)
+
+
+def interval(lo: float | None, hi: float | None) -> str:
+    """`[0.790, 0.830]`, or nothing where there is no interval."""
+    return "" if lo is None or hi is None else f"[{number(lo)}, {number(hi)}]"
+
+
+def with_interval(text: str, lo: float | None, hi: float | None) -> str:
+    """A number followed by its interval, where it has one."""
+    return f"{text} {interval(lo, hi)}".rstrip()
+
+
+def p_value(value: float | None) -> str:
+    """A p-value: three decimals, `<0.001` below them."""
+    return "<0.001" if value is not None and value < 0.001 else number(value)
+
+
+def metric_words(metric: str) -> str:
+    """What a metric is called in prose."""
+    return _METRICS.get(metric, clean(metric, 60).replace("_", " "))
+
+
+def bound_words(check: CheckResult) -> str:
+    """What the check asks: `≥ 0.850`, `≤ 0.900`, or `margin 0.040` against the baseline."""
+    if check.bound is None:
+        return ABSENT
+    mark = {"at_least": "≥", "at_most": "≤", "no_worse_than": "margin"}[check.rule]
+    return f"{mark} {number(check.bound)}"
+
+
+def share_words(count: int, noun: str) -> str:
+    """`1 set`, `1,200 sets`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def why_absent(record: RunRecord, check: CheckResult, field: str) -> str:
+    """Why a number of a check is not there, in a few words."""
+    if check.verdict == "error":
+        return "could not be computed"
+    if field in ("baseline", "delta", "p_adjusted"):
+        if record.baseline is None:
+            return "no baseline"
+        return "not tested against the baseline" if field == "p_adjusted" else "not in the baseline"
+    return "not measured"
+
+
+def reading_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
+    """What failed first, then what could not be computed or settled, then the rest; the suite's order inside."""
+    return sorted(checks, key=lambda check: READING_ORDER.index(check.verdict))
+
+
+def totals(record: RunRecord) -> str:
+    """`2 failed, 1 inconclusive, 14 passed`: every verdict that occurs."""
+    counts = record.counts()
+    said = [f"{counts[verdict]} {_COUNTED[verdict]}" for verdict in READING_ORDER if counts[verdict]]
+    return ", ".join(said) or "no check was run"
+
+
+def verdict_words(record: RunRecord) -> str:
+    """The verdict of the run as a reader says it."""
+    if record.verdict == "inconclusive":
+        return "inconclusive (allowed here)" if record.allow_inconclusive else "inconclusive (counts as a failure)"
+    return record.verdict
+
+
+def coverage_words(record: RunRecord) -> str:
+    """Expected against scored, in one line."""
+    got = record.coverage
+    if got.complete:
+        sets, images = share_words(got.scored_sets, "set"), share_words(got.scored_images, "image")
+        return f"all {sets} scored ({images}, {share_words(got.prompts, 'prompt')})"
+    return (
+        f"incomplete: {got.scored_sets:,} of {share_words(got.expected_sets, 'set')}, "
+        f"{got.scored_images:,} of {share_words(got.expected_images, 'image')} scored"
+    )
+
+
+def moment(created_at: str) -> str:
+    """An ISO timestamp as a reader writes it; anything else as it stands."""
+    try:
+        when = datetime.fromisoformat(created_at)
+    except ValueError:
+        return clean(created_at, 60)
+    zone = "" if when.tzinfo is None else f" {when.tzname()}"
+    return f"{when:%Y-%m-%d %H:%M}{zone}"
+
+
+def sentence(check: CheckResult) -> str:
+    """A check in plain words, foreign text cleaned but not escaped.
+
+    `doctor: dark × female fell 0.310 behind its set-mates; margin 0.040`.
+    """
+    who = clean(check.subject or "all subjects", 80)
+    if check.verdict == "error":
+        return f"{who}: {metric_words(check.metric)} could not be computed"
+    if check.rule == "no_worse_than":
+        return f"{who}: {_regression(check)}"
+    held = with_interval(number(check.value, check.status), check.lo, check.hi)
+    asked = "at least" if check.rule == "at_least" else "at most"
+    grouped = f" over {clean(check.over, 60)}" if check.over else ""
+    return f"{who}: {metric_words(check.metric)}{grouped} is {held}; asked {asked} {number(check.bound)}"
+
+
+def worst_of(check: CheckResult) -> GroupResult | None:
+    """The group that `worst_group` names."""
+    return next((group for group in check.groups if group.group == check.worst_group), None)
+
+
+def _regression(check: CheckResult) -> str:
+    worst = worst_of(check)
+    delta = check.delta if worst is None or worst.delta is None else worst.delta
+    name = "" if check.worst_group is None else clean(check.worst_group, 80)
+    margin = f"margin {number(check.bound)}"
+    if delta is None:
+        return f"{name or metric_words(check.metric)} has no measured change; {margin}"
+    if check.metric == "group_gap":
+        moved = f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
+        said = f"{name or 'the worst group'} {moved} its set-mates"
+    else:
+        moved = "did not change" if delta == 0 else f"{'fell' if delta < 0 else 'rose'} by {number(abs(delta))}"
+        said = f"{metric_words(check.metric)}{f' of {name}' if name else ''} {moved} against the baseline"
+    thin = "; too few sets to tell" if check.verdict == "inconclusive" else ""
+    return f"{said}; {margin}{thin}"

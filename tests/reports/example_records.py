@@ -1,0 +1,272 @@
+"""A run record as a gate would leave it, with everything in it that a report must survive."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from fairgate.records import (
+    BaselineInfo,
+    CheckResult,
+    Coverage,
+    DatasetInfo,
+    Decision,
+    Environment,
+    GroupResult,
+    MemberResult,
+    Misclassification,
+    ModelInfo,
+    RunRecord,
+    Verdict,
+    WorstSet,
+    overall,
+)
+
+TONES = {"light": (240, 205, 180), "tan": (205, 155, 115), "brown": (150, 100, 68), "dark": (92, 58, 40)}
+GENDERS = ("female", "male")
+GROUPS = tuple(f"{tone} × {gender}" for tone in TONES for gender in GENDERS)
+SUBJECTS = ("doctor", "nurse", "chef", "welder", "teacher", "pilot")
+NOTICE = "Embedded world: drawn portraits, a test instrument. Nothing here is evidence about people."
+HOSTILE = "<script>alert(1)</script> | @someone `x` [a](javascript:1)\n::error::x \x1b[31m"
+
+
+def _shift(group: str, subject: str) -> float:
+    if group == "dark × female":
+        return {"doctor": -0.31, "pilot": -0.06}.get(subject, 0.004)
+    return 0.02 if subject in ("doctor", "pilot") else -0.003
+
+
+def gap_check(subject: str, verdict: Verdict, *, sets: int = 120) -> CheckResult:
+    """An intersectional regression of one subject, with eight groups and its worst sets."""
+    rng = np.random.default_rng(SUBJECTS.index(subject))
+    groups = []
+    for group in GROUPS:
+        before, delta, half = float(rng.normal(0, 0.015)), _shift(group, subject), float(rng.uniform(0.02, 0.035))
+        worse = verdict if delta < -0.05 else "pass"
+        groups.append(
+            GroupResult(
+                group=group,
+                value=before + delta,
+                lo=before + delta - half,
+                hi=before + delta + half,
+                baseline=before,
+                delta=delta,
+                delta_lo=delta - half,
+                delta_hi=delta + half,
+                p_adjusted=0.0002 if worse == "fail" else 0.21,
+                verdict=worse,
+                n_images=sets,
+                n_sets=sets,
+            )
+        )
+    worst = min(groups, key=lambda group: group.delta or 0.0)
+    return CheckResult(
+        id="no-intersectional-regression",
+        subject=subject,
+        metric="group_gap",
+        probe="hard_labels",
+        over="skin_tone × gender",
+        rule="no_worse_than",
+        better="higher",
+        value=worst.value,
+        lo=worst.lo,
+        hi=worst.hi,
+        interval="simultaneous 95% set bootstrap",
+        bound=0.04,
+        baseline=worst.baseline,
+        delta=worst.delta,
+        delta_lo=worst.delta_lo,
+        delta_hi=worst.delta_hi,
+        p_adjusted=worst.p_adjusted,
+        verdict=verdict,
+        n_sets=sets,
+        sets_needed=340 if verdict == "inconclusive" else None,
+        reason=(
+            "One group fell behind its set-mates by clearly more than the margin."
+            if verdict == "fail"
+            else "No group fell behind its set-mates by more than the margin."
+            if verdict == "pass"
+            else "The interval spans the margin; about 340 sets would settle it."
+        ),
+        worst_group=None if verdict == "pass" else worst.group,
+        groups=groups,
+        worst_sets=[] if verdict == "pass" else [worst_set(subject, i) for i in range(3)],
+    )
+
+
+def worst_set(subject: str, index: int) -> WorstSet:
+    """A set in which one member is taken for another occupation."""
+    low = 0.12 + 0.05 * index
+    members = [
+        MemberResult(
+            member=f"m{place}",
+            group=group,
+            value=low if group == "dark × female" else 0.93 - 0.01 * place,
+            predicted="nurse" if group == "dark × female" else subject,
+        )
+        for place, group in enumerate(GROUPS)
+    ]
+    return WorstSet(set_id=f"{subject}-{index:04d}", subject=subject, spread=0.29 - 0.02 * index, members=members[::-1])
+
+
+def skew_check(subject: str, value: float, *, absent: bool = False) -> CheckResult:
+    """MaxSkew of one subject over skin tone, with its null; `absent`: one group is not in the top k at all."""
+    groups = [
+        GroupResult(group=tone, value=value - 0.11 * place, baseline=value - 0.1 * place, n_images=240, n_sets=120)
+        for place, tone in enumerate(TONES)
+    ]
+    if absent:
+        groups[-1] = GroupResult(
+            group="dark", value=-math.inf, baseline=-0.4, status="infinite", n_images=240, n_sets=120
+        )
+    return CheckResult(
+        id="skew",
+        subject=subject,
+        metric="max_skew_at_k",
+        probe="neutral_search",
+        over="skin_tone",
+        rule="at_most",
+        better="lower",
+        value=value,
+        lo=value - 0.12,
+        hi=value + 0.14,
+        interval="95% set bootstrap",
+        bound=0.6,
+        baseline=value - 0.03,
+        delta=0.03,
+        null_median=0.2,
+        null_p95=0.36,
+        verdict="fail" if value > 0.6 else "pass",
+        n_sets=120,
+        reason="MaxSkew@100 is above its bound." if value > 0.6 else "MaxSkew@100 is within its bound.",
+        worst_group="light" if value > 0.6 else None,
+        groups=groups,
+    )
+
+
+def fairness_check(subject: str | None, value: float, **changes: object) -> CheckResult:
+    """An absolute bound on fairness."""
+    settled: Verdict = "pass" if value >= 0.85 else "fail"
+    fields: dict[str, object] = {
+        "id": "fairness",
+        "subject": subject,
+        "metric": "fairness",
+        "probe": "hard_labels",
+        "rule": "at_least",
+        "better": "higher",
+        "value": value,
+        "lo": value - 0.02,
+        "hi": value + 0.02,
+        "bound": 0.85,
+        "verdict": settled,
+        "n_sets": 120,
+        "reason": "Fairness is within its bound." if settled == "pass" else "Fairness is below its bound.",
+    }
+    return CheckResult(**(fields | changes))
+
+
+def failed_computation() -> CheckResult:
+    """A check without a number, its text hostile."""
+    absent = {"value": None, "lo": None, "hi": None, "status": "absent", "verdict": "error", "n_sets": 0}
+    reason = f"12 of 120 sets were not scored: {HOSTILE}"
+    return fairness_check(HOSTILE, 0.9).model_copy(update={"id": "traits", "reason": reason, **absent})
+
+
+def confusions() -> list[Misclassification]:
+    """Who is taken for whom among the doctors."""
+    taken = [
+        Misclassification(probe="hard_labels", subject="doctor", group=g, predicted="nurse", count=c, total=120)
+        for g, c in zip(GROUPS, (3, 2, 4, 2, 9, 3, 71, 4), strict=True)
+    ]
+    other = [
+        Misclassification(probe="hard_labels", subject="doctor", group=g, predicted="paramedic", count=2, total=120)
+        for g in GROUPS[::2]
+    ]
+    return taken + other
+
+
+def example_checks() -> list[CheckResult]:
+    """Passing, failing, inconclusive and uncomputable checks in a suite's order."""
+    skews = {"doctor": 0.42, "nurse": 0.78, "chef": 0.31, "welder": 0.37, "teacher": 0.25, "pilot": 0.55}
+    return [
+        fairness_check(None, 0.912),
+        *(fairness_check(s, v) for s, v in zip(SUBJECTS, (0.79, 0.93, 0.95, 0.9, 0.96, 0.88), strict=True)),
+        *(skew_check(subject, value, absent=subject == "nurse") for subject, value in skews.items()),
+        gap_check("doctor", "fail"),
+        gap_check("pilot", "inconclusive", sets=40),
+        *(gap_check(subject, "pass") for subject in SUBJECTS[1:5]),
+        failed_computation(),
+    ]
+
+
+def example_record(checks: Sequence[CheckResult] | None = None, **changes: object) -> RunRecord:
+    """The whole run. `changes` replace top-level fields."""
+    chosen = list(example_checks() if checks is None else checks)
+    fields: dict[str, object] = {
+        "suite": "occupations",
+        "suite_digest": "5a" * 32,
+        "verdict": overall([check.verdict for check in chosen]),
+        "dataset": DatasetInfo(
+            name="occupations",
+            version="v1",
+            fingerprint="c0ffee" * 10 + "abcd",
+            counterfactual=True,
+            attributes={"skin_tone": list(TONES), "gender": list(GENDERS)},
+            notice=NOTICE,
+        ),
+        "model": ModelInfo(uri="open_clip:tiny@biased.safetensors", fingerprint="b1a5" * 16, precision="fp32"),
+        "baseline": BaselineInfo(
+            source="model", uri="open_clip:tiny@base.safetensors", fingerprint="ba5e" * 16, created_at=None
+        ),
+        "coverage": Coverage(
+            expected_sets=720, scored_sets=720, expected_images=5760, scored_images=5760, prompts=45
+        ),
+        "probes": {"hard_labels": "zero_shot_classification", "neutral_search": "retrieval"},
+        "decision": Decision(alpha=0.05, correction="holm", seed=0, draws=4000),
+        "checks": chosen,
+        "confusions": confusions(),
+        "environment": Environment(
+            fairgate="0.1.0",
+            python="3.11.9",
+            platform="Linux x86_64",
+            device="cpu",
+            packages={"torch": "2.6.0", "open_clip_torch": "3.0.0", "numpy": "2.1.0"},
+            git_commit="0123456789abcdef0123456789abcdef01234567",
+            git_dirty=False,
+            ci_url="https://ci.example.org/runs/7",
+        ),
+        "command": "pytest --fairness-suite occupations --fairness-model open_clip:tiny@biased.safetensors "
+        "--fairness-baseline model:open_clip:tiny@base.safetensors",
+        "created_at": "2026-03-01T12:00:00+00:00",
+        "seconds": 12.4,
+    }  # fmt: skip
+    return RunRecord(**(fields | changes))
+
+
+def portrait(tone: str, *, size: int = 64, noise: int | None = None, kind: str = "PNG") -> bytes:
+    """A small drawn face, encoded. With `noise`, a seed for pixels that do not compress."""
+    picture = Image.new("RGB", (size, size), (214, 224, 232))
+    if noise is not None:
+        pixels = np.random.default_rng(noise).integers(0, 255, (size, size, 3), dtype=np.uint8)
+        picture = Image.fromarray(pixels)
+    draw = ImageDraw.Draw(picture)
+    unit = size / 64
+    draw.rectangle((12 * unit, 44 * unit, 52 * unit, 64 * unit), fill=(245, 245, 245))
+    draw.ellipse((18 * unit, 10 * unit, 46 * unit, 46 * unit), fill=TONES[tone])
+    for x in (26, 36):
+        draw.ellipse((x * unit, 25 * unit, (x + 3) * unit, 28 * unit), fill=(20, 20, 20))
+    buffer = io.BytesIO()
+    picture.save(buffer, kind)
+    return buffer.getvalue()
+
+
+def example_pictures(set_ids: Sequence[str]) -> Mapping[str, Sequence[tuple[str, bytes]]]:
+    """Pictures for every member of every set asked for."""
+    return {
+        set_id: [(f"m{place}", portrait(group.split(" × ")[0])) for place, group in enumerate(GROUPS)]
+        for set_id in set_ids
+    }
