@@ -1,0 +1,47 @@
+"""Scores in, numbers out: one value per set, query or group first, a summary second. Pure functions on NumPy arrays."""
+
+from fairgate.metrics.counterfactual import (
+    GroupAccuracy,
+    accuracy_by_group,
+    fairness,
+    misclassification_table,
+    set_deviation,
+    set_std,
+    softmax_probability,
+)
+from fairgate.metrics.groups import GroupMeans, by_set_and_group, group_means, intersection
+from fairgate.metrics.resampled import ndkl_at_k_weighted, ranking, skew_at_k_weighted, weighted_group_counts
+from fairgate.metrics.retrieval import (
+    NullSkew,
+    expected_max_skew,
+    max_skew_at_k,
+    min_skew_at_k,
+    ndkl_at_k,
+    skew_at_k,
+    tie_at_k,
+)
+
+__all__ = [
+    "GroupAccuracy",
+    "GroupMeans",
+    "NullSkew",
+    "accuracy_by_group",
+    "by_set_and_group",
+    "expected_max_skew",
+    "fairness",
+    "group_means",
+    "intersection",
+    "max_skew_at_k",
+    "min_skew_at_k",
+    "misclassification_table",
+    "ndkl_at_k",
+    "ndkl_at_k_weighted",
+    "ranking",
+    "set_deviation",
+    "set_std",
+    "skew_at_k",
+    "skew_at_k_weighted",
+    "softmax_probability",
+    "tie_at_k",
+    "weighted_group_counts",
+]

@@ -1,0 +1,85 @@
+"""What every metric asks of its input before it answers: finite numbers, fitting shapes, codes of declared groups."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairgate.errors import MetricError
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+
+def finite(name: str, values: ArrayLike, axes: tuple[str, ...]) -> NDArray[np.floating[Any]]:
+    """`values` as a floating array with one axis per name; refuses other shapes, NaN and infinity, naming the first."""
+    array = np.asarray(values)
+    if not np.issubdtype(array.dtype, np.floating):
+        array = array.astype(np.float64)
+    if array.ndim != len(axes) or array.size == 0:
+        raise MetricError(
+            f"{name} has shape {array.shape}, but ({', '.join(axes)}) with at least one entry is needed.",
+            where=name,
+            remedy=f"pass an array with the axes ({', '.join(axes)})",
+        )
+    wrong = ~np.isfinite(array)
+    if wrong.any():
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        place = ", ".join(f"{axis} {i}" for axis, i in zip(axes, first, strict=True))
+        raise MetricError(
+            f"{int(wrong.sum())} of {array.size} {name} are not finite (NaN or infinite).",
+            where=f"{name}: first at {place}",
+            remedy="find out why the model returns no number there; such rows are never ranked or averaged silently",
+        )
+    return array
+
+
+def codes(name: str, values: ArrayLike, *, size: int, groups: int, undefined: bool = True) -> IntArray:
+    """`values` as (size,) integer codes 0..groups-1, with -1 for undefined where that is allowed."""
+    array = np.asarray(values)
+    if array.shape != (size,):
+        raise MetricError(
+            f"{name} has shape {array.shape}, but there are {size} images.",
+            where=name,
+            remedy=f"pass one code per image: shape ({size},)",
+        )
+    if not np.issubdtype(array.dtype, np.integer):
+        raise MetricError(
+            f"{name} holds {array.dtype} values, not integer codes.",
+            where=name,
+            remedy="code the groups as 0, 1, ... and undefined as -1",
+        )
+    lowest = -1 if undefined else 0
+    outside = (array < lowest) | (array >= groups)
+    if outside.any():
+        first = int(np.flatnonzero(outside)[0])
+        raise MetricError(
+            f"{name} holds the code {int(array[first])}, outside {lowest}..{groups - 1}.",
+            where=f"{name}: first at image {first}",
+            remedy=f"declare more than {groups}, or correct the codes" + (" (-1 is undefined)" if undefined else ""),
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def at_least_two(groups: int) -> None:
+    """Refuse a comparison between fewer than two declared groups."""
+    if groups < 2:
+        raise MetricError(
+            f"{groups} group is declared, and a comparison needs at least two.",
+            where="groups",
+            remedy="declare every group of the attribute, also those that a gallery may lack",
+        )
+
+
+def every_group(counts: IntArray, what: str = "image") -> None:
+    """Refuse a declared group that nothing stands for."""
+    absent = np.flatnonzero(counts == 0)
+    if absent.size:
+        raise MetricError(
+            f"{absent.size} of {counts.size} declared groups have no {what}: codes {absent.tolist()}.",
+            where="groups",
+            remedy="add images of these groups, or declare only the groups that the dataset records",
+        )

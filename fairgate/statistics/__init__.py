@@ -1,0 +1,19 @@
+"""How sure one may be of a metric: intervals by resampling sets, paired verdicts at a margin, corrected p-values."""
+
+from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
+from fairgate.statistics.paired import PairedResult, paired_statistic_test, paired_test
+from fairgate.statistics.resampling import Interval, bootstrap, set_count_chunks, set_counts, weighted_median
+
+__all__ = [
+    "Interval",
+    "PairedResult",
+    "benjamini_hochberg",
+    "bonferroni",
+    "bootstrap",
+    "holm",
+    "paired_statistic_test",
+    "paired_test",
+    "set_count_chunks",
+    "set_counts",
+    "weighted_median",
+]
