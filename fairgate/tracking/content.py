@@ -1,0 +1,148 @@
+"""What a run record becomes in MLflow: names, metrics, params and tags. Plain data, no MLflow here."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from fairgate.hashing import digest, sha256_bytes
+from fairgate.records import CheckResult, RunRecord
+
+RUN_KEY = "fairgate.run_key"
+"""Tag that tells two evaluations apart, and one evaluation from its second sending."""
+
+LONGEST_NAME = 200
+"""Characters of a metric's stem: MLflow stops at 250, and a suffix follows."""
+
+_REFUSED = re.compile(r"[^A-Za-z0-9_\-. :]+")
+
+
+def run_key(record: RunRecord) -> str:
+    """Hex SHA-256 of a record as JSON says it, so that the record and its reading from a file share one key."""
+    return digest(record.model_dump(mode="json"))
+
+
+def experiment_name(record: RunRecord) -> str:
+    """`fairgate/SUITE`."""
+    return f"fairgate/{record.suite}"
+
+
+def run_name(record: RunRecord) -> str:
+    """`<git sha 7 or nogit>-<model fingerprint 8>`."""
+    commit = record.environment.git_commit
+    return f"{commit[:7] if commit else 'nogit'}-{record.model.fingerprint[:8]}"
+
+
+def started_at(record: RunRecord) -> datetime | None:
+    """When the evaluation took place, in UTC; None when the record's time is not ISO 8601."""
+    try:
+        return datetime.fromisoformat(record.created_at).astimezone(UTC)
+    except ValueError:
+        return None
+
+
+def started_ms(record: RunRecord) -> int:
+    """The same in milliseconds since 1970, as MLflow counts; 0 where it is not known."""
+    started = started_at(record)
+    return 0 if started is None else round(1000 * started.timestamp())
+
+
+def safe_part(text: str) -> str:
+    """One segment of a metric's name in the characters that MLflow takes.
+
+    >>> safe_part("soup chef @ café, inc.")
+    'soup chef - cafe- inc.'
+    """
+    plain = "".join(char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char))
+    safe = _REFUSED.sub("-", plain).strip()
+    return "-" if safe in {"", ".", ".."} else safe
+
+
+def metrics(record: RunRecord) -> dict[str, float]:
+    """Every finite number of the record by its MLflow name; a number that is absent or infinite is left out."""
+    found = {f"gate/{verdict}": float(count) for verdict, count in record.counts().items()}
+    found |= {
+        "gate/seconds": record.seconds,
+        "gate/scored_sets": float(record.coverage.scored_sets),
+        "gate/expected_sets": float(record.coverage.expected_sets),
+    }
+    taken: dict[str, str] = {}
+    for check in record.checks:
+        stem = _stem(check, taken)
+        found |= {f"{stem}{suffix}": value for suffix, value in _numbers(check)}
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def _stem(check: CheckResult, taken: dict[str, str]) -> str:
+    """`check-id/subject`, or `check-id/all`; a stem that another check already has is told apart by a hash."""
+    stem = f"{safe_part(check.id)}/{safe_part(check.subject or 'all')}"[:LONGEST_NAME]
+    if stem.startswith("gate/") or taken.get(stem, check.item) != check.item:
+        stem = f"{stem}-{sha256_bytes(check.item.encode())[:8]}"
+    taken[stem] = check.item
+    return stem
+
+
+def _numbers(check: CheckResult) -> Iterator[tuple[str, float]]:
+    named = {
+        "": check.value,
+        "/lo": check.lo,
+        "/hi": check.hi,
+        "/n": check.n_sets,
+        "/delta": check.delta,
+        "/p_adj": check.p_adjusted,
+    }
+    return ((suffix, float(value)) for suffix, value in named.items() if value is not None)
+
+
+def params(record: RunRecord) -> dict[str, str]:
+    """What never changes during a run: how verdicts were reached, and what every check asks."""
+    fixed = {
+        "suite_digest": record.suite_digest,
+        "alpha": record.decision.alpha,
+        "correction": record.decision.correction,
+        "seed": record.decision.seed,
+        "draws": record.decision.draws,
+        "allow_inconclusive": record.allow_inconclusive,
+    }
+    asked: dict[str, list[str]] = {}
+    for check in record.checks:
+        over = f" over {check.over}" if check.over else ""
+        bound = "" if check.bound is None else f" {check.bound:g}"
+        sentence = f"{check.metric} of {check.probe}{over}: {check.rule}{bound}"
+        sentences = asked.setdefault(f"check/{safe_part(check.id)}", [])
+        if sentence not in sentences:
+            sentences.append(sentence)
+    probes = {f"probe/{safe_part(name)}": prompts for name, prompts in record.probes.items()}
+    return {key: str(value) for key, value in (fixed | probes).items()} | {
+        key: "; ".join(sentences) for key, sentences in asked.items()
+    }
+
+
+def tags(record: RunRecord) -> dict[str, str]:
+    """Where the run came from and what it found; what the record does not know is left out."""
+    place, baseline = record.environment, record.baseline
+    known = {
+        RUN_KEY: run_key(record),
+        "fairgate.suite": record.suite,
+        "fairgate.verdict": record.verdict,
+        "fairgate.version": place.fairgate,
+        "fairgate.device": place.device,
+        "fairgate.created_at": record.created_at,
+        "fairgate.git.commit": place.git_commit,
+        "fairgate.git.dirty": None if place.git_dirty is None else str(place.git_dirty).lower(),
+        "fairgate.ci_url": place.ci_url,
+        "fairgate.model.uri": record.model.uri,
+        "fairgate.model.fingerprint": record.model.fingerprint,
+        "fairgate.model.precision": record.model.precision,
+        "fairgate.baseline.source": baseline.source if baseline else "none",
+        "fairgate.baseline.uri": baseline.uri if baseline else None,
+        "fairgate.baseline.fingerprint": baseline.fingerprint if baseline else None,
+        "fairgate.dataset.name": record.dataset.name,
+        "fairgate.dataset.version": record.dataset.version,
+        "fairgate.dataset.fingerprint": record.dataset.fingerprint,
+        "mlflow.source.git.commit": place.git_commit,  # MLflow's own pages link a run to its commit by this name
+    }
+    return {key: value for key, value in known.items() if value is not None}

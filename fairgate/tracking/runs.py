@@ -1,0 +1,102 @@
+"""One evaluation as one MLflow run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairgate.errors import TrackingError
+from fairgate.records import RunRecord
+from fairgate.tracking import content
+from fairgate.tracking.session import session, sqlite_path
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+DEFAULT_URI = "sqlite:///fairgate.db"
+"""A store beside the work: artifacts go to `mlartifacts/` in the same folder."""
+
+
+def log_run(record: RunRecord, files: Sequence[Path], *, uri: str, per_set: Path | None = None) -> str:
+    """Write one evaluation to MLflow and return the run's id.
+
+    `files` become artifacts under their own names, `per_set` (the scores by `set_id`, which make a run a baseline)
+    under `per_set/`. Sending the same record again returns the run that is there; a run that an outage cut in two is
+    completed. MLflow's process-wide state (tracking URI, active run, autologging) is neither read nor changed.
+
+    Raises TrackingError when a file is missing, or when MLflow cannot be reached or refuses.
+    """
+    for path in [*files, *([per_set] if per_set else [])]:
+        if not path.is_file():
+            raise TrackingError(
+                "a file that the run should keep is not there.", where=str(path), remedy="write the reports first"
+            )
+    with session(uri) as client:
+        experiment = _experiment(client, content.experiment_name(record), uri)
+        run_id, finished = _open_run(client, experiment, record)
+        if finished:
+            return run_id
+        _fill(client, run_id, record)
+        for path in files:
+            client.log_artifact(run_id, str(path))
+        if per_set:
+            client.log_artifact(run_id, str(per_set), "per_set")
+        client.set_terminated(run_id, end_time=content.started_ms(record) + round(1000 * record.seconds))
+        return run_id
+
+
+def _experiment(client: MlflowClient, name: str, uri: str) -> str:
+    """The experiment's id, made when it is new. With SQLite its artifacts live beside the database."""
+    from mlflow.exceptions import MlflowException
+
+    found = client.get_experiment_by_name(name)
+    if found is not None and found.lifecycle_stage != "active":
+        raise TrackingError(
+            f"the MLflow experiment '{name}' is deleted.",
+            where=f"experiment id {found.experiment_id}",
+            remedy=f"bring it back with `mlflow experiments restore --experiment-id {found.experiment_id}`",
+        )
+    if found is not None:
+        return str(found.experiment_id)
+    database = sqlite_path(uri)
+    folder = database.parent / "mlartifacts" / content.safe_part(name.replace("/", "-")) if database else None
+    try:
+        return str(client.create_experiment(name, artifact_location=folder.as_uri() if folder else None))
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+        return str(client.get_experiment_by_name(name).experiment_id)  # a neighbouring job was faster
+
+
+def _open_run(client: MlflowClient, experiment: str, record: RunRecord) -> tuple[str, bool]:
+    """The run that carries this record's key and whether it is complete; a fresh run when there is none."""
+    key = content.run_key(record)
+    for run in client.search_runs([experiment], filter_string=f"tags.`{content.RUN_KEY}` = '{key}'", max_results=1):
+        return str(run.info.run_id), run.info.status == "FINISHED"
+    created = client.create_run(
+        experiment,
+        start_time=content.started_ms(record),
+        tags=content.tags(record),
+        run_name=content.run_name(record),
+    )
+    return str(created.info.run_id), False
+
+
+def _fill(client: MlflowClient, run_id: str, record: RunRecord) -> None:
+    """Metrics, params and the dataset, in as few requests as MLflow allows (it cuts the batch by itself)."""
+    from mlflow.entities import Dataset, DatasetInput, Metric, Param
+
+    started = content.started_ms(record)  # not the clock: a run completed later must not hold every number twice
+    metrics = [Metric(name, value, started, 0) for name, value in content.metrics(record).items()]
+    params = [Param(name, value) for name, value in content.params(record).items()]
+    client.log_batch(run_id, metrics=metrics, params=params, synchronous=True)
+    data = record.dataset
+    release = Dataset(  # entities, not mlflow.data: that imports pandas; a digest has at most 36 characters there
+        name=data.name,
+        digest=data.fingerprint[:36],
+        source_type="fairgate",
+        source=json.dumps({"release": f"{data.name}/{data.version}", "fingerprint": data.fingerprint}),
+    )
+    client.log_inputs(run_id, [DatasetInput(release, [])])

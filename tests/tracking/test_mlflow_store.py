@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tracking_records import a_check, a_record
+
+from fairgate.errors import TrackingError
+from fairgate.tracking import log_or_queue, log_run
+from fairgate.tracking.content import RUN_KEY
+from fairgate.tracking.session import redact, session, sqlite_path
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One SQLite store for the module: making its tables takes a second or more. The space in its path is meant."""
+    return tmp_path_factory.mktemp("a store") / "fairgate.db"
+
+
+@pytest.fixture
+def uri(store: Path) -> str:
+    return f"sqlite:///{store}"
+
+
+@pytest.fixture
+def client(uri: str) -> Iterator[MlflowClient]:
+    with session(uri) as client:
+        yield client
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / "report" / name for name in ("results.json", "report.html", "comment.md")]
+    paths[0].parent.mkdir()
+    for path in paths:
+        path.write_text(path.name)
+    return paths
+
+
+def test_a_run_is_read_back_as_it_was_logged(uri: str, client: MlflowClient, files: list[Path], tmp_path: Path) -> None:
+    per_set = tmp_path / "scores.parquet"
+    per_set.write_bytes(b"PAR1")
+    record = a_record(checks=[a_check("skew", "soup @ chef", lo=-math.inf), a_check("fairness", None, delta=None)])
+    run = client.get_run(log_run(record, files, uri=uri, per_set=per_set))
+
+    assert client.get_experiment(run.info.experiment_id).name == "fairgate/occupations"
+    assert run.info.run_name == "0123456-abcdef01"
+    assert run.info.status == "FINISHED"
+    assert run.info.end_time - run.info.start_time == 2500
+    assert run.data.metrics["skew/soup - chef"] == 0.5
+    assert run.data.metrics["skew/soup - chef/p_adj"] == 0.3
+    assert run.data.metrics["skew/soup - chef/n"] == 40
+    assert run.data.metrics["fairness/all/hi"] == 0.6
+    assert run.data.metrics["gate/pass"] == 2
+    assert run.data.metrics["gate/fail"] == 0
+    assert not {"skew/soup - chef/lo", "fairness/all/delta"} & set(run.data.metrics)
+    assert run.data.params["correction"] == "holm"
+    assert run.data.params["suite_digest"] == "d" * 64
+    assert run.data.tags["fairgate.verdict"] == "pass"
+    assert run.data.tags["fairgate.git.dirty"] == "false"
+    assert run.data.tags["fairgate.ci_url"] == "https://ci.example/run/7"
+    assert run.data.tags["fairgate.dataset.fingerprint"] == "f" * 64
+    assert run.data.tags["fairgate.baseline.uri"] == "open_clip:tiny@base.safetensors"
+    (dataset,) = run.inputs.dataset_inputs
+    assert (dataset.dataset.name, dataset.dataset.digest) == ("occupations", "f" * 36)
+    artifacts = [item.path for item in client.list_artifacts(run.info.run_id)]
+    assert artifacts == ["comment.md", "per_set", "report.html", "results.json"]
+    assert [item.path for item in client.list_artifacts(run.info.run_id, "per_set")] == ["per_set/scores.parquet"]
+
+
+def test_artifacts_live_beside_the_database(uri: str, store: Path, files: list[Path]) -> None:
+    run_id = log_run(a_record(seconds=3.0), files, uri=uri)
+    kept = store.parent / "mlartifacts" / "fairgate-occupations" / run_id / "artifacts"
+    assert sorted(path.name for path in kept.iterdir()) == ["comment.md", "report.html", "results.json"]
+
+
+def test_the_same_record_is_one_run_however_often_it_is_sent(uri: str, client: MlflowClient, files: list[Path]) -> None:
+    record = a_record(seconds=4.0)
+    assert log_run(record, files, uri=uri) == log_run(record, files, uri=uri)
+
+
+def test_a_run_that_an_outage_cut_in_two_is_completed(uri: str, client: MlflowClient, files: list[Path]) -> None:
+    record = a_record(seconds=5.0)
+    first = log_run(record, files[:1], uri=uri)
+    client.update_run(first, status="RUNNING")
+    assert log_run(record, files, uri=uri) == first
+    assert client.get_run(first).info.status == "FINISHED"
+    assert len(client.list_artifacts(first)) == 3
+    assert len(client.get_metric_history(first, "skew/doctor")) == 1
+
+
+def test_a_run_without_a_baseline_says_none(uri: str, client: MlflowClient) -> None:
+    run = client.get_run(log_run(a_record(baseline=False, git_commit=None), [], uri=uri))
+    assert run.data.tags["fairgate.baseline.source"] == "none"
+    assert run.info.run_name == "nogit-abcdef01"
+
+
+def test_nothing_global_is_changed_and_nothing_is_printed(
+    uri: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import mlflow
+
+    monkeypatch.chdir(tmp_path)
+    before = dict(os.environ), mlflow.get_tracking_uri(), warnings.filters[:]
+    log_run(a_record(seconds=6.0), [], uri=uri)
+    assert (dict(os.environ), mlflow.get_tracking_uri(), warnings.filters[:]) == before
+    assert mlflow.active_run() is None
+    assert capfd.readouterr() == ("", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_store_is_made_where_the_address_points_and_the_message_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = log_or_queue(a_record(), [], "sqlite:///deep/fairgate.db", tmp_path / "queue")
+    assert outcome.run_id is not None
+    assert outcome.queued is None
+    assert "takes seconds, once" in outcome.message
+    assert (tmp_path / "deep/fairgate.db").is_file()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_deleted_experiment_is_named_with_the_way_to_bring_it_back(uri: str, client: MlflowClient) -> None:
+    experiment = client.get_experiment_by_name("fairgate/occupations") or client.get_experiment(
+        client.get_run(log_run(a_record(), [], uri=uri)).info.experiment_id
+    )
+    client.delete_experiment(experiment.experiment_id)
+    try:
+        with pytest.raises(TrackingError, match="mlflow experiments restore"):
+            log_run(a_record(), [], uri=uri)
+    finally:
+        client.restore_experiment(experiment.experiment_id)
+
+
+def test_an_experiment_that_a_neighbour_made_meanwhile_is_used(
+    uri: str, client: MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = client.get_run(log_run(a_record(), [], uri=uri)).info.experiment_id
+    real = type(client).get_experiment_by_name
+    answers = iter([None])
+    monkeypatch.setattr(type(client), "get_experiment_by_name", lambda self, name: next(answers, real(self, name)))
+    run = client.get_run(log_run(a_record(seconds=7.0), [], uri=uri))
+    assert run.info.experiment_id == known
+    assert RUN_KEY in run.data.tags
+
+
+def test_a_missing_file_is_named(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(TrackingError, match=r"report\.html"):
+        log_run(a_record(), [tmp_path / "report.html"], uri=uri)
+
+
+def test_a_file_store_is_refused_with_mlflows_own_words(tmp_path: Path) -> None:
+    with pytest.raises(TrackingError, match="sqlite:///"):
+        log_run(a_record(), [], uri=f"file://{tmp_path}/mlruns")
+
+
+def test_a_password_in_an_address_is_not_told() -> None:
+    assert redact("postgresql://me:s3cret@db/x failed") == "postgresql://***@db/x failed"
+
+
+@pytest.mark.parametrize("uri", ["http://127.0.0.1:5000", "sqlite://", "postgresql:///x", "./mlruns"])
+def test_only_a_sqlite_file_has_a_place_for_artifacts(uri: str) -> None:
+    assert sqlite_path(uri) is None
