@@ -1,0 +1,7 @@
+"""Models: a model URI and images in, scores out, with embeddings cached by content."""
+
+from fairgate.models.cache import CacheWarning, EmbeddingCache
+from fairgate.models.protocols import ImageIndex, ImageSource, Scorer
+from fairgate.models.registry import open_scorer
+
+__all__ = ["CacheWarning", "EmbeddingCache", "ImageIndex", "ImageSource", "Scorer", "open_scorer"]

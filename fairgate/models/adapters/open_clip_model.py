@@ -1,0 +1,155 @@
+"""The half of the open_clip adapter that imports it: build, load, encode."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import open_clip
+import torch
+from open_clip.convert import convert_state_dict
+from open_clip.model import convert_to_custom_text_state_dict
+from open_clip.pretrained import download_pretrained, get_pretrained_cfg
+from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
+
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.models.device import Device
+from fairgate.models.protocols import Embeddings
+from fairgate.models.weights import StateDict, read_state_dict, require_finite, require_fit
+
+# what building a model from a config that does not fit together raises, hub look-ups included
+_BUILD_ERRORS = (TypeError, ValueError, KeyError, AttributeError, AssertionError, RuntimeError, OSError, ImportError)
+# no network, no such file on the hub, a damaged download
+_HUB_ERRORS = (OSError, RuntimeError, ValueError)
+
+
+class OpenClipEncoder:
+    """Both towers of an open_clip model with its own validation transform and tokenizer."""
+
+    def __init__(self, model: Any, transform: Any, tokenizer: Any, device: Device) -> None:
+        self._model, self._transform, self._tokenizer, self._device = model, transform, tokenizer, device.name
+        bias = getattr(model, "logit_bias", None)
+        self.scale = float(model.logit_scale.detach().exp())
+        self.bias = 0.0 if bias is None else float(bias.detach())
+
+    def prepare(self, image: Any) -> torch.Tensor:
+        tensor: torch.Tensor = self._transform(image)
+        return tensor
+
+    def encode_images(self, prepared: Sequence[torch.Tensor]) -> Embeddings:
+        return _to_numpy(self._model.encode_image(torch.stack(list(prepared)).to(self._device)))
+
+    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
+        return _to_numpy(self._model.encode_text(self._tokenizer(list(prompts)).to(self._device)))
+
+
+def _to_numpy(embeddings: torch.Tensor) -> Embeddings:
+    return np.asarray(embeddings.float().cpu().numpy(), dtype=np.float32)
+
+
+def load(model_name: str, weights: Path, tag: str | None, allow_pickle: bool, device: Device) -> OpenClipEncoder:
+    """Build an architecture ("ViT-B-32" or "local-dir:FOLDER") and fill it with exactly the file's weights.
+
+    `tag` names the pretrained tag whose preprocessing applies; without it, the architecture's or folder's own does.
+    Raises ModelError: config that does not build, wrong or missing tensors, NaN weights, pickled code.
+    """
+    state = read_state_dict(weights, allow_pickle=allow_pickle)
+    require_finite(state, str(weights))
+    model, tokenizer = _build(model_name)
+    fitted = _as_open_clip(state, model)
+    require_fit(fitted, model, str(weights), f"the architecture {model_name}")
+    model.load_state_dict(fitted)
+    model.eval().to(device.name)
+    settings = merge_preprocess_dict(model.visual.preprocess_cfg, pretrained_settings(model_name, tag) if tag else {})
+    transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)
+    return OpenClipEncoder(model, transform, tokenizer, device)
+
+
+def _build(model_name: str) -> tuple[Any, Any]:
+    """The architecture with random weights, and its tokenizer. The caller's random state is left alone."""
+    try:
+        with _without_advice(), torch.random.fork_rng(devices=[]):
+            model = open_clip.create_model(
+                model_name, load_weights=False, pretrained_image=False, pretrained_text=False
+            )
+            return model, open_clip.get_tokenizer(model_name)
+    except _BUILD_ERRORS as error:
+        raise ModelError(
+            f"open_clip could not build the architecture or its tokenizer ({type(error).__name__}: {error}).",
+            where=model_name,
+            remedy="check the config; a tokenizer or text tower from the hub needs the network or a filled HF cache",
+        ) from error
+
+
+def _as_open_clip(state: StateDict, model: torch.nn.Module) -> StateDict:
+    """The renamings of `open_clip.load_checkpoint`, without its interpolation of positions: other sizes do not fit."""
+    state = dict(convert_state_dict(model, state))
+    if "positional_embedding" in state and not hasattr(model, "positional_embedding"):
+        state = convert_to_custom_text_state_dict(state)
+    expected = model.state_dict()
+    for name in ("logit_scale", "logit_bias"):  # a number, or a vector of one, by version
+        if name in state and name in expected and state[name].numel() == 1:
+            state[name] = state[name].reshape(expected[name].shape)
+    unused = "text.transformer.embeddings.position_ids"  # written by transformers before 4.31
+    if unused not in expected:
+        state.pop(unused, None)
+    return state
+
+
+def pretrained_settings(architecture: str, tag: str) -> dict[str, Any]:
+    """What open_clip knows of a pretrained tag. Raises ModelError for an unknown tag, or one of another activation."""
+    settings: dict[str, Any] = get_pretrained_cfg(architecture, tag)
+    where = f"open_clip:{architecture}@{tag}"
+    if not settings:
+        tags = open_clip.list_pretrained_tags_by_model(architecture)
+        raise ModelError(
+            f"'{tag}' is neither a file nor a pretrained tag of {architecture}.",
+            where=where,
+            remedy=did_you_mean(tag, tags) or f"name a checkpoint file, or a tag: {', '.join(tags) or 'it has none'}",
+        )
+    if bool(settings.get("quick_gelu")) != bool(open_clip.get_model_config(architecture).get("quick_gelu")):
+        other = "QuickGELU" if settings.get("quick_gelu") else "GELU"
+        twin = f"{architecture}-quickgelu" if settings.get("quick_gelu") else architecture.removesuffix("-quickgelu")
+        raise ModelError(
+            f"'{tag}' was trained with {other}, and {architecture} computes with the other one.",
+            where=where,
+            remedy=f"use open_clip:{twin}@{tag}",
+        )
+    return settings
+
+
+def download(architecture: str, tag: str) -> Path:
+    """The weights file of a pretrained tag, from the local cache of the hub or the network. Raises ModelError."""
+    settings = pretrained_settings(architecture, tag)
+    try:
+        return Path(download_pretrained(settings))
+    except _HUB_ERRORS as error:
+        raise ModelError(
+            f"the weights of the tag '{tag}' could not be downloaded ({type(error).__name__}).",
+            where=f"open_clip:{architecture}@{tag}",
+            remedy="check the network, or download the file elsewhere and use open_clip:ARCH@FILE",
+        ) from error
+
+
+@contextlib.contextmanager
+def _without_advice() -> Iterator[None]:
+    """Mute what open_clip logs on the root logger: that weights were not loaded is what was asked of it.
+
+    The handler keeps `logging.warning` from installing one of its own, which would stay for the whole process.
+    """
+    root, handler = logging.getLogger(), logging.NullHandler()
+
+    def from_elsewhere(record: logging.LogRecord) -> bool:
+        return Path(record.pathname).parent != Path(open_clip.__file__).parent
+
+    root.addFilter(from_elsewhere)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.removeFilter(from_elsewhere)

@@ -1,0 +1,124 @@
+"""Embeddings on disk, named by the content they were computed from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+FORMAT = "1"
+
+
+class CacheWarning(UserWarning):
+    """The cache could not be read or written; the run goes on without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One cached file: arrays by name, and notes in text."""
+
+    arrays: dict[str, NDArray[np.float32]]
+    notes: dict[str, str]
+
+
+class EmbeddingCache:
+    """A folder of safetensors files. Never the reason that a run fails.
+
+    Files appear whole or not at all (written beside their place, then renamed), so that several processes may write
+    the same name. Each carries a checksum: what is damaged is reported once as a CacheWarning, ignored, and written
+    anew. A folder that cannot be written is reported once, too.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._writable = True
+
+    def read(self, name: str) -> Entry | None:
+        """The entry of that name, or None where there is none that can be trusted."""
+        path = self._path(name)
+        try:
+            return _read(path)
+        except FileNotFoundError:
+            return None
+        except (OSError, SafetensorError, ValueError) as error:
+            warnings.warn(f"cached file {path} is damaged and will be recomputed ({error})", CacheWarning, stacklevel=2)
+            self.drop(name)
+            return None
+
+    def write(
+        self, name: str, arrays: Mapping[str, NDArray[np.float32]], notes: Mapping[str, str] | None = None
+    ) -> None:
+        """Keep arrays and notes under a name, replacing what is there."""
+        if not self._writable:
+            return
+        path = self._path(name)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+        tensors = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in arrays.items()}
+        metadata = {**(notes or {}), "format": FORMAT, "sha256": _checksum(tensors)}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_file(tensors, temporary, metadata=metadata)
+            temporary.replace(path)
+        except (OSError, SafetensorError) as error:
+            self._writable = False
+            warnings.warn(
+                f"cache folder {self.folder} cannot be written: embeddings are not kept ({error})",
+                CacheWarning,
+                stacklevel=2,
+            )
+        finally:
+            _remove(temporary)
+
+    def names(self, prefix: str) -> list[str]:
+        """Names of the entries directly below a prefix, in order."""
+        try:
+            return sorted(f"{prefix}/{path.stem}" for path in (self.folder / prefix).glob("*.safetensors"))
+        except OSError:  # an unreadable folder holds nothing for us; writing will say so
+            return []
+
+    def drop(self, name: str) -> None:
+        """Forget one entry. A folder that cannot be written keeps it; reading it again warns again."""
+        _remove(self._path(name))
+
+    def drop_all(self, prefix: str) -> None:
+        """Forget everything below a prefix."""
+        shutil.rmtree(self.folder / prefix, ignore_errors=True)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
+
+
+def _read(path: Path) -> Entry:
+    with path.open("rb"):  # safe_open has no error of its own for a missing file
+        pass
+    with safe_open(path, framework="np") as handle:
+        notes = dict(handle.metadata() or {})
+        arrays = {key: handle.get_tensor(key) for key in handle.keys()}  # noqa: SIM118 - not a mapping
+    if notes.pop("format", None) != FORMAT or notes.pop("sha256", None) != _checksum(arrays):
+        raise ValueError("its checksum does not match")
+    return Entry(arrays, notes)
+
+
+def _checksum(arrays: Mapping[str, NDArray[np.float32]]) -> str:
+    seen = hashlib.sha256()
+    for name in sorted(arrays):
+        seen.update(f"{name}{arrays[name].shape}".encode())
+        seen.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+    return seen.hexdigest()
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:  # nothing was written there, or it may not be touched: either way it is never read
+        return

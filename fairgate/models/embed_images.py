@@ -1,0 +1,127 @@
+"""Image embeddings of a whole source: decoded ahead, kept in parts, so that an interrupted run continues."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from fairgate.errors import DatasetError
+from fairgate.models.cache import EmbeddingCache
+from fairgate.models.device import Device
+from fairgate.models.encoder import Encoder
+from fairgate.models.images import decode_rgb, name_of
+from fairgate.models.protocols import Embeddings, ImageSource, Request, Rows
+from fairgate.models.torch_runtime import Halving, scoring
+from fairgate.models.unit import unit_or_error
+
+PART = 1024  # images between two checkpoints of the work
+BATCH_CPU, BATCH_CUDA = 32, 256
+_DECODERS = min(16, os.cpu_count() or 1)
+
+
+def embed_images(encoder: Encoder, request: Request, device: Device, parts: str) -> Embeddings:
+    """Unit embeddings of every image of the request's source, (images, dim) float32.
+
+    `parts` is the name in the cache below which finished pieces are kept; pieces that are there are not computed
+    again. Raises DatasetError for an unreadable image or a source that does not yield each row once, ModelError for an
+    embedding that is NaN or zero, DeviceError when not even one image fits in memory.
+    """
+    source, total = request.source, len(request.source)
+    work = _Parts(request.cache, parts, total)
+    batch_size = request.batch_size or (BATCH_CUDA if device.is_cuda else BATCH_CPU)
+    encode = Halving(encoder.encode_images, device.name)
+    if request.progress:
+        request.progress(work.done, total)
+    try:
+        with scoring(device):
+            for rows, prepared in _prepared(encoder, source, batch_size, work.has):
+                raw = encode(prepared)
+                work.add(rows, unit_or_error(raw, lambda i, rows=rows: name_of(source, int(rows[i]))))  # type: ignore[misc]
+                if request.progress:
+                    request.progress(work.done, total)
+    finally:  # also after Ctrl-C or an unreadable image: what is done is kept
+        work.flush()
+    return work.merged(source)
+
+
+class _Parts:
+    """Embeddings by row, and the rows not yet written to the cache."""
+
+    def __init__(self, cache: EmbeddingCache | None, prefix: str, total: int) -> None:
+        self._cache, self._prefix = cache, prefix
+        self._fresh: list[tuple[Rows, Embeddings]] = []
+        self._embeddings: Embeddings | None = None
+        self.has = np.zeros(total, dtype=np.bool_)
+        for name in cache.names(prefix) if cache else []:
+            entry = cache.read(name) if cache else None
+            if entry is not None:
+                self._place(np.asarray(json_rows(entry.notes["rows"])), entry.arrays["embeddings"])
+
+    @property
+    def done(self) -> int:
+        return int(self.has.sum())
+
+    def add(self, rows: Rows, embeddings: Embeddings) -> None:
+        self._place(rows, embeddings)
+        self._fresh.append((rows, embeddings))
+        if sum(len(piece) for piece, _ in self._fresh) >= PART:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._cache and self._fresh:
+            rows = np.concatenate([piece for piece, _ in self._fresh])
+            embeddings = np.concatenate([piece for _, piece in self._fresh])
+            name = f"{self._prefix}/{int(rows[0]):012d}-{len(rows)}"
+            self._cache.write(name, {"embeddings": embeddings}, {"rows": " ".join(map(str, rows.tolist()))})
+        self._fresh = []
+
+    def merged(self, source: ImageSource) -> Embeddings:
+        if self._embeddings is None or not self.has.all():
+            missing = np.flatnonzero(~self.has)
+            raise DatasetError(
+                f"the dataset yielded {self.done} of its {len(self.has)} images.",
+                where=f"{source.folder}" + (f": {name_of(source, int(missing[0]))}" if missing.size else ""),
+                remedy="run `fairgate dataset verify`",
+            )
+        return self._embeddings
+
+    def _place(self, rows: Rows, embeddings: Embeddings) -> None:
+        if self._embeddings is None:
+            self._embeddings = np.zeros((len(self.has), embeddings.shape[1]), dtype=np.float32)
+        self._embeddings[rows] = embeddings
+        self.has[rows] = True
+
+
+def json_rows(text: str) -> list[int]:
+    return [int(number) for number in text.split()]
+
+
+def _prepared(
+    encoder: Encoder, source: ImageSource, batch_size: int, has: np.ndarray[Any, np.dtype[np.bool_]]
+) -> Iterator[tuple[Rows, list[Any]]]:
+    """Batches of prepared images that are not done yet; the next batch is decoded while one is being encoded."""
+    waiting: deque[tuple[Rows, list[Future[Any]]]] = deque()
+    pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
+
+    def prepare(data: bytes, row: int) -> Any:
+        return encoder.prepare(decode_rgb(data, source, row))
+
+    try:
+        for rows, blobs in source.image_batches(batch_size):
+            todo = [(int(row), data) for row, data in zip(rows, blobs, strict=True) if not has[row]]
+            if todo:
+                numbers = np.array([row for row, _ in todo], dtype=np.int64)
+                waiting.append((numbers, [pool.submit(prepare, data, row) for row, data in todo]))
+            if len(waiting) > 1:
+                numbers, futures = waiting.popleft()
+                yield numbers, [future.result() for future in futures]
+        while waiting:
+            numbers, futures = waiting.popleft()
+            yield numbers, [future.result() for future in futures]
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,148 @@
+"""The files of a checkpoint: found, refused where they cannot be trusted, and hashed before anything loads them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from fairgate.errors import FairgateError, ModelError, did_you_mean
+from fairgate.hashing import digest, sha256_file
+
+PICKLED = (".pt", ".pth", ".bin", ".ckpt")
+WEIGHTS = (".safetensors", *PICKLED)
+
+# Files that decide how text is cut into tokens, under the names that transformers gives them.
+TOKENIZER_FILES = frozenset(
+    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json vocab.txt merges.txt "
+    "spiece.model tokenizer.model sentencepiece.bpe.model".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HashedFiles:
+    """The files of one checkpoint by role, with their digests and what the file system said when they were taken.
+
+    Names of weight files are not part of a fingerprint (`weights` is a role), so a renamed checkpoint is the same one.
+    """
+
+    paths: Mapping[str, Path]
+    hashes: Mapping[str, str]
+    stamps: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, paths: Mapping[str, Path]) -> HashedFiles:
+        stamps = {role: _stamp(path) for role, path in paths.items()}
+        return cls(dict(paths), {role: sha256_file(path) for role, path in paths.items()}, stamps)
+
+    def fingerprint(self, **more: str) -> str:
+        """Hex SHA-256 over roles and digests, with further digests by name (an architecture's config)."""
+        return digest({**self.hashes, **more})
+
+    def require_unchanged(self) -> None:
+        """Raises ModelError when a file is not the one that was hashed: its scores would be kept under a wrong name."""
+        for role, path in self.paths.items():
+            if not path.is_file() or _stamp(path) != self.stamps[role]:
+                raise ModelError(
+                    "the file changed between hashing and loading.",
+                    where=str(path),
+                    remedy="wait until the checkpoint is written, then run again",
+                )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    facts = path.stat()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def resolve(address: str, base: Path) -> Path:
+    """A path from a URI: `~` is expanded, and a relative one starts at `base`."""
+    return base / Path(address).expanduser()
+
+
+def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
+    """Raises when a file is missing (naming the nearest sibling) or empty."""
+    if path.is_dir():
+        raise error("a folder stands where a file is expected.", where=str(path), remedy="name a file in it")
+    if not path.is_file():
+        siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        hint = did_you_mean(path.name, siblings) or "check the path; if DVC tracks it, run `dvc pull`"
+        raise error("the file does not exist.", where=str(path), remedy=hint)
+    if path.stat().st_size == 0:
+        raise error("the file is empty.", where=str(path), remedy="save or download it again")
+
+
+def require_folder(path: Path) -> None:
+    """Raises ModelError when a folder is missing (naming the nearest sibling), or a link in it leads outside."""
+    if not path.is_dir():
+        siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        hint = did_you_mean(path.name, siblings) or "check the path; if DVC tracks it, run `dvc pull`"
+        raise ModelError("the model folder does not exist.", where=str(path), remedy=hint)
+    inside = path.resolve()
+    for folder, subfolders, names in os.walk(path):
+        for name in (*subfolders, *names):
+            entry = Path(folder, name)
+            if entry.is_symlink() and not entry.resolve().is_relative_to(inside):
+                raise ModelError(
+                    "a link in the model folder leads outside of it.",
+                    where=str(entry),
+                    remedy="copy the folder with its links followed (`cp -rL`), and name the copy",
+                )
+
+
+def require_weights(path: Path, allow_pickle: bool = False) -> None:
+    """Raises ModelError for a weights file that is missing, empty, of an unknown kind, or cut short."""
+    require_file(path)
+    if path.suffix == ".safetensors":
+        require_whole_safetensors(path)
+    elif path.suffix not in PICKLED and not allow_pickle:
+        raise ModelError(
+            f"'{path.suffix or path.name}' is not a kind of checkpoint that fairgate reads.",
+            where=str(path),
+            remedy=f"save the weights as .safetensors (also read: {', '.join(PICKLED)})",
+        )
+
+
+def require_whole_safetensors(path: Path) -> None:
+    """Raises ModelError when the header of a safetensors file is damaged or promises more bytes than there are."""
+    try:
+        with safe_open(path, framework="np") as handle:
+            handle.keys()
+    except SafetensorError as error:
+        raise ModelError(
+            f"the safetensors file is truncated or damaged ({error}).",
+            where=str(path),
+            remedy="save or download it again",
+        ) from error
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A JSON object from a model folder. Raises ModelError, also where it asks for code from a model repository."""
+    require_file(path)
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"the file is not valid JSON ({error}).", where=str(path), remedy="write it again") from error
+    if not isinstance(config, dict):
+        raise ModelError("the file does not hold a JSON object.", where=str(path), remedy="write it again")
+    refuse_remote_code(config, str(path))
+    return config
+
+
+def refuse_remote_code(config: Any, where: str) -> None:
+    """Raises ModelError when a config, at any depth, would have a library run code that ships with the model."""
+    if isinstance(config, dict):
+        for key in ("auto_map", "trust_remote_code", "custom_pipelines"):
+            if config.get(key):
+                raise ModelError(
+                    f"the config asks for code of its own ('{key}'), which fairgate does not run.",
+                    where=where,
+                    remedy="use a checkpoint whose architecture the library knows, and remove the key",
+                )
+    for value in config.values() if isinstance(config, dict) else config if isinstance(config, list) else ():
+        refuse_remote_code(value, where)

@@ -1,0 +1,51 @@
+"""Encoded bytes to upright RGB pictures."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from fairgate.errors import DatasetError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from fairgate.models.protocols import ImageSource
+
+
+def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image:
+    """One image as 8-bit RGB, turned upright by its EXIF orientation.
+
+    Palettes and CMYK are converted before any resizing (open_clip's own transform resizes first, which would pick
+    palette entries at random), transparency is dropped as `convert("RGB")` does. Raises DatasetError naming the image.
+    """
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            opened.load()
+            image = ImageOps.exif_transpose(opened)
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError) as error:
+        raise _unreadable(f"cannot be decoded ({error})", source, row) from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _unreadable(f"is suspiciously large ({error})", source, row) from error
+    if image.mode == "I" or image.mode.startswith(("I;", "F")):
+        # Pillow clips these to 255 instead of scaling them: the model would be shown a white square
+        raise _unreadable(f"has more than 8 bits a channel (mode {image.mode})", source, row)
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")  # the same picture as straight to RGB, without Pillow's warning
+    return image.convert("RGB")
+
+
+def name_of(source: ImageSource, row: int) -> str:
+    """How a message names an image: its path, its set and its member."""
+    index = source.index
+    return f"{index.path[row]} (set {index.set_id[row]}, member {index.member[row]})"
+
+
+def _unreadable(fault: str, source: ImageSource, row: int) -> DatasetError:
+    return DatasetError(
+        f"the image {fault}.",
+        where=f"{source.folder}: {name_of(source, row)}",
+        remedy="replace the image by an 8-bit JPEG or PNG; `fairgate dataset verify` finds a damaged release",
+    )

@@ -1,0 +1,69 @@
+"""Which adapter answers which model URI. Adapters are imported when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.models.protocols import ImageSource, Progress, Request, Scorer
+
+if TYPE_CHECKING:
+    from fairgate.models.cache import EmbeddingCache
+
+# scheme -> module with a function `scorer(request: Request) -> Scorer`
+ADAPTERS = {
+    "open_clip": "fairgate.models.adapters.open_clip",
+    "hf": "fairgate.models.adapters.hf",
+    "scores": "fairgate.models.adapters.scores",
+}
+
+
+def open_scorer(
+    uri: str,
+    source: ImageSource,
+    *,
+    device: str = "auto",
+    cache: EmbeddingCache | None = None,
+    allow_pickle: bool = False,
+    base: Path = Path(),
+    progress: Progress | None = None,
+    batch_size: int | None = None,
+) -> Scorer:
+    """Find and hash the model that a URI names; load it only when a score is asked that the cache lacks.
+
+    `base` is the folder that relative paths in the URI start from. `progress(done, total)` is called as images are
+    embedded; an exception raised in it stops the work, and what is done stays in the cache. Raises ModelError (the
+    checkpoint cannot be found, trusted or loaded), ScoresError (`scores:` files) or DeviceError.
+    """
+    scheme, colon, address = uri.partition(":")
+    if not colon or scheme not in ADAPTERS:
+        raise _unknown_scheme(uri, scheme if colon else uri.split("@")[0])
+    if not address:
+        raise ModelError(f"model '{uri}' names nothing after '{scheme}:'.", remedy=_known_schemes())
+    if allow_pickle and os.environ.get("CI", "").lower() in {"true", "1"}:
+        raise ModelError(
+            "loading pickled code was allowed, and this run is in CI (CI=true), where it is refused.",
+            where=uri,
+            remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
+        )
+    adapter = importlib.import_module(ADAPTERS[scheme])
+    request = Request(uri, address, source, device, cache, allow_pickle, base, progress, batch_size)
+    scorer: Scorer = adapter.scorer(request)
+    return scorer
+
+
+def _unknown_scheme(uri: str, scheme: str) -> ModelError:
+    hint = did_you_mean(scheme, ADAPTERS)
+    return ModelError(
+        f"'{uri}' is not a model URI that fairgate knows.",
+        remedy=f"{hint} {_known_schemes()}" if hint else _known_schemes(),
+    )
+
+
+def _known_schemes() -> str:
+    return (
+        f"known schemes: {', '.join(f'{scheme}:' for scheme in ADAPTERS)} (open_clip:ARCH@FILE, hf:FOLDER, scores:FILE)"
+    )

@@ -1,0 +1,126 @@
+"""Weights of a checkpoint as a state dict: read without running its code, and held against the architecture."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fairgate.errors import ModelError, did_you_mean
+
+StateDict = dict[str, torch.Tensor]
+_SHOWN = 4
+# what training wrappers put before every name: DistributedDataParallel, torch.compile
+_WRAPPERS = ("module.", "_orig_mod.")
+
+
+def read_state_dict(path: Path, *, allow_pickle: bool = False) -> StateDict:
+    """Tensors by name, on the CPU, out of a file that `files.require_weights` has accepted.
+
+    Reads safetensors, a bare state dict, and what open_clip's training writes (`{"epoch", "name", "state_dict",
+    "optimizer"}`, with or without the `module.` prefix of distributed training). Raises ModelError for a file that
+    would have to run pickled code, unless `allow_pickle`, and for one that is damaged or holds no state dict.
+    """
+    if path.suffix == ".safetensors":
+        from safetensors.torch import load_file
+
+        return _unwrapped(load_file(path), path)
+    try:
+        held = torch.load(path, map_location="cpu", weights_only=not allow_pickle)
+    except pickle.UnpicklingError as error:
+        raise _would_run_code(path, str(error)) from error
+    except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, ImportError, OSError) as error:
+        if "TorchScript" in str(error):
+            raise _would_run_code(path, "it is a TorchScript archive") from error
+        raise ModelError(
+            f"the checkpoint is truncated or damaged ({_first_line(error)}).",
+            where=str(path),
+            remedy="save or download it again",
+        ) from error
+    return _unwrapped(held, path)
+
+
+def _would_run_code(path: Path, reason: str) -> ModelError:
+    return ModelError(
+        f"the checkpoint would have to run pickled code to be read, which is refused ({_first_line(reason)}).",
+        where=str(path),
+        remedy="convert it to safetensors where you trust it (`safetensors.torch.save_file(state_dict, ...)`); "
+        "on your own machine, --fairness-allow-pickle loads it as it is",
+    )
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+
+
+def _unwrapped(held: Any, path: Path) -> StateDict:
+    if isinstance(held, torch.jit.ScriptModule):  # only with allow_pickle: OpenAI's archives
+        state: Any = held.state_dict()
+        state = {name: value for name, value in state.items() if name not in _ARCHIVE_NOTES}
+    else:
+        state = held["state_dict"] if isinstance(held, Mapping) and "state_dict" in held else held
+    tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
+    if not tensors or not state:
+        found = ", ".join(list(map(str, held))[:_SHOWN]) if isinstance(held, Mapping) else type(held).__name__
+        raise ModelError(
+            f"the file holds no state dict (found: {found}).",
+            where=str(path),
+            remedy="save model.state_dict(), alone or under the key 'state_dict'",
+        )
+    plain: StateDict = dict(state)
+    for prefix in _WRAPPERS:
+        if all(name.startswith(prefix) for name in plain):
+            plain = {name.removeprefix(prefix): value for name, value in plain.items()}
+    return plain
+
+
+_ARCHIVE_NOTES = frozenset({"input_resolution", "context_length", "vocab_size"})
+
+
+def require_finite(state: Mapping[str, torch.Tensor], where: str) -> None:
+    """Raises ModelError naming the tensors that hold a NaN or an infinity."""
+    bad = [name for name, value in state.items() if value.is_floating_point() and not torch.isfinite(value).all()]
+    if bad:
+        raise ModelError(
+            f"{len(bad)} tensors hold NaN or infinite weights: {some(bad)}.",
+            where=where,
+            remedy="take a checkpoint from before training diverged",
+        )
+
+
+def require_fit(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where: str, architecture: str) -> None:
+    """Raises ModelError unless the names and shapes are exactly those of the model."""
+    expected = model.state_dict()
+    both = [name for name in expected if name in state]
+    shapes = [
+        f"{name} (expected {tuple(expected[name].shape)}, found {tuple(state[name].shape)})"
+        for name in both
+        if expected[name].shape != state[name].shape
+    ]
+    if shapes:
+        raise misfit(f"{len(shapes)} tensors have other shapes: {some(shapes, '; ')}", where, architecture)
+    missing = [name for name in expected if name not in state]
+    unexpected = [name for name in state if name not in expected]
+    if missing or unexpected:
+        faults = [f"{len(missing)} tensors are missing: {some(missing)}"] if missing else []
+        faults += [f"{len(unexpected)} are not of this architecture: {some(unexpected)}"] if unexpected else []
+        near = did_you_mean(missing[0], unexpected) if missing else None
+        raise misfit("; ".join(faults) + (f" ({near})" if near else ""), where, architecture)
+
+
+def misfit(fault: str, where: str, architecture: str) -> ModelError:
+    """The error for weights of another architecture."""
+    return ModelError(
+        f"the checkpoint does not fit {architecture}: {fault}.",
+        where=where,
+        remedy="name the architecture that the checkpoint was trained with",
+    )
+
+
+def some(names: list[str], separator: str = ", ") -> str:
+    """The first few of many, and how many more."""
+    shown = separator.join(names[:_SHOWN])
+    return f"{shown}{separator}and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
