@@ -5,7 +5,9 @@ from __future__ import annotations
 from fairgate.data.dataset import Dataset, read_dataset
 from fairgate.data.index import Index
 from fairgate.data.manifest import Counts, Manifest, Shard, read_manifest
+from fairgate.data.photographs import import_images
 from fairgate.data.pixels import UnreadableImage, decode
+from fairgate.data.problems import Problem
 from fairgate.data.releases import open_dataset, release, versions
 from fairgate.data.write import write_dataset
 
@@ -14,9 +16,11 @@ __all__ = [
     "Dataset",
     "Index",
     "Manifest",
+    "Problem",
     "Shard",
     "UnreadableImage",
     "decode",
+    "import_images",
     "open_dataset",
     "read_dataset",
     "read_manifest",

@@ -49,7 +49,7 @@ def _front_matter(manifest: Manifest) -> str:
     front["configs"] = [
         {"config_name": "default", "data_files": [{"split": "test", "path": "shard-*.parquet"}]},
     ]
-    return yaml.safe_dump(front, sort_keys=False, allow_unicode=True)
+    return str(yaml.safe_dump(front, sort_keys=False, allow_unicode=True))
 
 
 def _what_it_is(manifest: Manifest) -> str:

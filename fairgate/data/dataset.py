@@ -19,7 +19,7 @@ from fairgate.errors import DatasetError
 from fairgate.hashing import sha256_file
 
 if TYPE_CHECKING:
-    from fairgate.data.verify import Problem
+    from fairgate.data.problems import Problem
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Dataset:
 
         attributes = list(self.manifest.attributes)
         wanted = [*TEXT_COLUMNS, *attributes]
-        table = pa.concat_tables([self.parquet(shard).read(columns=wanted) for shard in self.manifest.shards])
+        table = pa.concat_tables([self._columns(shard, wanted) for shard in self.manifest.shards])
         if len(table) != len(self):
             raise DatasetError(
                 f"dataset '{self.manifest.ref}' has {len(table)} rows, and its manifest says {len(self)}.",
@@ -143,18 +143,37 @@ class Dataset:
         try:
             return pq.ParquetFile(self.folder / shard.file)
         except (OSError, pa.ArrowException) as error:
-            raise self._unreadable(shard, error) from error
+            raise self.unreadable(shard, error) from error
 
-    def _images(self, parquet: Any, shard: Shard, group: int) -> list[bytes]:
+    def read_group(self, parquet: Any, shard: Shard, group: int, columns: list[str] | None = None) -> Any:
+        """One row group of an open shard as a `pyarrow.Table`. Raises DatasetError when its bytes do not decode."""
         import pyarrow as pa
 
         try:
-            column = parquet.read_row_group(group, columns=["image.bytes"])["image"]
+            table = parquet.read_row_group(group, columns=columns)
+            table.validate(full=True)
         except (OSError, pa.ArrowException) as error:
-            raise self._unreadable(shard, error) from error
+            raise self.unreadable(shard, error) from error
+        return table
+
+    def _images(self, parquet: Any, shard: Shard, group: int) -> list[bytes]:
+        column = self.read_group(parquet, shard, group, columns=["image.bytes"])["image"].combine_chunks()
+        if column.null_count:
+            raise self.unreadable(shard, ValueError("a row has no image"))
         return [image["bytes"] for image in column.to_pylist()]
 
-    def _unreadable(self, shard: Shard, error: Exception) -> DatasetError:
+    def _columns(self, shard: Shard, wanted: list[str]) -> Any:
+        import pyarrow as pa
+
+        try:
+            table = self.parquet(shard).read(columns=wanted).select(wanted)
+            table.validate(full=True)
+            return table.cast(pa.schema([(column, pa.string()) for column in wanted]))
+        except (OSError, KeyError, pa.ArrowException) as error:
+            raise self.unreadable(shard, error) from error
+
+    def unreadable(self, shard: Shard, error: Exception) -> DatasetError:
+        """The error for a shard that is missing or does not decode."""
         missing = not (self.folder / shard.file).exists()
         return DatasetError(
             f"shard '{shard.file}' of dataset '{self.manifest.ref}' "

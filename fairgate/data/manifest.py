@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
@@ -13,7 +13,7 @@ from fairgate.errors import DatasetError
 
 MANIFEST_FILE = "manifest.json"
 CARD_FILE = "README.md"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 1
 CROSS = " × "
 """Joins attributes ("race × gender") and groups ("dark × female") in names of intersections."""
 

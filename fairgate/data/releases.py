@@ -40,21 +40,22 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
         raise DatasetError(
             f"the manifest names itself '{dataset.manifest.ref}', and the folder says '{name}@{folder.name}'.",
             where=str(folder),
-            remedy="run `dvc pull --force datasets.dvc`; to publish a folder under a name, use `fairgate dataset release`",
+            remedy="run `dvc pull --force datasets.dvc`; `fairgate dataset release` publishes a folder under a name",
         )
     return dataset
 
 
 def _absent(ref: str, name: str, version: str, found: list[str], root: Path) -> DatasetError:
     known = [entry.name for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
+    near: str | None
     if found:
-        near = f"there is {', '.join(found)}"
+        near = f"there is {', '.join(found)};"
         problem = f"dataset '{name}' has no version '{version}'."
     else:
         near = did_you_mean(name, known)
         problem = f"there is no dataset '{ref}'."
     return DatasetError(
-        problem, where=str(root / name), remedy="; ".join(filter(None, [near, "run `dvc pull datasets.dvc`"]))
+        problem, where=str(root / name), remedy=" ".join(filter(None, [near, "run `dvc pull datasets.dvc`"]))
     )
 
 

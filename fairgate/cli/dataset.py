@@ -1,0 +1,149 @@
+"""`fairgate dataset`: look at a release, verify it, import photographs, release a build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.cli.errors import FOUND, friendly
+from fairgate.errors import DatasetError
+
+if TYPE_CHECKING:
+    from fairgate.data import Manifest
+
+dataset_app = typer.Typer(no_args_is_help=True, help="Look at, verify, import and release datasets.")
+
+Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
+Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]
+ROOT = Path("datasets")
+
+
+@dataset_app.command()
+@friendly()
+def show(name: Name, root: Root = ROOT) -> None:
+    """What a release holds: attributes, groups, counts, recipe, licence."""
+    from fairgate.data import open_dataset
+
+    _describe(open_dataset(name, root).manifest)
+
+
+@dataset_app.command()
+@friendly()
+def verify(name: Name, root: Root = ROOT) -> None:
+    """Read all of a release and name what is wrong. Exit code 0: nothing, 1: problems, 4: there is no such release."""
+    from fairgate.data import open_dataset
+
+    dataset = open_dataset(name, root)
+    problems = dataset.verify()
+    for problem in problems:
+        typer.echo(str(problem), err=True)
+    manifest = dataset.manifest
+    if problems:
+        typer.echo(f"{manifest.ref}: {len(problems)} problem(s) found", err=True)
+        raise typer.Exit(FOUND)
+    typer.echo(
+        f"{manifest.ref}: {manifest.n_rows:,} rows in {manifest.n_sets:,} sets and {len(manifest.shards)} shard(s) "
+        f"are what was released (fingerprint {manifest.fingerprint[:12]})"
+    )
+
+
+@dataset_app.command("import")
+@friendly()
+def import_(
+    name: Annotated[str, typer.Argument(help="Name of the new dataset.")],
+    labels: Annotated[Path, typer.Option(help="CSV file (or .csv.gz) with a line per image.")],
+    attribute: Annotated[
+        list[str],
+        typer.Option(help="Column with a perceived attribute; repeatable. `gender=Male,Female` sets the order."),
+    ],
+    images: Annotated[Path | None, typer.Option(help="Folder with the images; without it, labels only.")] = None,
+    subject: Annotated[str | None, typer.Option(help="What every image depicts, e.g. `person`.")] = None,
+    subject_column: Annotated[str | None, typer.Option(help="Column that says what an image depicts.")] = None,
+    image_column: Annotated[str | None, typer.Option(help="Column that names the image; guessed if left out.")] = None,
+    licence: Annotated[str, typer.Option(help="Licence of the images.")] = "unknown",
+    version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
+    root: Root = ROOT,
+) -> None:
+    """Import photographs with labels, each a set of its own, or labels without images (scores only)."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    from fairgate.data import import_images
+
+    attributes = _attributes(attribute)
+    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("importing", total=None)
+        manifest = import_images(
+            labels,
+            images,
+            name,
+            attributes=attributes,
+            subject=subject,
+            subject_column=subject_column,
+            image_column=image_column,
+            root=root,
+            version=version,
+            licence=licence,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    if manifest.recipe["images_found_by"] == "file name":
+        typer.echo(f"none of the paths in {labels} is under {images}; images were found by file name alone", err=True)
+    _describe(manifest)
+    typer.echo(f"imported as {root / manifest.name / manifest.version}")
+
+
+@dataset_app.command()
+@friendly()
+def release(
+    build: Annotated[Path, typer.Argument(help="A built dataset folder.")],
+    name: Annotated[str, typer.Argument(help="Name to release it under.")],
+    root: Root = ROOT,
+) -> None:
+    """Verify a built dataset and freeze it as the next version of NAME."""
+    from fairgate.data import release as freeze
+
+    dataset = freeze(build, name, root)
+    typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.fingerprint[:12]})")
+    typer.echo("track it with: dvc add datasets && git add datasets.dvc")
+
+
+def _attributes(given: list[str]) -> dict[str, list[str]]:
+    """`gender=Male,Female` or `gender` (groups as found in the file)."""
+    attributes: dict[str, list[str]] = {}
+    for option in given:
+        name, equals, groups = option.partition("=")
+        if name in attributes:
+            raise DatasetError(f"attribute '{name}' is named twice.", remedy="name each attribute once")
+        attributes[name] = [group.strip() for group in groups.split(",")] if equals else []
+    return attributes
+
+
+def _describe(manifest: Manifest) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    kind = "counterfactual sets" if manifest.counterfactual else "sets, not counterfactual"
+    members = f" of {manifest.members_per_set} members" if manifest.members_per_set else ""
+    shard_bytes = sum(shard.bytes for shard in manifest.shards)
+    facts = {
+        "dataset": manifest.ref,
+        "holds": f"{manifest.n_rows:,} rows in {manifest.n_sets:,} {kind}{members}",
+        "images": manifest.image_encoding,
+        "subjects": ", ".join(f"{name} ({count:,})" for name, count in manifest.counts.subjects.items()),
+        "shards": f"{len(manifest.shards)} ({shard_bytes / 1e6:,.1f} MB)",
+        "recipe": str(manifest.recipe.get("name", manifest.recipe.get("kind", "see manifest.json"))),
+        "licence": manifest.licence,
+        "fingerprint": manifest.fingerprint,
+        **({"notice": manifest.notice} if manifest.notice else {}),
+    }
+    for fact, text in facts.items():
+        console.print(f"[bold]{fact:<12}[/bold]{escape(text)}", soft_wrap=True)
+    table = Table("attribute", "group", "images", title="perceived or prompted attributes", title_justify="left")
+    for attribute, groups in manifest.counts.groups.items():
+        for place, (group, count) in enumerate(groups.items()):
+            table.add_row(escape(attribute) if place == 0 else "", escape(group), f"{count:,}")
+    console.print(table)

@@ -1,0 +1,34 @@
+"""How a command ends when something is wrong: the three parts of the error on stderr, and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import typer
+
+from fairgate.errors import FairgateError
+
+FOUND = 1
+"""Exit code of a command that did its work and found something wrong."""
+INVALID = 4
+"""Exit code of a command that could not do its work: bad usage, missing or invalid input (pytest's usage error)."""
+
+
+@contextmanager
+def friendly(code: int = INVALID) -> Iterator[None]:
+    """Print a FairgateError (problem, where, remedy) to stderr and exit with `code`; usable as a decorator too.
+
+    Any other exception is a defect and keeps its traceback.
+    """
+    try:
+        yield
+    except FairgateError as error:
+        print_error(error)
+        raise typer.Exit(code) from error
+
+
+def print_error(error: FairgateError) -> None:
+    """The error's three parts on stderr."""
+    typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+    typer.echo(str(error), err=True)

@@ -1,0 +1,148 @@
+"""Reading a table of labels: every line checked, every error naming file and line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from fairgate.errors import DatasetError, did_you_mean
+from fairgate.hashing import sha256_bytes
+
+IMAGE_COLUMNS = ("image", "file", "path", "filename", "name")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """A CSV file of labels (plain or .gz), read line by line as often as it is iterated.
+
+    `columns` are its named columns (an unnamed one, as pandas writes its index, is passed over).
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """(line number in the file, column -> text) of each data line."""
+        lines = _lines(self.path)
+        _, header = next(lines)
+        for number, fields in lines:
+            if not fields:
+                continue
+            if len(fields) != len(header):
+                raise DatasetError(
+                    f"the line has {len(fields)} fields, and the header names {len(header)}.",
+                    where=self.place(number),
+                    remedy="quote fields that contain commas or line breaks",
+                )
+            yield number, {name: text for name, text in zip(header, fields, strict=True) if name}
+
+    def place(self, line: int) -> str:
+        """`labels.csv:12`"""
+        return f"{self.path}:{line}"
+
+    def column(self, name: str, what: str) -> str:
+        """`name`, or DatasetError when the file has no such column."""
+        if name not in self.columns:
+            near = did_you_mean(name, self.columns)
+            raise DatasetError(
+                f"the labels have no column '{name}', which {what}.",
+                where=self.place(1),
+                remedy=f"{near + ' ' if near else ''}columns: {', '.join(self.columns)}",
+            )
+        return name
+
+    def image_column(self, name: str | None) -> str:
+        """The column that names images: the given one, or the only likely one. Raises DatasetError otherwise."""
+        if name is not None:
+            return self.column(name, "should name the images")
+        likely = [column for column in self.columns if column.lower() in IMAGE_COLUMNS]
+        if len(likely) != 1:
+            found = f"{len(likely)} could: {', '.join(likely)}" if likely else "none does by its name"
+            raise DatasetError(
+                f"which column names the images is not plain: {found}.",
+                where=self.place(1),
+                remedy=f"name it (`--image-column`); columns: {', '.join(self.columns)}",
+            )
+        return likely[0]
+
+
+def read_labels(path: Path) -> Labels:
+    """Open a label file. Raises DatasetError when it is absent, empty, or its header is not one."""
+    lines = _lines(path)
+    header = next(lines, (1, list[str]()))[1]
+    first = next(lines, None)
+    lines.close()
+    names = [name for name in header if name]
+    if not names or first is None:
+        raise DatasetError(
+            "the label file is empty.", where=str(path), remedy="give a CSV file with a header and a line per image"
+        )
+    if doubled := [name for name, count in Counter(names).items() if count > 1]:
+        raise DatasetError(
+            f"column '{doubled[0]}' is named twice.", where=f"{path}:1", remedy="give each column its own name"
+        )
+    return Labels(path, tuple(names))
+
+
+def _lines(path: Path) -> Generator[tuple[int, list[str]], None, None]:
+    """(line number, fields) of each line; every way in which a file can be unreadable is a DatasetError."""
+    opened: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8-sig", newline="") as text:
+            reader = csv.reader(text, strict=True)
+            for fields in reader:
+                yield reader.line_num, fields
+    except FileNotFoundError:
+        raise DatasetError(
+            "the label file does not exist.", where=str(path), remedy="give the path of a CSV file"
+        ) from None
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
+        raise DatasetError(
+            f"the label file cannot be read: {error}.", where=str(path), remedy="give a CSV file in UTF-8, plain or .gz"
+        ) from error
+
+
+def inside(value: str, place: str) -> PurePosixPath:
+    """An image's path relative to the images folder. Raises DatasetError when it is empty or leads out of it."""
+    path = PurePosixPath(value)
+    if not value or "\0" in value:
+        raise DatasetError("the line names no image.", where=place, remedy="give the image's path in every line")
+    if path.is_absolute() or ".." in path.parts or re.match(r"^[A-Za-z]:", value) or "\\" in value:
+        raise DatasetError(
+            f"the path '{value}' leads out of the images folder.",
+            where=place,
+            remedy="give paths relative to the images folder, with '/' and without '..'",
+        )
+    return path
+
+
+def unique_ids(paths: Sequence[str]) -> dict[str, str]:
+    """A set id for each path: its stem, safe as a file name, with a piece of the path's hash where stems meet.
+
+    >>> unique_ids(["val/1.jpg", "val/2.jpg", "val/2.png"])
+    {'val/1.jpg': 'val-1', 'val/2.jpg': 'val-2-d6cf9c90', 'val/2.png': 'val-2-59b2e0a4'}
+    """
+    slugs = {path: _slug(path) for path in paths}
+    count = Counter(slugs.values())
+    return {path: slug if count[slug] == 1 else f"{slug}-{_short(path)}" for path, slug in slugs.items()}
+
+
+def _slug(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", str(PurePosixPath(path).with_suffix(""))).strip("-.") or _short(path)
+
+
+def _short(path: str) -> str:
+    return sha256_bytes(path.encode())[:8]
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """A sorting key that puts "3-9" before "10-19", and numbers before words."""
+    pieces = re.findall(r"\d+|\D+", text)
+    return tuple((0, int(piece), "") if piece.isdecimal() else (1, 0, piece) for piece in pieces)

@@ -1,0 +1,162 @@
+"""Is a dataset what its manifest says? Reads every byte and names each shard, set and row that is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fairgate.data.dataset import Dataset
+from fairgate.data.fingerprint import ContentHash
+from fairgate.data.ledger import SetLedger
+from fairgate.data.manifest import Counts, Shard
+from fairgate.data.pixels import Pixels, many_pixels
+from fairgate.data.problems import PULL, REBUILD, Kind, Problem
+from fairgate.data.rows import TEXT_COLUMNS
+from fairgate.data.tally import Tally
+from fairgate.errors import DatasetError
+
+MOST_OF_A_KIND = 50
+
+
+def find_problems(dataset: Dataset) -> list[Problem]:
+    """Every problem found by reading the whole dataset once; after 50 of a kind, only their number."""
+    return _Verification(dataset).run()
+
+
+class _Verification:
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._manifest = dataset.manifest
+        self._problems: list[Problem] = []
+        self._kinds: Counter[Kind] = Counter()
+        self._sets = SetLedger(dataset.manifest)
+        self._tally = Tally(dataset.manifest.attributes)
+        self._content = ContentHash()
+        self._rows = 0
+        self._whole = True
+        """Whether every row could be read, so that counts and fingerprint can be compared."""
+
+    def run(self) -> list[Problem]:
+        self._stray_shards()
+        for shard in self._manifest.shards:
+            self._shard(shard)
+        for problem in self._sets.problems():
+            self._found(problem)
+        if self._whole:
+            self._totals()
+        hidden = {kind: count - MOST_OF_A_KIND for kind, count in self._kinds.items() if count > MOST_OF_A_KIND}
+        for kind, count in hidden.items():
+            self._problems.append(Problem(kind, f"{count:,} more of this kind.", str(self._dataset.folder), REBUILD))
+        return self._problems
+
+    def _found(self, problem: Problem) -> None:
+        self._kinds[problem.kind] += 1
+        if self._kinds[problem.kind] <= MOST_OF_A_KIND:
+            self._problems.append(problem)
+
+    def _stray_shards(self) -> None:
+        named = {shard.file for shard in self._manifest.shards}
+        for path in sorted(self._dataset.folder.glob("*.parquet")):
+            if path.name not in named:
+                what = f"shard '{path.name}' is not in the manifest."
+                remedy = "remove it: it is no part of this version, and a glob would load it"
+                self._found(Problem("extra_shard", what, str(path), remedy))
+
+    def _shard(self, shard: Shard) -> None:
+        where = str(self._dataset.folder / shard.file)
+        found = self._dataset.sha256_of(shard)
+        if found is None:
+            self._whole = False
+            self._found(Problem("missing_shard", f"shard '{shard.file}' is missing.", where, PULL))
+            return
+        if found != shard.sha256:
+            what = f"shard '{shard.file}' is not the file that was released: its SHA-256 is {found}."
+            self._found(Problem("changed_shard", what, where, PULL))
+        rows, sets = self._rows, len(self._sets)
+        try:
+            for columns, images, first in self._row_groups(shard):
+                self._group_of_rows(shard, columns, images, first)
+        except DatasetError as error:
+            self._whole = False
+            self._found(Problem("unreadable_shard", error.problem, error.where or where, error.remedy or PULL))
+            return
+        counted = (self._rows - rows, len(self._sets) - sets)
+        if counted != (shard.rows, shard.sets) and not self._sets.split:
+            what = f"shard '{shard.file}' has {counted[0]} rows in {counted[1]} sets; the manifest says "
+            self._found(Problem("wrong_counts", f"{what}{shard.rows} in {shard.sets}.", where, PULL))
+
+    def _row_groups(self, shard: Shard) -> Iterator[tuple[list[dict[str, Any]], list[bytes | None], int]]:
+        """(columns of each row, encoded images, number of the first row within the shard)."""
+        parquet = self._dataset.parquet(shard)
+        needed = ["image", *TEXT_COLUMNS, *self._manifest.attributes]
+        if lacking := [column for column in needed if column not in parquet.schema_arrow.names]:
+            raise DatasetError(
+                f"shard '{shard.file}' has no column '{lacking[0]}'.",
+                where=str(self._dataset.folder / shard.file),
+                remedy=PULL,
+            )
+        first = 0
+        for group in range(parquet.num_row_groups):
+            table = self._dataset.read_group(parquet, shard, group)
+            images = [image and image["bytes"] for image in table["image"].to_pylist()]
+            yield table.drop_columns(["image"]).to_pylist(), images, first
+            first += len(images)
+
+    def _group_of_rows(
+        self, shard: Shard, columns: list[dict[str, Any]], images: list[bytes | None], first: int
+    ) -> None:
+        decoded = iter(many_pixels([image for image in images if image is not None]))
+        for number, (row, image) in enumerate(zip(columns, images, strict=True), start=first):
+            where = f"{shard.file}, row {number}, set '{row['set_id']}', member '{row['member']}'"
+            pixels = next(decoded) if image is not None else None
+            self._rows += 1
+            self._sets.add(shard.file, str(row["set_id"]), str(row["member"]))
+            self._tally.add(row)
+            self._groups(row, where)
+            if (pixels is None) != (self._manifest.image_encoding == "none"):
+                what = "the image is missing." if pixels is None else "there is an image in a dataset of labels only."
+                self._found(Problem("unreadable_image", what, where, PULL))
+            if pixels is not None and not isinstance(pixels, Pixels):
+                self._whole = False
+                self._found(Problem("unreadable_image", f"the image cannot be read: {pixels}.", where, PULL))
+                continue
+            try:
+                self._content.add(row, pixels.sha256 if pixels else None)
+            except DatasetError as error:
+                self._whole = False
+                self._found(Problem("bad_value", error.problem, where, error.remedy or REBUILD))
+
+    def _groups(self, row: Mapping[str, Any], where: str) -> None:
+        for attribute, groups in self._manifest.attributes.items():
+            if row[attribute] not in groups:
+                what = f"{row[attribute]!r} is not a declared group of '{attribute}' ({', '.join(groups)})."
+                self._found(Problem("undeclared_group", what, where, REBUILD))
+
+    def _totals(self) -> None:
+        manifest, where = self._manifest, str(self._dataset.folder / "manifest.json")
+        said = {"rows": manifest.n_rows, "sets": manifest.n_sets, **_flat(manifest.counts)}
+        found = {"rows": self._rows, "sets": len(self._sets), **_flat(self._tally.counts())}
+        differing = [name for name in {**said, **found} if said.get(name, 0) != found.get(name, 0)]
+        if differing or set(manifest.subjects) != set(self._tally.counts().subjects):
+            name = differing[0] if differing else "subjects"
+            what = f"the manifest counts {said.get(name, 0)} for {name}, and there are {found.get(name, 0)}"
+            rest = f" ({len(differing) - 1} more counts differ)." if len(differing) > 1 else "."
+            self._found(Problem("wrong_counts", what + rest, where, PULL))
+        if (content := self._content.hexdigest()) != manifest.fingerprint:
+            what = f"the content's fingerprint is {content}; the manifest says {manifest.fingerprint}."
+            remedy = f"{PULL}; if the content was meant to change, {REBUILD}"
+            self._found(Problem("wrong_fingerprint", what, where, remedy))
+
+
+def _flat(counts: Counts) -> dict[str, int]:
+    """Every count under a readable name; zeros are left out."""
+    named = {f"subject '{subject}'": count for subject, count in counts.subjects.items()}
+    for attribute, groups in counts.groups.items():
+        named |= {f"{attribute} '{group}'": count for group, count in groups.items()}
+    for subject, attributes in counts.subject_groups.items():
+        for attribute, groups in attributes.items():
+            named |= {f"subject '{subject}', {attribute} '{group}'": count for group, count in groups.items()}
+    for crossed, cells in counts.intersections.items():
+        named |= {f"{crossed} '{cell}'": count for cell, count in cells.items()}
+    return {name: count for name, count in named.items() if count}
