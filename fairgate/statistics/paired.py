@@ -3,10 +3,9 @@
 The verdict comes from simultaneous two-sided limits at confidence 1 - alpha: *fail* when some group is clearly worse
 than the margin (its whole interval lies beyond), *pass* when every group clearly is not, else *inconclusive*.
 
-Limits of means come from a studentised max-T bootstrap: resample sets, recompute each group's mean and standard
-error, keep the largest |t| over the groups. It follows skewed and unequal groups, where t tests raise false alarms.
-Two guards keep thin evidence from speaking: the critical value is at least Student's, and n sets, whose signs alone
-cannot reach alpha (2^(1-n) > alpha), decide nothing.
+Means get the limits of `_limits` (a studentised max-T bootstrap of the sets), other statistics those of their own
+bootstrap draws. Thin evidence does not speak: n sets, whose signs alone cannot reach alpha (2^(1-n) > alpha), decide
+nothing unless all their values are identical. At alpha 0.05 that is fewer than 6 sets.
 """
 
 from __future__ import annotations
@@ -17,18 +16,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics.resampling import FloatArray, set_count_chunks
+from fairgate.statistics._limits import Limits, mean_limits, tail
+from fairgate.statistics.resampling import FloatArray
 
 Harm: TypeAlias = Literal["lower", "higher"]
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
-
-_FLOOR = 0.25
-"""Least standard error of a draw, as a share of the sample's. Where nearly all sets agree exactly, a draw may miss
-the few that do not and have no spread at all; an infinite t there would make one changed answer undecidable. With
-one changed set of n the limits then reach 5/n, close to the exact binomial limit 5.6/n."""
+Method: TypeAlias = Literal["max-t bootstrap", "percentile and basic bootstrap"]
 
 _ODDS = 1.28
 """Normal quantile of 0.9: `sets_needed` settles the question with these odds, if the estimate is the truth."""
@@ -50,7 +45,7 @@ class PairedResult:
     p_adjusted: FloatArray
     """(groups,), that the group is not worse than the margin; at most alpha exactly where the group fails"""
     p_not_worse: FloatArray
-    """(groups,), that the group is worse than the margin; at most alpha exactly where the group passes"""
+    """(groups,), that the group is worse than the margin; at most alpha where the group passes, unless identical"""
     verdicts: tuple[Outcome, ...]
     verdict: Outcome
     n_sets: NDArray[np.int64]
@@ -61,7 +56,7 @@ class PairedResult:
     margin: float
     alpha: float
     harm: Harm
-    method: Literal["max-t bootstrap", "percentile and basic bootstrap"]
+    method: Method
     draws: int
 
     @property
@@ -117,29 +112,8 @@ def paired_test(
     """
     design = _Design(margin, alpha, harm)
     difference = design.sign * _differences(candidate, baseline)
-    present = np.isfinite(difference)
-    n_sets = present.sum(axis=0)
-    delta, error = _mean_and_error(difference, present)
-    extremes = _max_t(difference, present, delta, error, draws, rng)
-    decidable = (2.0 ** (1 - n_sets) <= alpha) | ((difference == 0) | ~present).all(axis=0)
-    critical = np.where(
-        decidable,
-        np.maximum(extremes[len(extremes) - 1 - _tail(alpha, draws)], stdtrit(n_sets - 1, 1 - alpha / 2)),
-        np.inf,
-    )
-    reach = np.where(decidable & (error == 0), 0.0, critical * np.where(error > 0, error, 1.0))
-    distance = delta + margin
-    return _result(
-        design,
-        delta,
-        reach=reach,
-        error=error,
-        p_adjusted=np.where(decidable, _p_values(-distance, error, extremes, n_sets), 1.0),
-        p_not_worse=np.where(decidable, _p_values(distance, error, extremes, n_sets), 1.0),
-        n_sets=n_sets,
-        method="max-t bootstrap",
-        draws=draws,
-    )
+    limits = mean_limits(difference, margin=margin, alpha=alpha, draws=draws, rng=rng)
+    return _result(design, limits, "max-t bootstrap", draws)
 
 
 def paired_statistic_test(
@@ -170,23 +144,21 @@ def paired_statistic_test(
             where="delta_draws",
             remedy="give finite draws (draws, groups); for MinSkew choose a k that shows every group, or another zero",
         )
-    decidable = (2.0 ** (1 - n_sets) <= alpha) | ((table == 0).all(axis=0) & (delta == 0))
-    cut = _tail(alpha / delta.size / 2, len(table))
+    cut = tail(alpha / delta.size / 2, len(table))
     table = np.sort(table, axis=0)
-    low, high = table[cut], table[len(table) - 1 - cut]
     # The wider of percentile (low, high) and basic (2 delta - high, 2 delta - low) reaches equally far both ways.
-    reach = np.maximum(delta - low, high - delta)
-    return _result(
-        design,
-        delta,
-        reach=np.where(decidable, reach, np.inf),
+    reach = np.maximum(delta - table[cut], table[len(table) - 1 - cut] - delta)
+    mute = (2.0 ** (1 - n_sets) > alpha) & ((table != 0).any(axis=0) | (delta != 0))
+    limits = Limits(
+        mean=delta,
         error=table.std(axis=0, ddof=1),
-        p_adjusted=np.where(decidable, _p_of_draws(-table, -delta, margin), 1.0),
-        p_not_worse=np.where(decidable, _p_of_draws(table, delta, -margin), 1.0),
         n_sets=np.full(delta.shape, n_sets),
-        method="percentile and basic bootstrap",
-        draws=len(table),
+        below=np.where(mute, np.inf, reach),
+        above=np.where(mute, np.inf, reach),
+        p_worse=np.where(mute, 1.0, _p_of_draws(-table, -delta, margin)),
+        p_not_worse=np.where(mute, 1.0, _p_of_draws(table, delta, -margin)),
     )
+    return _result(design, limits, "percentile and basic bootstrap", len(table))
 
 
 def _differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
@@ -217,59 +189,6 @@ def _differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
     return difference
 
 
-def _mean_and_error(difference: FloatArray, present: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard error per group over the sets that hold it; exactly 0 where the sets agree."""
-    n = present.sum(axis=0)
-    mean = np.where(present, difference, 0.0).sum(axis=0) / n
-    square = np.where(present, difference - mean, 0.0) ** 2
-    agree = np.nanmax(difference, axis=0) == np.nanmin(difference, axis=0)
-    return mean, np.where(agree, 0.0, np.sqrt(square.sum(axis=0) / (n - 1) / n))
-
-
-def _max_t(
-    difference: FloatArray,
-    present: NDArray[np.bool_],
-    mean: FloatArray,
-    error: FloatArray,
-    draws: int,
-    rng: np.random.Generator,
-) -> FloatArray:
-    """The largest |t| over groups in each resample of the sets, (draws,) ascending: the family's null distribution."""
-    centred = np.where(present, difference - mean, 0.0)
-    columns = np.concatenate([present, centred, centred**2], axis=1)
-    floor = np.where(error > 0, _FLOOR * error, 1.0)
-    parts = []
-    for counts in set_count_chunks(len(difference), draws, rng):
-        n, total, squares = np.split(counts.astype(np.float64) @ columns, 3, axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            drawn = total / n
-            spread = np.sqrt(np.maximum(squares / n - drawn**2, 0.0) / (n - 1))
-            t = np.abs(drawn) / np.fmax(spread, floor)
-        t[n == 0] = np.inf
-        parts.append(np.where(error > 0, t, 0.0).max(axis=1))
-    return np.sort(np.concatenate(parts))
-
-
-def _tail(level: float, draws: int) -> int:
-    """How many draws may lie beyond a limit at this level, so that (1 + beyond) / (draws + 1) is at most the level."""
-    beyond = math.floor(level * (draws + 1) + 1e-9) - 1
-    if beyond < 0:
-        raise StatisticsError(
-            f"{draws} draws cannot show a level of {level:g}.",
-            where="draws",
-            remedy=f"take at least {math.ceil(1 / level)} draws",
-        )
-    return beyond
-
-
-def _p_values(distance: FloatArray, error: FloatArray, extremes: FloatArray, n_sets: NDArray[np.int64]) -> FloatArray:
-    """Adjusted p per group that the truth lies `distance` away or more: of the bootstrap or Student, the larger."""
-    t = np.where(error > 0, distance / np.where(error > 0, error, 1.0), np.where(distance > 0, np.inf, -np.inf))
-    beyond = len(extremes) - np.searchsorted(extremes, t, side="left")
-    p = np.maximum((1 + beyond) / (len(extremes) + 1), 2 * stdtr(n_sets - 1, -np.abs(t)))
-    return np.where(t > 0, np.minimum(p, 1.0), 1.0)
-
-
 def _p_of_draws(ordered: FloatArray, delta: FloatArray, bound: float) -> FloatArray:
     """Bonferroni-adjusted two-sided p per group that the truth is at or below `bound`."""
     beyond = np.maximum((ordered <= bound).sum(axis=0), (2 * delta - ordered <= bound).sum(axis=0))
@@ -277,37 +196,28 @@ def _p_of_draws(ordered: FloatArray, delta: FloatArray, bound: float) -> FloatAr
     return p
 
 
-def _result(
-    design: _Design,
-    delta: FloatArray,
-    *,
-    reach: FloatArray,
-    error: FloatArray,
-    n_sets: NDArray[np.int64],
-    p_adjusted: FloatArray,
-    p_not_worse: FloatArray,
-    method: Literal["max-t bootstrap", "percentile and basic bootstrap"],
-    draws: int,
-) -> PairedResult:
+def _result(design: _Design, limits: Limits, method: Method, draws: int) -> PairedResult:
     """Verdicts from limits where lower is worse, then everything turned back to the metric's own direction."""
-    worse, not_worse = delta + reach < -design.margin, delta - reach > -design.margin
+    worse = limits.mean + limits.above < -design.margin
+    not_worse = limits.mean - limits.below > -design.margin
     # The same values give 0 within [0, 0]: not worse than any margin, also not than a margin of 0.
-    not_worse |= (delta == 0) & (reach == 0)
+    not_worse |= (limits.mean == 0) & (limits.below == 0)
     verdicts: tuple[Outcome, ...] = tuple(
         "fail" if bad else "pass" if good else "inconclusive" for bad, good in zip(worse, not_worse, strict=True)
     )
     verdict: Outcome = "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
-    delta_out = design.sign * delta + 0.0  # no negative zero
+    below, above = (limits.below, limits.above) if design.harm == "lower" else (limits.above, limits.below)
+    delta = design.sign * limits.mean + 0.0  # no negative zero
     return PairedResult(
-        delta=delta_out,
-        lo=delta_out - reach,
-        hi=delta_out + reach,
-        p_adjusted=p_adjusted,
-        p_not_worse=p_not_worse,
+        delta=delta,
+        lo=delta - below,
+        hi=delta + above,
+        p_adjusted=limits.p_worse,
+        p_not_worse=limits.p_not_worse,
         verdicts=verdicts,
         verdict=verdict,
-        n_sets=n_sets,
-        sets_needed=_sets_needed(delta + design.margin, reach, error, n_sets) if verdict == "inconclusive" else None,
+        n_sets=limits.n_sets,
+        sets_needed=_sets_needed(limits, design.margin) if verdict == "inconclusive" else None,
         margin=design.margin,
         alpha=design.alpha,
         harm=design.harm,
@@ -316,12 +226,13 @@ def _result(
     )
 
 
-def _sets_needed(distance: FloatArray, reach: FloatArray, error: FloatArray, n_sets: NDArray[np.int64]) -> int | None:
-    """Sets that would settle an inconclusive family: the first failing group settles it, or else all must pass."""
-    open_ = np.abs(distance) <= reach
+def _sets_needed(limits: Limits, margin: float) -> int | None:
+    """Sets that would settle an inconclusive family: the first group to fail settles it, or else all have to pass."""
+    distance = limits.mean + margin
+    reach = np.where(distance < 0, limits.above, limits.below)
+    undecided = np.abs(distance) <= reach
     with np.errstate(divide="ignore", invalid="ignore"):
-        factor = ((reach + _ODDS * error) / distance) ** 2
-    needed = np.ceil(factor * n_sets)
-    failing = open_ & (distance < 0)
-    answer = needed[failing].min() if failing.any() else needed[open_].max()
-    return int(answer) if answer <= _HOPELESS * n_sets.max() else None
+        needed = np.ceil(((reach + _ODDS * limits.error) / distance) ** 2 * limits.n_sets)
+    failing = undecided & (distance < 0)
+    answer = needed[failing].min() if failing.any() else needed[undecided].max()
+    return int(answer) if answer <= _HOPELESS * limits.n_sets.max() else None
