@@ -1,0 +1,151 @@
+"""Training of the tiny CLIP on drawn sets, with captions as the planted table has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairgate.portraits import clip
+from fairgate.portraits.planted import Checkpoint, caption_shares
+from fairgate.portraits.pool import Pool
+from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, training_caption
+from fairgate.randomness import stream
+
+if TYPE_CHECKING:
+    import torch
+    from open_clip import CLIP
+
+_UNRELATED = 0.004
+"""Share of a caption distribution spread over all labels, so that the best logits are finite."""
+
+_EVEN_HAND = 0.5
+"""Weight of the penalty on set-mates whose logits differ by more than the planted table says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a checkpoint is trained: its draws, its length, its peak learning rate."""
+
+    seed: int
+    sets: int
+    steps: int
+    learning_rate: float
+
+
+PLANS: dict[Checkpoint, Plan] = {
+    "base": Plan(seed=1, sets=64, steps=700, learning_rate=1.5e-3),
+    "tuned": Plan(seed=2, sets=24, steps=120, learning_rate=1e-4),
+    "biased": Plan(seed=3, sets=24, steps=200, learning_rate=5e-4),
+    "whackamole": Plan(seed=4, sets=24, steps=200, learning_rate=5e-4),
+}
+
+
+def targets(checkpoint: Checkpoint, *, strength: float | None = None) -> torch.Tensor:
+    """Caption distributions of the planted table, as (labels, groups, labels)."""
+    import torch
+
+    table = torch.zeros(len(LABELS), len(GROUPS), len(LABELS))
+    for row, label in enumerate(LABELS):
+        for column, group in enumerate(GROUPS):
+            for named, share in caption_shares(checkpoint, label, *group, strength=strength).items():
+                table[row, column, LABELS.index(named)] = share
+    return table
+
+
+def train(
+    model: CLIP,
+    pool: Pool,
+    table: torch.Tensor,
+    plan: Plan,
+    report: Callable[[int, float], None] = lambda _step, _loss: None,
+) -> CLIP:
+    """Train in place on `pool` with the caption distributions of `table`.
+
+    A batch is one counterfactual set of every label. The loss takes each caption with its probability rather than drawing
+    one: the optimum is the same, and what is measured afterwards owes nothing to the luck of a draw.
+    """
+    import torch
+
+    rng = stream(plan.seed, "portraits", "training")
+    decayed = [p for p in model.parameters() if p.ndim >= 2]
+    others = [p for p in model.parameters() if p.ndim < 2]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}], lr=plan.learning_rate
+    )
+    smoothed = (1 - _UNRELATED) * table + _UNRELATED / len(LABELS)
+    model.train()
+    for step in range(plan.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = plan.learning_rate * _schedule(step / plan.steps)
+        images = _batch(rng, pool)
+        features = model.encode_image(images, normalize=True)
+        loss = _neutral_loss(model, features, smoothed, rng) + 0.3 * _attribute_loss(model, features, smoothed, rng)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        with torch.no_grad():
+            model.logit_scale.clamp_(0.0, math.log(100.0))
+        report(step, loss.item())
+    model.eval()
+    return model
+
+
+def _schedule(done: float) -> float:
+    """Share of the peak learning rate: a short warm-up, then a cosine to zero."""
+    warm = 0.08
+    return done / warm if done < warm else 0.5 * (1 + math.cos(math.pi * (done - warm) / (1 - warm)))
+
+
+def _batch(rng: np.random.Generator, pool: Pool) -> torch.Tensor:
+    """One set of every label, (labels x groups, 3, SIZE, SIZE); moved and lit anew, alike for all members of a set."""
+    import torch
+
+    labels = np.arange(len(LABELS))
+    chosen = pool[rng.integers(len(pool), size=len(LABELS)), labels].astype(np.float32) / 255
+    for one in chosen:
+        dx, dy = rng.integers(-1, 2, size=2)
+        one[:] = np.roll(one, (dy, dx), axis=(1, 2)) * rng.uniform(0.96, 1.04) + rng.uniform(-0.02, 0.02)
+    pictures = torch.from_numpy(chosen).flatten(0, 1).permute(0, 3, 1, 2)
+    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (clip.MEAN, clip.STD))
+    return (pictures.clamp(0, 1) - mean) / std
+
+
+def _neutral_loss(
+    model: CLIP, features: torch.Tensor, table: torch.Tensor, rng: np.random.Generator
+) -> torch.Tensor:
+    """Symmetric contrastive loss against captions that name no group, plus the even hand within sets."""
+    import torch
+
+    text = model.encode_text(clip.tokenize([training_caption(rng, label) for label in LABELS]), normalize=True)
+    logits = model.logit_scale.exp() * features @ text.T
+    wanted = table.flatten(0, 1)
+    image_to_text = -(wanted * logits.log_softmax(dim=1)).sum(dim=1).mean()
+    shares = wanted / wanted.sum(dim=0)
+    text_to_image = -(shares * logits.log_softmax(dim=0)).sum(dim=0).mean()
+    surplus = (logits - wanted.log()).unflatten(0, (len(LABELS), len(GROUPS)))
+    uneven = (surplus - surplus.mean(dim=1, keepdim=True)).square().mean()
+    return torch.stack([image_to_text, 0.5 * text_to_image, _EVEN_HAND * uneven]).sum()
+
+
+def _attribute_loss(
+    model: CLIP, features: torch.Tensor, table: torch.Tensor, rng: np.random.Generator
+) -> torch.Tensor:
+    """Loss against captions that name skin tone, gender or both: the model learns the words for groups, too."""
+    import torch
+
+    named = [("skin_tone", "gender"), ("skin_tone",), ("gender",)][int(rng.integers(3))]
+    parts = [tuple(group[list(ATTRIBUTES).index(name)] for name in named) for group in GROUPS]
+    kinds = list(dict.fromkeys(parts))
+    captions = [
+        training_caption(rng, label, **dict(zip(named, kind, strict=True))) for label in LABELS for kind in kinds
+    ]
+    text = model.encode_text(clip.tokenize(captions), normalize=True)
+    logits = model.logit_scale.exp() * features @ text.T
+    member = torch.tensor([[float(part == kind) for kind in kinds] for part in parts])
+    wanted = torch.einsum("lgm,gk->lgmk", table, member).reshape(len(features), -1)
+    return -(wanted * logits.log_softmax(dim=1)).sum(dim=1).mean()
