@@ -1,0 +1,7 @@
+"""How a model is asked: probes turn a scorer and counterfactual sets into numbers per image."""
+
+from fairgate.probes.classification import classify
+from fairgate.probes.retrieval import retrieve
+from fairgate.probes.scores import METRIC_VERSION, ProbeScores, Rows, read_scores, write_scores
+
+__all__ = ["METRIC_VERSION", "ProbeScores", "Rows", "classify", "read_scores", "retrieve", "write_scores"]

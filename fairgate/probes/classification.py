@@ -1,0 +1,43 @@
+"""Zero-shot classification: which of these labels is it? (Lui et al. 2023, "Fairness Task")."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.probes.scores import ProbeScores
+
+
+class Classifier(Protocol):
+    """A scorer that can weigh prompts against each other."""
+
+    def log_probabilities(self, prompts: Sequence[str]) -> NDArray[np.float64]:
+        """(images, prompts), log-softmax over exactly these prompts at the model's own scale."""
+        ...
+
+
+def classify(
+    scorer: Classifier,
+    subject: NDArray[Any],
+    truth: NDArray[Any],
+    labels_of: Callable[[str], Sequence[str]],
+    prompt: Callable[[str], str],
+) -> ProbeScores:
+    """P(true label), predicted label and correctness of every image.
+
+    `subject` and `truth` are (images,) strings; `labels_of(subject)` are the labels that compete for its images, and
+    `prompt(label)` the text that the model sees. Every true label must be among its subject's labels.
+    """
+    value = np.empty(len(subject))
+    predicted = np.empty(len(subject), dtype=object)
+    for labels in dict.fromkeys(tuple(labels_of(name)) for name in dict.fromkeys(subject.tolist())):
+        rows = np.flatnonzero([tuple(labels_of(name)) == labels for name in subject.tolist()])
+        log_p = scorer.log_probabilities([prompt(label) for label in labels])[rows]
+        code = {label: column for column, label in enumerate(labels)}
+        true_column = np.fromiter((code[label] for label in truth[rows].tolist()), dtype=np.int64, count=len(rows))
+        value[rows] = np.exp(log_p[np.arange(len(rows)), true_column])
+        predicted[rows] = np.asarray(labels, dtype=object)[log_p.argmax(axis=1)]
+    return ProbeScores(value, predicted, predicted == truth)

@@ -1,0 +1,115 @@
+"""What probes return: numbers per image, in the dataset's own order, and the table they are kept in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from fairgate.errors import ScoresError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+METRIC_VERSION = 1
+"""Raised whenever a probe's numbers change their meaning: records of different versions are not compared."""
+
+
+class Rows(Protocol):
+    """The images that were asked about, in stored order: what `fairgate.data.Dataset.index` offers."""
+
+    @property
+    def set_id(self) -> NDArray[Any]: ...
+    @property
+    def member(self) -> NDArray[Any]: ...
+    @property
+    def subject(self) -> NDArray[Any]: ...
+    @property
+    def attributes(self) -> Mapping[str, NDArray[Any]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeScores:
+    """One probe's answer for every image.
+
+    `value` (images,) float64 is P(true label) for zero-shot classification and the cosine to the subject's query for
+    retrieval. `predicted` (images,) is the most probable label and `correct` whether it is the true one; both are None
+    for retrieval.
+    """
+
+    value: NDArray[np.float64]
+    predicted: NDArray[Any] | None = None
+    correct: NDArray[np.bool_] | None = None
+
+
+def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> None:
+    """Keep the scores of a run: one row per probe and image, in Parquet, whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    tables = []
+    for name, probe in scores.items():
+        n = len(probe.value)
+        columns: dict[str, Any] = {
+            "probe": pa.array([name] * n).dictionary_encode(),
+            "set_id": pa.array(rows.set_id, pa.string()),
+            "member": pa.array(rows.member, pa.string()),
+            "subject": pa.array(rows.subject, pa.string()).dictionary_encode(),
+            **{key: pa.array(codes, pa.string()).dictionary_encode() for key, codes in rows.attributes.items()},
+            "value": pa.array(probe.value, pa.float64()),
+            "predicted": pa.array([None] * n if probe.predicted is None else probe.predicted, pa.string()),
+            "correct": pa.array([None] * n if probe.correct is None else probe.correct, pa.bool_()),
+        }
+        tables.append(pa.table(columns))
+    partial = path.with_name(f".{path.name}.partial")
+    pq.write_table(pa.concat_tables(tables).unify_dictionaries(), partial, compression="zstd")
+    partial.replace(path)
+
+
+def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
+    """Read kept scores back, brought into the order of `rows` by set_id and member.
+
+    Raises ScoresError for a file that is unreadable, or does not hold each image exactly once per probe.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wanted = ["probe", "set_id", "member", "value", "predicted", "correct"]
+    try:
+        table = pq.read_table(path, columns=wanted)
+    except (OSError, pa.ArrowException) as error:
+        raise ScoresError(
+            f"the per-image scores cannot be read: {error}.",
+            where=str(path),
+            remedy="run the baseline again with `--fairness-report DIR`, and keep scores.parquet beside results.json",
+        ) from error
+    columns = {name: table.column(name).to_numpy(zero_copy_only=False) for name in wanted}
+    order = {key: row for row, key in enumerate(zip(rows.set_id.tolist(), rows.member.tolist(), strict=True))}
+    scores: dict[str, ProbeScores] = {}
+    for name in dict.fromkeys(columns["probe"].tolist()):
+        of_probe = columns["probe"] == name
+        scores[name] = _aligned(name, {key: column[of_probe] for key, column in columns.items()}, order, path)
+    return scores
+
+
+def _aligned(name: str, columns: dict[str, Any], order: dict[Any, int], path: Path) -> ProbeScores:
+    keys = list(zip(columns["set_id"].tolist(), columns["member"].tolist(), strict=True))
+    unknown = [key for key in keys if key not in order]
+    if unknown or len(set(keys)) < len(keys) or len(keys) < len(order):
+        example = f"set '{unknown[0][0]}'" if unknown else "an image missing or doubled"
+        raise ScoresError(
+            f"probe '{name}' has {len(keys):,} scores, the dataset {len(order):,} images; they differ ({example}).",
+            where=str(path),
+            remedy="the record belongs to other data: run the baseline again on this dataset release",
+        )
+    rows = np.fromiter((order[key] for key in keys), dtype=np.int64, count=len(keys))
+    back = np.argsort(rows)
+    value = columns["value"].astype(np.float64)[back]
+    if not np.isfinite(value).all():
+        raise ScoresError(f"probe '{name}' has scores that are not finite.", where=str(path), remedy="run it again")
+    if columns["predicted"][0] is None:
+        return ProbeScores(value)
+    return ProbeScores(value, columns["predicted"][back], columns["correct"][back].astype(bool))

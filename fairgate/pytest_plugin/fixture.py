@@ -1,0 +1,131 @@
+"""The `fairness` fixture: assert on a scored suite in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairgate import gate
+from fairgate.errors import SuiteError, did_you_mean
+from fairgate.pytest_plugin.explain import explain_check, number, worst_set_line
+from fairgate.records import CheckResult
+from fairgate.suites import Settings
+from fairgate.suites.catalog import METRICS
+from fairgate.suites.schema import Check
+
+
+class Measured(float):
+    """A number that shows, when an assertion on it fails, its interval, its sets and the set that speaks loudest."""
+
+    result: CheckResult
+
+    def __new__(cls, result: CheckResult) -> Measured:
+        """The value of a check's result."""
+        self = super().__new__(cls, result.value if result.value is not None else float("nan"))
+        self.result = result
+        return self
+
+    def __repr__(self) -> str:
+        one = self.result
+        where = f" for {one.subject}" if one.subject else ""
+        text = f"{one.metric}{where} = {number(one.value)} [{number(one.lo)}, {number(one.hi)}] over {one.n_sets} sets"
+        return f"{text}; {worst_set_line(one.worst_sets[0])}" if one.worst_sets else text
+
+
+class Fairness:
+    """A suite's dataset and model, scored when first asked."""
+
+    def __init__(self, prepared: gate.Prepared, settings: Settings) -> None:
+        self._prepared = prepared
+        self._settings = settings
+        self._scored: gate.Scored | None = None
+
+    def probe(self, name: str) -> Probe:
+        """One of the suite's probes, over all subjects."""
+        known = self._prepared.loaded.suite.probes
+        if name not in known:
+            raise SuiteError(
+                f"suite '{self._prepared.loaded.name}' has no probe '{name}'.",
+                where=self._prepared.loaded.where("probes"),
+                remedy=did_you_mean(name, known) or f"probes here: {', '.join(known)}",
+            )
+        return Probe(self, name, None)
+
+    def assert_no_intersectional_regression(
+        self, over: Sequence[str], margin: float, *, probe: str | None = None
+    ) -> None:
+        """Fail unless no group of the crossed attributes clearly or possibly fell behind its set-mates by `margin`.
+
+        Compares with the baseline of the run. `probe` may be left out where the suite has one classification probe.
+        """
+        result = self.check(
+            {"probe": probe or self._classification(), "metric": "group_gap", "over": list(over)}
+            | {"no_worse_than": "baseline", "margin": float(margin)},
+            None,
+        )
+        if result.verdict != "pass":
+            raise AssertionError("\n".join(explain_check(result)))
+
+    def check(self, rule: dict[str, Any], subject: str | None) -> CheckResult:
+        """Decide one check that is written here instead of in the suite file."""
+        check = Check.model_validate({"id": rule["metric"].replace("_", "-"), **rule})
+        if self._scored is None:
+            self._scored = gate.score(self._prepared, self._settings)
+        return gate.decide_one(self._prepared, self._scored, check, subject)
+
+    def _classification(self) -> str:
+        probes = self._prepared.loaded.suite.probes
+        named = [name for name, probe in probes.items() if probe.kind == "zero_shot_classification"]
+        if len(named) != 1:
+            raise SuiteError(
+                f"suite '{self._prepared.loaded.name}' has {len(named)} classification probes.",
+                where=self._prepared.loaded.where("probes"),
+                remedy=f"say which: probe=... ({', '.join(named) or 'define one'})",
+            )
+        return named[0]
+
+
+class Probe:
+    """One probe's scores, over all subjects or on one."""
+
+    def __init__(self, fairness: Fairness, name: str, subject: str | None) -> None:
+        self._fairness = fairness
+        self._name = name
+        self._subject = subject
+
+    def subject(self, name: str) -> Probe:
+        """The same probe on one subject's sets."""
+        return Probe(self._fairness, self._name, name)
+
+    def fairness(self) -> Measured:
+        """1 minus the median spread of P(true label) inside a set (Lui et al. 2023)."""
+        return self._measure("fairness")
+
+    def accuracy(self, over: str | Sequence[str] | None = None) -> Measured:
+        """Share of images whose most probable label is the true one; with `over`, of the worst group."""
+        return self._measure("accuracy", over=over)
+
+    def group_gap(self, over: str | Sequence[str]) -> Measured:
+        """How far the worst group's P(true label) stands below its set-mates' mean (0 or less)."""
+        return self._measure("group_gap", over=over)
+
+    def max_skew(self, over: str | Sequence[str], k: int = 100) -> Measured:
+        """MaxSkew@k over groups (Geyik et al. 2019); 0 is parity, and chance alone gives more than 0."""
+        return self._measure("max_skew_at_k", over=over, k=k)
+
+    def min_skew(self, over: str | Sequence[str], k: int = 100) -> Measured:
+        """MinSkew@k over groups; minus infinity where a group is absent from the top k."""
+        return self._measure("min_skew_at_k", over=over, k=k)
+
+    def ndkl(self, over: str | Sequence[str], k: int = 100) -> Measured:
+        """NDKL@k over groups (Geyik et al. 2019)."""
+        return self._measure("ndkl_at_k", over=over, k=k)
+
+    def _measure(self, metric: str, *, over: str | Sequence[str] | None = None, k: int | None = None) -> Measured:
+        spec = METRICS[metric]
+        rule: dict[str, Any] = {"probe": self._name, "metric": metric, "k": k}
+        rule["over"] = over if over is None or isinstance(over, str) else list(over)
+        rule["at_least" if spec.better == "higher" else "at_most"] = (
+            spec.highest if spec.better == "higher" else spec.lowest
+        )
+        return Measured(self._fairness.check(rule, self._subject))

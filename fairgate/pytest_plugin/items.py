@@ -1,0 +1,61 @@
+"""A suite file as a collector, a check on a subject as an item."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fairgate.pytest_plugin.explain import explain_check
+from fairgate.pytest_plugin.plugin import SESSION
+from fairgate.records import CheckResult
+from fairgate.reports import junit_properties
+
+
+class FairnessFailure(Exception):
+    """A check whose verdict is not a pass."""
+
+    def __init__(self, check: CheckResult) -> None:
+        super().__init__(check)
+        self.check = check
+
+
+class SuiteFile(pytest.File):
+    """One file of fairness_suites/ that was asked for."""
+
+    def collect(self) -> Iterator[SuiteItem]:
+        """One item per check and subject, whatever is selected later: the family stays whole."""
+        session = self.config.stash[SESSION]
+        suite = session.by_path[self.path]
+        for planned in session.prepared[suite].planned:
+            yield SuiteItem.from_parent(self, name=planned.item, suite=suite, where=planned.where)
+
+
+class SuiteItem(pytest.Item):
+    """One check on one subject."""
+
+    def __init__(self, *, suite: str, where: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.suite = suite
+        self.where = where
+
+    def runtest(self) -> None:
+        """Read this check's result; whoever comes first evaluates the suite."""
+        session = self.config.stash[SESSION]
+        check = session.result(self.suite, self.name)
+        self.user_properties += junit_properties(check)
+        lenient = session.records[self.suite].allow_inconclusive and check.verdict == "inconclusive"
+        if check.verdict != "pass" and not lenient:
+            raise FairnessFailure(check)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The reason, the worst group and the worst set; a traceback would say nothing."""
+        if isinstance(excinfo.value, FairnessFailure):
+            return "\n".join([*explain_check(excinfo.value.check), f"defined at {self.where}"])
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """Where the check stands in its suite."""
+        line = self.where.rpartition(":")[2]
+        return self.path, int(line) - 1 if line.isdigit() else None, self.name

@@ -1,0 +1,114 @@
+"""Hooks. pytest imports this at every start-up: nothing heavy stands at the top, here or in what it imports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from fairgate.errors import FairgateError
+from fairgate.suites.options import OPTIONS
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from fairgate.pytest_plugin.fixture import Fairness
+    from fairgate.pytest_plugin.session import GateSession
+
+SESSION: pytest.StashKey[GateSession] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Every option, with its ini twin."""
+    group = parser.getgroup("fairness", "fairness gate")
+    group.addoption(
+        "--fairness-suite",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="run this fairness suite (repeatable); `all` for every suite in fairness_suites/",
+    )
+    for option in OPTIONS.values():
+        spoken = f"{option.help} [{option.environment}]"
+        group.addoption(option.flag, default=None, metavar=option.metavar, help=spoken)
+        parser.addini(option.ini, option.help, default="")
+    group.addoption(
+        "--fairness-allow-pickle",
+        action="store_true",
+        help="load checkpoints that can run code when opened; only for files of your own, refused in CI",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Find the suites that were asked for; anything wrong with them ends the run with exit code 4."""
+    config.addinivalue_line("markers", "fairness(suite): the suite that the `fairness` fixture of this test reads")
+    names: list[str] = config.getoption("fairness_suite")
+    if not names:
+        return
+    try:
+        paths = [str(path) for path in session_of(config).prepare(names)]
+    except FairgateError as error:
+        raise pytest.UsageError(str(error)) from error
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args[:] = []
+    config.args += [path for path in paths if path not in config.args]
+
+
+def session_of(config: pytest.Config) -> GateSession:
+    """The one gate session of this pytest process."""
+    if SESSION not in config.stash:
+        from fairgate.pytest_plugin.session import GateSession
+
+        config.stash[SESSION] = GateSession(config)
+    return config.stash[SESSION]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist: tell each worker where the one evaluation is shared."""
+    node.workerinput["fairgate_shared"] = str(session_of(node.config).share())
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A suite file that was asked for becomes a collector of its checks."""
+    session = parent.config.stash.get(SESSION, None)
+    if session is None or file_path not in session.by_path:
+        return None
+    from fairgate.pytest_plugin.items import SuiteFile
+
+    return SuiteFile.from_parent(parent, path=file_path)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    """One table per suite, whoever evaluated it."""
+    session = config.stash.get(SESSION, None)
+    if session is not None:
+        from fairgate.pytest_plugin.terminal import summarise
+
+        summarise(terminalreporter, session)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Forget what was shared with workers."""
+    session = config.stash.get(SESSION, None)
+    if session is not None:
+        session.close()
+
+
+@pytest.fixture
+def fairness(request: pytest.FixtureRequest) -> Fairness:
+    """The suite named by `@pytest.mark.fairness(suite=...)`, scored: assert on its probes."""
+    from fairgate.pytest_plugin.fixture import Fairness
+
+    marker = request.node.get_closest_marker("fairness")
+    name = (marker.kwargs.get("suite") or (marker.args or [None])[0]) if marker else None
+    if name is None:
+        raise pytest.UsageError(
+            f"{request.node.nodeid} uses the `fairness` fixture without a suite; "
+            'mark it with @pytest.mark.fairness(suite="NAME")'
+        )
+    session = session_of(request.config)
+    session.prepare([name])
+    prepared, settings = session.prepared[name], session.settings(name)
+    return Fairness(prepared, settings)

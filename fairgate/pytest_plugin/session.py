@@ -1,0 +1,109 @@
+"""One evaluation per suite and pytest run, also when xdist spreads the items over workers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from fairgate import gate
+from fairgate.records import CheckResult, RunRecord
+from fairgate.suites import Settings, resolve, suite_names, suite_path
+from fairgate.suites.command import command_line
+from fairgate.suites.options import OPTIONS
+
+
+class GateSession:
+    """The suites of a pytest run, and their records once somebody needed them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.root = config.rootpath
+        self.prepared: dict[str, gate.Prepared] = {}
+        self.by_path: dict[Path, str] = {}
+        self.records: dict[str, RunRecord] = {}
+        self.messages: dict[str, tuple[str, ...]] = {}
+        worker = getattr(config, "workerinput", None)
+        self.shared: Path | None = Path(worker["fairgate_shared"]) if worker else None
+        self._owns_shared = False
+
+    def prepare(self, names: Sequence[str]) -> list[Path]:
+        """Load and plan suites (`all`: every one). Raises SuiteError, DatasetError or SettingsError."""
+        wanted = suite_names(self.root) if "all" in names else list(dict.fromkeys(names))
+        if not wanted:
+            suite_path("all", self.root)
+        for name in wanted:
+            if name not in self.prepared:
+                prepared = gate.prepare(name, self.root)
+                self.prepared[name] = prepared
+                self.by_path[prepared.loaded.path] = name
+                self.settings(name)
+        return [self.prepared[name].loaded.path for name in wanted]
+
+    def settings(self, name: str) -> Settings:
+        """The options of this run, resolved for a suite."""
+        option = self.config.getoption
+        return resolve(
+            self.prepared[name].loaded.suite,
+            {key: option(one.flag.lstrip("-").replace("-", "_")) for key, one in OPTIONS.items()},
+            ini=lambda key: self.config.getini(key) or None,
+            allow_pickle=option("fairness_allow_pickle"),
+        )
+
+    def result(self, suite: str, item: str) -> CheckResult:
+        """A check's result; the first to ask for one evaluates the whole suite."""
+        if suite not in self.records:
+            self.records[suite] = self._evaluate(suite) if self.shared is None else self._evaluate_once(suite)
+        return next(check for check in self.records[suite].checks if check.item == item)
+
+    def share(self) -> Path:
+        """The folder in which xdist's workers find the one evaluation (controller only)."""
+        if self.shared is None:
+            self.shared, self._owns_shared = Path(tempfile.mkdtemp(prefix="fairgate-")), True
+        return self.shared
+
+    def collect_shared(self) -> None:
+        """Read what workers evaluated (controller only)."""
+        for name in self.prepared:
+            path = self._shared_record(name)
+            if name not in self.records and path is not None and path.is_file():
+                self.records[name] = RunRecord.model_validate_json(path.read_bytes())
+                self.messages[name] = tuple(path.with_suffix(".txt").read_text(encoding="utf-8").splitlines())
+
+    def close(self) -> None:
+        """Remove what was shared."""
+        if self._owns_shared and self.shared is not None:
+            shutil.rmtree(self.shared, ignore_errors=True)
+
+    def _shared_record(self, suite: str) -> Path | None:
+        return None if self.shared is None else self.shared / f"{suite}.json"
+
+    def _evaluate_once(self, suite: str) -> RunRecord:
+        """Evaluate, unless another worker has; only one does it at a time."""
+        from filelock import FileLock
+
+        path = self._shared_record(suite)
+        assert path is not None
+        with FileLock(path.with_suffix(".lock")):
+            if not path.is_file():
+                record = self._evaluate(suite)
+                path.with_suffix(".txt").write_text("\n".join(self.messages[suite]), encoding="utf-8")
+                partial = path.with_suffix(".partial")
+                partial.write_text(record.model_dump_json(), encoding="utf-8")
+                partial.replace(path)
+        return RunRecord.model_validate_json(path.read_bytes())
+
+    def _evaluate(self, suite: str) -> RunRecord:
+        prepared, settings = self.prepared[suite], self.settings(suite)
+        evaluation = gate.evaluate(prepared, settings, command=command_line(suite, settings), progress=self._progress)
+        evaluation = gate.publish(evaluation, prepared, settings)
+        self.messages[suite] = evaluation.messages
+        return evaluation.record
+
+    def _progress(self, what: str, done: int, total: int) -> None:
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and reporter.isatty:
+            reporter.rewrite(f"fairgate: {what}: {done:,}/{total:,} images ", erase=True)

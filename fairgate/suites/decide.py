@@ -1,0 +1,252 @@
+"""All checks of a suite, decided together: one correction over the whole file, whatever part of it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.metrics import NullSkew
+from fairgate.probes import ProbeScores
+from fairgate.randomness import stream
+from fairgate.records import CheckResult, GroupResult, Verdict, status_of
+from fairgate.statistics import PairedResult, bonferroni, holm, paired_statistic_test, paired_test
+from fairgate.suites.catalog import METRICS
+from fairgate.suites.measure import Cell, Floats, Measure, measure, resample
+from fairgate.suites.plan import PlannedCheck
+from fairgate.suites.schema import Suite
+from fairgate.suites.wording import absolute_reason, no_baseline_reason, regression_reason, thin_reason
+from fairgate.suites.worst import worst_sets
+
+Null = Mapping[str, NullSkew]
+
+_THIN: Verdict = "inconclusive"
+
+
+class Index(Protocol):
+    """The dataset's columns, and how it codes groups; `fairgate.data.Dataset.index` is one."""
+
+    @property
+    def set_id(self) -> NDArray[Any]: ...
+    @property
+    def member(self) -> NDArray[Any]: ...
+    @property
+    def subject(self) -> NDArray[Any]: ...
+    @property
+    def attributes(self) -> Mapping[str, NDArray[Any]]: ...
+    def codes(self, attributes: str | Sequence[str]) -> tuple[NDArray[np.int64], list[str]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Assessed:
+    """A check measured and resampled, before the family is decided."""
+
+    planned: PlannedCheck
+    cell: Cell
+    now: Measure
+    before: Measure | None
+    lo: float
+    hi: float
+    group_lo: Floats | None
+    group_hi: Floats | None
+    paired: PairedResult | None
+
+
+def decide(
+    planned: Sequence[PlannedCheck],
+    index: Index,
+    suite: Suite,
+    candidate: Mapping[str, ProbeScores],
+    baseline: Mapping[str, ProbeScores] | None,
+    null: Null,
+) -> list[CheckResult]:
+    """Measure, compare and decide every planned check; `null` holds the fair ranker's skew by check item."""
+    assessed = [_assess(one, index, suite, candidate, baseline) for one in planned]
+    compared = [one for one in assessed if one.paired is not None]
+    raw = np.array([one.paired.p for one in compared if one.paired is not None])
+    corrected = (holm if suite.decision.correction == "holm" else bonferroni)(raw) if len(raw) else raw
+    p_of = {one.planned.item: float(p) for one, p in zip(compared, corrected, strict=True)}
+    return [
+        _result(one, index, suite, candidate, p_of.get(one.planned.item), null.get(one.planned.item))
+        for one in assessed
+    ]
+
+
+def cell_of(index: Index, planned: PlannedCheck) -> Cell:
+    """The images that a check is about."""
+    everything = np.arange(len(index.subject), dtype=np.int64)
+    rows = everything if planned.subject is None else np.flatnonzero(index.subject == planned.subject)
+    set_ids, set_code = np.unique(index.set_id[rows], return_inverse=True)
+    codings = [index.codes(grouping) for grouping in planned.groupings]
+    return Cell(
+        rows=rows,
+        set_code=set_code.astype(np.int64),
+        set_ids=set_ids,
+        subject=index.subject[rows],
+        group_codes=tuple(np.asarray(codes, dtype=np.int64)[rows] for codes, _ in codings),
+        groups=tuple(tuple(names) for _, names in codings),
+    )
+
+
+def _assess(
+    planned: PlannedCheck,
+    index: Index,
+    suite: Suite,
+    candidate: Mapping[str, ProbeScores],
+    baseline: Mapping[str, ProbeScores] | None,
+) -> _Assessed:
+    check, rule = planned.check, suite.decision
+    cell = cell_of(index, planned)
+    now = measure(check.metric, cell, candidate[check.probe], k=check.k, desired=check.desired)
+    before = None
+    if check.no_worse_than and baseline is not None:
+        before = measure(check.metric, cell, baseline[check.probe], k=check.k, desired=check.desired)
+    both = [now] if before is None else [now, before]
+    drawn = resample(both, cell.n_sets, rule.draws, stream(rule.seed, "sets", suite.suite, planned.item))
+    lo, hi = _percentiles(drawn[0][0], rule.alpha)
+    groups = drawn[0][1]
+    group_lo, group_hi = _percentiles(groups, rule.alpha) if groups is not None else (None, None)
+    paired = None
+    if before is not None:
+        paired = _compare(planned, suite, now, before, drawn[0][0] - drawn[1][0])
+    return _Assessed(planned, cell, now, before, float(lo), float(hi), group_lo, group_hi, paired)
+
+
+def _percentiles(draws: Floats, alpha: float) -> tuple[Any, Any]:
+    """Percentile interval along the draws. A resample whose statistic is infinite (an absent group) stays infinite."""
+    lo, hi = np.nanquantile(draws, [alpha / 2, 1 - alpha / 2], axis=0, method="inverted_cdf")
+    return lo, hi
+
+
+def _compare(planned: PlannedCheck, suite: Suite, now: Measure, before: Measure, deltas: Floats) -> PairedResult:
+    check, rule = planned.check, suite.decision
+    harm: Literal["lower", "higher"] = "lower" if METRICS[check.metric].better == "higher" else "higher"
+    if now.paired is not None and before.paired is not None:
+        return paired_test(
+            now.paired,
+            before.paired,
+            margin=check.bound,
+            alpha=rule.alpha,
+            rng=stream(rule.seed, "paired", suite.suite, planned.item),
+            draws=rule.draws,
+            harm=harm,
+        )
+    return paired_statistic_test(
+        now.value - before.value, deltas, n_sets=len(now.badness), margin=check.bound, alpha=rule.alpha, harm=harm
+    )
+
+
+def _result(
+    one: _Assessed,
+    index: Index,
+    suite: Suite,
+    candidate: Mapping[str, ProbeScores],
+    p_adjusted: float | None,
+    null: NullSkew | None,
+) -> CheckResult:
+    check, paired = one.planned.check, one.paired
+    fewest = min([one.cell.n_sets, *one.now.group_sets.tolist()])
+    worst = _worst_group(one)
+    if fewest < suite.groups.min_sets:
+        verdict, reason = _THIN, thin_reason(one.cell, one.now, suite.groups.min_sets)
+    elif check.no_worse_than is None:
+        verdict, reason = _absolute(one, worst)
+    elif paired is None or p_adjusted is None:
+        verdict, reason = _THIN, no_baseline_reason()
+    else:
+        verdict, reason = _regression(one, paired, suite, p_adjusted, worst)
+    return CheckResult(
+        id=check.id,
+        subject=one.planned.subject,
+        metric=check.metric if check.k is None else check.metric.replace("_at_k", f"_at_{check.k}"),
+        probe=check.probe,
+        over=one.planned.over,
+        rule=check.rule,
+        value=one.now.value,
+        status=status_of(one.now.value),
+        lo=one.lo,
+        hi=one.hi,
+        interval=f"{1 - suite.decision.alpha:.0%} set bootstrap, percentile",
+        bound=check.bound,
+        baseline=None if one.before is None else one.before.value,
+        delta=None if paired is None else float(paired.delta[paired.worst]),
+        delta_lo=None if paired is None else float(paired.lo[paired.worst]),
+        delta_hi=None if paired is None else float(paired.hi[paired.worst]),
+        p_adjusted=p_adjusted,
+        null_median=None if null is None else null.median,
+        null_p95=None if null is None else null.p95,
+        verdict=verdict,
+        n_sets=one.cell.n_sets,
+        sets_needed=paired.sets_needed if paired is not None and verdict == "inconclusive" else None,
+        reason=reason,
+        worst_group=worst,
+        groups=_groups(one),
+        worst_sets=worst_sets(one.cell, index, candidate[check.probe], one.now, one.before)
+        if verdict != "pass"
+        else [],
+    )
+
+
+def _worst_group(one: _Assessed) -> str | None:
+    """The group that a failing check names: the one that fell most, or the one that stands worst."""
+    if not one.now.groups:
+        return None
+    if one.paired is not None and len(one.paired.delta) == len(one.now.groups):
+        return one.now.groups[one.paired.worst]
+    values = one.now.group_values
+    return one.now.groups[int(np.argmin(values if METRICS[one.planned.check.metric].better == "higher" else -values))]
+
+
+def _regression(
+    one: _Assessed, paired: PairedResult, suite: Suite, p_adjusted: float, worst: str | None
+) -> tuple[Verdict, str]:
+    """Clearly worse than the margin after correction: fail. Clearly not: pass. Otherwise the evidence is too thin."""
+    verdict: Verdict = "inconclusive"
+    if paired.verdict == "pass":
+        verdict = "pass"
+    elif p_adjusted <= suite.decision.alpha:
+        verdict = "fail"
+    return verdict, regression_reason(one.planned, one.now, one.before, paired, worst, verdict)
+
+
+def _absolute(one: _Assessed, worst: str | None) -> tuple[Verdict, str]:
+    check = one.planned.check
+    bound = check.bound
+
+    def good(value: float) -> bool:
+        return value >= bound if check.at_least is not None else value <= bound
+
+    verdict: Verdict = "pass" if good(one.now.value) else "fail"
+    if check.decide == "interval":
+        sides = {good(one.lo), good(one.hi)}
+        verdict = "inconclusive" if len(sides) > 1 else "pass" if sides == {True} else "fail"
+    return verdict, absolute_reason(one.planned, one.now, bound, worst, verdict)
+
+
+def _groups(one: _Assessed) -> list[GroupResult]:
+    now, before, paired = one.now, one.before, one.paired
+    by_group = paired is not None and len(paired.delta) == len(now.groups)
+    results = []
+    for position, name in enumerate(now.groups):
+        value = float(now.group_values[position])
+        results.append(
+            GroupResult(
+                group=name,
+                value=value,
+                status=status_of(value),
+                lo=None if one.group_lo is None else float(one.group_lo[position]),
+                hi=None if one.group_hi is None else float(one.group_hi[position]),
+                baseline=None if before is None else float(before.group_values[position]),
+                delta=float(paired.delta[position]) if by_group and paired else None,
+                delta_lo=float(paired.lo[position]) if by_group and paired else None,
+                delta_hi=float(paired.hi[position]) if by_group and paired else None,
+                p_adjusted=float(paired.p_adjusted[position]) if by_group and paired else None,
+                verdict=paired.verdicts[position] if by_group and paired else None,
+                n_images=int(now.group_images[position]),
+                n_sets=int(now.group_sets[position]),
+            )
+        )
+    return results

@@ -1,0 +1,45 @@
+"""The options that pytest, environment, suite files and command line share. Imports nothing: pytest reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option: its name without prefix, what it may be, and what it is when nobody says."""
+
+    name: str
+    help: str
+    metavar: str
+    choices: tuple[str, ...] = ()
+    default: str | None = None
+
+    @property
+    def flag(self) -> str:
+        """The pytest option."""
+        return f"--fairness-{self.name}"
+
+    @property
+    def ini(self) -> str:
+        """The ini twin."""
+        return f"fairness_{self.name.replace('-', '_')}"
+
+    @property
+    def environment(self) -> str:
+        """The environment variable."""
+        return f"FAIRGATE_{self.name.replace('-', '_').upper()}"
+
+
+OPTIONS = {
+    option.name: option
+    for option in (
+        Option("model", "checkpoint to judge (default: the suite's `model:`)", "URI"),
+        Option("baseline", "what to compare with: file:PATH, model:URI or none (default: the suite's)", "SPEC"),
+        Option("report", "write results.json, report.html, comment.md and scores.parquet here", "DIR"),
+        Option("mlflow", "tracking URI, or off", "URI|off", default="sqlite:///fairgate.db"),
+        Option("on-inconclusive", "does thin evidence fail the gate?", "fail|warn", ("fail", "warn"), "fail"),
+        Option("device", "where to run models", "cuda|cpu|auto", ("cuda", "cpu", "auto"), "auto"),
+        Option("cache", "folder for embeddings, or off", "DIR|off"),
+    )
+}

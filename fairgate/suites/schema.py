@@ -1,0 +1,199 @@
+"""The suite file, typed: what may be written in `fairness_suites/*.yaml`, and nothing else."""
+
+from __future__ import annotations
+
+import string
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+
+from fairgate.records import Rule
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+MetricName = Literal["fairness", "accuracy", "group_gap", "max_skew_at_k", "min_skew_at_k", "ndkl_at_k"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _fields(template: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+
+
+def _only(template: str, allowed: set[str], needed: set[str]) -> str:
+    try:
+        found = _fields(template)
+    except ValueError as error:
+        raise ValueError(f"'{template}' is not a template: {error}") from error
+    if unknown := found - allowed:
+        raise ValueError(f"'{template}' has the unknown placeholder {sorted(unknown)}; known: {sorted(allowed)}")
+    if needed and not found & needed:
+        raise ValueError(f"'{template}' never uses {' or '.join(f'{{{name}}}' for name in sorted(needed))}")
+    return template
+
+
+class ZeroShotProbe(_Part):
+    """Ask which label fits an image: softmax over the labels at the model's own scale (paper 1).
+
+    `labels` is one list, or a list per subject; `truth` is the subject or the name of an attribute; `words` says how a
+    subject or a group is written in a prompt where that differs from its name.
+    """
+
+    kind: Literal["zero_shot_classification"]
+    template: Text
+    labels: list[Text] | dict[str, list[Text]]
+    truth: str = "subject"
+    words: dict[str, Text] = Field(default_factory=dict)
+
+    @field_validator("template")
+    @classmethod
+    def _template(cls, value: str) -> str:
+        return _only(value, {"label", "a_label"}, {"label", "a_label"})
+
+    @field_validator("labels")
+    @classmethod
+    def _labels(cls, value: list[str] | dict[str, list[str]]) -> list[str] | dict[str, list[str]]:
+        for labels in [value] if isinstance(value, list) else value.values():
+            if len(labels) < 2:
+                raise ValueError("a classification needs at least two labels")
+            if len(set(labels)) < len(labels):
+                raise ValueError(f"labels stand twice: {sorted({x for x in labels if labels.count(x) > 1})}")
+        return value
+
+    def prompt(self, label: str) -> str:
+        """The text that the model sees for a label."""
+        return self.template.format(label=label, a_label=with_article(label))
+
+    def labels_of(self, subject: str) -> list[str]:
+        """The labels that compete for an image of a subject."""
+        return self.labels if isinstance(self.labels, list) else self.labels[subject]
+
+    def word(self, name: str) -> str:
+        """How a subject or group is written."""
+        return self.words.get(name, name.replace("_", " "))
+
+
+class RetrievalProbe(_Part):
+    """Rank a subject's images by prompts that name the subject and no attribute (paper 3).
+
+    The text embeddings of the prompts are averaged into one query per subject.
+    """
+
+    kind: Literal["retrieval"]
+    prompts: Annotated[list[Text], Field(min_length=1)]
+    words: dict[str, Text] = Field(default_factory=dict)
+
+    @field_validator("prompts")
+    @classmethod
+    def _prompts(cls, value: list[str]) -> list[str]:
+        return [_only(prompt, {"subject", "a_subject"}, {"subject", "a_subject"}) for prompt in value]
+
+    def word(self, name: str) -> str:
+        """How a subject is written."""
+        return self.words.get(name, name.replace("_", " "))
+
+    def prompts_of(self, subject: str) -> list[str]:
+        """The prompts whose embeddings are averaged into the subject's query."""
+        word = self.word(subject)
+        return [prompt.format(subject=word, a_subject=with_article(word)) for prompt in self.prompts]
+
+
+Probe = Annotated[ZeroShotProbe | RetrievalProbe, Field(discriminator="kind")]
+
+
+def with_article(word: str) -> str:
+    """`an engineer`, `a chef`, `an usher`, `a university clerk`: the article by how the word begins."""
+    begins = word.lower()
+    vowel = begins[:1] in tuple("aeio") or (begins[:1] == "u" and not begins.startswith(("uni", "use", "uti")))
+    return f"{'an' if vowel or begins.startswith(('hour', 'honest')) else 'a'} {word}"
+
+
+class Groups(_Part):
+    """Which attributes the suite looks at (`over: each` and `over: crossed` range over these), and how many sets a
+    group needs before it is judged."""
+
+    attributes: Literal["each"] | Annotated[list[str], Field(min_length=1)] = "each"
+    min_sets: Annotated[int, Field(ge=2)] = 30
+
+
+class DecisionRule(_Part):
+    """How regressions are decided: one family over the whole file."""
+
+    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
+    correction: Literal["holm", "bonferroni"] = "holm"
+    seed: Annotated[int, Field(ge=0)] = 0
+    draws: Annotated[int, Field(ge=500, le=100_000)] = 4000
+
+
+class Check(_Part):
+    """A metric with a bound, or with a margin against the baseline."""
+
+    id: Name
+    probe: str
+    metric: MetricName
+    by: Literal["subject"] | None = None
+    over: str | Annotated[list[str], Field(min_length=1)] | None = None
+    k: Annotated[int, Field(ge=1)] | None = None
+    desired: Literal["dataset", "uniform"] = "dataset"
+    at_least: float | None = None
+    at_most: float | None = None
+    no_worse_than: Literal["baseline"] | None = None
+    margin: Annotated[float, Field(ge=0)] | None = None
+    decide: Literal["estimate", "interval"] = "estimate"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers(cls, data: Any) -> Any:
+        """Whole numbers are fine where a bound is wanted (`at_most: 1`)."""
+        if isinstance(data, dict):
+            for key in ("at_least", "at_most", "margin"):
+                if type(data.get(key)) is int:
+                    data = {**data, key: float(data[key])}
+        return data
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Check:
+        rules = [name for name in ("at_least", "at_most", "no_worse_than") if getattr(self, name) is not None]
+        if len(rules) != 1:
+            raise ValueError(
+                f"a check has exactly one of at_least, at_most, no_worse_than; this one has {rules or 'none'}"
+            )
+        if (self.margin is not None) != (self.no_worse_than is not None):
+            raise ValueError(
+                "`margin` and `no_worse_than` go together: how much worse than the baseline is still fine?"
+            )
+        return self
+
+    @property
+    def rule(self) -> Rule:
+        """Which of the three rules this check has."""
+        return "at_least" if self.at_least is not None else "at_most" if self.at_most is not None else "no_worse_than"
+
+    @property
+    def bound(self) -> float:
+        """What the check is held against: the bound, or the margin to the baseline."""
+        return next(value for value in (self.at_least, self.at_most, self.margin) if value is not None)
+
+
+class Suite(_Part):
+    """One file of `fairness_suites/`: a dataset, probes, checks."""
+
+    schema_: Literal[1] = Field(alias="schema")
+    suite: Name
+    dataset: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*(@v[0-9]+)?$", max_length=80)]
+    model: Text | None = None
+    baseline: Text | None = None
+    on_inconclusive: Literal["fail", "warn"] | None = None
+    probes: Annotated[dict[Name, Probe], Field(min_length=1)]
+    groups: Groups = Groups()
+    decision: DecisionRule = DecisionRule()
+    checks: Annotated[list[Check], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _ids(self) -> Suite:
+        ids = [check.id for check in self.checks]
+        if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
+            raise ValueError(f"check ids stand twice: {twice}")
+        return self

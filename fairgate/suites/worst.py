@@ -1,0 +1,50 @@
+"""The sets to look at first: those that speak loudest against a check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.probes import ProbeScores
+from fairgate.records import MemberResult, WorstSet
+from fairgate.suites.measure import Cell, Measure
+
+SHOWN = 4
+MEMBERS_SHOWN = 24
+
+
+class _Columns(Protocol):
+    @property
+    def member(self) -> NDArray[Any]: ...
+    @property
+    def attributes(self) -> Mapping[str, NDArray[Any]]: ...
+
+
+def worst_sets(
+    cell: Cell, index: _Columns, scores: ProbeScores, now: Measure, before: Measure | None, *, shown: int = SHOWN
+) -> list[WorstSet]:
+    """The `shown` sets with the largest badness, or, against a baseline, whose badness grew most."""
+    badness = now.badness if before is None else now.badness - before.badness
+    loudest = np.argsort(-badness, kind="stable")[:shown]
+    return [_worst_set(int(code), cell, index, scores, float(now.badness[code])) for code in loudest]
+
+
+def _worst_set(code: int, cell: Cell, index: _Columns, scores: ProbeScores, spread: float) -> WorstSet:
+    rows = cell.rows[np.flatnonzero(cell.set_code == code)[:MEMBERS_SHOWN]]
+    return WorstSet(
+        set_id=str(cell.set_ids[code]),
+        subject=str(cell.subject[np.flatnonzero(cell.set_code == code)[0]]),
+        spread=spread,
+        members=[
+            MemberResult(
+                member=str(index.member[row]),
+                group=" × ".join(str(values[row]) for values in index.attributes.values()),
+                value=float(scores.value[row]),
+                predicted=None if scores.predicted is None else str(scores.predicted[row]),
+            )
+            for row in rows
+        ],
+    )
