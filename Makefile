@@ -1,0 +1,79 @@
+# `make gate` and `make test` work on a fresh clone: they make .venv, install what is pinned, pull the data, and run.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL: # both installations write to one place
+.PHONY: help gate test check setup data clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+# The first Python of at least 3.11, unless PYTHON= names one.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for each in python3 python3.12 python3.11 python3.13; do \
+	$$each -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo $$each; break; }; done)
+
+export DVC_NO_ANALYTICS := 1
+
+# Floors 0 to 2 and 6 to 8 hold 95% of their lines under test.
+HELD := fairgate/__init__.py,fairgate/errors.py,fairgate/hashing.py,fairgate/randomness.py,fairgate/records.py
+HELD := $(HELD),fairgate/metrics/*,fairgate/statistics/*
+HELD := $(HELD),fairgate/suites/*,fairgate/baselines/*,fairgate/reports/*,fairgate/tracking/*
+HELD := $(HELD),fairgate/gate.py,fairgate/cli/*,fairgate/pytest_plugin/*
+
+help: ## What can be made
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+gate: $(VENV)/.installed data ## The demonstration: a harmless checkpoint passes, a more biased one fails
+	$(BIN)/fairgate demo
+
+test: $(VENV)/.installed-dev data ## The tests, warnings as errors, with the coverage that is promised
+	rm -f .coverage .coverage.*
+	OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -n $(WORKERS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --include='$(HELD)' --skip-covered --fail-under=95
+
+check: $(VENV)/.installed-dev ## Style, types, floors and workflows
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/actionlint
+	$(BIN)/zizmor --offline --no-progress --quiet .github/workflows
+
+setup: $(VENV)/.installed-dev data ## Everything that gate, test and check need
+
+data: $(VENV)/.pulled
+
+clean: ## Remove caches, reports and build products; the data, the runs and .venv stay
+	rm -rf .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist fairness-report
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# Stamps: a step runs again only when what it depends on has changed.
+
+$(VENV)/.made:
+	@[ -n '$(PYTHON)' ] || { echo 'No Python of at least 3.11 was found. Name one: make PYTHON=/path/to/python3.12' >&2; exit 1; }
+	@$(PYTHON) -c '$(NEW_ENOUGH)' || { echo '$(PYTHON) is older than Python 3.11. Name another with PYTHON=' >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.made
+	@echo 'Installing fairgate into $(VENV): minutes the first time, several GB (PyTorch) ...'
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/.made
+	@echo 'Installing fairgate and its development tools into $(VENV): minutes the first time, several GB (PyTorch) ...'
+	$(PIP) --editable '.[dev]'
+	@touch $(VENV)/.installed $@
+
+# Data that somebody removed is pulled again, whatever the stamp says.
+ifeq ($(and $(wildcard datasets/*),$(wildcard build/*)),)
+.PHONY: $(VENV)/.pulled
+endif
+$(VENV)/.pulled: dvc.lock datasets.dvc .dvc/config | $(VENV)/.installed
+	$(BIN)/dvc pull --quiet
+	@touch $@
