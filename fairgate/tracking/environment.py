@@ -22,7 +22,9 @@ def environment(root: Path, device: str) -> Environment:
         except PackageNotFoundError:
             return None
 
-    packages = {name: found for name in ("torch", "open_clip_torch", "transformers", "numpy") if (found := installed(name))}
+    packages = {
+        name: found for name in ("torch", "open_clip_torch", "transformers", "numpy") if (found := installed(name))
+    }
     commit = _git(root, "rev-parse", "HEAD")
     status = _git(root, "status", "--porcelain", "--untracked-files=no")
     return Environment(

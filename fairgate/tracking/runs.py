@@ -52,7 +52,7 @@ def _experiment(client: MlflowClient, name: str, uri: str) -> str:
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(name)
-    if found is not None and found.lifecycle_stage != "active":
+    if found is not None and found.lifecycle_stage == "deleted":
         raise TrackingError(
             f"the MLflow experiment '{name}' is deleted.",
             where=f"experiment id {found.experiment_id}",
@@ -81,6 +81,10 @@ def _open_run(client: MlflowClient, experiment: str, record: RunRecord) -> tuple
         tags=content.tags(record),
         run_name=content.run_name(record),
     )
+    if not created.info.run_id:
+        raise TrackingError(
+            "the server took a run and gave it no id: it does not seem to be MLflow.", remedy="check the address"
+        )
     return str(created.info.run_id), False
 
 

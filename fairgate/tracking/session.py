@@ -31,12 +31,15 @@ _REMEDY = "check the address and the server, then send what is waiting with `fai
 @contextlib.contextmanager
 def session(uri: str) -> Iterator[MlflowClient]:
     """An `MlflowClient` for `uri`. Whatever keeps MLflow from answering leaves as a TrackingError."""
+    if not uri:  # MLflow would take its process-wide address instead
+        raise TrackingError("the MLflow address is empty.", remedy="give an address, or `off` for none")
     with _environment(), warnings.catch_warnings():
         # Only MLflow and what it imports run in here, and their use of deprecated SQLAlchemy, pydantic and
         # datetime calls (`noload` is one) must not fail a test run that turns warnings into errors.
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             warnings.simplefilter("ignore", category)
         try:
+            from google.protobuf.json_format import ParseError
             from mlflow import MlflowClient
             from mlflow.exceptions import MlflowException
             from sqlalchemy.exc import SQLAlchemyError
@@ -46,8 +49,9 @@ def session(uri: str) -> Iterator[MlflowClient]:
             try:
                 _answers(uri)
                 yield MlflowClient(uri)
-            # OSError holds requests' errors, refused sockets and full disks; ValueError a proxy's page instead of JSON.
-            except (MlflowException, SQLAlchemyError, OSError, ValueError, ImportError) as error:
+            # OSError: requests' errors, refused sockets, full disks. ValueError, ParseError: answers that are not
+            # MLflow's, such as a proxy's login page. ImportError: a database whose driver is not installed.
+            except (MlflowException, SQLAlchemyError, OSError, ValueError, ParseError, ImportError) as error:
                 raise TrackingError(
                     f"MLflow did not take the run: {_first_line(error)}", where=redact(uri), remedy=_REMEDY
                 ) from error

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -78,7 +79,7 @@ def test_a_dead_server_queues_the_run_and_push_sends_it_once(
     per_set.write_bytes(b"PAR1")
     start = time.monotonic()
     outcome = log_or_queue(record, files, dead, queue, per_set=per_set)
-    assert time.monotonic() - start < 15
+    assert time.monotonic() - start < 60  # seconds, on a busy machine; MLflow left to itself takes minutes
     assert outcome.run_id is None
     assert outcome.queued == queue / "20260301T101500Z-occupations-abcdef01"
     assert "fairgate push" in outcome.message
@@ -98,8 +99,15 @@ def test_a_dead_server_queues_the_run_and_push_sends_it_once(
 
 @pytest.mark.parametrize(
     ("status", "body", "headers"),
-    [(500, b"oops", {}), (503, b"", {"Retry-After": "3600"}), (200, b"<html>please log in</html>", {}), (404, b"", {})],
-    ids=["500", "503 with an hour's wait", "a proxy's login page", "not MLflow"],
+    [
+        (500, b"oops", {}),
+        (503, b"", {"Retry-After": "3600"}),
+        (404, b"", {}),
+        (200, b"<html>please log in</html>", {}),
+        (200, b"{}", {}),
+        (200, b'{"experiment": 3}', {}),
+    ],
+    ids=["500", "503 with an hour's wait", "404", "a proxy's login page", "an empty answer", "an odd answer"],
 )
 def test_a_server_that_is_ill_queues_the_run(
     status: int, body: bytes, headers: dict[str, str], serve: list[ThreadingHTTPServer], tmp_path: Path
@@ -116,15 +124,27 @@ def test_a_server_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: py
         silent.listen()
         start = time.monotonic()
         outcome = log_or_queue(a_record(), [], f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path / "queue")
-    assert time.monotonic() - start < 8
+    assert time.monotonic() - start < 60
     assert outcome.queued is not None
+
+
+@pytest.mark.parametrize("address", ["", "ftp://127.0.0.1/x", "http://[", "mysql+nodriver://127.0.0.1/x"])
+def test_an_address_that_cannot_be_used_queues_the_run(address: str, tmp_path: Path) -> None:
+    assert log_or_queue(a_record(), [], address, tmp_path / "queue").queued is not None
+
+
+def test_a_machine_without_mlflow_queues_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    outcome = log_or_queue(a_record(), [], f"sqlite:///{tmp_path}/fairgate.db", tmp_path / "queue")
+    assert outcome.queued is not None
+    assert "pip install mlflow" in outcome.message
 
 
 def test_a_file_that_is_no_database_is_given_up_at_once(tmp_path: Path) -> None:
     (tmp_path / "fairgate.db").write_text("not a database, but long enough to be taken for one" * 40)
     start = time.monotonic()
     outcome = log_or_queue(a_record(), [], f"sqlite:///{tmp_path}/fairgate.db", tmp_path / "queue")
-    assert time.monotonic() - start < 8
+    assert time.monotonic() - start < 60
     assert outcome.queued is not None
     assert "not a database" in outcome.message
 
