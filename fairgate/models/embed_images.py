@@ -60,7 +60,7 @@ class _Parts:
         for name in cache.names(prefix) if cache else []:
             entry = cache.read(name) if cache else None
             if entry is not None:
-                self._place(np.asarray(json_rows(entry.notes["rows"])), entry.arrays["embeddings"])
+                self._place(np.asarray([int(row) for row in entry.notes["rows"].split()]), entry.arrays["embeddings"])
 
     @property
     def done(self) -> int:
@@ -95,10 +95,6 @@ class _Parts:
             self._embeddings = np.zeros((len(self.has), embeddings.shape[1]), dtype=np.float32)
         self._embeddings[rows] = embeddings
         self.has[rows] = True
-
-
-def json_rows(text: str) -> list[int]:
-    return [int(number) for number in text.split()]
 
 
 def _prepared(

@@ -19,8 +19,18 @@ WEIGHTS = (".safetensors", *PICKLED)
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.
 TOKENIZER_FILES = frozenset(
-    "tokenizer.json tokenizer_config.json special_tokens_map.json added_tokens.json vocab.json vocab.txt merges.txt "
-    "spiece.model tokenizer.model sentencepiece.bpe.model".split()
+    {
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.json",
+        "vocab.txt",
+        "merges.txt",
+        "spiece.model",
+        "tokenizer.model",
+        "sentencepiece.bpe.model",
+    }
 )
 
 

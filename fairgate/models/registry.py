@@ -40,7 +40,7 @@ def open_scorer(
     """
     scheme, colon, address = uri.partition(":")
     if not colon or scheme not in ADAPTERS:
-        raise _unknown_scheme(uri, scheme if colon else uri.split("@")[0])
+        raise _unknown_scheme(uri, scheme)
     if not address:
         raise ModelError(f"model '{uri}' names nothing after '{scheme}:'.", remedy=_known_schemes())
     if allow_pickle and os.environ.get("CI", "").lower() in {"true", "1"}:

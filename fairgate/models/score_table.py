@@ -146,7 +146,7 @@ def _match(keys: NDArray[np.str_], found: NDArray[np.str_], keyed_by: list[str],
     by = " and ".join(f"`{name}`" for name in keyed_by)
     if _doubled(keys):
         raise ScoresError(
-            f"the dataset's images do not have distinct paths ({_some(_doubled(keys))}), and the table matches by {by}.",
+            f"the table matches by {by}, and images of the dataset share one: {_some(_doubled(keys))}.",
             where=str(path),
             remedy="match by `set_id` and `member`",
         )

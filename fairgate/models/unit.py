@@ -11,7 +11,7 @@ from fairgate.models.protocols import Embeddings
 
 
 def unit_or_error(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
-    """Rows scaled to length 1, float32. Raises ModelError where a row is NaN, infinite or zero; `where(row)` names it."""
+    """Rows scaled to length 1, float32. Raises ModelError for a NaN, infinite or zero row; `where(row)` names it."""
     wide = raw.astype(np.float64)
     lengths = np.linalg.norm(wide, axis=1, keepdims=True)
     bad = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -60,7 +60,7 @@ def _declared_scale(query: str, uri: str) -> tuple[Values, float | None]:
             where=uri,
             remedy="use logit_scale=100 (usual for CLIP)",
         )
-    return values, number
+    return cast(Values, values), number
 
 
 @dataclass(frozen=True)

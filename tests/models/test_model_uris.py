@@ -1,0 +1,103 @@
+"""Model URIs and devices: known, or refused with the nearest known one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from model_world import Pictures
+
+from fairgate.errors import DeviceError, ModelError
+from fairgate.models import device, open_scorer
+from fairgate.models.device import Device, find_device
+
+
+@pytest.mark.parametrize(
+    ("uri", "remedy"),
+    [
+        ("openclip:ViT-B-32@x.pt", "did you mean 'open_clip'"),
+        ("score:table.csv", "did you mean 'scores'"),
+        ("timm:resnet", "known schemes: open_clip:, hf:, scores:"),
+        ("checkpoint.pt", "known schemes"),
+        ("", "known schemes"),
+        ("hf:", "known schemes"),
+    ],
+)
+def test_an_unknown_scheme_names_the_known_ones(uri: str, remedy: str, pictures: Pictures) -> None:
+    with pytest.raises(ModelError) as caught:
+        open_scorer(uri, pictures, cache=None)
+    assert remedy in str(caught.value.remedy)
+
+
+def test_a_new_adapter_is_one_line_in_the_registry(pictures: Pictures, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fairgate.models import registry
+
+    module = ModuleType("adapter_of_this_test")
+    module.scorer = lambda request: request  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(registry.ADAPTERS, "mine", module.__name__)
+    request = open_scorer("mine:a:b?c=d", pictures, cache=None, base=Path("here"), batch_size=3)
+    assert (request.address, request.base, request.batch_size) == ("a:b?c=d", Path("here"), 3)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("asked", "gpus", "found"),
+    [
+        ("auto", [], Device("cpu", "fp32")),
+        ("auto", [9], Device("cuda", "amp_bf16")),
+        ("auto", [7], Device("cuda", "amp_fp16")),
+        ("cpu", [9], Device("cpu", "fp32")),
+        ("cuda", [8], Device("cuda", "amp_bf16")),
+        ("cuda:1", [9, 7], Device("cuda:1", "amp_fp16")),
+    ],
+)
+def test_a_device_is_found_with_its_precision(
+    asked: str, gpus: list[int], found: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "cuda_generations", lambda: gpus)
+    monkeypatch.setattr(device, "torch_is_built_for_cuda", lambda: True)
+    assert find_device(asked) == found
+
+
+@pytest.mark.parametrize("asked", ["cuda", "cuda:0"])
+def test_cuda_where_there_is_none_is_an_error(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "cuda_generations", list)
+    with pytest.raises(DeviceError, match="--fairness-device cpu"):
+        find_device(asked)
+
+
+def test_a_gpu_that_torch_cannot_use_is_an_error(
+    local_dir: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(device, "cuda_generations", lambda: [9])
+    monkeypatch.setattr(device, "torch_is_built_for_cuda", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    scorer = open_scorer(f"open_clip:local-dir:{local_dir}", pictures, device="cuda", cache=None)
+    with pytest.raises(DeviceError, match="--fairness-device cpu"):
+        scorer.logits(["a photo"])
+
+
+def test_a_torch_without_cuda_is_not_sent_to_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "cuda_generations", lambda: [9])
+    monkeypatch.setattr(device, "torch_is_built_for_cuda", lambda: False)
+    assert find_device("auto") == Device("cpu", "fp32")
+
+
+@pytest.mark.parametrize(
+    ("asked", "remedy"), [("gpu", "use one of"), ("cudaa", "did you mean 'cuda'"), ("cpu:1", "cpu")]
+)
+def test_an_unknown_device_is_an_error(asked: str, remedy: str) -> None:
+    with pytest.raises(DeviceError, match=remedy):
+        find_device(asked)
+
+
+def test_asking_the_machine_itself_agrees_with_torch() -> None:
+    import torch
+
+    assert device.torch_is_built_for_cuda() == (torch.version.cuda is not None)
+    if torch.version.cuda is not None:
+        assert len(device.cuda_generations()) == torch.cuda.device_count()
