@@ -70,7 +70,9 @@ def results_schema() -> dict[str, Any]:
 
 def _read(path: Path) -> bytes:
     if path.is_dir():
-        raise BaselineError("a results file was expected.", where=str(path), remedy=f"name the file: {path / FILE_NAME}")
+        raise BaselineError(
+            "a results file was expected.", where=str(path), remedy=f"name the file: {path / FILE_NAME}"
+        )
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:
@@ -100,7 +102,9 @@ def _parse(content: bytes, where: str) -> Any:
         raise BaselineError("the results file is not UTF-8 text.", where=where, remedy=_RECORD_AGAIN) from error
     except json.JSONDecodeError as error:
         place = f"{where}:{error.lineno}"
-        raise BaselineError(f"the results file is not JSON ({error.msg}).", where=place, remedy=_RECORD_AGAIN) from error
+        raise BaselineError(
+            f"the results file is not JSON ({error.msg}).", where=place, remedy=_RECORD_AGAIN
+        ) from error
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise BaselineError(f"the results file is not valid: {reason}.", where=where, remedy=_RECORD_AGAIN) from error

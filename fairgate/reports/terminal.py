@@ -25,7 +25,7 @@ from fairgate.reports.words import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-_CHECK_WIDTH: Final = 24
+_CHECK_WIDTH: Final = 20
 _STYLE: Final[dict[Verdict, str]] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "magenta"}
 
 
@@ -38,7 +38,7 @@ def terminal_table(record: RunRecord) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     shown.add_column("check", no_wrap=True)
     for name in ("baseline", "now", "delta"):
         shown.add_column(name, justify="right", no_wrap=True)

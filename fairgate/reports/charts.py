@@ -1,0 +1,249 @@
+"""What a drawing shows, computed: places in percent, words beside them. The templates only draw."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from fairgate.records import CheckResult, GroupResult
+from fairgate.reports.scale import Scale, percent, scale_for
+from fairgate.reports.words import number, signed, with_interval
+
+GroupKey = Callable[[str], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Track:
+    """One row of a drawing. All places are SVG lengths, or None where the record has no number."""
+
+    zero: str | None = None
+    value: str | None = None
+    lo: str | None = None
+    hi: str | None = None
+    baseline: str | None = None
+    bounds: tuple[str, ...] = ()
+    bad: tuple[tuple[str, str], ...] = ()
+    null: tuple[str, str, str] | None = None
+    bar: tuple[str, str] | None = None
+    arrow: str | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The estimate of a check against what it was held to."""
+
+    track: Track
+    scale: Scale
+    label: str
+    caption: str
+    bound_label: str
+    bound_anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group: its value with interval and the baseline's, and how far it moved."""
+
+    group: GroupResult
+    value: Track
+    change: Track | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChart:
+    """Bars of all groups on one line, and where groups were compared with a baseline, their changes on another."""
+
+    rows: tuple[GroupRow, ...]
+    values: Scale
+    changes: Scale | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubjectRow:
+    """One subject of a check that is asked by subject."""
+
+    check: CheckResult
+    track: Track
+    held: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Minimum, the stretch between the quartiles, median and maximum."""
+
+    low: str
+    start: str
+    width: str
+    median: str
+    high: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """All subjects of one check on one line, and the box that sums them up."""
+
+    first: CheckResult
+    rows: tuple[SubjectRow, ...]
+    scale: Scale
+    box: Box | None
+    said: str
+    more: int
+
+
+def estimate_of(check: CheckResult) -> Estimate | None:
+    """The estimate with its interval against the bound; None where there is no finite number to draw."""
+    value, lo, hi = _held(check)
+    if value is None or check.bound is None or not math.isfinite(value):
+        return None
+    regression = check.rule == "no_worse_than"
+    beside = [0.0] if regression else [check.baseline, check.null_median, check.null_p95]
+    bounds = _bounds(check)
+    scale = scale_for([value, lo, hi, *bounds, *beside])
+    shown = with_interval(signed(value) if regression else number(value), lo, hi)
+    asked = {"at_least": "at least", "at_most": "at most", "no_worse_than": "margin"}[check.rule]
+    return Estimate(
+        track=_held_track(check, scale),
+        scale=scale,
+        label=f"{'change' if regression else 'estimate'} {shown}; {asked} {number(check.bound)}",
+        caption="change against the baseline" if regression else "estimate",
+        bound_label=f"{asked} {number(check.bound)}",
+        bound_anchor="end" if scale.place(bounds[0]) > 50 else "start",
+    )
+
+
+def groups_of(check: CheckResult, key: GroupKey) -> GroupChart | None:
+    """Bars by group in the declared order of groups; None for a check without groups."""
+    if not check.groups:
+        return None
+    groups = sorted(check.groups, key=lambda group: key(group.group))
+    values = scale_for([0.0, *(x for group in groups for x in (group.value, group.lo, group.hi, group.baseline))])
+    moved = any(group.delta is not None for group in groups)
+    regression = check.rule == "no_worse_than"
+    margins = _bounds(check) if regression else []
+    spread = [x for group in groups for x in (group.delta, group.delta_lo, group.delta_hi)]
+    changes = scale_for([0.0, *margins, *spread]) if moved else None
+    rows = [GroupRow(group, _value_track(group, values), _change_track(check, group, changes)) for group in groups]
+    return GroupChart(tuple(rows), values, changes)
+
+
+def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:
+    """One strip per check that has at least three subjects with a number, the worst subject first."""
+    by_id: dict[str, list[CheckResult]] = {}
+    for check in checks:
+        if check.subject is not None and not _absent(_held(check)[0]):
+            by_id.setdefault(check.id, []).append(check)
+    return [_strip(found, most) for found in by_id.values() if len(found) >= 3]
+
+
+def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
+    first = checks[0]
+    regression = first.rule == "no_worse_than"
+    held = [x for check in checks for x in (*_held(check), *_bounds(check))]
+    beside = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
+    scale = scale_for([*held, 0.0] if regression else [*held, *beside])
+    higher_is_worse = first.better == "lower" or first.rule == "at_most"
+    ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=higher_is_worse)
+    values = [value for check in checks if (value := _held(check)[0]) is not None and math.isfinite(value)]
+    box, said = None, f"{len(checks)} subjects"
+    if len(values) >= 3:
+        low, high = min(values), max(values)
+        first_quarter, median, third_quarter = statistics.quantiles(values, n=4, method="inclusive")
+        start, end = scale.place(first_quarter), scale.place(third_quarter)
+        places = [percent(scale.place(x)) for x in (low, median, high)]
+        box = Box(places[0], percent(start), percent(end - start), places[1], places[2])
+        said += f": median {number(median)}, from {number(low)} to {number(high)}"
+    rows = tuple(SubjectRow(check, _held_track(check, scale), _held(check)[0]) for check in ordered[:most])
+    return Strip(first, rows, scale, box, said, max(0, len(ordered) - most))
+
+
+def _held(check: CheckResult) -> tuple[float | None, float | None, float | None]:
+    """What was held against the bound, with its interval: the change where the bound is a margin."""
+    if check.rule == "no_worse_than":
+        return check.delta, check.delta_lo, check.delta_hi
+    return check.value, check.lo, check.hi
+
+
+def _held_track(check: CheckResult, scale: Scale) -> Track:
+    """The held number as a dot with its interval, against the bound and, for a value, baseline and null."""
+    value, lo, hi = _held(check)
+    bounds, regression = _bounds(check), check.rule == "no_worse_than"
+    infinite = value is not None and math.isinf(value)
+    return Track(
+        zero=scale.at(0.0) if regression else None,
+        value=None if infinite else scale.at(value),
+        lo=scale.at(lo),
+        hi=scale.at(hi),
+        baseline=None if regression else scale.at(check.baseline),
+        bounds=tuple(percent(scale.place(bound)) for bound in bounds),
+        bad=_bad_side(check, scale),
+        null=None if regression else _null(check, scale),
+        arrow=("right" if value == math.inf else "left") if infinite else None,
+        failed=check.verdict == "fail",
+    )
+
+
+def _absent(value: float | None) -> bool:
+    return value is None or math.isnan(value)
+
+
+def _bounds(check: CheckResult) -> list[float]:
+    """Where the bound stands on the drawn line: the margin on its bad side, or on both where that is not known."""
+    bound = check.bound
+    if bound is None:
+        return []
+    if check.rule != "no_worse_than":
+        return [bound]
+    return {"higher": [-bound], "lower": [bound], None: [-bound, bound]}[check.better]
+
+
+def _bad_side(check: CheckResult, scale: Scale) -> tuple[tuple[str, str], ...]:
+    """Start and width of the stretches in which the check does not hold."""
+    if check.bound is None:
+        return ()
+    below = check.rule == "at_least" or (check.rule == "no_worse_than" and check.better != "lower")
+    above = check.rule == "at_most" or (check.rule == "no_worse_than" and check.better != "higher")
+    ends = _bounds(check)
+    stretches = []
+    if below:
+        stretches.append(("0%", percent(scale.place(ends[0]))))
+    if above:
+        start = scale.place(ends[-1])
+        stretches.append((percent(start), percent(100 - start)))
+    return tuple(stretches)
+
+
+def _null(check: CheckResult, scale: Scale) -> tuple[str, str, str] | None:
+    """Start and width from the null's median to its 95th percentile, and the median."""
+    if check.null_median is None or check.null_p95 is None:
+        return None
+    start, end = scale.place(check.null_median), scale.place(check.null_p95)
+    return percent(start), percent(end - start), percent(start)
+
+
+def _value_track(group: GroupResult, scale: Scale) -> Track:
+    value = group.value
+    track = Track(zero=scale.at(0.0), baseline=scale.at(group.baseline), failed=group.verdict == "fail")
+    if value is None or math.isnan(value):
+        return track
+    if math.isinf(value):
+        return replace(track, arrow="right" if value > 0 else "left")
+    low, high = sorted((scale.place(0.0), scale.place(value)))
+    bar = (percent(low), percent(high - low))
+    return replace(track, value=scale.at(value), lo=scale.at(group.lo), hi=scale.at(group.hi), bar=bar)
+
+
+def _change_track(check: CheckResult, group: GroupResult, scale: Scale | None) -> Track | None:
+    if scale is None:
+        return None
+    regression = check.rule == "no_worse_than"
+    return Track(
+        zero=scale.at(0.0),
+        value=scale.at(group.delta),
+        lo=scale.at(group.delta_lo),
+        hi=scale.at(group.delta_hi),
+        bad=_bad_side(check, scale) if regression else (),
+        failed=group.verdict == "fail",
+    )

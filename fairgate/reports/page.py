@@ -1,0 +1,176 @@
+"""The page before it is drawn: which checks are told in full, with which drawings, tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from fairgate.records import CheckResult, MemberResult, RunRecord, WorstSet
+from fairgate.reports.charts import Estimate, GroupChart, GroupKey, Strip, estimate_of, groups_of, strips_of
+from fairgate.reports.pictures import SETS_PER_CHECK, Album
+from fairgate.reports.scale import percent
+from fairgate.reports.tables import ConfusionTable, HeatMap, confusion_tables, group_key, heat_map
+from fairgate.reports.words import clean, reading_order, sentence
+
+_GROUPS_IN_A_CHECK: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one page holds: checks in full, checks in rows, group rows over all, pictures in characters."""
+
+    failing: int
+    passing: int
+    group_rows: int
+    tables: int
+    subjects: int
+    picture_chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member of a worst set with its picture, or why it has none. `share` draws a probability as a length."""
+
+    member: MemberResult
+    uri: str | None
+    lack: str | None
+    mark: Literal["lowest", "highest"] | None
+    taken_for_another: bool
+    share: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetView:
+    """A worst set, members in the order of groups. `lack` says why the whole set has no pictures.
+
+    `shown_at` is the anchor of an earlier check where the pictures are: a set speaks against several checks, and its
+    pictures are in the file once.
+    """
+
+    worst: WorstSet
+    members: tuple[MemberView, ...]
+    lack: str | None
+    shown_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """A check with all that is drawn for it."""
+
+    check: CheckResult
+    anchor: str
+    sentence: str
+    told: bool
+    estimate: Estimate | None = None
+    groups: GroupChart | None = None
+    heat: HeatMap | None = None
+    sets: tuple[SetView, ...] = ()
+    confusion: ConfusionTable | None = None
+    unit: str = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything the template reads."""
+
+    record: RunRecord
+    failing: tuple[CheckView, ...]
+    passing: tuple[CheckView, ...]
+    untold_passing: int
+    strips: tuple[Strip, ...]
+    confusions: tuple[ConfusionTable, ...]
+    untold_confusions: int
+
+
+def page_of(record: RunRecord, album: Album, limits: Limits) -> Page:
+    """Arrange a record for reading within limits; what does not fit is counted, and stands in results.json."""
+    key = group_key(record.dataset)
+    checks = reading_order(record.checks)
+    failing = [check for check in checks if check.verdict != "pass"]
+    passing = [check for check in checks if check.verdict == "pass"]
+    tables = confusion_tables(record.confusions, key)
+    arrange = _Arrangement(record, album, key, tables, limits.group_rows)
+    return Page(
+        record=record,
+        failing=tuple(arrange.view(check, i, i < limits.failing) for i, check in enumerate(failing)),
+        passing=tuple(arrange.view(check, len(failing) + i, True) for i, check in enumerate(passing[: limits.passing])),
+        untold_passing=max(0, len(passing) - limits.passing),
+        strips=tuple(strips_of(checks, limits.subjects))[: limits.tables],
+        confusions=tuple(tables[: limits.tables]),
+        untold_confusions=max(0, len(tables) - limits.tables),
+    )
+
+
+class _Arrangement:
+    """Turns checks into views, spending group rows until there are none left."""
+
+    def __init__(
+        self, record: RunRecord, album: Album, key: GroupKey, tables: Sequence[ConfusionTable], group_rows: int
+    ) -> None:
+        self._record = record
+        self._album = album
+        self._key = key
+        self._tables = {(table.probe, table.subject): table for table in tables}
+        self._rows_left = group_rows
+        self._shown_at: dict[str, str] = {}
+
+    def view(self, check: CheckResult, place: int, told: bool) -> CheckView:
+        anchor, said = f"check-{place + 1}", sentence(check)
+        if not told:
+            return CheckView(check, anchor, said, told=False)
+        failing = check.verdict != "pass"
+        grouped = len(check.groups) <= min(self._rows_left, _GROUPS_IN_A_CHECK)
+        self._rows_left -= len(check.groups) if grouped else 0
+        unit = "P(true)" if "classification" in self._record.probes.get(check.probe, "") else "value"
+        return CheckView(
+            check,
+            anchor,
+            said,
+            told=True,
+            estimate=estimate_of(check),
+            groups=groups_of(check, self._key) if grouped else None,
+            heat=heat_map(check, self._key) if grouped else None,
+            sets=tuple(self._set(worst, anchor, unit) for worst in check.worst_sets[:SETS_PER_CHECK])
+            if failing
+            else (),
+            confusion=self._tables.pop((check.probe, check.subject or ""), None) if failing else None,
+            unit=unit,
+        )
+
+    def _set(self, worst: WorstSet, anchor: str, unit: str) -> SetView:
+        earlier = self._shown_at.setdefault(worst.set_id, anchor)
+        shown_at = None if earlier == anchor or self._album.empty else earlier
+        members = sorted(worst.members, key=lambda member: self._key(member.group))
+        values = [member.value for member in members if member.value is not None]
+        ends = (min(values), max(values)) if len(values) > 1 and min(values) < max(values) else None
+        by_subject = any(member.predicted == worst.subject for member in members)
+        views = []
+        for member in members:
+            place = (worst.set_id, member.member)
+            uri = None if shown_at else self._album.uris.get(place)
+            lack = None if uri or shown_at else "unreadable" if place in self._album.unreadable else "no picture"
+            mark: Literal["lowest", "highest"] | None = None
+            if ends and member.value in ends:
+                mark = "lowest" if member.value == ends[0] else "highest"
+            other = by_subject and member.predicted not in (None, worst.subject)
+            views.append(
+                MemberView(member, uri, lack, mark, other, _share(member.value) if unit == "P(true)" else None)
+            )
+        return SetView(worst, tuple(views), self._lack(worst.set_id), shown_at)
+
+    def _lack(self, set_id: str) -> str | None:
+        if self._album.empty:
+            return "No pictures are in this dataset."
+        if set_id in self._album.left_out:
+            return "Pictures left out to keep this file small."
+        return None
+
+
+def _share(value: float | None) -> str | None:
+    return percent(100 * value) if value is not None and 0 <= value <= 1 else None
+
+
+def safe_link(url: str | None) -> str | None:
+    """An address that may stand in a link: http(s) only."""
+    return url if url is not None and url == clean(url) and url.startswith(("http://", "https://")) else None

@@ -1,0 +1,106 @@
+"""Pictures inside the page: which sets, and how large, so that the file stays one that can be mailed."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fairgate.records import CheckResult
+
+PictureSource = Callable[[Sequence[str]], Mapping[str, Sequence[tuple[str, bytes]]]]
+"""Given set ids, the encoded pictures of each set as (member, bytes); sets without pictures are left out."""
+
+MOST_SETS: Final = 24
+SETS_PER_CHECK: Final = 3
+_SIDES: Final = (256, 160, 96)
+_MAGIC: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
+
+
+@dataclass(frozen=True, slots=True)
+class Album:
+    """Data URIs by (set, member). `unreadable` pictures could not be decoded; sets of `left_out` did not fit."""
+
+    uris: Mapping[tuple[str, str], str]
+    unreadable: frozenset[tuple[str, str]] = frozenset()
+    left_out: frozenset[str] = frozenset()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there was no picture to be had."""
+        return not (self.uris or self.unreadable or self.left_out)
+
+
+def wanted_sets(checks: Iterable[CheckResult]) -> list[str]:
+    """The sets that the page lists: the worst few of each check that did not pass, in reading order, each once."""
+    found: dict[str, None] = {}
+    for check in checks:
+        if check.verdict != "pass":
+            found.update(dict.fromkeys(worst.set_id for worst in check.worst_sets[:SETS_PER_CHECK]))
+    return list(found)
+
+
+def album(given: Mapping[str, Sequence[tuple[str, bytes]]], set_ids: Sequence[str], budget: int) -> Album:
+    """The pictures of these sets (24 of them at most) as data URIs of at most `budget` characters together.
+
+    Pictures that are small enough stay as they are. Otherwise larger ones are made smaller, step by step, and at last
+    sets are left out from the end.
+    """
+    raw = {(set_id, member): data for set_id in set_ids[:MOST_SETS] for member, data in given.get(set_id, ())}
+    encoded = {place: _as_they_are(data) for place, data in raw.items()}
+    unreadable = frozenset(place for place, uri in encoded.items() if uri is None)
+    uris = {place: uri for place, uri in encoded.items() if uri is not None}
+    for side in _SIDES:
+        if _size(uris) <= budget:
+            break
+        smaller = {place: _reencoded(raw[place], side) for place in uris}
+        unreadable |= {place for place, uri in smaller.items() if uri is None}
+        uris = {place: _shorter(uris[place], uri) for place, uri in smaller.items() if uri is not None}
+    left_out = set(set_ids[MOST_SETS:]) if raw else set()
+    while _size(uris) > budget:
+        last = next(reversed(uris))[0]
+        left_out.add(last)
+        uris = {place: uri for place, uri in uris.items() if place[0] != last}
+    return Album(uris, unreadable, frozenset(left_out))
+
+
+def _size(uris: Mapping[tuple[str, str], str]) -> int:
+    return sum(map(len, uris.values()))
+
+
+def _shorter(one: str, other: str) -> str:
+    return min(one, other, key=len)
+
+
+def _as_they_are(data: bytes) -> str | None:
+    """A data URI of a raster format that every browser draws; others are decoded and written as PNG."""
+    kind = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        kind = "webp"
+    return _uri(kind, data) if kind is not None else _reencoded(data, None)
+
+
+def _reencoded(data: bytes, side: int | None) -> str | None:
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(io.BytesIO(data)) as opened:
+                picture = opened.convert("RGB")
+    except (OSError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning):
+        return None
+    buffer = io.BytesIO()
+    if side is None:
+        picture.save(buffer, "PNG")
+        return _uri("png", buffer.getvalue())
+    picture.thumbnail((side, side))
+    picture.save(buffer, "JPEG", quality=82)
+    return _uri("jpeg", buffer.getvalue())
+
+
+def _uri(kind: str, data: bytes) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"

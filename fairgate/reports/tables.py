@@ -1,0 +1,110 @@
+"""Cross tables of a record: heat maps over two crossed attributes, and who is taken for whom."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from fairgate.records import CheckResult, DatasetInfo, GroupResult, Misclassification
+from fairgate.reports.charts import GroupKey
+from fairgate.reports.words import number, signed
+
+CROSS: Final = " × "
+_SHADES: Final = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number with its shade: towards worse or better, strength 0 (none) to 7."""
+
+    text: str
+    side: Literal["worse", "better"] = "better"
+    shade: int = 0
+    group: GroupResult | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeatMap:
+    """One attribute down, the other across."""
+
+    shown: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfusionTable:
+    """For each group of a subject, how many images were taken for which other label."""
+
+    probe: str
+    subject: str
+    predicted: tuple[str, ...]
+    rows: tuple[tuple[str, int, tuple[Cell, ...]], ...]
+
+
+def group_key(dataset: DatasetInfo) -> GroupKey:
+    """The order in which the dataset declares its groups, crossed ones part by part; unknown groups last."""
+    places: dict[str, int] = {}
+    for groups in dataset.attributes.values():
+        for place, group in enumerate(groups):
+            places.setdefault(group, place)
+    return lambda name: tuple(places.get(part, len(places)) for part in name.split(CROSS))
+
+
+def heat_map(check: CheckResult, key: GroupKey) -> HeatMap | None:
+    """The change of each intersection of two attributes, or its value where nothing was compared."""
+    parts = {group.group: group.group.split(CROSS) for group in check.groups}
+    if len(parts) < 4 or any(len(part) != 2 for part in parts.values()):
+        return None
+    downs = sorted({part[0] for part in parts.values()}, key=key)
+    acrosses = sorted({part[1] for part in parts.values()}, key=key)
+    changes = any(group.delta is not None for group in check.groups)
+    found = {tuple(parts[group.group]): group for group in check.groups}
+    numbers = [group.delta if changes else group.value for group in check.groups]
+    top = max((abs(x) for x in numbers if x is not None and math.isfinite(x)), default=0.0)
+    rows = tuple((d, tuple(_cell(check, found.get((d, a)), changes, top) for a in acrosses)) for d in downs)
+    return HeatMap("change against the baseline" if changes else "value", tuple(acrosses), rows)
+
+
+def confusion_tables(found: Sequence[Misclassification], key: GroupKey) -> list[ConfusionTable]:
+    """One table per probe and subject, the most frequent wrong label first."""
+    by_subject: dict[tuple[str, str], list[Misclassification]] = {}
+    for one in found:
+        by_subject.setdefault((one.probe, one.subject), []).append(one)
+    return [_confusion(*place, entries, key) for place, entries in by_subject.items()]
+
+
+def _confusion(probe: str, subject: str, entries: Sequence[Misclassification], key: GroupKey) -> ConfusionTable:
+    counts = {(one.group, one.predicted): one.count for one in entries}
+    totals = {one.group: one.total for one in entries}
+    often: dict[str, int] = {}
+    for one in entries:
+        often[one.predicted] = often.get(one.predicted, 0) + one.count
+    predicted = tuple(sorted(often, key=lambda label: (-often[label], label)))
+    rows = []
+    for group in sorted(totals, key=key):
+        total = totals[group]
+        cells = tuple(_count(counts.get((group, label)), total) for label in predicted)
+        rows.append((group, total, cells))
+    return ConfusionTable(probe, subject, predicted, tuple(rows))
+
+
+def _count(count: int | None, total: int) -> Cell:
+    if count is None:
+        return Cell(number(None))
+    share = count / total if total else 0.0
+    return Cell(f"{count:,} ({share:.0%})", "worse", math.ceil(share * _SHADES))
+
+
+def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: float) -> Cell:
+    if group is None:
+        return Cell(number(None))
+    value = group.delta if changes else group.value
+    text = signed(value) if changes else number(value, group.status)
+    if value is None or math.isnan(value) or top == 0.0:
+        return Cell(text, group=group)
+    strength = 1.0 if math.isinf(value) else abs(value) / top
+    worse = value > 0 if check.better == "lower" or check.rule == "at_most" else value < 0
+    return Cell(text, "worse" if worse else "better", round(strength * _SHADES), group)
