@@ -9,7 +9,8 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# --no-compile: byte code is made at first import, of what is imported, instead of for all of PyTorch.
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
 # The first Python of at least 3.11, unless PYTHON= names one.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
