@@ -17,7 +17,9 @@ from fairgate.metrics.retrieval import (
     max_skew_at_k,
     min_skew_at_k,
     ndkl_at_k,
+    ndkl_of_ranking,
     skew_at_k,
+    skew_of_counts,
     tie_at_k,
 )
 
@@ -36,11 +38,13 @@ __all__ = [
     "misclassification_table",
     "ndkl_at_k",
     "ndkl_at_k_weighted",
+    "ndkl_of_ranking",
     "ranking",
     "set_deviation",
     "set_std",
     "skew_at_k",
     "skew_at_k_weighted",
+    "skew_of_counts",
     "softmax_probability",
     "tie_at_k",
     "weighted_group_counts",
