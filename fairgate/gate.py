@@ -32,7 +32,7 @@ from fairgate.records import (
     RunRecord,
     overall,
 )
-from fairgate.suites import LoadedSuite, PlannedCheck, Settings, load_suite, plan, suite_path
+from fairgate.suites import LoadedSuite, PlannedCheck, Settings, load_suite, plan_checks, suite_path
 from fairgate.suites.decide import decide
 from fairgate.suites.plan import plan_check
 from fairgate.suites.schema import Check, Probe, ZeroShotProbe
@@ -82,7 +82,7 @@ def prepare(name: str, root: Path) -> Prepared:
     """
     loaded = load_suite(suite_path(name, root), root)
     dataset = open_dataset(loaded.suite.dataset, root / "datasets")
-    planned = plan(loaded, dataset.manifest)
+    planned = plan_checks(loaded, dataset.manifest)
     null = {one.item: skew for one in planned if (skew := _null_skew(one, dataset)) is not None}
     return Prepared(loaded, dataset, planned, null, root)
 

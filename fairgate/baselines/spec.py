@@ -42,7 +42,7 @@ def parse_baseline(text: str) -> BaselineSpec:
 def record_files(target: str, root: Path) -> tuple[Path, Path]:
     """`results.json` and `scores.parquet` of a `file:` baseline. Raises BaselineError when one is missing."""
     path = root / target
-    results = path / "results.json" if path.is_dir() else path
+    results = path if path.suffix == ".json" else path / "results.json"
     scores = results.with_name("scores.parquet")
     for file in (results, scores):
         if not file.is_file():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairgate.suites.load import LoadedSuite, load_suite, suite_names, suite_path
-    from fairgate.suites.plan import PlannedCheck, plan
+    from fairgate.suites.plan import PlannedCheck, plan_checks
     from fairgate.suites.settings import Settings, resolve
 
 _HOMES = {
@@ -15,7 +15,7 @@ _HOMES = {
     "PlannedCheck": "plan",
     "Settings": "settings",
     "load_suite": "load",
-    "plan": "plan",
+    "plan_checks": "plan",
     "resolve": "settings",
     "suite_names": "load",
     "suite_path": "load",
@@ -26,7 +26,7 @@ __all__ = [
     "PlannedCheck",
     "Settings",
     "load_suite",
-    "plan",
+    "plan_checks",
     "resolve",
     "suite_names",
     "suite_path",

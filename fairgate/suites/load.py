@@ -133,8 +133,8 @@ def _bound_is_reachable(check: schema.Check, spec: MetricSpec, refuse: Any) -> N
 
 
 def _suite_error(error: ValidationError, source: Source) -> SuiteError:
-    """The first thing that pydantic found, in the words of the suite's writer."""
-    first = error.errors(include_url=False)[0]
+    """What pydantic found first, in the words of the suite's writer; an unknown key before what is missing for it."""
+    first = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
     loc = _known_loc(first["loc"], source)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     place = ".".join(str(part) for part in loc) or "the suite"

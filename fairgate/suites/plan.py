@@ -51,7 +51,7 @@ class PlannedCheck:
         return "; ".join(" × ".join(grouping) for grouping in self.groupings) or None
 
 
-def plan(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck]:
+def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck]:
     """Every check of a suite on every subject, in the suite's order.
 
     Raises SuiteError for an attribute or subject that the dataset lacks, and for a metric that its kind of sets cannot
@@ -68,7 +68,7 @@ def plan(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck]:
 
 
 def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Loc = ("checks",)) -> list[PlannedCheck]:
-    """One check on every subject it is about. `loc` is its place in the suite. Raises SuiteError as `plan` does."""
+    """One check on every subject it is about. `loc` is its place in the suite. Raises SuiteError as `plan_checks` does."""
     where = loaded.where(*loc)
     if METRICS[check.metric].counterfactual and not dataset.counterfactual:
         raise SuiteError(

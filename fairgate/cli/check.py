@@ -1,0 +1,61 @@
+"""`fairgate check`: the gate without pytest; the same evaluation, the same verdicts, the same exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairgate.cli.errors import friendly
+from fairgate.suites.options import OPTIONS
+
+FAILED = 1
+
+
+@friendly()
+def check(
+    suite: Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")],
+    model: Annotated[str | None, typer.Option(help=OPTIONS["model"].help)] = None,
+    baseline: Annotated[str | None, typer.Option(help=OPTIONS["baseline"].help)] = None,
+    report: Annotated[str | None, typer.Option(help=OPTIONS["report"].help)] = None,
+    mlflow: Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)] = None,
+    on_inconclusive: Annotated[str | None, typer.Option(help=OPTIONS["on-inconclusive"].help)] = None,
+    device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
+    cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
+    allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
+    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
+) -> None:
+    """Gate a checkpoint. Exit code 0: the gate is open, 1: it is shut, 4: the suite or an option is wrong."""
+    from rich.console import Console
+
+    from fairgate import gate
+    from fairgate.reports import terminal_summary, terminal_table
+    from fairgate.suites import resolve
+    from fairgate.suites.command import command_line
+
+    typed = {
+        "model": model,
+        "baseline": baseline,
+        "report": report,
+        "mlflow": mlflow,
+        "on-inconclusive": on_inconclusive,
+        "device": device,
+        "cache": cache,
+    }
+    prepared = gate.prepare(suite, root.resolve())
+    settings = resolve(prepared.loaded.suite, typed, allow_pickle=allow_pickle)
+    console, aside = Console(), Console(stderr=True)
+    with aside.status("fairgate") as status:
+        evaluation = gate.evaluate(
+            prepared,
+            settings,
+            command=command_line(suite, settings),
+            progress=lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images"),
+        )
+    evaluation = gate.publish(evaluation, prepared, settings)
+    console.print(terminal_table(evaluation.record))
+    for line in [*terminal_summary(evaluation.record), *evaluation.messages]:
+        typer.echo(line)
+    if not evaluation.record.ok:
+        raise typer.Exit(FAILED)

@@ -1,0 +1,51 @@
+"""The `fairgate` command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairgate.cli.check import check
+from fairgate.cli.dataset import dataset_app
+from fairgate.cli.demo import demo
+from fairgate.cli.portraits import portraits_app
+from fairgate.cli.push import push
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="A regression test gate for the fairness of vision models.",
+)
+suite_app = typer.Typer(no_args_is_help=True, help="Look at suites.")
+
+app.command()(check)
+app.command()(demo)
+app.command()(push)
+app.add_typer(dataset_app, name="dataset")
+app.add_typer(portraits_app, name="portraits")
+app.add_typer(suite_app, name="suite")
+
+
+@suite_app.command()
+def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
+    """The JSON schema of suite files, for editors."""
+    from fairgate.suites.schema import Suite
+
+    text = json.dumps(Suite.model_json_schema(by_alias=True), indent=2) + "\n"
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:
+    if version:
+        from fairgate import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit

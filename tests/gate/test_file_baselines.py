@@ -1,0 +1,118 @@
+"""A run's report folder is the next run's baseline, as long as both asked the same of the same data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from test_gate_verdicts import by_item, evaluate, scores
+from toy_repository import SUITE, Toy, toy_repository
+
+from fairgate import gate
+from fairgate.records import RunRecord
+from fairgate.suites import resolve
+
+
+@pytest.fixture
+def baseline(toy: Toy) -> Path:
+    publish(toy, "base", model=scores("base"), baseline="none")
+    return toy.root / "base"
+
+
+def publish(toy: Toy, folder: str, **options: str) -> gate.Evaluation:
+    prepared = gate.prepare("jobs", toy.root)
+    typed = {"mlflow": "off", "cache": "off", "report": str(toy.root / folder), **options}
+    settings = resolve(prepared.loaded.suite, typed, environment={})
+    return gate.publish(gate.evaluate(prepared, settings, command="pytest"), prepared, settings)
+
+
+def record(toy: Toy, **options: str) -> RunRecord:
+    return evaluate(toy, **options).record
+
+
+def test_a_report_holds_the_record_the_scores_the_page_and_the_comment(toy: Toy) -> None:
+    evaluation = publish(toy, "out")
+    names = sorted(path.name for path in (toy.root / "out").iterdir())
+    assert names == ["comment.md", "report.html", "results.json", "scores.parquet"]
+    assert evaluation.messages == (f"report: {toy.root / 'out' / 'report.html'}",)
+    table = pq.read_table(toy.root / "out" / "scores.parquet")
+    assert table.num_rows == 2 * 320
+    results = json.loads((toy.root / "out" / "results.json").read_text(encoding="utf-8"))
+    assert {"verdict", "suite", "dataset", "model", "baseline", "coverage", "checks"} <= set(results)
+
+
+def test_a_file_baseline_decides_as_the_live_one_does(toy: Toy, baseline: Path) -> None:
+    live = by_item(record(toy))
+    filed = by_item(record(toy, baseline=f"file:{baseline}"))
+    by_json = by_item(record(toy, baseline="file:base/results.json"))
+    for item, check in live.items():
+        assert filed[item] == by_json[item] == check
+
+
+def test_nothing_is_written_when_nothing_is_asked_for(toy: Toy) -> None:
+    prepared = gate.prepare("jobs", toy.root)
+    settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off"}, environment={})
+    before = sorted(toy.root.rglob("*"))
+    assert gate.publish(gate.evaluate(prepared, settings, command="pytest"), prepared, settings).messages == ()
+    assert sorted(toy.root.rglob("*")) == before
+
+
+def test_a_baseline_of_another_dataset_is_an_error_that_names_both(toy: Toy, baseline: Path, tmp_path: Path) -> None:
+    other = toy_repository(tmp_path / "other", sets=30)
+    result = record(other, baseline=f"file:{baseline}")
+    assert result.verdict == "error"
+    assert "the baseline was scored on dataset 'toy/v1'" in result.checks[0].reason
+    assert "model:URI" in result.checks[0].reason
+
+
+def test_a_baseline_that_asked_other_questions_is_an_error_that_names_the_probe(toy: Toy, baseline: Path) -> None:
+    toy.write_suite(SUITE.replace("[chef, line cook]", "[line cook, chef]"))
+    result = record(toy, baseline=f"file:{baseline}")
+    assert result.verdict == "error"
+    assert "metric version of labels differ" in result.checks[0].reason
+
+
+def test_a_probe_that_is_compared_nowhere_may_change(toy: Toy, baseline: Path) -> None:
+    toy.write_suite(SUITE.replace('"{subject}", ', ""))
+    assert record(toy, baseline=f"file:{baseline}").verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "reason"),
+    [
+        ("results.json", b"{", "results.json"),
+        ("results.json", b'{"schema_version": 99}', "schema"),
+        ("scores.parquet", b"PAR1", "per-image scores cannot be read"),
+    ],
+)
+def test_a_broken_baseline_is_an_error_that_names_the_file(
+    toy: Toy, baseline: Path, file: str, content: bytes, reason: str
+) -> None:
+    (baseline / file).write_bytes(content)
+    result = record(toy, baseline=f"file:{baseline}")
+    assert result.verdict == "error"
+    assert reason in result.checks[0].reason
+
+
+@pytest.mark.parametrize("how", ["shortened", "doubled", "renamed", "nan"])
+def test_a_baseline_with_missing_doubled_or_broken_scores_is_an_error(toy: Toy, baseline: Path, how: str) -> None:
+    path = baseline / "scores.parquet"
+    table = pq.read_table(path).to_pandas()
+    if how == "shortened":
+        table = table.iloc[:-1]
+    elif how == "doubled":
+        table.loc[1, ["set_id", "member"]] = table.loc[0, ["set_id", "member"]]
+    elif how == "renamed":
+        table.loc[0, "set_id"] = "elsewhere"
+    else:
+        table.loc[0, "value"] = float("nan")
+    table.to_parquet(path)
+    assert record(toy, baseline=f"file:{baseline}").verdict == "error"
+
+
+def test_an_error_run_still_leaves_its_record_and_page(toy: Toy) -> None:
+    evaluation = publish(toy, "out", model="scores:none.csv?values=logit")
+    assert evaluation.record.verdict == "error"
+    assert sorted(path.name for path in (toy.root / "out").iterdir()) == ["comment.md", "report.html", "results.json"]
