@@ -142,7 +142,7 @@ class Dataset:
 
         try:
             return pq.ParquetFile(self.folder / shard.file)
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
 
     def read_group(self, parquet: Any, shard: Shard, group: int, columns: list[str] | None = None) -> Any:
@@ -152,7 +152,7 @@ class Dataset:
         try:
             table = parquet.read_row_group(group, columns=columns)
             table.validate(full=True)
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
         return table
 
@@ -169,7 +169,7 @@ class Dataset:
             table = self.parquet(shard).read(columns=wanted).select(wanted)
             table.validate(full=True)
             return table.cast(pa.schema([(column, pa.string()) for column in wanted]))
-        except (OSError, KeyError, pa.ArrowException) as error:
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
 
     def unreadable(self, shard: Shard, error: Exception) -> DatasetError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -74,10 +74,8 @@ class Index:
 
 def strings(column: pa.ChunkedArray) -> Strings:
     """A text column as Python strings, equal ones shared, so that repeated values cost a pointer each."""
-    import pyarrow as pa
-
-    encoded = column.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):
-        encoded = encoded.combine_chunks()
-    values: Any = np.array([*encoded.dictionary.to_pylist(), ""], dtype=object)
-    return np.asarray(values[encoded.indices.fill_null(len(values) - 1).to_numpy(zero_copy_only=False)], dtype=object)
+    chunks = column.dictionary_encode(null_encoding="encode").chunks  # of one shared dictionary
+    values = np.array([text or "" for text in chunks[-1].dictionary.to_pylist()], dtype=object)
+    codes = [np.from_dlpack(chunk.indices) for chunk in chunks]  # to_numpy() would import pandas
+    shared: Strings = values[np.concatenate(codes)]
+    return shared

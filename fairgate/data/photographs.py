@@ -94,9 +94,7 @@ class _Plan:
 
     def file_of(self, value: str) -> Path:
         """The image file that a line of the labels means."""
-        if self.images_dir is None:
-            return Path(value)
-        return self.images_dir / (PurePosixPath(value).name if self.found_by == "file name" else value)
+        return (self.images_dir or Path()) / (PurePosixPath(value).name if self.found_by == "file name" else value)
 
     def rows(self, progress: Progress | None) -> Iterator[dict[str, object]]:
         """One row per line, image read when its turn comes."""
@@ -152,8 +150,8 @@ def _plan(
         labels.column(attribute, "is named as an attribute")
     if subject_column:
         labels.column(subject_column, "should name the subjects")
-    lines, seen = _first_pass(labels, column, [*attributes], subject_column)
     declared = attributes if isinstance(attributes, Mapping) else {name: [] for name in attributes}
+    lines, seen = _first_pass(labels, column, declared, subject_column)
     groups = {name: list(given) or sorted(seen[name], key=natural) for name, given in declared.items()}
     found_by = None if images_dir is None else _look_up(labels, images_dir, lines)
     ids = unique_ids(list(lines))
@@ -162,7 +160,7 @@ def _plan(
 
 
 def _first_pass(
-    labels: Labels, column: str, attributes: list[str], subject_column: str | None
+    labels: Labels, column: str, attributes: Mapping[str, Sequence[str]], subject_column: str | None
 ) -> tuple[dict[str, int], dict[str, set[str]]]:
     """Line of each image, and the groups of each attribute; every cell that matters is checked."""
     lines: dict[str, int] = {}
@@ -184,7 +182,13 @@ def _first_pass(
                     where=labels.place(line),
                     remedy="give every image a label (for example 'unknown'), or take the line out",
                 )
-        for attribute in attributes:
+        for attribute, declared in attributes.items():
+            if declared and fields[attribute] not in declared:
+                raise DatasetError(
+                    f"'{fields[attribute]}' is not a declared group of '{attribute}'.",
+                    where=labels.place(line),
+                    remedy=f"declared groups: {', '.join(declared)}",
+                )
             groups[attribute].add(fields[attribute])
     return lines, groups
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairgate.data.dataset import Dataset, read_dataset
 from fairgate.data.manifest import VERSION_PATTERN, check_name, read_manifest
+from fairgate.data.shards import writing
 from fairgate.data.write import new_folder, write_description
 from fairgate.errors import DatasetError, did_you_mean
 
@@ -86,7 +87,8 @@ def release(build: Path, name: str, root: Path = ROOT) -> Dataset:
     manifest = built.manifest.model_copy(update={"name": name, "version": following})
     with new_folder(target) as partial:
         for shard in manifest.shards:
-            shutil.copyfile(build / shard.file, partial / shard.file)
+            with writing(partial):
+                shutil.copyfile(build / shard.file, partial / shard.file)
         write_description(partial, manifest)
         Dataset(partial, manifest).check_shards()
     return Dataset(target, manifest)

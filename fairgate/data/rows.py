@@ -55,7 +55,7 @@ class SetReader:
         """Each set as soon as its last row has passed. Raises DatasetError at the first row that breaks a rule."""
         current: list[Row] = []
         for given in rows:
-            row = self._checked(given, len(self._seen), len(current))
+            row = self._checked(given)
             if current and row["set_id"] != current[0]["set_id"]:
                 yield self._whole(current)
                 current = []
@@ -74,9 +74,9 @@ class SetReader:
             )
         self._seen.add(set_id)
 
-    def _checked(self, given: Mapping[str, object], n_sets: int, n_rows: int) -> Row:
+    def _checked(self, given: Mapping[str, object]) -> Row:
         row: Row = {"image": None, "caption": "", "path": None, **given}
-        where = f"set '{row.get('set_id')}', member '{row.get('member')}' (set {n_sets}, row {n_rows} of it)"
+        where = f"set '{row.get('set_id')}', member '{row.get('member')}'"
         for column in ("set_id", "member", "subject"):
             if not isinstance(row.get(column), str) or not row[column]:
                 raise DatasetError(
@@ -106,7 +106,7 @@ class SetReader:
                 raise DatasetError(
                     f"{row[attribute]!r} is not a declared group of '{attribute}'.",
                     where=where,
-                    remedy=did_you_mean(str(row[attribute]), groups) or f"declared groups: {', '.join(groups)}",
+                    remedy=f"declared groups: {', '.join(groups)}",
                 )
 
     def _check_columns(self, row: Row, where: str) -> None:

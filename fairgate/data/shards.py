@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -41,6 +43,19 @@ def _size(row: Row) -> int:
     return text + (len(image) if isinstance(image, bytes) else 0)
 
 
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Turns an OSError (read-only folder, full disk) into a DatasetError that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise DatasetError(
+            f"the dataset cannot be written: {error.strerror or error}.",
+            where=str(folder),
+            remedy="make room, or write to a folder that you may write to",
+        ) from error
+
+
 class ShardWriter:
     """Writes whole sets into `folder`, row group by row group, holding one row group in memory.
 
@@ -52,6 +67,8 @@ class ShardWriter:
         self._folder = folder
         self._limit = shard_bytes - shard_bytes // 64  # room for page headers and the footer
         self._schema: pa.Schema | None = None
+        self._first: list[list[Row]] = []
+        self._first_bytes = 0
         self._pending: list[Row] = []
         self._pending_bytes = 0
         self._handle: IO[bytes] | None = None
@@ -63,6 +80,22 @@ class ShardWriter:
 
     def add(self, members: list[Row]) -> None:
         """Take one whole set. Raises DatasetError for an unreadable image or a value of another type than before."""
+        if self._schema is None:
+            self._first.append(members)
+            self._first_bytes += sum(_size(row) for row in members)
+            if self._first_bytes >= ROW_GROUP_BYTES:
+                self._settle_types()
+        else:
+            self._place(members)
+
+    def _settle_types(self) -> None:
+        """Infer the columns' types from the sets that came first, whatever the shards' size, and write those."""
+        self._schema = _schema([row for members in self._first for row in members])
+        first, self._first = self._first, []
+        for members in first:
+            self._place(members)
+
+    def _place(self, members: list[Row]) -> None:
         size = sum(_size(row) for row in members)
         written = self._handle.tell() if self._handle else 0
         if self._sets and written + self._pending_bytes + size > self._limit:
@@ -76,8 +109,14 @@ class ShardWriter:
 
     def close(self) -> list[Shard]:
         """Finish the last shard and give all of them their final names."""
+        if self._first:
+            self._settle_types()
         if self._sets:
             self._finish_shard()
+        with writing(self._folder):
+            return self._named()
+
+    def _named(self) -> list[Shard]:
         shards = []
         for number, (sets, rows) in enumerate(self._done):
             path = self._folder / f"shard-{number:05d}-of-{len(self._done):05d}.parquet"
@@ -89,6 +128,8 @@ class ShardWriter:
     def abort(self) -> None:
         """Close the open file, if any, without finishing it."""
         if self._handle is not None:
+            with suppress(OSError):  # a full disk has been told already
+                self._writer.close()
             self._handle.close()
 
     def _partial(self, number: int) -> Path:
@@ -96,9 +137,10 @@ class ShardWriter:
 
     def _finish_shard(self) -> None:
         self._flush()
-        assert self._handle is not None  # noqa: S101 -- a flush of at least one set has opened it
-        self._writer.close()
-        self._handle.close()
+        assert self._handle is not None  # a flush of at least one set has opened it
+        with writing(self._folder):
+            self._writer.close()
+            self._handle.close()
         self._writer = self._handle = None
         self._done.append((self._sets, self._rows))
         self._sets = self._rows = 0
@@ -108,9 +150,10 @@ class ShardWriter:
             return
         table = self._table(self._pending)
         self._hash(table)
-        if self._writer is None:
-            self._open(table.schema)
-        self._writer.write_table(table, row_group_size=len(self._pending))
+        with writing(self._folder):
+            if self._writer is None:
+                self._open(table.schema)
+            self._writer.write_table(table, row_group_size=len(self._pending))
         self._pending, self._pending_bytes = [], 0
 
     def _open(self, schema: pa.Schema) -> None:
@@ -131,16 +174,9 @@ class ShardWriter:
 
         stored = [{**row, "image": _image(row)} for row in rows]
         try:
-            if self._schema is None:
-                self._schema = _schema(stored)
             return pa.Table.from_pylist(stored, schema=self._schema)
         except (ValueError, TypeError, OverflowError) as error:
-            raise DatasetError(
-                f"a column changes its type: {error}.",
-                where=f"sets '{rows[0]['set_id']}' to '{rows[-1]['set_id']}'",
-                remedy="give a column one type in all rows (1.0, not 1, where fractions follow), "
-                "and a value in some of the first rows",
-            ) from error
+            raise _type_error(rows, error) from error
 
     def _hash(self, table: pa.Table) -> None:
         images = [row["image"] for row in self._pending if isinstance(row["image"], bytes)]
@@ -160,14 +196,26 @@ def _image(row: Row) -> dict[str, object] | None:
     return None if row["image"] is None else {"bytes": row["image"], "path": row["path"]}
 
 
+def _type_error(rows: list[Row], error: Exception) -> DatasetError:
+    return DatasetError(
+        f"a column changes its type: {error}.",
+        where=f"sets '{rows[0]['set_id']}' to '{rows[-1]['set_id']}'",
+        remedy="give a column one type in all rows (1.0, not 1, where fractions follow), "
+        "and a value in some of the first rows",
+    )
+
+
 def _schema(rows: list[Row]) -> pa.Schema:
-    """Column types: text for fairgate's own, inferred from the first row group for the rest."""
+    """Column types: text for fairgate's own, inferred from the first few MiB of rows for the rest."""
     import pyarrow as pa
 
     fields = [pa.field("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())]))]
     fields += [pa.field(column, pa.string()) for column in OWN_COLUMNS if column != "image"]
     for column in rows[0]:
         if column not in OWN_COLUMNS:
-            inferred = pa.array([row[column] for row in rows]).type
+            try:
+                inferred = pa.array([row[column] for row in rows]).type
+            except (ValueError, TypeError, OverflowError) as error:
+                raise _type_error(rows, error) from error
             fields.append(pa.field(column, pa.string() if pa.types.is_null(inferred) else inferred))
     return pa.schema(fields, metadata={"huggingface": _FEATURES})

@@ -15,7 +15,7 @@ import fairgate
 from fairgate.data.card import dataset_card
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, check_name
 from fairgate.data.rows import SetReader, check_attributes
-from fairgate.data.shards import ShardWriter
+from fairgate.data.shards import ShardWriter, writing
 from fairgate.data.tally import Tally
 from fairgate.errors import DatasetError
 
@@ -95,21 +95,23 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
 
 def write_description(folder: Path, manifest: Manifest) -> None:
     """Write the manifest and the dataset card that is made from it."""
-    (folder / CARD_FILE).write_text(dataset_card(manifest), encoding="utf-8")
-    (folder / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
+    with writing(folder):
+        (folder / CARD_FILE).write_text(dataset_card(manifest), encoding="utf-8")
+        (folder / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
     """A hidden folder beside `folder` that takes its place when the block ends, and vanishes when it raises."""
     refuse_existing(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.parent / f".{folder.name}.{uuid.uuid4().hex}.partial"
-    partial.mkdir()
+    with writing(folder):
+        partial.mkdir(parents=True)
     try:
         yield partial
         refuse_existing(folder)
-        partial.rename(folder)
+        with writing(folder):
+            partial.rename(folder)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

@@ -1,0 +1,151 @@
+"""`fairgate dataset`: what it prints, and the exit codes that scripts rely on."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from fairgate.cli.dataset import dataset_app
+from fairgate.data import open_dataset, write_dataset
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Runs a `fairgate dataset` command line, wide enough not to wrap."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments):
+        return CliRunner().invoke(dataset_app, [str(argument) for argument in arguments])
+
+    return run
+
+
+def _rows():
+    for number in range(3):
+        for member in ("man", "woman"):
+            buffer = io.BytesIO()
+            Image.new("RGB", (8, 8), (number, len(member), 0)).save(buffer, "PNG")
+            yield {
+                "image": buffer.getvalue(),
+                "set_id": f"set-{number}",
+                "member": member,
+                "subject": "doctor",
+                "gender": member,
+            }
+
+
+def _write(folder: Path) -> None:
+    write_dataset(
+        folder,
+        _rows(),
+        name="people",
+        version="v1",
+        attributes={"gender": ["man", "woman"]},
+        recipe={"name": "drawn"},
+        licence="Apache-2.0",
+        counterfactual=True,
+        notice="embedded world: a test instrument",
+    )
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A root of releases with people@v1."""
+    _write(tmp_path / "datasets" / "people" / "v1")
+    return tmp_path / "datasets"
+
+
+def test_show_tells_what_a_release_holds(run, root):
+    result = run("show", "people", "--root", root)
+    assert result.exit_code == 0
+    for told in ("people@v1", "6 rows in 3 counterfactual sets of 2 members", "doctor (6)", "Apache-2.0", "woman"):
+        assert told in result.stdout
+    assert "embedded world: a test instrument" in result.stdout
+
+
+def test_show_of_an_unknown_dataset_exits_4_with_the_remedy_on_stderr(run, root):
+    result = run("show", "peopel", "--root", root)
+    assert result.exit_code == 4
+    assert result.stdout == ""
+    assert "did you mean 'people'? run `dvc pull datasets.dvc`" in result.stderr
+
+
+def test_verify_of_a_good_release_exits_0(run, root):
+    result = run("verify", "people@v1", "--root", root)
+    assert result.exit_code == 0
+    assert "people@v1: 6 rows in 3 sets" in result.stdout
+
+
+def test_verify_exits_1_and_names_the_problems(run, root):
+    shard = next((root / "people" / "v1").glob("*.parquet"))
+    data = bytearray(shard.read_bytes())
+    data[data.index(b"IDAT") + 6] ^= 0xFF
+    shard.write_bytes(bytes(data))
+    result = run("verify", "people", "--root", root)
+    assert result.exit_code == 1
+    assert f"shard '{shard.name}' is not the file that was released" in result.stderr
+    assert "row 0, set 'set-0', member 'man'" in result.stderr
+    assert "2 problem(s) found" in result.stderr
+
+
+def test_verify_of_an_absent_release_exits_4(run, root):
+    assert run("verify", "nobody", "--root", root).exit_code == 4
+
+
+def test_import_takes_photographs_and_tells_how_they_were_found(run, root, tmp_path):
+    (tmp_path / "photos").mkdir()
+    for number, row in enumerate(_rows()):
+        (tmp_path / "photos" / f"{number}.png").write_bytes(row["image"])
+    labels = tmp_path / "labels.csv"
+    labels.write_text("file,gender\n" + "".join(f"val/{number}.png,{'mw'[number % 2]}\n" for number in range(6)))
+    command = ["import", "faces", "--labels", labels, "--images", tmp_path / "photos", "--attribute", "gender=w,m"]
+    result = run(*command, "--subject", "person", "--licence", "mine", "--root", root)
+    assert result.exit_code == 0, result.output
+    assert "6 rows in 6 sets, not counterfactual" in result.stdout
+    assert "found by file name alone" in result.stderr
+    manifest = open_dataset("faces", root).manifest
+    assert (manifest.licence, manifest.attributes) == ("mine", {"gender": ["w", "m"]})
+
+
+def test_import_takes_labels_alone(run, root, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("photo,gender,job\n1.png,m,chef\n2.png,w,nurse\n")
+    options = ["--attribute", "gender", "--subject-column", "job", "--image-column", "photo", "--version", "v3"]
+    result = run("import", "faces", "--labels", labels, *options, "--root", root)
+    assert result.exit_code == 0, result.output
+    assert open_dataset("faces@v3", root).manifest.subjects == ["chef", "nurse"]
+
+
+def test_import_of_a_bad_file_exits_4_and_names_the_line(run, root, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("file,gender\n1.png,m\n1.png,w\n")
+    result = run("import", "faces", "--labels", labels, "--attribute", "gender", "--subject", "x", "--root", root)
+    assert result.exit_code == 4
+    assert f"{labels}:2 and {labels}:3" in result.stderr
+    assert not (root / "faces" / "v1").exists()
+
+
+def test_import_refuses_an_attribute_named_twice(run, root, tmp_path):
+    named = ["--attribute", "gender", "--attribute", "gender=m"]
+    result = run("import", "faces", "--labels", tmp_path / "x.csv", *named, "--subject", "x", "--root", root)
+    assert result.exit_code == 4
+    assert "named twice" in result.stderr
+
+
+def test_release_freezes_a_build_once(run, tmp_path):
+    _write(tmp_path / "build")
+    result = run("release", tmp_path / "build", "crowd", "--root", tmp_path / "datasets")
+    assert result.exit_code == 0, result.output
+    assert "released crowd@v1" in result.stdout
+    assert open_dataset("crowd", tmp_path / "datasets").verify() == []
+    again = run("release", tmp_path / "build", "crowd", "--root", tmp_path / "datasets")
+    assert again.exit_code == 4
+    assert "released already, as 'crowd@v1'" in again.stderr
+
+
+def test_release_of_a_folder_without_dataset_exits_4(run, tmp_path):
+    assert run("release", tmp_path, "crowd", "--root", tmp_path / "datasets").exit_code == 4
