@@ -241,12 +241,12 @@ REFUSALS = {
         "at least 40 draws",
     ),
     "draws with NaN": (
-        lambda r: paired_statistic_test(0.0, [np.nan] * 100, n_sets=9, margin=0.1),
+        lambda _: paired_statistic_test(0.0, [np.nan] * 100, n_sets=9, margin=0.1),
         "100 of 100 drawn differences",
         "shows every group",
     ),
     "draws of other groups": (
-        lambda r: paired_statistic_test([0.0, 0.0], np.zeros((100, 3)), n_sets=9, margin=0.1),
+        lambda _: paired_statistic_test([0.0, 0.0], np.zeros((100, 3)), n_sets=9, margin=0.1),
         "do not fit",
         "draws, groups",
     ),
