@@ -127,7 +127,7 @@ def unique_ids(paths: Sequence[str]) -> dict[str, str]:
     """A set id for each path: its stem, safe as a file name, with a piece of the path's hash where stems meet.
 
     >>> unique_ids(["val/1.jpg", "val/2.jpg", "val/2.png"])
-    {'val/1.jpg': 'val-1', 'val/2.jpg': 'val-2-d6cf9c90', 'val/2.png': 'val-2-59b2e0a4'}
+    {'val/1.jpg': 'val-1', 'val/2.jpg': 'val-2-f030c6de', 'val/2.png': 'val-2-8d34bdf2'}
     """
     slugs = {path: _slug(path) for path in paths}
     count = Counter(slugs.values())
