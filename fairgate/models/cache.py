@@ -48,10 +48,12 @@ class EmbeddingCache:
         path = self._path(name)
         try:
             return _read(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, SafetensorError, ValueError) as error:
-            warnings.warn(f"cached file {path} is damaged and will be recomputed ({error})", CacheWarning, stacklevel=2)
+            warnings.warn(
+                f"cached file {path} cannot be used and is computed again ({error})", CacheWarning, stacklevel=2
+            )
             self.drop(name)
             return None
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairgate.errors import DeviceError, did_you_mean
+from fairgate.errors import DeviceError
 
 _CAPABILITY_MAJOR = 75  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 _AMPERE = 8  # first generation with bfloat16 units
@@ -35,7 +35,7 @@ def find_device(asked: str) -> Device:
     if kind not in {"auto", "cpu", "cuda"} or (ordinal and (kind != "cuda" or not ordinal.isdigit())):
         raise DeviceError(
             f"'{asked}' is not a device that fairgate knows.",
-            remedy=did_you_mean(asked, ["auto", "cpu", "cuda"]) or "use one of auto, cpu, cuda, cuda:N",
+            remedy="use one of auto, cpu, cuda, cuda:N",
         )
     if kind == "cpu":
         return Device("cpu", "fp32")

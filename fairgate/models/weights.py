@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,10 @@ def read_state_dict(path: Path, *, allow_pickle: bool = False) -> StateDict:
 
         return _unwrapped(load_file(path), path)
     try:
-        held = torch.load(path, map_location="cpu", weights_only=not allow_pickle)
+        with warnings.catch_warnings():
+            # an unusual protocol or a TorchScript archive either loads or is refused below, with a remedy
+            warnings.filterwarnings("ignore", "Detected pickle protocol|.*looks like a TorchScript", UserWarning)
+            held = torch.load(path, map_location="cpu", weights_only=not allow_pickle)
     except pickle.UnpicklingError as error:
         raise _would_run_code(path, str(error)) from error
     except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, ImportError, OSError) as error:

@@ -87,11 +87,9 @@ def test_a_torch_without_cuda_is_not_sent_to_the_gpu(monkeypatch: pytest.MonkeyP
     assert find_device("auto") == Device("cpu", "fp32")
 
 
-@pytest.mark.parametrize(
-    ("asked", "remedy"), [("gpu", "use one of"), ("cudaa", "did you mean 'cuda'"), ("cpu:1", "cpu")]
-)
-def test_an_unknown_device_is_an_error(asked: str, remedy: str) -> None:
-    with pytest.raises(DeviceError, match=remedy):
+@pytest.mark.parametrize("asked", ["gpu", "cudaa", "cpu:1", "cuda:first"])
+def test_an_unknown_device_is_an_error(asked: str) -> None:
+    with pytest.raises(DeviceError, match="use one of auto, cpu, cuda, cuda:N"):
         find_device(asked)
 
 

@@ -104,7 +104,7 @@ def test_a_model_with_a_bias_adds_it(tmp_path: Path, pictures: Pictures) -> None
         model = open_clip.create_model(f"local-dir:{tmp_path}", load_weights=False)
     save_file(model.state_dict(), tmp_path / "open_clip_model.safetensors")
     scorer = open_scorer(f"open_clip:local-dir:{tmp_path}", pictures, device="cpu", cache=None)
-    image, text, logits = library_outputs(f"local-dir:{tmp_path}", pictures, model.state_dict())
+    _image, _text, logits = library_outputs(f"local-dir:{tmp_path}", pictures, model.state_dict())
     np.testing.assert_allclose(scorer.logits(PROMPTS), logits - 10, atol=1e-4)
 
 
@@ -209,8 +209,8 @@ def test_a_tag_is_scored_with_its_own_preprocessing(
 
     save_file(tiny_model.state_dict(), tmp_path / "hub.safetensors")
     settings = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0), "resize_mode": "squash", "hf_hub": "x/"}
-    monkeypatch.setattr(adapter, "get_pretrained_cfg", lambda architecture, tag: settings)
-    monkeypatch.setattr(adapter, "download_pretrained", lambda settings: str(tmp_path / "hub.safetensors"))
+    monkeypatch.setattr(adapter, "get_pretrained_cfg", lambda *_: settings)
+    monkeypatch.setattr(adapter, "download_pretrained", lambda _: str(tmp_path / "hub.safetensors"))
     tag = open_scorer(f"open_clip:{tiny_arch}@tag", pictures, device="cpu", cache=cache)
     file = open_scorer(f"open_clip:{tiny_arch}@{tmp_path}/hub.safetensors", pictures, device="cpu", cache=cache)
     assert tag.fingerprint == file.fingerprint

@@ -193,12 +193,12 @@ def test_a_table_that_cannot_be_read_is_an_error(
 
 def test_a_missing_table_names_its_nearest_neighbour(tmp_path: Path, pictures: Pictures) -> None:
     write(tmp_path / "before.csv", columns(pictures, COSINES))
-    with pytest.raises(ScoresError, match="did you mean 'before.csv'"):
+    with pytest.raises(ScoresError, match=r"did you mean 'before\.csv'"):
         open_scorer("scores:befor.csv?values=cosine", pictures, cache=None, base=tmp_path)
 
 
 def test_a_column_of_words_is_not_a_prompt(tmp_path: Path, pictures: Pictures) -> None:
     write(tmp_path / "s.csv", {**columns(pictures, COSINES), "verdict": ["yes"] * 10})
     scorer = open_scorer("scores:s.csv?values=cosine", pictures, cache=None, base=tmp_path)
-    with pytest.raises(ScoresError, match="'verdict' does not hold numbers .such as 'yes'"):
+    with pytest.raises(ScoresError, match=r"'verdict' does not hold numbers \(such as 'yes'\)"):
         scorer.similarity([["verdict"]])

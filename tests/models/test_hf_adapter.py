@@ -1,0 +1,196 @@
+"""Scores of transformers folders are the library's own, and folders that do not fit are refused."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from model_world import PROMPTS, Pictures
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from fairgate.errors import ModelError
+from fairgate.models import EmbeddingCache, open_scorer
+
+WORDS = ["a", "photo", "of", "doctor", "nurse", "chef", "man", "woman", "person"]
+VISION = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "image_size": 32,
+    "patch_size": 16,
+}
+TEXT = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "vocab_size": 16,
+    "max_position_embeddings": 12,
+    "bos_token_id": 1,
+    "eos_token_id": 15,
+    "pad_token_id": 0,
+}
+
+
+def tiny_tokenizer() -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {"[PAD]": 0, "[BOS]": 1, "[UNK]": 2, "[EOS]": 15, **{word: 3 + k for k, word in enumerate(WORDS)}}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[BOS] $A [EOS]", special_tokens=[("[BOS]", 1), ("[EOS]", 15)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="[UNK]", bos_token="[BOS]", eos_token="[EOS]", pad_token="[PAD]"
+    )
+
+
+def save_folder(kind: str, folder: Path) -> Path:
+    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, SiglipConfig, SiglipImageProcessor, SiglipModel
+
+    size = {"height": 32, "width": 32}
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        if kind == "clip":
+            model: Any = CLIPModel(CLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=16))
+            processor: Any = CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size)
+        else:
+            model = SiglipModel(SiglipConfig(text_config=TEXT, vision_config=VISION))
+            processor = SiglipImageProcessor(size=size)
+            with torch.no_grad():
+                model.logit_scale.fill_(2.0)
+                model.logit_bias.fill_(-5.0)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {kind: save_folder(kind, tmp_path_factory.mktemp("hf") / kind) for kind in ("clip", "siglip")}
+
+
+@pytest.fixture
+def clip_folder(originals: dict[str, Path], tmp_path: Path) -> Path:
+    folder = tmp_path / "clip"
+    folder.mkdir()
+    for path in originals["clip"].iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip"])
+def test_a_folder_scores_as_the_library_does(
+    kind: str, originals: dict[str, Path], pictures: Pictures, cache: EmbeddingCache
+) -> None:
+    from transformers import AutoImageProcessor, AutoModel
+
+    folder = originals[kind]
+    scorer = open_scorer(f"hf:{folder.name}", pictures, device="cpu", cache=cache, base=folder.parent, batch_size=4)
+    model = AutoModel.from_pretrained(folder).eval()
+    images = [Image.open(io.BytesIO(blob)) for blob in pictures.blobs]
+    pixels = AutoImageProcessor.from_pretrained(folder)(images=images, return_tensors="pt")["pixel_values"]
+    tokens = tiny_tokenizer()(PROMPTS, padding="max_length", max_length=12, return_tensors="pt")
+    tokens = tokens if kind == "clip" else {"input_ids": tokens["input_ids"]}
+    tokens = {name: tokens[name] for name in ("input_ids", "attention_mask") if name in tokens}
+    with torch.no_grad():
+        expected = model(pixel_values=pixels, **tokens)
+    np.testing.assert_allclose(scorer.image_embeddings(), expected.image_embeds, atol=1e-5)
+    np.testing.assert_allclose(scorer.text_embeddings(PROMPTS), expected.text_embeds, atol=1e-5)
+    np.testing.assert_allclose(scorer.logits(PROMPTS), expected.logits_per_image, atol=1e-4)
+    assert (scorer.logits(PROMPTS) < 3).all() == (kind == "siglip")  # its bias of -5 is in
+    again = open_scorer(f"hf:{folder}", pictures, device="cpu", cache=cache)
+    np.testing.assert_array_equal(again.logits(PROMPTS), scorer.logits(PROMPTS))
+    assert again.fingerprint == scorer.fingerprint
+
+
+def test_shards_score_as_the_whole_does(originals: dict[str, Path], clip_folder: Path, pictures: Pictures) -> None:
+    whole = load_file(clip_folder / "model.safetensors")
+    names = sorted(whole)
+    halves = {"model-1.safetensors": names[::2], "model-2.safetensors": names[1::2]}
+    for name, members in halves.items():
+        save_file({member: whole[member] for member in members}, clip_folder / name, metadata={"format": "pt"})
+    weight_map = {member: name for name, members in halves.items() for member in members}
+    index = {"metadata": {"total_size": 1}, "weight_map": weight_map}
+    (clip_folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (clip_folder / "model.safetensors").unlink()
+    sharded = open_scorer(f"hf:{clip_folder}", pictures, device="cpu", cache=None).logits(PROMPTS)
+    np.testing.assert_array_equal(
+        sharded, open_scorer(f"hf:{originals['clip']}", pictures, device="cpu", cache=None).logits(PROMPTS)
+    )
+    (clip_folder / "model-2.safetensors").unlink()
+    with pytest.raises(ModelError, match="the file does not exist"):
+        open_scorer(f"hf:{clip_folder}", pictures, device="cpu", cache=None)
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def rewrite(path: Path, **tensors: torch.Tensor | None) -> None:
+    kept = {**load_file(path), **tensors}
+    save_file({name: value for name, value in kept.items() if value is not None}, path, metadata={"format": "pt"})
+
+
+def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path, pictures: Pictures) -> None:
+    weights = clip_folder / "model.safetensors"
+    whole = weights.read_bytes()
+    bias = "text_model.final_layer_norm.bias"
+    cases: list[tuple[dict[str, torch.Tensor | None], str]] = [
+        ({bias: None}, f"1 tensors are missing: {bias}"),
+        ({"head.weight": torch.zeros(2)}, "1 tensors are unexpected: head.weight"),
+        ({"text_projection.weight": torch.zeros(16, 8)}, r"\(expected \(16, 32\), found \(16, 8\)\)"),
+        ({bias: torch.full((32,), float("nan"))}, f"NaN or infinite weights: {bias}"),
+    ]
+    for change, problem in cases:
+        weights.write_bytes(whole)
+        rewrite(weights, **change)
+        with pytest.raises(ModelError, match=problem) as caught:
+            open_scorer(f"hf:{clip_folder}", pictures, device="cpu", cache=None).logits(PROMPTS)
+        assert str(clip_folder) in str(caught.value.where)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "problem"),
+    [
+        ("config.json", {"auto_map": {"AutoModel": "mine.Model"}}, "asks for code of its own"),
+        ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["mine.T", None]}}, "asks for code of its own"),
+        ("config.json", {"model_type": "resnet"}, "of type 'resnet'"),
+        ("config.json", {"transformers_weights": "other.safetensors"}, "would load other weights"),
+        ("config.json", None, "holds no config.json"),
+        ("preprocessor_config.json", None, "how images are prepared"),
+        ("tokenizer.json", None, "holds no tokenizer"),
+        ("model.safetensors", None, "only pickled weights .pytorch_model.bin."),
+        ("preprocessor_config.json", {"image_processor_type": "Unheard"}, "transformers could not load the folder"),
+    ],
+)
+def test_a_folder_that_cannot_be_trusted_or_read_is_an_error(
+    name: str, change: dict[str, Any] | None, problem: str, clip_folder: Path, pictures: Pictures
+) -> None:
+    (clip_folder / "pytorch_model.bin").write_bytes(b"pickle")
+    if change is None:
+        (clip_folder / name).unlink()
+    else:
+        edit(clip_folder / name, **change)
+    with pytest.raises(ModelError, match=problem) as caught:
+        open_scorer(f"hf:{clip_folder}", pictures, device="cpu", cache=None).logits(PROMPTS)
+    assert caught.value.remedy
+
+
+def test_a_missing_folder_and_truncated_weights_are_errors(clip_folder: Path, pictures: Pictures) -> None:
+    with pytest.raises(ModelError, match="did you mean 'clip'"):
+        open_scorer("hf:clipp", pictures, device="cpu", cache=None, base=clip_folder.parent)
+    weights = clip_folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ModelError, match="truncated or damaged"):
+        open_scorer(f"hf:{clip_folder}", pictures, device="cpu", cache=None)
