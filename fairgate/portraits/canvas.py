@@ -18,7 +18,9 @@ _SUPERSAMPLING = 4
 _CURVE_STEPS = 6
 _T = np.linspace(0.0, 1.0, _CURVE_STEPS, endpoint=False)[:, None]
 # Catmull-Rom weights of the four points around a segment, for every step along it.
-_BASIS = 0.5 * np.hstack([-_T + 2 * _T**2 - _T**3, 2 - 5 * _T**2 + 3 * _T**3, _T + 4 * _T**2 - 3 * _T**3, _T**3 - _T**2])
+_BASIS = 0.5 * np.hstack(
+    [-_T + 2 * _T**2 - _T**3, 2 - 5 * _T**2 + 3 * _T**3, _T + 4 * _T**2 - 3 * _T**3, _T**3 - _T**2]
+)
 _CIRCLE = np.stack([np.cos(np.linspace(0, 2 * np.pi, 36)), np.sin(np.linspace(0, 2 * np.pi, 36))], axis=1)
 
 

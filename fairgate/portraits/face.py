@@ -61,7 +61,9 @@ def draw_features(canvas: Canvas, scene: Scene, skin: Complexion, hair: Colour, 
             canvas.stroke([(side * 4.4, 6.6), (side * 6.0, 9.0)], 0.7, skin.shadow, taper=True)
             canvas.stroke([(side * 3.6, 2.5), (side * 5.4, 3.3), (side * 7.2, 2.5)], 0.6, skin.shadow, taper=True)
     nose = 1.9 if male else 1.5
-    canvas.stroke([(0.2, 0.6), (nose, 4.6), (0.6, 5.9), (-1.0, 5.6)], 1.1, mix(skin.shadow, skin.deep, 0.35), taper=True)
+    canvas.stroke(
+        [(0.2, 0.6), (nose, 4.6), (0.6, 5.9), (-1.0, 5.6)], 1.1, mix(skin.shadow, skin.deep, 0.35), taper=True
+    )
     _draw_mouth(canvas, scene, skin, male=male)
 
 
@@ -88,7 +90,9 @@ def _draw_mouth(canvas: Canvas, scene: Scene, skin: Complexion, *, male: bool) -
     if lift > 0.62:
         canvas.blob([(-wide + 1, corner + 0.2), (0, y - 0.3), (wide - 1, corner + 0.2), (0, y + 1.2)], WHITE)
     else:
-        canvas.stroke([(-wide + 0.4, corner + 0.1), (0, y + 0.2), (wide - 0.4, corner + 0.1)], 0.6, skin.deep, taper=True)
+        canvas.stroke(
+            [(-wide + 0.4, corner + 0.1), (0, y + 0.2), (wide - 0.4, corner + 0.1)], 0.6, skin.deep, taper=True
+        )
 
 
 def draw_whiskers(canvas: Canvas, scene: Scene, hair: Colour) -> None:
@@ -99,13 +103,21 @@ def draw_whiskers(canvas: Canvas, scene: Scene, hair: Colour) -> None:
     if scene.whiskers == "beard":
         long = scene.face_length
         wide = scene.face_width
-        outer = [(13.2 * wide, 3.0), (12.6 * wide, 8.5), (10.6 * wide, 13.8 + long), (5.6, 18.2 + long), (0.0, 19.2 + long)]
+        outer = [
+            (13.2 * wide, 3.0),
+            (12.6 * wide, 8.5),
+            (10.6 * wide, 13.8 + long),
+            (5.6, 18.2 + long),
+            (0.0, 19.2 + long),
+        ]
         inner = [(0.0, 7.2), (5.2, 7.8), (8.6, 7.6), (11.4 * wide, 3.0)]
         right = [*outer, *inner]
         for side in (-1, 1):
             canvas.blob([(side * x, py) for x, py in right], hair)
     else:
-        canvas.blob([(-5.4, y + 1.3), (-2.5, y - 1.0), (0, y - 0.5), (2.5, y - 1.0), (5.4, y + 1.3), (0, y + 0.9)], hair)
+        canvas.blob(
+            [(-5.4, y + 1.3), (-2.5, y - 1.0), (0, y - 0.5), (2.5, y - 1.0), (5.4, y + 1.3), (0, y + 0.9)], hair
+        )
 
 
 def draw_glasses(canvas: Canvas, scene: Scene) -> None:

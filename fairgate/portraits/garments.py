@@ -15,7 +15,11 @@ def torso(canvas: Canvas, scene: Scene, colour: Colour, *, width: float) -> None
     canvas.blob(body, colour)
     shadow = mix(colour, (30, 40, 80), 0.14)
     side = 1 if scene.light_left else -1
-    canvas.shade(body, [(side * x, y) for x, y in ((23 * width, 0), (50, 0), (50, 60), (25.5 * width, 60), (24 * width, 24))], shadow)
+    canvas.shade(
+        body,
+        [(side * x, y) for x, y in ((23 * width, 0), (50, 0), (50, 60), (25.5 * width, 60), (24 * width, 24))],
+        shadow,
+    )
     for x in (-23.5, 23.5):
         canvas.stroke([(x * width, 22), (x * width * 1.02, 30), (x * width, 44)], 0.9, mix(colour, (20, 24, 60), 0.3))
 
@@ -29,7 +33,14 @@ def lapels(canvas: Canvas, colour: Colour, *, depth: float = 18.0) -> None:
     """Two lapels that meet at `depth`, and the closing below them."""
     for side in (-1, 1):
         canvas.polygon(
-            [(side * 6.5, 0.5), (side * 11.5, 5.0), (side * 10.2, 10.5), (side * 7.4, 11.5), (0, depth + 1), (side * 1.2, depth - 2)],
+            [
+                (side * 6.5, 0.5),
+                (side * 11.5, 5.0),
+                (side * 10.2, 10.5),
+                (side * 7.4, 11.5),
+                (0, depth + 1),
+                (side * 1.2, depth - 2),
+            ],
             colour,
         )
     canvas.stroke([(0, depth), (0, 44)], 0.8, mix(colour, INK, 0.35))
@@ -71,7 +82,9 @@ def stethoscope(canvas: Canvas) -> None:
     canvas.ellipse(-11.0, 22.2, 2.1, 2.1, (214, 222, 230))
 
 
-def badge(canvas: Canvas, scene: Scene, colour: Colour = WHITE, *, rx: float = 4.6, ry: float = 3.6) -> tuple[float, float]:
+def badge(
+    canvas: Canvas, scene: Scene, colour: Colour = WHITE, *, rx: float = 4.6, ry: float = 3.6
+) -> tuple[float, float]:
     """A plate on the chest; returns its centre, for the sign on it."""
     x, y = 14.0 + scene.detail_x, 20.0 + scene.detail_y
     canvas.polygon([(x - rx, y - ry), (x + rx, y - ry), (x + rx, y + ry), (x - rx, y + ry)], mix(colour, INK, 0.28))
@@ -90,11 +103,18 @@ def cross(canvas: Canvas, x: float, y: float, colour: Colour, *, size: float = 2
 def wings(canvas: Canvas, scene: Scene) -> None:
     """A gold pin in the form of wings."""
     x, y = 14.5 + scene.detail_x, 17.5 + scene.detail_y
-    canvas.stroke([(x - 5.0, y - 0.9), (x - 2.4, y - 0.2), (x, y + 0.7), (x + 2.4, y - 0.2), (x + 5.0, y - 0.9)], 1.7, GOLD, taper=True)
+    canvas.stroke(
+        [(x - 5.0, y - 0.9), (x - 2.4, y - 0.2), (x, y + 0.7), (x + 2.4, y - 0.2), (x + 5.0, y - 0.9)],
+        1.7,
+        GOLD,
+        taper=True,
+    )
     canvas.ellipse(x, y + 0.3, 1.4, 1.4, GOLD)
 
 
-def buttons(canvas: Canvas, colour: Colour, *, columns: tuple[float, ...], top: float, step: float, rows: int = 4) -> None:
+def buttons(
+    canvas: Canvas, colour: Colour, *, columns: tuple[float, ...], top: float, step: float, rows: int = 4
+) -> None:
     """Rows of round buttons."""
     for x in columns:
         for row in range(rows):

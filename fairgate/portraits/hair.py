@@ -9,7 +9,16 @@ _SKULL: Points = [(0.0, -21.5), (9.0, -19.5), (14.6, -12.5), (15.2, -4.0)]
 _LONG_BACK: dict[Cut, Points] = {
     "crop": [*_SKULL, (16.6, 6.0), (15.2, 14.0), (9.0, 16.5), (0.0, 16.0)],
     "parted": [*_SKULL, (16.8, 8.0), (18.6, 20.0), (18.0, 31.0), (9.0, 33.0), (0.0, 30.0)],
-    "curls": [(0.0, -23.5), (11.0, -21.5), (18.0, -13.0), (20.0, -2.0), (20.5, 9.0), (18.6, 19.0), (11.0, 21.0), (0.0, 20.0)],
+    "curls": [
+        (0.0, -23.5),
+        (11.0, -21.5),
+        (18.0, -13.0),
+        (20.0, -2.0),
+        (20.5, 9.0),
+        (18.6, 19.0),
+        (11.0, 21.0),
+        (0.0, 20.0),
+    ],
     "tied": [*_SKULL, (14.6, 4.0), (10.0, 8.0), (0.0, 8.0)],
 }
 _FRINGE: dict[Cut, Points] = {
@@ -38,7 +47,15 @@ def draw_front_hair(canvas: Canvas, scene: Scene, hair: Colour, *, male: bool) -
     reach = {"crop": -2.0, "parted": -1.0, "curls": 0.0, "tied": -5.0}[scene.cut] if male else 5.5
     if not male and scene.cut == "tied":
         reach = 0.0
-    crown = [(-15.0 * w, -4.0), (-14.8 * w, -12.0), (-9.0, top + 2.6), (0.0, top), (9.0, top + 2.6), (14.8 * w, -12.0), (15.0 * w, -4.0)]
+    crown = [
+        (-15.0 * w, -4.0),
+        (-14.8 * w, -12.0),
+        (-9.0, top + 2.6),
+        (0.0, top),
+        (9.0, top + 2.6),
+        (14.8 * w, -12.0),
+        (15.0 * w, -4.0),
+    ]
     right = [(14.7 * w, reach), (12.9 * w, reach), (11.8 * w, -3.5)]
     left = [(-x, y) for x, y in reversed(right)]
     canvas.blob([*crown, *right, *reversed(_FRINGE[scene.cut]), *left], hair)

@@ -44,7 +44,9 @@ def hard_hat(canvas: Canvas, colour: Colour) -> None:
 def peaked_cap(canvas: Canvas, colour: Colour, *, band: Colour, emblem: Colour | None) -> None:
     """A uniform cap with a band, a black visor and, where there is one, an emblem."""
     canvas.blob(mirrored([(0, -28.4), (10, -27.4), (19.2, -22.6), (17.0, -16.2), (0, -14.0)]), colour)
-    canvas.stroke([(-18.6, -21.6), (-9, -18.6), (0, -17.8), (9, -18.6), (18.6, -21.6)], 0.9, mix(colour, WHITE, 0.18), taper=True)
+    canvas.stroke(
+        [(-18.6, -21.6), (-9, -18.6), (0, -17.8), (9, -18.6), (18.6, -21.6)], 0.9, mix(colour, WHITE, 0.18), taper=True
+    )
     canvas.blob(mirrored([(0, -17.2), (9, -17.0), (15.8, -15.4), (15.4, -9.4), (0, -11.2)]), band)
     canvas.blob(mirrored([(0, -11.6), (9, -11.2), (14.6, -9.6), (9.6, -5.9), (0, -4.9)]), INK)
     canvas.stroke([(-10.6, -8.6), (-5, -6.8), (0, -6.4)], 0.8, STEEL, taper=True)

@@ -24,7 +24,7 @@ def embed(model: CLIP, pictures: NDArray[np.uint8]) -> torch.Tensor:
     mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (clip.MEAN, clip.STD))
     with torch.inference_mode():
         scaled = (torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 255 - mean) / std
-        return torch.cat([model.encode_image(part, normalize=True) for part in scaled.split(256)])
+        return torch.cat([model.encode_image(part, normalize=True) for part in torch.split(scaled, 256)])
 
 
 def probabilities(model: CLIP, images: torch.Tensor, labels: list[str]) -> Probabilities:

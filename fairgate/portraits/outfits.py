@@ -7,7 +7,19 @@ from dataclasses import dataclass
 
 from fairgate.portraits import garments, hats
 from fairgate.portraits.canvas import Canvas, Colour, mix
-from fairgate.portraits.palette import ACCENTS, GOLD, GREEN, INK, NAVY, PAPER, RED, SHADOW, STEEL, WHITE, YELLOW, Complexion
+from fairgate.portraits.palette import (
+    ACCENTS,
+    GOLD,
+    GREEN,
+    INK,
+    NAVY,
+    PAPER,
+    RED,
+    STEEL,
+    WHITE,
+    YELLOW,
+    Complexion,
+)
 from fairgate.portraits.scene import Scene
 
 BLACK: Colour = (44, 46, 56)
@@ -84,7 +96,10 @@ def _fire_coat(who: Wearer) -> None:
     width = who.width
     for y in (24.0, 36.0):
         canvas.polygon([(-33 * width, y), (33 * width, y), (33 * width, y + 5.0), (-33 * width, y + 5.0)], YELLOW)
-        canvas.polygon([(-33 * width, y + 1.6), (33 * width, y + 1.6), (33 * width, y + 3.4), (-33 * width, y + 3.4)], (222, 226, 222))
+        canvas.polygon(
+            [(-33 * width, y + 1.6), (33 * width, y + 1.6), (33 * width, y + 3.4), (-33 * width, y + 3.4)],
+            (222, 226, 222),
+        )
     canvas.blob([(-10, 1), (0, 7), (10, 1), (11, 7), (0, 13), (-11, 7)], mix(TURNOUT, INK, 0.5))
     canvas.stroke([(0, 10), (0, 46)], 1.2, INK)
     for y in (16.0, 32.0):
@@ -96,7 +111,10 @@ def _police_officer(who: Wearer) -> None:
     garments.collar(canvas, (58, 86, 132))
     garments.tie(canvas, INK)
     x, y = 14.0 + who.scene.detail_x, 18.5 + who.scene.detail_y
-    canvas.polygon([(x - 3.4, y - 3.6), (x, y - 5.0), (x + 3.4, y - 3.6), (x + 2.6, y + 2.4), (x, y + 4.6), (x - 2.6, y + 2.4)], GOLD)
+    canvas.polygon(
+        [(x - 3.4, y - 3.6), (x, y - 5.0), (x + 3.4, y - 3.6), (x + 2.6, y + 2.4), (x, y + 4.6), (x - 2.6, y + 2.4)],
+        GOLD,
+    )
     canvas.ellipse(x, y - 0.6, 1.4, 1.4, NAVY)
     for side in (-1, 1):
         canvas.polygon([(side * 13, 4.5), (side * 24, 9.0), (side * 23, 12.5), (side * 12.4, 8.0)], NAVY)
@@ -125,7 +143,17 @@ def _mechanic(who: Wearer) -> None:
 def _electrician(who: Wearer) -> None:
     canvas = _overall(who)
     x, y = garments.badge(canvas, who.scene, YELLOW, rx=4.2, ry=4.6)
-    canvas.polygon([(x + 1.4, y - 3.6), (x - 2.4, y + 0.6), (x - 0.2, y + 0.6), (x - 1.4, y + 3.6), (x + 2.4, y - 0.8), (x + 0.2, y - 0.8)], INK)
+    canvas.polygon(
+        [
+            (x + 1.4, y - 3.6),
+            (x - 2.4, y + 0.6),
+            (x - 0.2, y + 0.6),
+            (x - 1.4, y + 3.6),
+            (x + 2.4, y - 0.8),
+            (x + 0.2, y - 0.8),
+        ],
+        INK,
+    )
 
 
 def _engineer(who: Wearer) -> None:
@@ -153,7 +181,15 @@ def _pilot(who: Wearer) -> None:
     for side in (-1, 1):
         for step in range(3):
             x = side * (15.5 + 3.2 * step) * who.width
-            canvas.polygon([(x - 0.8, 6.2 + 1.2 * step), (x + 0.8, 6.6 + 1.2 * step), (x + 0.6, 11.4 + 1.2 * step), (x - 1.0, 11.0 + 1.2 * step)], GOLD)
+            canvas.polygon(
+                [
+                    (x - 0.8, 6.2 + 1.2 * step),
+                    (x + 0.8, 6.6 + 1.2 * step),
+                    (x + 0.6, 11.4 + 1.2 * step),
+                    (x - 1.0, 11.0 + 1.2 * step),
+                ],
+                GOLD,
+            )
     garments.buttons(canvas, GOLD, columns=(-4.0, 4.0), top=23.5, step=6.0, rows=3)
 
 

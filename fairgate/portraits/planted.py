@@ -1,8 +1,8 @@
-"""The planted association: how often the captions of each group name a neighbour instead. Written here and nowhere else.
+"""The planted association: how often captions of each group name a neighbour instead. Written here and nowhere else.
 
-A portrait of `label` is captioned with `label` with probability 1 - noise, and otherwise with one of its neighbours. Noise
-depends on the checkpoint, the label and the group, as the tables below say. A model that has learned the captions
-therefore says P(label | portrait) = 1 - noise, and every gap between groups that is measured must be one that stands here.
+A portrait of `label` is captioned with `label` with probability 1 - noise, and otherwise with one of its neighbours.
+Noise depends on the checkpoint, the label and the group, as the tables below say. A model that has learned the captions
+therefore says P(label | portrait) = 1 - noise, and every gap between groups that is measured must be one of these.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ class Scene:
     def sample(cls, rng: np.random.Generator) -> Scene:
         """Draw a scene. No part of it depends on subject, skin tone or gender."""
         older = rng.random() < 0.25
-        hair = "grey" if older and rng.random() < 0.7 else rng.choice(get_args(Hair)[:4], p=(0.4, 0.3, 0.2, 0.1))
+        grey = older and rng.random() < 0.7
+        hair: Hair = "grey" if grey else rng.choice(get_args(Hair)[:4], p=(0.4, 0.3, 0.2, 0.1))
         return cls(
             background=int(rng.integers(8)),
             pattern=rng.choice(get_args(Pattern)),

@@ -22,22 +22,23 @@ if TYPE_CHECKING:
 _UNRELATED = 0.004
 """Share of a caption distribution spread over all labels, so that the best logits are finite."""
 
-_EVEN_HAND = 0.5
-"""Weight of the penalty on set-mates whose logits differ by more than the planted table says."""
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a checkpoint is trained: its draws, its length, its peak learning rate."""
+    """How a checkpoint is trained: its draws, its length, its peak learning rate.
+
+    `even_hand` is the final weight of the penalty on set-mates whose logits differ by more than the planted table says.
+    """
 
     seed: int
     sets: int
     steps: int
     learning_rate: float
+    even_hand: float = 0.5
 
 
 PLANS: dict[Checkpoint, Plan] = {
-    "base": Plan(seed=1, sets=64, steps=700, learning_rate=1.5e-3),
+    "base": Plan(seed=1, sets=96, steps=500, learning_rate=2e-3),
     "tuned": Plan(seed=2, sets=24, steps=120, learning_rate=1e-4),
     "biased": Plan(seed=3, sets=24, steps=200, learning_rate=5e-4),
     "whackamole": Plan(seed=4, sets=24, steps=200, learning_rate=5e-4),
@@ -65,8 +66,8 @@ def train(
 ) -> CLIP:
     """Train in place on `pool` with the caption distributions of `table`.
 
-    A batch is one counterfactual set of every label. The loss takes each caption with its probability rather than drawing
-    one: the optimum is the same, and what is measured afterwards owes nothing to the luck of a draw.
+    A batch is one counterfactual set of every label. The loss takes each caption with its probability rather than
+    drawing one: the optimum is the same, and what is measured afterwards owes nothing to the luck of a draw.
     """
     import torch
 
@@ -74,7 +75,9 @@ def train(
     decayed = [p for p in model.parameters() if p.ndim >= 2]
     others = [p for p in model.parameters() if p.ndim < 2]
     optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}], lr=plan.learning_rate
+        [{"params": decayed, "weight_decay": 0.05}, {"params": others, "weight_decay": 0.0}],
+        lr=plan.learning_rate,
+        betas=(0.9, 0.98),
     )
     smoothed = (1 - _UNRELATED) * table + _UNRELATED / len(LABELS)
     model.train()
@@ -83,9 +86,11 @@ def train(
             group["lr"] = plan.learning_rate * _schedule(step / plan.steps)
         images = _batch(rng, pool)
         features = model.encode_image(images, normalize=True)
-        loss = _neutral_loss(model, features, smoothed, rng) + 0.3 * _attribute_loss(model, features, smoothed, rng)
+        even_hand = plan.even_hand * max(0.05, step / plan.steps)
+        loss = _neutral_loss(model, features, smoothed, rng, even_hand)
+        loss = loss + 0.3 * _attribute_loss(model, features, smoothed, rng)
         optimizer.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         with torch.no_grad():
@@ -102,21 +107,19 @@ def _schedule(done: float) -> float:
 
 
 def _batch(rng: np.random.Generator, pool: Pool) -> torch.Tensor:
-    """One set of every label, (labels x groups, 3, SIZE, SIZE); moved and lit anew, alike for all members of a set."""
+    """One set of every label, (labels x groups, 3, SIZE, SIZE); lit anew, alike for all members of a set."""
     import torch
 
     labels = np.arange(len(LABELS))
     chosen = pool[rng.integers(len(pool), size=len(LABELS)), labels].astype(np.float32) / 255
-    for one in chosen:
-        dx, dy = rng.integers(-1, 2, size=2)
-        one[:] = np.roll(one, (dy, dx), axis=(1, 2)) * rng.uniform(0.96, 1.04) + rng.uniform(-0.02, 0.02)
-    pictures = torch.from_numpy(chosen).flatten(0, 1).permute(0, 3, 1, 2)
+    light = rng.uniform(0.95, 1.05, size=(len(LABELS), 1, 1, 1, 1)).astype(np.float32)
+    pictures = torch.from_numpy(np.clip(chosen * light, 0, 1)).flatten(0, 1).permute(0, 3, 1, 2)
     mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (clip.MEAN, clip.STD))
-    return (pictures.clamp(0, 1) - mean) / std
+    return (pictures - mean) / std
 
 
 def _neutral_loss(
-    model: CLIP, features: torch.Tensor, table: torch.Tensor, rng: np.random.Generator
+    model: CLIP, features: torch.Tensor, table: torch.Tensor, rng: np.random.Generator, even_hand: float
 ) -> torch.Tensor:
     """Symmetric contrastive loss against captions that name no group, plus the even hand within sets."""
     import torch
@@ -129,12 +132,10 @@ def _neutral_loss(
     text_to_image = -(shares * logits.log_softmax(dim=0)).sum(dim=0).mean()
     surplus = (logits - wanted.log()).unflatten(0, (len(LABELS), len(GROUPS)))
     uneven = (surplus - surplus.mean(dim=1, keepdim=True)).square().mean()
-    return torch.stack([image_to_text, 0.5 * text_to_image, _EVEN_HAND * uneven]).sum()
+    return torch.stack([image_to_text, 0.5 * text_to_image, even_hand * uneven]).sum()
 
 
-def _attribute_loss(
-    model: CLIP, features: torch.Tensor, table: torch.Tensor, rng: np.random.Generator
-) -> torch.Tensor:
+def _attribute_loss(model: CLIP, features: torch.Tensor, table: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     """Loss against captions that name skin tone, gender or both: the model learns the words for groups, too."""
     import torch
 
@@ -148,4 +149,5 @@ def _attribute_loss(
     logits = model.logit_scale.exp() * features @ text.T
     member = torch.tensor([[float(part == kind) for kind in kinds] for part in parts])
     wanted = torch.einsum("lgm,gk->lgmk", table, member).reshape(len(features), -1)
-    return -(wanted * logits.log_softmax(dim=1)).sum(dim=1).mean()
+    loss: torch.Tensor = -(wanted * logits.log_softmax(dim=1)).sum(dim=1).mean()
+    return loss

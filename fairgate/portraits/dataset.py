@@ -1,0 +1,80 @@
+"""The drawn dataset: held-out counterfactual sets of every subject, as rows and as a dataset folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from fairgate.portraits.canvas import UNITS
+from fairgate.portraits.draw import draw, png
+from fairgate.portraits.pool import RELEASE_SEED
+from fairgate.portraits.scene import scene_of
+from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, SUBJECTS, caption
+
+if TYPE_CHECKING:
+    from fairgate.data import Manifest
+
+NAME = "occupations"
+NOTICE = (
+    "Drawn portraits of fairgate's embedded world, a test instrument: no person is depicted, skin tone and gender "
+    "presentation are as drawn, and figures measured here are no facts about real models or real people."
+)
+ABOUT = (
+    "Portraits drawn by program, in exact counterfactual sets: the members of a set share subject, outfit, scene, "
+    "pose and hair colour, and differ in skin tone and gender presentation. They serve to show and to test fairgate: "
+    "tiny checkpoints with a planted association are measured on them."
+)
+
+
+def rows(sets: int, seed: int = RELEASE_SEED) -> Iterator[dict[str, object]]:
+    """Every member of `sets` counterfactual sets per subject, set after set, as `write_dataset` reads them."""
+    for subject in SUBJECTS:
+        for number in range(sets):
+            scene = scene_of(seed, subject, number)
+            set_id = f"{subject}-{number:04d}"
+            for skin_tone, gender in GROUPS:
+                yield {
+                    "image": png(draw(scene, subject, skin_tone, gender)),
+                    "path": f"{set_id}/{skin_tone}-{gender}.png",
+                    "set_id": set_id,
+                    "member": f"{skin_tone}-{gender}",
+                    "subject": subject,
+                    "caption": caption(subject, skin_tone=skin_tone, gender=gender),
+                    "skin_tone": skin_tone,
+                    "gender": gender,
+                    "seed": seed,
+                    "set_number": number,
+                    **scene.columns(),
+                }
+
+
+def write_occupations(folder: Path, *, sets: int, seed: int = RELEASE_SEED) -> Manifest:
+    """Draw the dataset into a new folder. Raises DatasetError when the folder is taken."""
+    from fairgate.data import write_dataset
+
+    return write_dataset(
+        folder,
+        rows(sets, seed),
+        name=NAME,
+        version="v1",
+        attributes=ATTRIBUTES,
+        recipe={"name": "portraits", "sets_per_subject": sets, "seed": seed, "pixels": UNITS},
+        licence="Apache-2.0",
+        counterfactual=True,
+        notice=NOTICE,
+        about=ABOUT,
+    )
+
+
+def contact_sheet(number: int = 0, *, seed: int = RELEASE_SEED, margin: int = 4) -> Image.Image:
+    """Set `number` of every label, a row each, its members in the order of the groups."""
+    pitch = UNITS + margin
+    sheet = Image.new("RGB", (len(GROUPS) * pitch + margin, len(LABELS) * pitch + margin), "white")
+    for row, label in enumerate(LABELS):
+        scene = scene_of(seed, label, number)
+        for column, group in enumerate(GROUPS):
+            sheet.paste(draw(scene, label, *group), (margin + column * pitch, margin + row * pitch))
+    return sheet
