@@ -81,9 +81,9 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
         f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
         _notice(record, detail),
         _sentences(failing, detail),
-        _rows(record, failing, detail.rows, detail),
+        _rows(failing, detail.rows, detail),
         _groups(failing, detail),
-        _passing(record, passing, detail),
+        _passing(passing, detail),
         _about(record, detail),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -105,7 +105,7 @@ def _sentences(failing: Sequence[CheckResult], detail: _Detail) -> str:
     return "\n".join(_at_most(lines, detail.sentences, "- and {} more"))
 
 
-def _rows(record: RunRecord, checks: Sequence[CheckResult], limit: int, detail: _Detail) -> str:
+def _rows(checks: Sequence[CheckResult], limit: int, detail: _Detail) -> str:
     if not checks or limit == 0:
         return ""
     head = ("", "check", "baseline", "now", "change", "bound", "adj. p", "sets")
@@ -158,10 +158,10 @@ def _groups(failing: Sequence[CheckResult], detail: _Detail) -> str:
     return folded("By group", "\n\n".join(blocks))
 
 
-def _passing(record: RunRecord, passing: Sequence[CheckResult], detail: _Detail) -> str:
+def _passing(passing: Sequence[CheckResult], detail: _Detail) -> str:
     if not passing or detail.passing == 0:
         return ""
-    return folded(f"{share_words(len(passing), 'check')} passed", _rows(record, passing, detail.passing, detail))
+    return folded(f"{share_words(len(passing), 'check')} passed", _rows(passing, detail.passing, detail))
 
 
 def _about(record: RunRecord, detail: _Detail) -> str:

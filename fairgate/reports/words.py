@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import unicodedata
+import re
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final
@@ -27,7 +27,8 @@ _METRICS: Final = {
     "group_gap": "standing among set-mates",
     "set_std": "spread inside a set",
 }
-_BIDI: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters, characters that change the direction of writing, and halves of characters."""
 
 
 def clean(text: str, limit: int | None = None) -> str:
@@ -36,8 +37,9 @@ def clean(text: str, limit: int | None = None) -> str:
     With `limit`, at most so many characters, the last one an ellipsis where something was cut.
     """
     joined = " ".join(text.split())
-    safe = "".join("�" if unicodedata.category(c) in ("Cc", "Cs") or c in _BIDI else c for c in joined)
-    return safe if limit is None or len(safe) <= limit else safe[: limit - 1] + "…"
+    cut = limit is not None and len(joined) > limit
+    safe = _UNSEEN.sub("�", joined[: limit - 1] if limit is not None and cut else joined)
+    return f"{safe}…" if cut else safe
 
 
 def number(value: float | None, status: Status = "ok") -> str:

@@ -1,0 +1,129 @@
+"""Terminal, JUnit and GitHub: short forms of the same record."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from example_records import (
+    HOSTILE,
+    example_checks,
+    example_record,
+    failed_computation,
+    fairness_check,
+    gap_check,
+    skew_check,
+)
+from rich.console import Console
+
+from fairgate.records import Coverage, RunRecord
+from fairgate.reports import github_annotations, junit_properties, terminal_summary, terminal_table
+
+
+def _printed(record: RunRecord, width: int = 100) -> str:
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+    console.print(terminal_table(record))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_the_table_fits_a_hundred_columns_and_nothing_is_cut(record: RunRecord) -> None:
+    shown = _printed(record)
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "…" not in shown
+    assert "[−0.331, −0.289]" in shown
+    assert "Δ 0.040" in shown
+
+
+def test_what_failed_stands_above_what_passed(record: RunRecord) -> None:
+    verdicts = [word for line in _printed(record).splitlines() for word in ("✗", "!", "?", "✓") if f"{word} " in line]
+    assert verdicts == sorted(verdicts, key="✗!?✓".index)
+
+
+def test_markup_and_control_codes_in_names_are_printed_and_do_nothing() -> None:
+    shown = _printed(example_record([fairness_check("[red]x[/red]\x1b[31m", 0.2)]))
+    assert "\x1b" not in shown
+    assert "[red]" in shown
+
+
+def test_the_summary_names_totals_coverage_the_worst_set_and_the_command(record: RunRecord) -> None:
+    lines = terminal_summary(record)
+    assert lines[0] == "! occupations: error (3 failed, 1 could not be computed, 1 inconclusive, 15 passed)"
+    assert lines[1] == "coverage: all 720 sets scored (5,760 images, 45 prompts)"
+    assert any(line.startswith("worst set: doctor-0000") and "taken for nurse" in line for line in lines)
+    assert lines[-2].startswith("reproduce: pytest --fairness-suite occupations")
+    assert lines[-1].startswith("note: Embedded world")
+    assert not any("\n" in line or "\x1b" in line for line in lines)
+
+
+def test_what_was_not_scored_is_named_and_counted() -> None:
+    missing = [f"set-{i}" for i in range(7)]
+    coverage = Coverage(
+        expected_sets=10, scored_sets=3, expected_images=20, scored_images=6, prompts=1, missing=missing
+    )
+    lines = terminal_summary(example_record([failed_computation()], coverage=coverage))
+    assert "coverage: incomplete: 3 of 10 sets, 6 of 20 images scored" in lines
+    assert "missing: set-0, set-1, set-2, set-3, set-4 and 2 more" in lines
+
+
+def test_many_failures_are_cut_short_in_the_summary() -> None:
+    lines = terminal_summary(example_record([fairness_check(f"s{i}", 0.1) for i in range(9)]))
+    assert "  and 4 more in the table" in lines
+
+
+def test_a_worst_set_without_measured_members_is_still_named() -> None:
+    check = gap_check("doctor", "fail")
+    bare = check.worst_sets[0].model_copy(update={"members": []})
+    lines = terminal_summary(example_record([check.model_copy(update={"worst_sets": [bare]})]))
+    assert "worst set: doctor-0000 (doctor, no-intersectional-regression[doctor])" in lines
+
+
+def test_junit_keeps_numbers_in_full_and_leaves_out_what_was_not_measured() -> None:
+    kept = dict(junit_properties(fairness_check("doctor", 0.8123456789)))
+    assert kept["fairgate.value"] == "0.8123456789"
+    assert kept["fairgate.verdict"] == "fail"
+    assert "fairgate.baseline" not in kept
+    assert "fairgate.status" not in kept
+
+
+def test_junit_of_an_error_has_no_value_and_no_control_codes() -> None:
+    kept = dict(junit_properties(failed_computation()))
+    assert "fairgate.value" not in kept
+    assert kept["fairgate.status"] == "absent"
+    assert not any("\x1b" in text or "\n" in text for text in kept.values())
+
+
+def test_annotations_are_one_line_each_and_only_ours(record: RunRecord) -> None:
+    lines = github_annotations(record)
+    assert len(lines) == 5
+    assert all(line.startswith("::error title=") and "\n" not in line for line in lines)
+    hostile = next(line for line in lines if "script" in line)
+    title = hostile.removeprefix("::error title=").split("::")[0]
+    assert ":" not in title
+    assert "%3A%3Aerror" in title
+
+
+def test_percent_signs_and_commas_are_escaped_where_github_reads_them() -> None:
+    line = github_annotations(example_record([fairness_check("50%, a", 0.1)]))[0]
+    assert line.startswith("::error title=occupations fairness[50%25%2C a]::50%25, a: fairness is")
+
+
+@pytest.mark.parametrize(("allowed", "level"), [(True, "::warning"), (False, "::error")])
+def test_an_inconclusive_check_warns_where_it_is_allowed(allowed: bool, level: str) -> None:
+    record = example_record([gap_check("pilot", "inconclusive")], allow_inconclusive=allowed)
+    assert [line.split(" ")[0] for line in github_annotations(record)] == [level]
+
+
+def test_more_than_ten_annotations_say_how_many_are_not_shown() -> None:
+    lines = github_annotations(example_record([fairness_check(f"s{i}", 0.1) for i in range(14)]))
+    assert len(lines) == 10
+    assert lines[-1] == "::error title=fairgate occupations::5 more; see the report"
+
+
+def test_a_run_that_checked_nothing_is_annotated() -> None:
+    assert len(github_annotations(example_record([]))) == 1
+    assert not github_annotations(example_record([skew_check("chef", 0.3)]))
+
+
+def test_hostile_text_is_in_the_example_so_that_these_tests_mean_something() -> None:
+    assert any(check.subject == HOSTILE for check in example_checks())

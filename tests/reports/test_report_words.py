@@ -1,0 +1,111 @@
+"""Numbers and verdicts in words."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from example_records import example_record, failed_computation, fairness_check, gap_check, skew_check
+
+from fairgate.records import CheckResult
+from fairgate.reports.words import (
+    bound_words,
+    clean,
+    metric_words,
+    moment,
+    number,
+    p_value,
+    sentence,
+    signed,
+    totals,
+    verdict_words,
+    why_absent,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.8123, "0.812"),
+        (-0.31, "−0.310"),
+        (0.0, "0.000"),
+        (0.0002, "0.0002"),
+        (-0.00001, "−≈0"),
+        (12345.6, "12,346"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
+        (math.nan, "–"),
+        (None, "–"),
+    ],
+)
+def test_numbers_have_sensible_digits_and_absence_is_never_zero(value: float | None, text: str) -> None:
+    assert number(value) == text.replace("−≈", "≈")
+
+
+def test_a_change_carries_its_sign_and_a_small_p_its_limit() -> None:
+    assert (signed(0.012), signed(-0.3), signed(0.0), signed(None)) == ("+0.012", "−0.300", "0.000", "–")
+    assert (p_value(0.0004), p_value(0.0314), p_value(None)) == ("<0.001", "0.031", "–")
+
+
+def test_control_and_direction_characters_become_visible() -> None:
+    assert clean("a\u202eb\x07\n c", 20) == "a�b� c"
+    assert clean("abcdef", 4) == "abc…"
+
+
+def test_an_intersectional_failure_names_the_group_and_how_far_it_fell() -> None:
+    assert sentence(gap_check("doctor", "fail")) == (
+        "doctor: dark × female fell 0.310 behind its set-mates; margin 0.040"
+    )
+    assert sentence(gap_check("pilot", "inconclusive")).endswith("margin 0.040; too few sets to tell")
+
+
+def _regression(**changes: object) -> CheckResult:
+    fields: dict[str, object] = {"rule": "no_worse_than", "bound": 0.02, "metric": "accuracy", "delta": -0.052}
+    return fairness_check(None, 0.8, **(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "accuracy fell by 0.052 against the baseline; margin 0.020"),
+        ({"delta": 0.1, "metric": "max_skew_at_k"}, "MaxSkew rose by 0.100 against the baseline; margin 0.020"),
+        ({"delta": 0.0}, "accuracy did not change against the baseline; margin 0.020"),
+        ({"delta": None}, "accuracy has no measured change; margin 0.020"),
+        ({"worst_group": "dark"}, "accuracy of dark fell by 0.052 against the baseline; margin 0.020"),
+        ({"metric": "group_gap", "delta": 0.01}, "the worst group moved 0.010 ahead of its set-mates; margin 0.020"),
+    ],
+)
+def test_a_regression_is_said_in_plain_words(changes: dict[str, object], said: str) -> None:
+    assert sentence(_regression(**changes)) == f"all subjects: {said}"
+
+
+def test_absolute_checks_and_errors_are_said_in_plain_words() -> None:
+    assert sentence(fairness_check("doctor", 0.79)) == (
+        "doctor: fairness is 0.790 [0.770, 0.810]; asked at least 0.850"
+    )
+    assert sentence(skew_check("nurse", 0.78)).endswith(
+        "MaxSkew over skin_tone is 0.780 [0.660, 0.920]; asked at most 0.600"
+    )
+    assert sentence(failed_computation()).endswith("fairness could not be computed")
+    assert metric_words("flip_rate") == "flip rate"
+
+
+def test_an_absent_number_has_a_reason() -> None:
+    with_base, without = example_record(), example_record(baseline=None)
+    check = fairness_check(None, 0.9)
+    assert why_absent(without, check, "delta") == "no baseline"
+    assert why_absent(with_base, check, "baseline") == "not in the baseline"
+    assert why_absent(with_base, check, "p_adjusted") == "not tested against the baseline"
+    assert why_absent(with_base, check, "value") == "not measured"
+    assert why_absent(with_base, failed_computation(), "value") == "could not be computed"
+
+
+def test_verdicts_bounds_totals_and_moments_read_as_sentences_do() -> None:
+    thin = [gap_check("pilot", "inconclusive")]
+    assert verdict_words(example_record(thin)) == "inconclusive (counts as a failure)"
+    assert verdict_words(example_record(thin, allow_inconclusive=True)) == "inconclusive (allowed here)"
+    assert totals(example_record([])) == "no check was run"
+    assert bound_words(fairness_check(None, 0.9, bound=None)) == "–"
+    assert moment("2026-03-01T12:00:00+00:00") == "2026-03-01 12:00 UTC"
+    assert moment("2026-03-01T12:00:00") == "2026-03-01 12:00"
+    assert moment("some time") == "some time"
