@@ -33,6 +33,7 @@ from fairgate.records import (
     overall,
 )
 from fairgate.suites import LoadedSuite, PlannedCheck, Settings, load_suite, plan_checks, suite_path
+from fairgate.suites.catalog import METRICS
 from fairgate.suites.decide import decide
 from fairgate.suites.plan import plan_check
 from fairgate.suites.schema import Check, Probe, ZeroShotProbe
@@ -361,6 +362,7 @@ def _undecided(one: PlannedCheck, error: FairgateError) -> CheckResult:
         probe=check.probe,
         over=one.over,
         rule=check.rule,
+        better=METRICS[check.metric].better,
         value=None,
         status="absent",
         bound=check.bound,

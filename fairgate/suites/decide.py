@@ -165,6 +165,7 @@ def _result(
         probe=check.probe,
         over=one.planned.over,
         rule=check.rule,
+        better=METRICS[check.metric].better,
         value=one.now.value,
         status=status_of(one.now.value),
         lo=one.lo,
