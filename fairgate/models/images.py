@@ -38,9 +38,10 @@ def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image:
 
 
 def name_of(source: ImageSource, row: int) -> str:
-    """How a message names an image: its path, its set and its member."""
+    """How a message names an image: its path where it is recorded, its set and its member."""
     index = source.index
-    return f"{index.path[row]} (set {index.set_id[row]}, member {index.member[row]})"
+    named = f"set {index.set_id[row]}, member {index.member[row]}"
+    return f"{index.path[row]} ({named})" if index.path[row] else named
 
 
 def _unreadable(fault: str, source: ImageSource, row: int) -> DatasetError:

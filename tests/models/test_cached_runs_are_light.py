@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -65,3 +66,14 @@ def test_tables_of_scores_need_no_torch(tmp_path: Path, pictures: Pictures) -> N
         """
     )
     subprocess.run([sys.executable, "-c", program, str(Path(__file__).parent), str(tmp_path)], check=True, timeout=60)
+
+
+def test_an_architecture_is_the_same_with_and_without_open_clip_in_memory() -> None:
+    import open_clip
+
+    program = (
+        "import json, sys; from fairgate.models.adapters.open_clip import architecture_config as config; "
+        "print(json.dumps(config('ViT-B-32'))); assert 'open_clip' not in sys.modules"
+    )
+    run = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True)
+    assert json.loads(run.stdout) == open_clip.get_model_config("ViT-B-32")

@@ -176,6 +176,21 @@ def test_a_link_within_the_model_folder_is_followed(tmp_path: Path, local_dir: P
     score(f"open_clip:local-dir:{local_dir}", pictures, tmp_path)
 
 
+def test_code_of_a_text_tower_is_not_run_whatever_is_answered(
+    tmp_path: Path, local_dir: Path, pictures: Pictures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tower, target = tmp_path / "tower", tmp_path / "pwned"
+    tower.mkdir()
+    (tower / "mine.py").write_text(f"import os; os.mkdir({str(target)!r})\nclass Config: pass\n")
+    (tower / "config.json").write_text(json.dumps({"model_type": "mine", "auto_map": {"AutoConfig": "mine.Config"}}))
+    config = {**TINY, "text_cfg": {"hf_model_name": str(tower), "hf_tokenizer_name": str(tower)}}
+    (local_dir / "open_clip_config.json").write_text(json.dumps({"model_cfg": config}))
+    monkeypatch.setattr("builtins.input", lambda _: "y")
+    with pytest.raises(ModelError, match="could not build the architecture"):
+        score(f"open_clip:local-dir:{local_dir}", pictures, tmp_path)
+    assert not target.exists()
+
+
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [

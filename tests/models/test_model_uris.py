@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from model_world import Pictures
@@ -91,6 +92,33 @@ def test_a_torch_without_cuda_is_not_sent_to_the_gpu(monkeypatch: pytest.MonkeyP
 def test_an_unknown_device_is_an_error(asked: str) -> None:
     with pytest.raises(DeviceError, match="use one of auto, cpu, cuda, cuda:N"):
         find_device(asked)
+
+
+class FakeDriver:
+    """Answers as libcuda does, through pointers."""
+
+    def __init__(self, generations: list[int], status: int = 0) -> None:
+        self.generations, self.status = generations, status
+
+    def cuInit(self, _: int) -> int:
+        return self.status
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = len(self.generations)
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, attribute: int, ordinal: int) -> int:
+        assert attribute == 75
+        value._obj.value = self.generations[ordinal]
+        return 0
+
+
+@pytest.mark.parametrize(("driver", "found"), [(FakeDriver([9, 7]), [9, 7]), (FakeDriver([9], status=100), [])])
+def test_the_driver_is_asked_for_its_gpus(
+    driver: FakeDriver, found: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda _: driver)
+    assert device.cuda_generations() == found
 
 
 def test_asking_the_machine_itself_agrees_with_torch() -> None:

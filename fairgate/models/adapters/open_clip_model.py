@@ -15,6 +15,7 @@ from open_clip.convert import convert_state_dict
 from open_clip.model import convert_to_custom_text_state_dict
 from open_clip.pretrained import download_pretrained, get_pretrained_cfg
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
+from transformers import dynamic_module_utils
 
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.models.device import Device
@@ -72,7 +73,7 @@ def load(model_name: str, weights: Path, tag: str | None, allow_pickle: bool, de
 def _build(model_name: str) -> tuple[Any, Any]:
     """The architecture with random weights, and its tokenizer. The caller's random state is left alone."""
     try:
-        with _without_advice(), torch.random.fork_rng(devices=[]):
+        with _without_advice(), _without_questions(), torch.random.fork_rng(devices=[]):
             model = open_clip.create_model(
                 model_name, load_weights=False, pretrained_image=False, pretrained_text=False
             )
@@ -153,3 +154,17 @@ def _without_advice() -> Iterator[None]:
     finally:
         root.removeHandler(handler)
         root.removeFilter(from_elsewhere)
+
+
+@contextlib.contextmanager
+def _without_questions() -> Iterator[None]:
+    """Keep transformers, which builds some text towers and tokenizers, from asking whether to run a repository's code.
+
+    open_clip does not pass `trust_remote_code=False` on; with the time for an answer at 0, the answer is no.
+    """
+    before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
+    try:
+        yield
+    finally:
+        dynamic_module_utils.TIME_OUT_REMOTE_CODE = before
