@@ -33,8 +33,10 @@ def classify(
     """
     value = np.empty(len(subject))
     predicted = np.empty(len(subject), dtype=object)
-    for labels in dict.fromkeys(tuple(labels_of(name)) for name in dict.fromkeys(subject.tolist())):
-        rows = np.flatnonzero([tuple(labels_of(name)) == labels for name in subject.tolist()])
+    names, code_of_row = np.unique(subject, return_inverse=True)
+    contests = [tuple(labels_of(name)) for name in names.tolist()]
+    for labels in dict.fromkeys(contests):
+        rows = np.flatnonzero(np.array([contest == labels for contest in contests])[code_of_row])
         log_p = scorer.log_probabilities([prompt(label) for label in labels])[rows]
         code = {label: column for column, label in enumerate(labels)}
         true_column = np.fromiter((code[label] for label in truth[rows].tolist()), dtype=np.int64, count=len(rows))
