@@ -164,6 +164,7 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
 
     if settings.report is None and settings.mlflow is None:
         return evaluation
+    pictures = prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         folder = settings.report if settings.report is not None else Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
@@ -172,7 +173,7 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
             write_scores(folder / "scores.parquet", prepared.dataset.index, evaluation.scores)
             files.append(folder / "scores.parquet")
         pages = {
-            "report.html": render_html(evaluation.record, prepared.dataset.images_of),
+            "report.html": render_html(evaluation.record, pictures),
             "comment.md": render_comment(evaluation.record),
         }
         for name, text in pages.items():
@@ -250,7 +251,9 @@ def _baseline(
         compared = {one.check.probe for one in prepared.planned if one.check.no_worse_than}
         digests = {name: key for name, key in _probe_digests(prepared).items() if name in compared}
         require_comparable(record, dataset_info(prepared.dataset), digests, str(spec))
-        before = read_scores(table, prepared.dataset.index)
+        same = {name for name, key in _probe_digests(prepared).items() if record.probes.get(name) == key}
+        kept = read_scores(table, prepared.dataset.index)
+        before = {name: kept[name] for name in kept if name in same}
         info = BaselineInfo(
             source=str(spec), uri=record.model.uri, fingerprint=record.model.fingerprint, created_at=record.created_at
         )
@@ -288,10 +291,11 @@ def _null_skew(one: PlannedCheck, dataset: Dataset) -> NullSkew | None:
 
 
 def _probe_digests(prepared: Prepared) -> dict[str, str]:
-    """What each probe asked, as a digest: runs that asked otherwise are not compared."""
+    """What each probe asked, as its kind and a digest: runs that asked otherwise are not compared."""
 
     def asked(probe: Probe) -> str:
-        return digest({"probe": probe.model_dump(mode="json"), "metric_version": METRIC_VERSION})
+        asked = digest({"probe": probe.model_dump(mode="json"), "metric_version": METRIC_VERSION})
+        return f"{probe.kind}:{asked}"
 
     return {name: asked(probe) for name, probe in prepared.loaded.suite.probes.items()}
 

@@ -102,15 +102,16 @@ def _assess(
     cell = cell_of(index, planned)
     now = measure(check.metric, cell, candidate[check.probe], k=check.k, desired=check.desired)
     before = None
-    if check.no_worse_than and baseline is not None:
+    if baseline is not None and check.probe in baseline:
         before = measure(check.metric, cell, baseline[check.probe], k=check.k, desired=check.desired)
-    both = [now] if before is None else [now, before]
+    compared = before is not None and check.no_worse_than is not None
+    both = [now, before] if compared and before is not None else [now]
     drawn = resample(both, cell.n_sets, rule.draws, stream(rule.seed, "sets", suite.suite, planned.item))
     lo, hi = _percentiles(drawn[0][0], rule.alpha)
     groups = drawn[0][1]
     group_lo, group_hi = _percentiles(groups, rule.alpha) if groups is not None else (None, None)
     paired = None
-    if before is not None:
+    if compared and before is not None:
         paired = _compare(planned, suite, now, before, drawn[0][0] - drawn[1][0])
     return _Assessed(planned, cell, now, before, float(lo), float(hi), group_lo, group_hi, paired)
 
@@ -185,7 +186,7 @@ def _result(
         reason=reason,
         worst_group=worst,
         groups=_groups(one),
-        worst_sets=worst_sets(one.cell, index, candidate[check.probe], one.now, one.before)
+        worst_sets=worst_sets(one.cell, index, candidate[check.probe], one.now, one.before if one.paired else None)
         if verdict != "pass"
         else [],
     )
