@@ -5,7 +5,9 @@ pytest and the command line both come here, so that they cannot disagree.
 
 from __future__ import annotations
 
+import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,11 +18,9 @@ import numpy as np
 from fairgate.baselines import parse_baseline, record_files, require_another_checkpoint, require_comparable
 from fairgate.data import Dataset, open_dataset
 from fairgate.errors import FairgateError, SuiteError, did_you_mean
-from fairgate.hashing import digest
-from fairgate.metrics import NullSkew, expected_max_skew
+from fairgate.metrics import NullSkew
 from fairgate.models import EmbeddingCache, Scorer, open_scorer
-from fairgate.probes import METRIC_VERSION, ProbeScores, classify, read_scores, retrieve, write_scores
-from fairgate.randomness import stream
+from fairgate.probes import ProbeScores, classify, read_scores, retrieve, write_scores
 from fairgate.records import (
     BaselineInfo,
     CheckResult,
@@ -33,13 +33,14 @@ from fairgate.records import (
     overall,
 )
 from fairgate.suites import LoadedSuite, PlannedCheck, Settings, load_suite, plan_checks, suite_path
+from fairgate.suites.asked import probe_digests, prompt_count
 from fairgate.suites.catalog import METRICS
+from fairgate.suites.confusions import confusions
 from fairgate.suites.decide import decide
+from fairgate.suites.null import null_skews
 from fairgate.suites.plan import plan_check
-from fairgate.suites.schema import Check, Probe, ZeroShotProbe
+from fairgate.suites.schema import Check, ZeroShotProbe
 from fairgate.tracking.environment import environment
-
-NULL_DRAWS = 2000
 
 Progress = Callable[[str, int, int], None]
 Scores = dict[str, ProbeScores]
@@ -84,8 +85,7 @@ def prepare(name: str, root: Path) -> Prepared:
     loaded = load_suite(suite_path(name, root), root)
     dataset = open_dataset(loaded.suite.dataset, root / "datasets")
     planned = plan_checks(loaded, dataset.manifest)
-    null = {one.item: skew for one in planned if (skew := _null_skew(one, dataset)) is not None}
-    return Prepared(loaded, dataset, planned, null, root)
+    return Prepared(loaded, dataset, planned, null_skews(planned, dataset.index), root)
 
 
 def score(prepared: Prepared, settings: Settings, progress: Progress | None = None) -> Scored:
@@ -120,17 +120,24 @@ def decide_one(prepared: Prepared, scored: Scored, check: Check, subject: str | 
 
 
 def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: Progress | None = None) -> Evaluation:
-    """Score, compare, decide. Trouble with a checkpoint, shard or baseline makes a record with verdict `error`."""
+    """Score, compare, decide. Trouble with a checkpoint, shard or baseline makes a record with verdict `error`.
+
+    Warnings of libraries, and of a cache that cannot be written, become messages: where a team's pytest turns warnings
+    into errors, they must not turn a verdict.
+    """
     started, now = time.monotonic(), datetime.now(UTC)
     suite = prepared.loaded.suite
     scored: Scored | None = None
-    confusions: list[Misclassification] = []
-    try:
-        scored = score(prepared, settings, progress)
-        checks = decide(prepared.planned, prepared.dataset.index, suite, scored.scores, scored.before, prepared.null)
-        confusions = _confusions(prepared, scored.scores)
-    except FairgateError as error:
-        checks = [_undecided(one, error) for one in prepared.planned]
+    taken: list[Misclassification] = []
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            scored = score(prepared, settings, progress)
+            index = prepared.dataset.index
+            checks = decide(prepared.planned, index, suite, scored.scores, scored.before, prepared.null)
+            taken = confusions(index, scored.scores)
+        except FairgateError as error:
+            checks = [_undecided(one, error) for one in prepared.planned]
     scores = scored.scores if scored else {}
     coverage = _coverage(prepared, scores)
     if not coverage.complete:
@@ -144,49 +151,57 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         model=scored.model if scored else ModelInfo(uri=settings.model, fingerprint="unknown"),
         baseline=scored.baseline if scored else None,
         coverage=coverage,
-        probes=_probe_digests(prepared),
+        probes=probe_digests(prepared.loaded.suite),
         decision=Decision(**suite.decision.model_dump()),
         checks=checks,
-        confusions=confusions,
+        confusions=taken,
         environment=environment(prepared.root, scored.device if scored else settings.device),
         command=command,
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
     )
-    return Evaluation(record, scores)
+    return Evaluation(record, scores, tuple(dict.fromkeys(f"warning: {one.message}" for one in heard)))
 
 
 def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> Evaluation:
-    """Write the reports, then tell MLflow. An outage of MLflow never changes a verdict and never loses a run."""
-    import tempfile
-
-    from fairgate.reports import render_comment, render_html, write_results
-
-    if settings.report is None and settings.mlflow is None:
-        return evaluation
-    pictures = prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None
+    """Write the reports, then tell MLflow. Neither a full disk nor an outage changes a verdict."""
+    messages = list(evaluation.messages)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
-        folder = settings.report if settings.report is not None else Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
-        files = [write_results(evaluation.record, folder)]
-        if evaluation.scores:
-            write_scores(folder / "scores.parquet", prepared.dataset.index, evaluation.scores)
-            files.append(folder / "scores.parquet")
-        pages = {
-            "report.html": render_html(evaluation.record, pictures),
-            "comment.md": render_comment(evaluation.record),
-        }
-        for name, text in pages.items():
-            (folder / name).write_text(text, encoding="utf-8")
-            files.append(folder / name)
-        messages = [f"report: {folder / 'report.html'}"] if settings.report is not None else []
+        files: list[Path] = []
+        if settings.report is not None:
+            try:
+                files = _write_reports(settings.report, evaluation, prepared)
+                messages.append(f"report: {settings.report / 'report.html'}")
+            except OSError as error:
+                messages.append(f"the report was not written, the verdict stands: {error}")
         if settings.mlflow is not None:
             from fairgate.tracking import log_or_queue
 
+            files = files or _write_reports(Path(scratch), evaluation, prepared)
             queue = prepared.root / ".fairgate" / "queue"
             outcome = log_or_queue(evaluation.record, [*files, prepared.loaded.path], settings.mlflow, queue)
             messages.append(outcome.message)
-    return Evaluation(evaluation.record, evaluation.scores, tuple(messages))
+    return replace(evaluation, messages=tuple(messages))
+
+
+def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared) -> list[Path]:
+    """results.json first, then scores, page and comment."""
+    from fairgate.reports import render_comment, render_html, write_results
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [write_results(evaluation.record, folder)]
+    if evaluation.scores:
+        write_scores(folder / "scores.parquet", prepared.dataset.index, evaluation.scores)
+        files.append(folder / "scores.parquet")
+    pictures = prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None
+    pages = {
+        "report.html": render_html(evaluation.record, pictures),
+        "comment.md": render_comment(evaluation.record),
+    }
+    for name, text in pages.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        files.append(folder / name)
+    return files
 
 
 def dataset_info(dataset: Dataset) -> DatasetInfo:
@@ -249,9 +264,9 @@ def _baseline(
         results, table = record_files(spec.target, prepared.root)
         record = read_results(results)
         compared = {one.check.probe for one in prepared.planned if one.check.no_worse_than}
-        digests = {name: key for name, key in _probe_digests(prepared).items() if name in compared}
+        digests = {name: key for name, key in probe_digests(prepared.loaded.suite).items() if name in compared}
         require_comparable(record, dataset_info(prepared.dataset), digests, str(spec))
-        same = {name for name, key in _probe_digests(prepared).items() if record.probes.get(name) == key}
+        same = {name for name, key in probe_digests(prepared.loaded.suite).items() if record.probes.get(name) == key}
         kept = read_scores(table, prepared.dataset.index)
         before = {name: kept[name] for name in kept if name in same}
         info = BaselineInfo(
@@ -259,56 +274,6 @@ def _baseline(
         )
     require_another_checkpoint((candidate.fingerprint, scores), (info.fingerprint, before), str(spec))
     return info, before
-
-
-def _null_skew(one: PlannedCheck, dataset: Dataset) -> NullSkew | None:
-    """MaxSkew@K of a perfectly fair ranker on this check's gallery, and a refusal of bounds that even it would miss."""
-    check = one.check
-    if check.metric != "max_skew_at_k" or check.k is None:
-        return None
-    index, subject = dataset.index, one.subject or dataset.manifest.subjects[0]
-    of_subject = index.subject == subject
-    if check.k > of_subject.sum():
-        raise SuiteError(
-            f"check '{check.id}' ranks the top {check.k} of '{subject}', which has {of_subject.sum()} images.",
-            where=one.where,
-            remedy=f"choose k below {of_subject.sum()}",
-        )
-    worst: NullSkew | None = None
-    for grouping in one.groupings:
-        codes, names = index.codes(grouping)
-        per_group = np.bincount(np.asarray(codes)[of_subject], minlength=len(names))
-        null = expected_max_skew(check.k, check.desired, per_group, NULL_DRAWS, stream(0, "null", *grouping, check.k))
-        worst = null if worst is None or null.median > worst.median else worst
-    if worst is not None and check.at_most is not None and check.at_most < worst.median:
-        raise SuiteError(
-            f"check '{check.id}' wants MaxSkew@{check.k} of at most {check.at_most:g}, and a perfectly fair "
-            f"ranker would have {worst.median:.2f} half of the time on '{subject}' (95%: {worst.p95:.2f}).",
-            where=one.where,
-            remedy="raise the bound above the fair ranker's 95% point, or rank more images (larger k)",
-        )
-    return worst
-
-
-def _probe_digests(prepared: Prepared) -> dict[str, str]:
-    """What each probe asked, as its kind and a digest: runs that asked otherwise are not compared."""
-
-    def asked(probe: Probe) -> str:
-        asked = digest({"probe": probe.model_dump(mode="json"), "metric_version": METRIC_VERSION})
-        return f"{probe.kind}:{asked}"
-
-    return {name: asked(probe) for name, probe in prepared.loaded.suite.probes.items()}
-
-
-def _prompts(prepared: Prepared) -> int:
-    asked: set[str] = set()
-    for probe in prepared.loaded.suite.probes.values():
-        for subject in prepared.dataset.manifest.subjects:
-            if isinstance(probe, ZeroShotProbe):
-                asked.update(probe.prompt(label) for label in probe.labels_of(subject))
-            else:
-                asked.update(probe.prompts_of(subject))
-    return len(asked)
 
 
 def _coverage(prepared: Prepared, scores: Scores) -> Coverage:
@@ -321,39 +286,9 @@ def _coverage(prepared: Prepared, scores: Scores) -> Coverage:
         scored_sets=manifest.n_sets if not missing else 0,
         expected_images=expected,
         scored_images=scored,
-        prompts=_prompts(prepared),
+        prompts=prompt_count(prepared.loaded.suite, manifest.subjects),
         missing=missing,
     )
-
-
-def _confusions(prepared: Prepared, scores: Scores) -> list[Misclassification]:
-    """Who is taken for whom, per probe, subject and crossed group; only wrong answers are listed."""
-    index = prepared.dataset.index
-    codes, names = index.codes(tuple(prepared.dataset.manifest.attributes))
-    found: list[Misclassification] = []
-    for probe, one in scores.items():
-        if one.predicted is None or one.correct is None:
-            continue
-        for subject in prepared.dataset.manifest.subjects:
-            rows = np.flatnonzero(index.subject == subject)
-            totals = np.bincount(codes[rows], minlength=len(names))
-            wrong = rows[~one.correct[rows]]
-            taken: dict[tuple[int, str], int] = {}
-            for row in wrong.tolist():
-                key = (int(codes[row]), str(one.predicted[row]))
-                taken[key] = taken.get(key, 0) + 1
-            found += [
-                Misclassification(
-                    probe=probe,
-                    subject=subject,
-                    group=names[code],
-                    predicted=label,
-                    count=count,
-                    total=int(totals[code]),
-                )
-                for (code, label), count in sorted(taken.items())
-            ]
-    return found
 
 
 def _undecided(one: PlannedCheck, error: FairgateError) -> CheckResult:

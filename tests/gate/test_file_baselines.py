@@ -116,3 +116,10 @@ def test_an_error_run_still_leaves_its_record_and_page(toy: Toy) -> None:
     evaluation = publish(toy, "out", model="scores:none.csv?values=logit")
     assert evaluation.record.verdict == "error"
     assert sorted(path.name for path in (toy.root / "out").iterdir()) == ["comment.md", "report.html", "results.json"]
+
+
+def test_a_report_folder_that_cannot_be_written_leaves_the_verdict_and_says_so(toy: Toy) -> None:
+    (toy.root / "file").write_text("in the way", encoding="utf-8")
+    evaluation = publish(toy, "file/out")
+    assert evaluation.record.verdict == "pass"
+    assert "the report was not written, the verdict stands" in evaluation.messages[0]
