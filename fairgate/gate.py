@@ -135,7 +135,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
             scored = score(prepared, settings, progress)
             index = prepared.dataset.index
             checks = decide(prepared.planned, index, suite, scored.scores, scored.before, prepared.null)
-            taken = confusions(index, scored.scores)
+            taken = confusions(index, scored.scores, prepared.planned)
         except FairgateError as error:
             checks = [_undecided(one, error) for one in prepared.planned]
     scores = scored.scores if scored else {}

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fairgate.probes import ProbeScores
 from fairgate.records import Misclassification
 from fairgate.suites.decide import Index
+from fairgate.suites.plan import PlannedCheck
 
 
-def confusions(index: Index, scores: Mapping[str, ProbeScores]) -> list[Misclassification]:
-    """Who is taken for whom, per probe, subject and crossed group; only wrong answers are listed."""
-    codes, names = index.codes(tuple(index.attributes))
+def confusions(
+    index: Index, scores: Mapping[str, ProbeScores], planned: Sequence[PlannedCheck]
+) -> list[Misclassification]:
+    """Who is taken for whom, per probe, subject and group; only wrong answers are listed.
+
+    Groups are those of the check that crosses most attributes (all attributes, where none asks for groups): beyond what
+    a suite asks for, cells would hold a handful of images each.
+    """
     found: list[Misclassification] = []
     for probe, one in scores.items():
         if one.predicted is None or one.correct is None:
             continue
+        asked = [grouping for check in planned if check.check.probe == probe for grouping in check.groupings]
+        codes, names = index.codes(max(asked, key=len, default=tuple(index.attributes)))
         for subject in dict.fromkeys(index.subject.tolist()):
             rows = np.flatnonzero(index.subject == subject)
             totals = np.bincount(codes[rows], minlength=len(names))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairgate.metrics import NullSkew
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
-from fairgate.records import CheckResult, GroupResult, Verdict, status_of
+from fairgate.records import CheckResult, GroupResult, Verdict, WorstSet, status_of
 from fairgate.statistics import PairedResult, bonferroni, holm, paired_statistic_test, paired_test
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.measure import Cell, Floats, Measure, measure, resample
@@ -42,7 +42,11 @@ class Index(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Assessed:
-    """A check measured and resampled, before the family is decided."""
+    """A check measured and resampled, before the family is decided.
+
+    `by_group`: the paired test compared group by group; the check's own numbers are then those of the group that
+    settled it, so that baseline, value and change belong together.
+    """
 
     planned: PlannedCheck
     cell: Cell
@@ -53,6 +57,26 @@ class _Assessed:
     group_lo: Floats | None
     group_hi: Floats | None
     paired: PairedResult | None
+
+    @property
+    def by_group(self) -> bool:
+        """Whether `paired` holds a difference for every group."""
+        return self.paired is not None and bool(self.now.groups) and len(self.paired.delta) == len(self.now.groups)
+
+    @property
+    def telling(self) -> int:
+        """Position among the compared differences of the one that settled the test."""
+        return 0 if self.paired is None else _telling(self.paired)
+
+    @property
+    def worst_group(self) -> str | None:
+        """The group that the check names: the one that settled a comparison, or the one that stands worst."""
+        if not self.now.groups:
+            return None
+        if self.by_group:
+            return self.now.groups[self.telling]
+        higher = METRICS[self.planned.check.metric].better == "higher"
+        return self.now.groups[int(np.argmin(self.now.group_values if higher else -self.now.group_values))]
 
 
 def decide(
@@ -73,6 +97,14 @@ def decide(
         _result(one, index, suite, candidate, p_of.get(one.planned.item), null.get(one.planned.item))
         for one in assessed
     ]
+
+
+def _telling(paired: PairedResult) -> int:
+    """The most harmful difference among those with the verdict of the whole test: a group that clearly fell is named
+    before a smaller one that only seems to have fallen further."""
+    harm = paired.delta if paired.harm == "lower" else -paired.delta
+    deciding = np.array([verdict == paired.verdict for verdict in paired.verdicts])
+    return int(np.argmin(np.where(deciding, harm, np.inf)))
 
 
 def cell_of(index: Index, planned: PlannedCheck) -> Cell:
@@ -104,7 +136,8 @@ def _assess(
     before = None
     if baseline is not None and check.probe in baseline:
         before = measure(check.metric, cell, baseline[check.probe], k=check.k, desired=check.desired)
-    compared = before is not None and check.no_worse_than is not None
+    testable = now.group_sets.min(initial=2) >= 2  # one set has no spread; `min_sets` says so below
+    compared = before is not None and check.no_worse_than is not None and testable
     both = [now, before] if compared and before is not None else [now]
     drawn = resample(both, cell.n_sets, rule.draws, stream(rule.seed, "sets", suite.suite, planned.item))
     lo, hi = _percentiles(drawn[0][0], rule.alpha)
@@ -150,7 +183,7 @@ def _result(
 ) -> CheckResult:
     check, paired = one.planned.check, one.paired
     fewest = min([one.cell.n_sets, *one.now.group_sets.tolist()])
-    worst = _worst_group(one)
+    worst, at = one.worst_group, one.telling
     if fewest < suite.groups.min_sets:
         verdict, reason = _THIN, thin_reason(one.cell, one.now, suite.groups.min_sets)
     elif check.no_worse_than is None:
@@ -158,7 +191,8 @@ def _result(
     elif paired is None or p_adjusted is None:
         verdict, reason = _THIN, no_baseline_reason()
     else:
-        verdict, reason = _regression(one, paired, suite, p_adjusted, worst)
+        verdict, reason = _regression(one, paired, suite, p_adjusted)
+    value, lo, hi, baseline = _shown(one)
     return CheckResult(
         id=check.id,
         subject=one.planned.subject,
@@ -167,16 +201,16 @@ def _result(
         over=one.planned.over,
         rule=check.rule,
         better=METRICS[check.metric].better,
-        value=one.now.value,
-        status=status_of(one.now.value),
-        lo=one.lo,
-        hi=one.hi,
-        interval=f"{1 - suite.decision.alpha:.0%} set bootstrap, percentile",
+        value=value,
+        status=status_of(value),
+        lo=lo,
+        hi=hi,
+        interval=f"{1 - suite.decision.alpha:.0%} bootstrap of {one.cell.unit}, percentile",
         bound=check.bound,
-        baseline=None if one.before is None else one.before.value,
-        delta=None if paired is None else float(paired.delta[paired.worst]),
-        delta_lo=None if paired is None else float(paired.lo[paired.worst]),
-        delta_hi=None if paired is None else float(paired.hi[paired.worst]),
+        baseline=baseline,
+        delta=None if paired is None else float(paired.delta[at]),
+        delta_lo=None if paired is None else float(paired.lo[at]),
+        delta_hi=None if paired is None else float(paired.hi[at]),
         p_adjusted=p_adjusted,
         null_median=None if null is None else null.median,
         null_p95=None if null is None else null.p95,
@@ -186,32 +220,36 @@ def _result(
         reason=reason,
         worst_group=worst,
         groups=_groups(one),
-        worst_sets=worst_sets(one.cell, index, candidate[check.probe], one.now, one.before if one.paired else None)
-        if verdict != "pass"
-        else [],
+        worst_sets=_worst_sets(one, index, candidate[check.probe]) if verdict != "pass" else [],
     )
 
 
-def _worst_group(one: _Assessed) -> str | None:
-    """The group that a failing check names: the one that fell most, or the one that stands worst."""
-    if not one.now.groups:
-        return None
-    if one.paired is not None and len(one.paired.delta) == len(one.now.groups):
-        return one.now.groups[one.paired.worst]
-    values = one.now.group_values
-    return one.now.groups[int(np.argmin(values if METRICS[one.planned.check.metric].better == "higher" else -values))]
+def _shown(one: _Assessed) -> tuple[float, float, float, float | None]:
+    """Value, its interval, and the baseline's value: of the telling group where groups were compared."""
+    before = one.before
+    if not one.by_group or one.group_lo is None or one.group_hi is None:
+        return one.now.value, one.lo, one.hi, None if before is None else before.value
+    at = one.telling
+    baseline = None if before is None else float(before.group_values[at])
+    return float(one.now.group_values[at]), float(one.group_lo[at]), float(one.group_hi[at]), baseline
 
 
-def _regression(
-    one: _Assessed, paired: PairedResult, suite: Suite, p_adjusted: float, worst: str | None
-) -> tuple[Verdict, str]:
+def _worst_sets(one: _Assessed, index: Index, scores: ProbeScores) -> list[WorstSet]:
+    """The sets to look at; none for a regression that could not be tested: there is nothing they would speak for."""
+    if one.planned.check.no_worse_than is not None and one.paired is None:
+        return []
+    before = one.before if one.paired else None
+    return worst_sets(one.cell, index, scores, one.now, before, group=one.worst_group if one.by_group else None)
+
+
+def _regression(one: _Assessed, paired: PairedResult, suite: Suite, p_adjusted: float) -> tuple[Verdict, str]:
     """Clearly worse than the margin after correction: fail. Clearly not: pass. Otherwise the evidence is too thin."""
     verdict: Verdict = "inconclusive"
     if paired.verdict == "pass":
         verdict = "pass"
     elif p_adjusted <= suite.decision.alpha:
         verdict = "fail"
-    return verdict, regression_reason(one.planned, one.now, one.before, paired, worst, verdict)
+    return verdict, regression_reason(one.planned, one.cell, one.now, one.before, paired, one.telling, verdict)
 
 
 def _absolute(one: _Assessed, worst: str | None) -> tuple[Verdict, str]:
@@ -230,7 +268,7 @@ def _absolute(one: _Assessed, worst: str | None) -> tuple[Verdict, str]:
 
 def _groups(one: _Assessed) -> list[GroupResult]:
     now, before, paired = one.now, one.before, one.paired
-    by_group = paired is not None and len(paired.delta) == len(now.groups)
+    by_group = one.by_group
     results = []
     for position, name in enumerate(now.groups):
         value = float(now.group_values[position])

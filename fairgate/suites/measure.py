@@ -47,6 +47,11 @@ class Cell:
         """Number of sets."""
         return len(self.set_ids)
 
+    @property
+    def unit(self) -> str:
+        """What is resampled and compared, as a reader calls it: "images" where each image is a set of its own."""
+        return "images" if self.n_sets == len(self.rows) else "sets"
+
     def group_names(self) -> list[str]:
         """Names of all groups, grouping after grouping."""
         return [name for names in self.groups for name in names]
@@ -59,6 +64,14 @@ class Cell:
                 for codes, names in zip(self.group_codes, self.groups, strict=True)
             ]
         )
+
+    def sets_with(self, group: str) -> NDArray[np.bool_]:
+        """Which sets hold a member of the group, (sets,)."""
+        holding = np.zeros(self.n_sets, dtype=bool)
+        for codes, names in zip(self.group_codes, self.groups, strict=True):
+            if group in names:
+                holding[self.set_code[codes == names.index(group)]] = True
+        return holding
 
     def per_set(self, values: Floats) -> tuple[Floats, Floats]:
         """Sums of `values` (images,) and counts, both (sets, groups), of every set's members in every group."""

@@ -13,15 +13,18 @@ from fairgate.suites.plan import PlannedCheck
 def thin_reason(cell: Cell, now: Measure, wanted: int) -> str:
     """Too few sets to judge."""
     if cell.n_sets < wanted or not now.groups:
-        return f"only {cell.n_sets} sets; the suite judges from {wanted} (groups.min_sets)"
+        return f"only {cell.n_sets} {cell.unit}; the suite judges from {wanted} (groups.min_sets)"
     position = int(np.argmin(now.group_sets))
-    held = f"{now.groups[position]} is in only {now.group_sets[position]} sets"
+    held = f"{now.groups[position]} is in only {now.group_sets[position]} {cell.unit}"
     return f"{held}; the suite judges from {wanted} (groups.min_sets)"
 
 
 def no_baseline_reason() -> str:
     """Nothing to compare with."""
-    return "there is no baseline to compare with; give one with --fairness-baseline file:DIR or model:URI"
+    return (
+        "there is no baseline to compare with; give file:DIR (a report folder) or model:URI with --fairness-baseline "
+        "(`fairgate check`: --baseline)"
+    )
 
 
 def absolute_reason(planned: PlannedCheck, now: Measure, bound: float, worst: str | None, verdict: Verdict) -> str:
@@ -34,27 +37,32 @@ def absolute_reason(planned: PlannedCheck, now: Measure, bound: float, worst: st
 
 def regression_reason(
     planned: PlannedCheck,
+    cell: Cell,
     now: Measure,
     before: Measure | None,
     paired: PairedResult,
-    worst: str | None,
+    at: int,
     verdict: Verdict,
 ) -> str:
-    """How far the worst of the compared numbers moved, against the margin."""
+    """How far the number that settled the comparison (position `at`) moved, against the margin."""
     check = planned.check
-    delta, lo, hi = (float(limits[paired.worst]) for limits in (paired.delta, paired.lo, paired.hi))
+    delta, lo, hi = (float(limits[at]) for limits in (paired.delta, paired.lo, paired.hi))
     moved = "did not move" if delta == 0 else f"{'rose' if delta > 0 else 'fell'} by {_number(abs(delta))}"
     if check.metric == "group_gap":
         moved = f"{moved} against its set-mates"
-    if worst and len(paired.delta) == len(now.groups):
-        moved = f"{worst} {moved}"
+    by_group = bool(now.groups) and len(paired.delta) == len(now.groups)
+    if by_group:
+        moved = f"{now.groups[at]} {moved}"
     elif before is not None:
         moved = f"{_metric(planned)} {moved}, {_number(before.value)} to {_number(now.value)}"
     text = f"{moved} [{_number(lo)}, {_number(hi)}]; margin {_number(check.bound)}"
-    if verdict == "inconclusive":
-        needed = f": about {paired.sets_needed:,} sets would settle it" if paired.sets_needed else ""
-        return f"{text}; the interval reaches over the margin{needed}"
-    return text
+    if verdict != "inconclusive":
+        return text
+    if paired.verdict == "fail":
+        return f"{text}; clear by itself, and not after the correction over all checks of the suite"
+    per_group = " per group" if by_group else ""
+    needed = f": about {paired.sets_needed:,} {cell.unit}{per_group} would settle it" if paired.sets_needed else ""
+    return f"{text}; the interval reaches over the margin{needed}"
 
 
 def _metric(planned: PlannedCheck) -> str:

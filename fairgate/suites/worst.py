@@ -24,20 +24,34 @@ class _Columns(Protocol):
 
 
 def worst_sets(
-    cell: Cell, index: _Columns, scores: ProbeScores, now: Measure, before: Measure | None, *, shown: int = SHOWN
+    cell: Cell,
+    index: _Columns,
+    scores: ProbeScores,
+    now: Measure,
+    before: Measure | None,
+    *,
+    group: str | None = None,
+    shown: int = SHOWN,
 ) -> list[WorstSet]:
-    """The `shown` sets with the largest badness, or, against a baseline, whose badness grew most."""
+    """The `shown` sets with the largest badness, or, against a baseline, whose badness grew most.
+
+    Right-or-wrong answers tie: among equals, the set with the lowest mean score comes first. With `group`, only sets
+    that hold the group. Sets in which nothing is bad are not listed.
+    """
     badness = now.badness if before is None else now.badness - before.badness
-    loudest = np.argsort(-badness, kind="stable")[:shown]
-    return [_worst_set(int(code), cell, index, scores, float(now.badness[code])) for code in loudest]
+    score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
+    loudest = np.lexsort((score, -badness))
+    holding = cell.sets_with(group) if group is not None else np.ones(cell.n_sets, dtype=bool)
+    chosen = loudest[holding[loudest] & (badness[loudest] > 0)][:shown]
+    return [_worst_set(int(code), cell, index, scores, float(now.badness[code])) for code in chosen]
 
 
-def _worst_set(code: int, cell: Cell, index: _Columns, scores: ProbeScores, spread: float) -> WorstSet:
+def _worst_set(code: int, cell: Cell, index: _Columns, scores: ProbeScores, badness: float) -> WorstSet:
     rows = cell.rows[np.flatnonzero(cell.set_code == code)[:MEMBERS_SHOWN]]
     return WorstSet(
         set_id=str(cell.set_ids[code]),
         subject=str(cell.subject[np.flatnonzero(cell.set_code == code)[0]]),
-        spread=spread,
+        spread=badness if len(rows) > 1 else None,
         members=[
             MemberResult(
                 member=str(index.member[row]),
