@@ -18,6 +18,8 @@ PYTHON ?= $(shell for each in python3 python3.12 python3.11 python3.13; do \
 	$$each -c '$(NEW_ENOUGH)' >/dev/null 2>&1 && { echo $$each; break; }; done)
 
 export DVC_NO_ANALYTICS := 1
+# Byte code is kept even where the environment says otherwise: nothing was compiled at installation.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Floors 0 to 2 and 6 to 8 hold 95% of their lines under test.
 HELD := fairgate/__init__.py,fairgate/errors.py,fairgate/hashing.py,fairgate/randomness.py,fairgate/records.py

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from toy_repository import Toy, toy_repository
+
+if TYPE_CHECKING:
+    from toy_repository import Toy
 
 pytest_plugins = ["pytester"]
 
@@ -13,4 +16,6 @@ pytest_plugins = ["pytester"]
 @pytest.fixture
 def toy(tmp_path: Path) -> Toy:
     """A repository with a passing suite `jobs`."""
+    from toy_repository import toy_repository
+
     return toy_repository(tmp_path)

@@ -79,7 +79,7 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
 
     wanted = ["probe", "set_id", "member", "value", "predicted", "correct"]
     try:
-        table = pq.read_table(path, columns=wanted)
+        table = pq.ParquetFile(path).read(columns=wanted)  # read_table would import pyarrow.dataset: 0.2 s
     except (OSError, pa.ArrowException) as error:
         raise ScoresError(
             f"the per-image scores cannot be read: {error}.",

@@ -15,7 +15,8 @@ from fairgate.randomness import stream
 from fairgate.records import CheckResult, GroupResult, Verdict, WorstSet, status_of
 from fairgate.statistics import PairedResult, bonferroni, holm, paired_statistic_test, paired_test
 from fairgate.suites.catalog import METRICS
-from fairgate.suites.measure import Cell, Floats, Measure, measure, resample
+from fairgate.suites.cell import Cell, Floats
+from fairgate.suites.measure import Measure, measure, resample
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Suite
 from fairgate.suites.wording import absolute_reason, no_baseline_reason, regression_reason, thin_reason

@@ -68,7 +68,7 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
 
 
 def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Loc = ("checks",)) -> list[PlannedCheck]:
-    """One check on every subject it is about. `loc` is its place in the suite. Raises SuiteError as `plan_checks` does."""
+    """One check on every subject it is about. `loc` is its place in the suite. Refuses as `plan_checks` does."""
     where = loaded.where(*loc)
     if METRICS[check.metric].counterfactual and not dataset.counterfactual:
         raise SuiteError(

@@ -6,7 +6,8 @@ import numpy as np
 
 from fairgate.records import Verdict
 from fairgate.statistics import PairedResult
-from fairgate.suites.measure import Cell, Measure
+from fairgate.suites.cell import Cell
+from fairgate.suites.measure import Measure
 from fairgate.suites.plan import PlannedCheck
 
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from fairgate.probes import ProbeScores
 from fairgate.records import MemberResult, WorstSet
-from fairgate.suites.measure import Cell, Measure
+from fairgate.suites.cell import Cell
+from fairgate.suites.measure import Measure
 
 SHOWN = 4
 MEMBERS_SHOWN = 24
