@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_repository import SUITE, Toy
 
+import fairgate.suites
 from fairgate.errors import SuiteError
 from fairgate.suites import load_suite, suite_names, suite_path
 from fairgate.suites.schema import Suite, with_article
@@ -143,3 +145,9 @@ def test_the_json_schema_knows_every_key_of_the_example() -> None:
     schema = Suite.model_json_schema(by_alias=True)
     assert {"schema", "suite", "dataset", "probes", "checks"} <= set(schema["properties"])
     assert schema["additionalProperties"] is False
+
+
+def test_the_shipped_json_schema_is_the_one_that_is_generated() -> None:
+    shipped = Path(fairgate.suites.__file__).with_name("suite.schema.json").read_text(encoding="utf-8")
+    remedy = "run `fairgate suite schema --out fairgate/suites/suite.schema.json`"
+    assert json.loads(shipped) == Suite.model_json_schema(by_alias=True), remedy
