@@ -11,6 +11,7 @@ from fairgate.cli.errors import friendly
 from fairgate.suites.options import OPTIONS
 
 FAILED = 1
+TABLE_WIDTH = 100  # the table needs this much, and a log file has room for it
 
 
 @friendly()
@@ -45,7 +46,9 @@ def check(
     }
     prepared = gate.prepare(suite, root.resolve())
     settings = resolve(prepared.loaded.suite, typed, allow_pickle=allow_pickle)
-    console, aside = Console(), Console(stderr=True)
+    aside, console = Console(stderr=True), Console()
+    if not console.is_terminal:
+        console.width = max(console.width, TABLE_WIDTH)
     with aside.status("fairgate") as status:
         evaluation = gate.evaluate(
             prepared,

@@ -13,6 +13,7 @@ from fairgate import gate
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import Settings, resolve, suite_names, suite_path
 from fairgate.suites.command import command_line
+from fairgate.suites.load import FOLDER
 from fairgate.suites.options import OPTIONS
 
 
@@ -21,7 +22,7 @@ class GateSession:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.root = config.rootpath
+        self.root = _repository(config)
         self.prepared: dict[str, gate.Prepared] = {}
         self.by_path: dict[Path, str] = {}
         self.records: dict[str, RunRecord] = {}
@@ -107,3 +108,15 @@ class GateSession:
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and reporter.isatty:
             reporter.rewrite(f"fairgate: {what}: {done:,}/{total:,} images ", erase=True)
+
+
+def _repository(config: pytest.Config) -> Path:
+    """Where fairness_suites/ stands: pytest's rootdir, or the folder that pytest was started in.
+
+    pytest guesses its rootdir before it knows our options, and takes the folder of `--fairness-report DIR` for a test
+    folder when it exists.
+    """
+    for folder in (config.rootpath, config.invocation_params.dir):
+        if (folder / FOLDER).is_dir():
+            return folder
+    return config.rootpath

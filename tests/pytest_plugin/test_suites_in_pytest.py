@@ -186,3 +186,12 @@ def test_start_up_with_the_plugin_imports_nothing_heavy(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, env=alone, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_report_folder_elsewhere_does_not_move_the_repository(
+    pytester: pytest.Pytester, repository: Toy, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    result = pytester.runpytest("--fairness-suite", "jobs", *OFF, "--fairness-report", str(elsewhere))
+    assert result.ret == pytest.ExitCode.OK
+    assert (elsewhere / "results.json").is_file()
