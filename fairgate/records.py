@@ -79,9 +79,7 @@ class Coverage(_Record):
     def complete(self) -> bool:
         """Whether everything that was expected was scored."""
         return (
-            not self.missing
-            and self.expected_sets == self.scored_sets
-            and self.expected_images == self.scored_images
+            not self.missing and self.expected_sets == self.scored_sets and self.expected_images == self.scored_images
         )
 
 

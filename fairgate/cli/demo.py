@@ -1,4 +1,4 @@
-"""`fairgate demo`: the main job on the embedded world, asserted: a harmless candidate passes, a more biased one fails."""
+"""`fairgate demo`: the main job on the embedded world, asserted: a harmless checkpoint passes, a biased one fails."""
 
 from __future__ import annotations
 

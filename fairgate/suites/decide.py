@@ -209,7 +209,7 @@ def _result(
         interval=f"{1 - suite.decision.alpha:.0%} bootstrap of {one.cell.unit}, percentile",
         bound=check.bound,
         baseline=baseline,
-        delta=None if paired is None else float(paired.delta[at]),
+        delta=float(paired.delta[at]) if paired else None if baseline is None else value - baseline,
         delta_lo=None if paired is None else float(paired.lo[at]),
         delta_hi=None if paired is None else float(paired.hi[at]),
         p_adjusted=p_adjusted,
