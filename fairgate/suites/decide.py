@@ -139,14 +139,15 @@ def _assess(
         before = measure(check.metric, cell, baseline[check.probe], k=check.k, desired=check.desired)
     testable = now.group_sets.min(initial=2) >= 2  # one set has no spread; `min_sets` says so below
     compared = before is not None and check.no_worse_than is not None and testable
-    both = [now, before] if compared and before is not None else [now]
+    # A test of means draws resamples of its own; other statistics are compared in these.
+    both = [now, before] if compared and before is not None and now.paired is None else [now]
     drawn = resample(both, cell.n_sets, rule.draws, stream(rule.seed, "sets", suite.suite, planned.item))
     lo, hi = _percentiles(drawn[0][0], rule.alpha)
     groups = drawn[0][1]
     group_lo, group_hi = _percentiles(groups, rule.alpha) if groups is not None else (None, None)
     paired = None
     if compared and before is not None:
-        paired = _compare(planned, suite, now, before, drawn[0][0] - drawn[1][0])
+        paired = _compare(planned, suite, now, before, drawn[0][0] - drawn[-1][0])
     return _Assessed(planned, cell, now, before, float(lo), float(hi), group_lo, group_hi, paired)
 
 
