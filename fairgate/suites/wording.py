@@ -14,9 +14,9 @@ from fairgate.suites.plan import PlannedCheck
 def thin_reason(cell: Cell, now: Measure, wanted: int) -> str:
     """Too few sets to judge."""
     if cell.n_sets < wanted or not now.groups:
-        return f"only {cell.n_sets} {cell.unit}; the suite judges from {wanted} (groups.min_sets)"
+        return f"only {_count(cell.n_sets, cell)}; the suite judges from {wanted} (groups.min_sets)"
     position = int(np.argmin(now.group_sets))
-    held = f"{now.groups[position]} is in only {now.group_sets[position]} {cell.unit}"
+    held = f"{now.groups[position]} is in only {_count(int(now.group_sets[position]), cell)}"
     return f"{held}; the suite judges from {wanted} (groups.min_sets)"
 
 
@@ -71,5 +71,10 @@ def _metric(planned: PlannedCheck) -> str:
     return name if planned.check.k is None else name.replace("at k", f"at {planned.check.k}")
 
 
+def _count(number: int, cell: Cell) -> str:
+    return f"{number:,} {cell.unit.removesuffix('s') if number == 1 else cell.unit}"
+
+
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    """As the reports write numbers: a true minus sign."""
+    return "–" if value is None else f"{value:.3f}".replace("-", "−")

@@ -1,0 +1,182 @@
+"""Photographs that are no counterfactual sets: images are compared; the group that settled it is named and shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fairgate import gate
+from fairgate.data import import_images
+from fairgate.records import CheckResult, RunRecord
+from fairgate.suites import resolve
+
+SUITE = """\
+schema: 1
+suite: people
+dataset: people
+probes:
+  gender:
+    kind: zero_shot_classification
+    template: "a photo of a {label}"
+    labels: [man, woman]
+    truth: gender
+    words: {Male: man, Female: woman}
+groups: {min_sets: 20}
+decision: {draws: 1000}
+checks:
+  - {id: overall, probe: gender, metric: accuracy, no_worse_than: baseline, margin: 0.2}
+  - {id: by-region, probe: gender, metric: accuracy, over: region, no_worse_than: baseline, margin: 0.05}
+"""
+REGION = {"north": 400, "south": 30}
+Wrong = Callable[[str, int], float]
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    """430 labelled images, no files: 400 of the north and 30 of the south, every other one a woman."""
+    lines = [f"{region}/{number}.jpg,{gender(number)},{region}" for region, number in images()]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,gender,region", *lines]), encoding="utf-8")
+    attributes = {"gender": ["Male", "Female"], "region": list(REGION)}
+    import_images(
+        tmp_path / "labels.csv", None, "people", attributes=attributes, subject="person", root=tmp_path / "datasets"
+    )
+    (tmp_path / "fairness_suites").mkdir()
+    write_suite(tmp_path, SUITE)
+    scores(tmp_path, "base", lambda _region, number: -0.5 if number % 10 == 9 else 1.0)
+    return tmp_path
+
+
+def images() -> list[tuple[str, int]]:
+    return [(region, number) for region, count in REGION.items() for number in range(count)]
+
+
+def gender(number: int) -> str:
+    return "Female" if number % 2 else "Male"
+
+
+def write_suite(root: Path, text: str) -> None:
+    (root / "fairness_suites" / "people.yaml").write_text(text, encoding="utf-8")
+
+
+def scores(root: Path, name: str, lead: Wrong) -> None:
+    """Logits; `lead` is how far the true label is ahead of the other."""
+    rows = ["file,a photo of a man,a photo of a woman"]
+    for region, number in images():
+        man = lead(region, number) if gender(number) == "Male" else -lead(region, number)
+        rows.append(f"{region}/{number}.jpg,{man},0.0")
+    (root / f"{name}.csv").write_text("\n".join(rows), encoding="utf-8")
+
+
+def run(root: Path, model: str, baseline: str | None = "base", report: str | None = None) -> RunRecord:
+    prepared = gate.prepare("people", root)
+    typed = {
+        "model": f"scores:{model}.csv?values=logit",
+        "baseline": f"model:scores:{baseline}.csv?values=logit" if baseline else "none",
+        "report": str(root / report) if report else None,
+        "mlflow": "off",
+        "cache": "off",
+    }
+    settings = resolve(prepared.loaded.suite, typed, environment={})
+    return gate.publish(gate.evaluate(prepared, settings, command="pytest"), prepared, settings).record
+
+
+def check(record: RunRecord, id_: str = "by-region") -> CheckResult:
+    return next(one for one in record.checks if one.id == id_)
+
+
+def lost_in_the_north(region: str, number: int) -> float:
+    """Of the north, one in five answers is lost, later images more clearly; of the south, one in three is."""
+    if (region == "north" and number % 5 == 0) or (region == "south" and number % 3 == 0 and number < 24):
+        return -0.1 - number / 1000
+    return -0.5 if number % 10 == 9 else 1.01
+
+
+def test_the_group_that_clearly_fell_is_named_before_a_small_one_that_may_have_fallen_further(people: Path) -> None:
+    scores(people, "worse", lost_in_the_north)
+    told = check(run(people, "worse"))
+    north, south = told.groups
+    assert (north.verdict, south.verdict) == ("fail", "inconclusive")
+    assert south.delta is not None
+    assert north.delta is not None
+    assert south.delta < north.delta
+    assert told.verdict == "fail"
+    assert told.worst_group == "north"
+    assert (told.value, told.baseline, told.delta) == (north.value, north.baseline, north.delta)
+    assert told.reason.startswith("north fell by 0.200 [−")
+
+
+def test_worst_images_are_of_that_group_newly_wrong_and_the_most_certain_first(people: Path) -> None:
+    scores(people, "worse", lost_in_the_north)
+    worst = check(run(people, "worse")).worst_sets
+    assert [one.set_id for one in worst] == ["north-395", "north-390", "north-385", "north-380"]
+    assert all(one.spread is None and len(one.members) == 1 for one in worst)
+
+
+def test_a_report_is_written_where_the_dataset_has_labels_only(people: Path) -> None:
+    scores(people, "worse", lost_in_the_north)
+    record = run(people, "worse", report="out")
+    assert record.verdict == "fail"
+    assert "No pictures are in this dataset" in (people / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_reasons_speak_of_images(people: Path) -> None:
+    scores(people, "other", lambda region, number: -0.5 if number % 10 == (8 if region == "south" else 9) else 1.01)
+    south = check(run(people, "other"))
+    assert south.worst_group == "south"
+    assert "images per group would settle it" in south.reason
+    assert south.interval == "95% bootstrap of images, percentile"
+    write_suite(people, SUITE.replace("min_sets: 20", "min_sets: 31"))
+    assert (
+        check(run(people, "other")).reason == "south is in only 30 images; the suite judges from 31 (groups.min_sets)"
+    )
+
+
+def test_a_group_of_one_image_is_not_judged_and_does_not_stop_the_others(people: Path) -> None:
+    labels = (
+        (people / "labels.csv").read_text(encoding="utf-8").replace("south/0.jpg,Male,south", "south/0.jpg,Male,east")
+    )
+    (people / "labels.csv").write_text(labels, encoding="utf-8")
+    write_suite(people, SUITE.replace("dataset: people", "dataset: lonely"))
+    import_images(
+        people / "labels.csv",
+        None,
+        "lonely",
+        attributes=["gender", "region"],
+        subject="person",
+        root=people / "datasets",
+    )
+    scores(people, "same", lambda _region, number: -0.5 if number % 10 == 9 else 1.01)
+    record = run(people, "same")
+    assert check(record).verdict == "inconclusive"
+    assert "east is in only 1 image;" in check(record).reason
+    assert check(record, "overall").verdict == "pass"
+
+
+def test_a_difference_that_the_correction_takes_away_says_so(people: Path) -> None:
+    many = "".join(
+        f"  - {{id: more-{number}, probe: gender, metric: accuracy, no_worse_than: baseline, margin: 0.5}}\n"
+        for number in range(60)
+    )
+    write_suite(people, SUITE.replace("margin: 0.05", "margin: 0.12") + many)
+    scores(people, "worse", lost_in_the_north)
+    told = check(run(people, "worse"))
+    assert told.groups[0].verdict == "fail"
+    assert told.verdict == "inconclusive"
+    assert "clear by itself, and not after the correction over all checks of the suite" in told.reason
+    assert told.sets_needed is None
+
+
+def test_a_regression_without_a_baseline_shows_no_worst_images(people: Path) -> None:
+    record = run(people, "base", baseline=None)
+    assert {one.verdict for one in record.checks} == {"inconclusive"}
+    assert not any(one.worst_sets for one in record.checks)
+
+
+def test_confusions_are_counted_for_the_groups_that_the_suite_compares(people: Path) -> None:
+    found = run(people, "base", baseline=None).confusions
+    assert [(one.group, one.predicted, one.count, one.total) for one in found] == [
+        ("north", "man", 40, 400),
+        ("south", "man", 3, 30),
+    ]
