@@ -176,7 +176,7 @@ def _regression(check: CheckResult) -> str:
     name = "" if check.worst_group is None else clean(check.worst_group, 80)
     margin = f"margin {number(check.bound)}"
     if delta is None:
-        return f"{name or metric_words(check.metric)} has no measured change; {margin}"
+        return f"{metric_words(check.metric)} has no measured change: {clean(check.reason, 200)}"
     if check.metric == "group_gap":
         moved = f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
         said = f"{name or 'the worst group'} {moved} its set-mates"

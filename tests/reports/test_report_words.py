@@ -70,7 +70,7 @@ def _regression(**changes: object) -> CheckResult:
         ({}, "accuracy fell by 0.052 against the baseline; margin 0.020"),
         ({"delta": 0.1, "metric": "max_skew_at_k"}, "MaxSkew rose by 0.100 against the baseline; margin 0.020"),
         ({"delta": 0.0}, "accuracy did not change against the baseline; margin 0.020"),
-        ({"delta": None}, "accuracy has no measured change; margin 0.020"),
+        ({"delta": None, "reason": "no baseline"}, "accuracy has no measured change: no baseline"),
         ({"worst_group": "dark"}, "accuracy of dark fell by 0.052 against the baseline; margin 0.020"),
         ({"metric": "group_gap", "delta": 0.01}, "the worst group moved 0.010 ahead of its set-mates; margin 0.020"),
     ],
