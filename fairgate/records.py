@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 Rule = Literal["at_least", "at_most", "no_worse_than"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.metrics import NullSkew
-from fairgate.probes import ProbeScores
+from fairgate.probes import ProbeScores, Rows
 from fairgate.randomness import stream
 from fairgate.records import CheckResult, GroupResult, Verdict, WorstSet, status_of
 from fairgate.statistics import PairedResult, bonferroni, holm, paired_statistic_test, paired_test
@@ -27,17 +27,9 @@ Null = Mapping[str, NullSkew]
 _THIN: Verdict = "inconclusive"
 
 
-class Index(Protocol):
+class Index(Rows, Protocol):
     """The dataset's columns, and how it codes groups; `fairgate.data.Dataset.index` is one."""
 
-    @property
-    def set_id(self) -> NDArray[Any]: ...
-    @property
-    def member(self) -> NDArray[Any]: ...
-    @property
-    def subject(self) -> NDArray[Any]: ...
-    @property
-    def attributes(self) -> Mapping[str, NDArray[Any]]: ...
     def codes(self, attributes: str | Sequence[str]) -> tuple[NDArray[np.int64], list[str]]: ...
 
 

@@ -102,7 +102,7 @@ class _Ranking:
     @property
     def groups(self) -> int:
         """Number of declared groups."""
-        return self.held.shape[1]
+        return int(self.held.shape[1])
 
     def exact(self, metric: Callable[..., Any]) -> Floats:
         """A metric of the gallery as it is."""
