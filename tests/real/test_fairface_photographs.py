@@ -10,7 +10,10 @@ from fairface import GENDERS, PHOTOGRAPHS, RACES, Example, by_id, example
 from fairgate.data import import_images
 from fairgate.records import RunRecord
 
-pytestmark = pytest.mark.skipif(not PHOTOGRAPHS.is_dir(), reason="the photographs are not beside this checkout")
+pytestmark = [
+    pytest.mark.skipif(not PHOTOGRAPHS.is_dir(), reason="the photographs are not beside this checkout"),
+    pytest.mark.xdist_group("fairface_photographs"),  # its runs are made once, not once a worker
+]
 
 SUITE = "fairface_photos"
 

@@ -11,7 +11,10 @@ from fairface import GENDERS, RACES, SCORES, Example, by_id, example, groups_of,
 from fairgate.data import import_images
 from fairgate.records import RunRecord
 
-pytestmark = pytest.mark.skipif(not SCORES.is_dir(), reason="the FairFace scores are not beside this checkout")
+pytestmark = [
+    pytest.mark.skipif(not SCORES.is_dir(), reason="the FairFace scores are not beside this checkout"),
+    pytest.mark.xdist_group("fairface_scores"),  # its runs are made once, not once a worker
+]
 
 MODELS, BY_GROUP = ["openai", "laion2b"], ["by-gender", "by-race", "by-age", "by-race-and-gender"]
 Runs = Mapping[str, RunRecord]
