@@ -39,6 +39,7 @@ from fairgate.suites.confusions import confusions
 from fairgate.suites.decide import decide
 from fairgate.suites.null import null_skews
 from fairgate.suites.plan import plan_check
+from fairgate.suites.present import require_groups_present
 from fairgate.suites.schema import Check, ZeroShotProbe
 from fairgate.tracking.environment import environment
 
@@ -85,6 +86,7 @@ def prepare(name: str, root: Path) -> Prepared:
     loaded = load_suite(suite_path(name, root), root)
     dataset = open_dataset(loaded.suite.dataset, root / "datasets")
     planned = plan_checks(loaded, dataset.manifest)
+    require_groups_present(planned, dataset.index)
     return Prepared(loaded, dataset, planned, null_skews(planned, dataset.index), root)
 
 

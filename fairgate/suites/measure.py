@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import MetricError
 from fairgate.metrics import set_deviation, set_std
 from fairgate.probes import ProbeScores
 from fairgate.statistics import set_count_chunks, weighted_median
@@ -85,14 +84,6 @@ def _group_gap(cell: Cell, scores: ProbeScores) -> Measure:
 def _means(cell: Cell, values: Floats, badness: Floats) -> Measure:
     """A mean per group; the value of the check is the worst (lowest) group's."""
     sums, counts = cell.per_set(values)
-    absent = [name for name, count in zip(cell.group_names(), counts.sum(axis=0), strict=True) if count == 0]
-    if absent:
-        raise MetricError(
-            f"no image shows the group '{absent[0]}'"
-            + (f" (nor {len(absent) - 1} others)." if len(absent) > 1 else "."),
-            where="over",
-            remedy="leave the attribute out of `over`, or add images of the group to the dataset",
-        )
     paired = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     group_values = sums.sum(axis=0) / counts.sum(axis=0)
 

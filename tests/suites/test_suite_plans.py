@@ -89,3 +89,21 @@ def test_set_metrics_are_refused_on_photographs_that_are_no_sets(toy: Toy) -> No
     with pytest.raises(SuiteError, match="one image per set") as caught:
         gate.prepare("jobs", toy.root)
     assert "metric: accuracy" in str(caught.value.remedy)
+
+
+def test_a_group_that_no_image_shows_is_refused_before_anything_is_scored(toy: Toy) -> None:
+    seen = [row for row in rows(30) if (row["skin_tone"], row["gender"]) != ("dark", "female")]
+    write_dataset(
+        toy.root / "datasets" / "gap" / "v1",
+        seen,
+        name="gap",
+        version="v1",
+        attributes={"skin_tone": ["light", "dark"], "gender": ["male", "female"]},
+        recipe={"name": "import"},
+        licence="unknown",
+        counterfactual=True,
+    )
+    toy.write_suite(SUITE.replace("dataset: toy", "dataset: gap"))
+    with pytest.raises(SuiteError, match="no image shows dark × female") as caught:
+        gate.prepare("jobs", toy.root)
+    assert "cross fewer attributes" in str(caught.value.remedy)
