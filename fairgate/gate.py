@@ -110,8 +110,10 @@ def decide_one(prepared: Prepared, scored: Scored, check: Check, subject: str | 
             where=prepared.loaded.path.name,
             remedy=did_you_mean(subject, known) or f"subjects: {', '.join(known)}",
         )
+    planned = replace(planned, subject=subject)
+    require_groups_present([planned], prepared.dataset.index)
     (result,) = decide(
-        [replace(planned, subject=subject)],
+        [planned],
         prepared.dataset.index,
         prepared.loaded.suite,
         scored.scores,

@@ -1,0 +1,44 @@
+"""What a failing item prints: the reason, the groups, the loudest set."""
+
+from __future__ import annotations
+
+import pytest
+from toy_repository import toy_repository
+
+from fairgate.pytest_plugin.explain import explain_check
+from fairgate.records import CheckResult, GroupResult
+
+
+def test_many_groups_are_cut_and_the_report_is_named() -> None:
+    groups = [GroupResult(group=f"g{number}", value=0.5, lo=0.4, hi=0.6, n_images=9, n_sets=9) for number in range(15)]
+    check = CheckResult(
+        id="worst",
+        subject=None,
+        metric="accuracy",
+        probe="p",
+        rule="at_least",
+        value=0.5,
+        bound=0.9,
+        verdict="fail",
+        n_sets=9,
+        reason="accuracy is 0.500",
+        worst_group="g3",
+        groups=groups,
+    )
+    lines = explain_check(check)
+    assert lines[:2] == ["worst: fail", "accuracy is 0.500"]
+    assert any(line.startswith("  > g3") and "[0.400, 0.600]" in line for line in lines)
+    assert lines[-1] == "  ... and 3 more groups in report.html"
+
+
+def test_a_defect_keeps_its_traceback(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy_repository(pytester.path)
+    pytester.makeini("[pytest]\n")
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr("fairgate.gate.evaluate", broken)
+    result = pytester.runpytest("--fairness-suite", "jobs", "--fairness-mlflow", "off")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*ZeroDivisionError: a defect*"])
