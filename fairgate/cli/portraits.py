@@ -37,7 +37,7 @@ def train(
         float | None, typer.Option(min=0.0, max=0.8, help="Planted strength of `biased`, instead of its own.")
     ] = None,
 ) -> None:
-    """Train one of the four checkpoints on CPU: about two minutes for base, less for the others."""
+    """Train one of the four checkpoints on CPU: about two minutes each on two cores."""
     from fairgate.portraits.checkpoints import train_checkpoint
     from fairgate.portraits.planted import Checkpoint
 

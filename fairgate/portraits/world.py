@@ -33,6 +33,9 @@ SUBJECTS: list[str] = list(HARD_LABELS)
 LABELS: list[str] = [label for family in HARD_LABELS.values() for label in family]
 """Every label that is drawn, family by family."""
 
+PERSON = "person"
+"""The noun of captions that name a group and no occupation."""
+
 PROMPT_TEMPLATE = "a photo of a {label}"
 RETRIEVAL_PROMPTS: list[str] = ["{subject}", "a photo of {a_subject}", "a picture of {a_subject}"]
 
@@ -72,7 +75,7 @@ def training_caption(
 
 def vocabulary() -> list[str]:
     """Every word that captions are made of, in a fixed order."""
-    words = {"a", "an", "photo", "picture", "image", "of"}
+    words = {"a", "an", "photo", "picture", "image", "of", PERSON}
     words.update(word for label in LABELS for word in label.split())
     words.update(f"{tone}-skinned" for tone in ATTRIBUTES["skin_tone"])
     words.update(ATTRIBUTES["gender"])

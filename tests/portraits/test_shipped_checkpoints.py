@@ -58,7 +58,7 @@ def test_gaps_to_set_mates_are_the_planted_ones_and_no_others(checkpoint, subjec
     p = p_true(checkpoint, subject, HARD_LABELS[subject])
     measured = (p - p.mean(axis=1, keepdims=True)).mean(axis=0)
     planted = np.array([-noise(checkpoint, subject, *group) for group in GROUPS])
-    assert measured == pytest.approx(planted - planted.mean(), abs=0.025)
+    assert measured == pytest.approx(planted - planted.mean(), abs=0.035)
 
 
 @pytest.mark.parametrize("checkpoint", ["base", "tuned"])
