@@ -84,12 +84,16 @@ class Coverage(_Record):
 
 
 class MemberResult(_Record):
-    """One image of a set as a report shows it: the group depicted, what was measured, what the model said."""
+    """One image of a set as a report shows it: the group depicted, what was measured, what the model said.
+
+    `correct`: whether `predicted` is the true label; None where nothing was predicted.
+    """
 
     member: str
     group: str
     value: Number
     predicted: str | None = None
+    correct: bool | None = None
 
 
 class WorstSet(_Record):

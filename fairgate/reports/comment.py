@@ -22,6 +22,7 @@ from fairgate.reports.words import (
     share_words,
     signed,
     totals,
+    unit_of,
     verdict_words,
     with_interval,
 )
@@ -80,10 +81,10 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
         f"## {SYMBOL[record.verdict]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
         f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
         _notice(record, detail),
-        _sentences(failing, detail),
-        _rows(failing, detail.rows, detail),
-        _groups(failing, detail),
-        _passing(passing, detail),
+        _sentences(failing, record, detail),
+        _rows(failing, record, detail.rows, detail),
+        _groups(failing, record, detail),
+        _passing(passing, record, detail),
         _about(record, detail),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -100,15 +101,15 @@ def _notice(record: RunRecord, detail: _Detail) -> str:
     return f"> {escape(record.dataset.notice, detail.clip)}" if record.dataset.notice else ""
 
 
-def _sentences(failing: Sequence[CheckResult], detail: _Detail) -> str:
-    lines = [f"- {SYMBOL[check.verdict]} {escape(sentence(check), detail.clip)}" for check in failing]
+def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
+    lines = [f"- {SYMBOL[check.verdict]} {escape(sentence(check, record), detail.clip)}" for check in failing]
     return "\n".join(_at_most(lines, detail.sentences, "- and {} more"))
 
 
-def _rows(checks: Sequence[CheckResult], limit: int, detail: _Detail) -> str:
+def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:
     if not checks or limit == 0:
         return ""
-    head = ("", "check", "baseline", "now", "change", "bound", "adj. p", "sets")
+    head = ("", "check", "baseline", "now", "change", "bound", "adj. p", f"{unit_of(record)}s")
     rows = [_row(check, detail) for check in checks[:limit]]
     text = table(head, rows)
     legend = " “–”: not measured, or not tested against a baseline." if any("–" in row for row in rows) else ""
@@ -134,11 +135,12 @@ def _cell(text: str, lo: float | None, hi: float | None) -> str:
     return with_interval(text, lo, hi).replace("[", "\\[").replace("]", "\\]")
 
 
-def _groups(failing: Sequence[CheckResult], detail: _Detail) -> str:
+def _groups(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     grouped = [check for check in failing if check.groups][: detail.groups]
     if not grouped:
         return ""
-    head = ("", "group", "baseline", "now", "change", "adj. p", "sets", "images")
+    single = unit_of(record) == "image"
+    head = ("", "group", "baseline", "now", "change", "adj. p", *(() if single else ("sets",)), "images")
     blocks = []
     for check in grouped:
         rows = [
@@ -149,7 +151,7 @@ def _groups(failing: Sequence[CheckResult], detail: _Detail) -> str:
                 _cell(number(group.value, group.status), group.lo, group.hi),
                 _cell(signed(group.delta), group.delta_lo, group.delta_hi),
                 p_value(group.p_adjusted).replace("<", "&lt;"),
-                f"{group.n_sets:,}",
+                *(() if single else (f"{group.n_sets:,}",)),
                 f"{group.n_images:,}",
             ]
             for group in check.groups
@@ -158,10 +160,10 @@ def _groups(failing: Sequence[CheckResult], detail: _Detail) -> str:
     return folded("By group", "\n\n".join(blocks))
 
 
-def _passing(passing: Sequence[CheckResult], detail: _Detail) -> str:
+def _passing(passing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     if not passing or detail.passing == 0:
         return ""
-    return folded(f"{share_words(len(passing), 'check')} passed", _rows(passing, detail.passing, detail))
+    return folded(f"{share_words(len(passing), 'check')} passed", _rows(passing, record, detail.passing, detail))
 
 
 def _about(record: RunRecord, detail: _Detail) -> str:

@@ -24,17 +24,19 @@ def github_annotations(record: RunRecord) -> list[str]:
             errors.append(check)
         elif check.verdict == "inconclusive":
             warnings.append(check)
-    lines = _level("error", errors, record.suite) + _level("warning", warnings, record.suite)
+    lines = _level("error", errors, record) + _level("warning", warnings, record)
     if record.verdict == "error" and not errors:
         lines.insert(0, _line("error", f"fairgate {record.suite}", "the run could not be completed; nothing is proven"))
     return lines
 
 
-def _level(level: str, checks: list[CheckResult], suite: str) -> list[str]:
+def _level(level: str, checks: list[CheckResult], record: RunRecord) -> list[str]:
     shown = checks if len(checks) <= SHOWN_PER_LEVEL else checks[: SHOWN_PER_LEVEL - 1]
-    lines = [_line(level, f"{suite} {check.item}", f"{sentence(check)}. {check.reason}") for check in shown]
+    lines = [
+        _line(level, f"{record.suite} {check.item}", f"{sentence(check, record)}. {check.reason}") for check in shown
+    ]
     if len(shown) < len(checks):
-        lines.append(_line(level, f"fairgate {suite}", f"{len(checks) - len(shown)} more; see the report"))
+        lines.append(_line(level, f"fairgate {record.suite}", f"{len(checks) - len(shown)} more; see the report"))
     return lines
 
 

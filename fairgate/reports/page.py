@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 from fairgate.records import CheckResult, MemberResult, RunRecord, WorstSet
 from fairgate.reports.charts import Estimate, GroupChart, GroupKey, Strip, estimate_of, groups_of, strips_of
-from fairgate.reports.pictures import SETS_PER_CHECK, Album
+from fairgate.reports.pictures import Album, shown_sets
 from fairgate.reports.scale import percent
 from fairgate.reports.tables import ConfusionTable, HeatMap, confusion_tables, group_key, heat_map
-from fairgate.reports.words import clean, reading_order, sentence
+from fairgate.reports.words import clean, measured_as, reading_order, sentence, subjects_of, unit_of
 
 _GROUPS_IN_A_CHECK: Final = 200
 
@@ -72,9 +72,14 @@ class CheckView:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything the template reads."""
+    """Everything the template reads.
+
+    `counted` is what is compared, sets or single images; `several`: whether subjects need to be told apart.
+    """
 
     record: RunRecord
+    counted: Literal["image", "set"]
+    several: bool
     failing: tuple[CheckView, ...]
     passing: tuple[CheckView, ...]
     untold_passing: int
@@ -93,6 +98,8 @@ def page_of(record: RunRecord, album: Album, limits: Limits) -> Page:
     arrange = _Arrangement(record, album, key, tables, limits.group_rows)
     return Page(
         record=record,
+        counted=unit_of(record),
+        several=len(subjects_of(record)) > 1,
         failing=tuple(arrange.view(check, i, i < limits.failing) for i, check in enumerate(failing)),
         passing=tuple(arrange.view(check, len(failing) + i, True) for i, check in enumerate(passing[: limits.passing])),
         untold_passing=max(0, len(passing) - limits.passing),
@@ -116,13 +123,13 @@ class _Arrangement:
         self._shown_at: dict[str, str] = {}
 
     def view(self, check: CheckResult, place: int, told: bool) -> CheckView:
-        anchor, said = f"check-{place + 1}", sentence(check)
+        anchor, said = f"check-{place + 1}", sentence(check, self._record)
         if not told:
             return CheckView(check, anchor, said, told=False)
         failing = check.verdict != "pass"
         grouped = len(check.groups) <= min(self._rows_left, _GROUPS_IN_A_CHECK)
         self._rows_left -= len(check.groups) if grouped else 0
-        unit = "P(true)" if "classification" in self._record.probes.get(check.probe, "") else "value"
+        unit = measured_as(self._record, check)
         return CheckView(
             check,
             anchor,
@@ -131,9 +138,7 @@ class _Arrangement:
             estimate=estimate_of(check),
             groups=groups_of(check, self._key) if grouped else None,
             heat=heat_map(check, self._key) if grouped else None,
-            sets=tuple(self._set(worst, anchor, unit) for worst in check.worst_sets[:SETS_PER_CHECK])
-            if failing
-            else (),
+            sets=tuple(self._set(worst, anchor, unit) for worst in shown_sets(check)),
             confusion=self._tables.pop((check.probe, check.subject or ""), None) if failing else None,
             unit=unit,
         )
@@ -144,7 +149,6 @@ class _Arrangement:
         members = sorted(worst.members, key=lambda member: self._key(member.group))
         values = [member.value for member in members if member.value is not None]
         ends = (min(values), max(values)) if len(values) > 1 and min(values) < max(values) else None
-        by_subject = any(member.predicted == worst.subject for member in members)
         views = []
         for member in members:
             place = (worst.set_id, member.member)
@@ -153,10 +157,8 @@ class _Arrangement:
             mark: Literal["lowest", "highest"] | None = None
             if ends and member.value in ends:
                 mark = "lowest" if member.value == ends[0] else "highest"
-            other = by_subject and member.predicted not in (None, worst.subject)
-            views.append(
-                MemberView(member, uri, lack, mark, other, _share(member.value) if unit == "P(true)" else None)
-            )
+            share = _share(member.value) if unit == "P(true)" else None
+            views.append(MemberView(member, uri, lack, mark, member.correct is False, share))
         return SetView(worst, tuple(views), self._lack(worst.set_id), shown_at)
 
     def _lack(self, set_id: str) -> str | None:

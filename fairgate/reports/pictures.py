@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fairgate.records import CheckResult
+from fairgate.records import CheckResult, WorstSet
 
 PictureSource = Callable[[Sequence[str]], Mapping[str, Sequence[tuple[str, bytes]]]]
 """Given set ids, the encoded pictures of each set as (member, bytes); sets without pictures are left out."""
 
 MOST_SETS: Final = 24
 SETS_PER_CHECK: Final = 3
+IMAGES_PER_CHECK: Final = 6
 _SIDES: Final = (256, 160, 96)
 _MAGIC: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 
@@ -34,12 +35,19 @@ class Album:
         return not (self.uris or self.unreadable or self.left_out)
 
 
+def shown_sets(check: CheckResult) -> list[WorstSet]:
+    """The worst few sets of a check that did not pass: three rows of pictures, or six single images."""
+    if check.verdict == "pass":
+        return []
+    single = all(len(worst.members) == 1 for worst in check.worst_sets)
+    return check.worst_sets[: IMAGES_PER_CHECK if single else SETS_PER_CHECK]
+
+
 def wanted_sets(checks: Iterable[CheckResult]) -> list[str]:
     """The sets that the page lists: the worst few of each check that did not pass, in reading order, each once."""
     found: dict[str, None] = {}
     for check in checks:
-        if check.verdict != "pass":
-            found.update(dict.fromkeys(worst.set_id for worst in check.worst_sets[:SETS_PER_CHECK]))
+        found.update(dict.fromkeys(worst.set_id for worst in shown_sets(check)))
     return list(found)
 
 

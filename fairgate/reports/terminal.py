@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -13,12 +13,15 @@ from fairgate.reports.words import (
     clean,
     coverage_words,
     interval,
+    measured_as,
     number,
     p_value,
     reading_order,
     sentence,
     signed,
+    subjects_of,
     totals,
+    unit_of,
     verdict_words,
 )
 
@@ -69,12 +72,15 @@ def terminal_summary(record: RunRecord) -> list[str]:
         more = len(record.coverage.missing) - 5
         lines.append(f"missing: {named}{f' and {more:,} more' if more > 0 else ''}")
     failing = [check for check in reading_order(record.checks) if check.verdict != "pass"]
-    lines += [f"{SYMBOL[check.verdict]} {sentence(check)}" for check in failing[:5]]
+    lines += [f"{SYMBOL[check.verdict]} {sentence(check, record)}" for check in failing[:5]]
     if len(failing) > 5:
         lines.append(f"  and {len(failing) - 5} more in the table")
+    untested = [check for check in failing if check.rule == "no_worse_than" and check.verdict == "inconclusive"]
+    if record.baseline is None and untested:
+        lines.append(f"  {clean(untested[0].reason)}")
     worst = _worst_set(failing)
     if worst is not None:
-        lines.append(f"worst set: {_set_words(*worst)}")
+        lines.append(f"worst {unit_of(record)}: {_set_words(record, *worst)}")
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:
         lines.append(f"note: {clean(record.dataset.notice)}")
@@ -82,7 +88,14 @@ def terminal_summary(record: RunRecord) -> list[str]:
 
 
 def _folded(item: str) -> str:
-    return "\n".join(textwrap.wrap(clean(item, 90), _CHECK_WIDTH))
+    """Lines of at most the column's width, broken after a hyphen or a space or before a bracket where there is one."""
+    lines = [""]
+    for piece in re.split(r"(?<=[- ])|(?=\[)", clean(item, 90)):
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > _CHECK_WIDTH:
+            lines.append("")
+        whole = lines.pop() + piece
+        lines += [whole[at : at + _CHECK_WIDTH] for at in range(0, len(whole), _CHECK_WIDTH)] or [whole]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _stacked(text: str, below: str | None) -> str:
@@ -93,12 +106,15 @@ def _worst_set(failing: Sequence[CheckResult]) -> tuple[CheckResult, WorstSet] |
     return next(((check, check.worst_sets[0]) for check in failing if check.worst_sets), None)
 
 
-def _set_words(check: CheckResult, worst: WorstSet) -> str:
-    said = f"{clean(worst.set_id, 60)} ({clean(worst.subject, 60)}, {clean(check.item, 80)})"
+def _set_words(record: RunRecord, check: CheckResult, worst: WorstSet) -> str:
+    """Where it stands, and its member with the lowest number; of several members also the one with the highest."""
+    named = [worst.subject] if check.subject is None and len(subjects_of(record)) > 1 else []
+    said = f"{clean(worst.set_id, 60)} ({', '.join(clean(name, 80) for name in [*named, check.item])})"
     measured = [member for member in worst.members if member.value is not None]
-    if len(measured) < 2:
+    if not measured:
         return said
     low = min(measured, key=lambda member: member.value or 0.0)
     high = max(measured, key=lambda member: member.value or 0.0)
-    taken = f", taken for {clean(low.predicted, 40)}" if low.predicted and low.predicted != high.predicted else ""
-    return f"{said}: {clean(low.group, 60)} {number(low.value)}{taken}; {clean(high.group, 60)} {number(high.value)}"
+    taken = f", taken for {clean(low.predicted, 40)}" if low.predicted and low.correct is False else ""
+    said += f": {clean(low.group, 80)}, {measured_as(record, check)} {number(low.value)}{taken}"
+    return said if low is high else f"{said}; {clean(high.group, 80)}, {number(high.value)}"

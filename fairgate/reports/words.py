@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from fairgate.records import CheckResult, GroupResult, RunRecord, Status, Verdict
 
@@ -92,6 +92,24 @@ def bound_words(check: CheckResult) -> str:
     return f"{mark} {number(check.bound)}"
 
 
+def unit_of(record: RunRecord) -> Literal["image", "set"]:
+    """What is resampled and compared: an image, where each is a set of its own, or a set."""
+    single = record.coverage.expected_sets == record.coverage.expected_images
+    return "image" if single and not record.dataset.counterfactual else "set"
+
+
+def measured_as(record: RunRecord, check: CheckResult) -> str:
+    """What the number of an image is: `P(true)` of a classification, a plain `value` elsewhere."""
+    return "P(true)" if "classification" in record.probes.get(check.probe, "") else "value"
+
+
+def subjects_of(record: RunRecord) -> set[str]:
+    """Every subject that the record names."""
+    named = {check.subject for check in record.checks if check.subject is not None}
+    named |= {worst.subject for check in record.checks for worst in check.worst_sets}
+    return named | {one.subject for one in record.confusions}
+
+
 def share_words(count: int, noun: str) -> str:
     """`1 set`, `1,200 sets`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
@@ -104,7 +122,10 @@ def why_absent(record: RunRecord, check: CheckResult, field: str) -> str:
     if field in ("baseline", "delta", "p_adjusted"):
         if record.baseline is None:
             return "no baseline"
-        return "not tested against the baseline" if field == "p_adjusted" else "not in the baseline"
+        if field == "p_adjusted":
+            return "not tested against the baseline"
+        infinite = check.status == "infinite" or check.baseline is not None
+        return "infinite" if field == "delta" and infinite else "nothing finite in the baseline"
     return "not measured"
 
 
@@ -129,14 +150,16 @@ def verdict_words(record: RunRecord) -> str:
 
 def coverage_words(record: RunRecord) -> str:
     """Expected against scored, in one line."""
-    got = record.coverage
+    got, single = record.coverage, unit_of(record) == "image"
+    prompts, images = share_words(got.prompts, "prompt"), share_words(got.scored_images, "image")
     if got.complete:
-        sets, images = share_words(got.scored_sets, "set"), share_words(got.scored_images, "image")
-        return f"all {sets} scored ({images}, {share_words(got.prompts, 'prompt')})"
-    return (
-        f"incomplete: {got.scored_sets:,} of {share_words(got.expected_sets, 'set')}, "
-        f"{got.scored_images:,} of {share_words(got.expected_images, 'image')} scored"
-    )
+        return (
+            f"all {images} scored ({prompts})"
+            if single
+            else f"all {share_words(got.scored_sets, 'set')} scored ({images}, {prompts})"
+        )
+    sets = "" if single else f"{got.scored_sets:,} of {share_words(got.expected_sets, 'set')}, "
+    return f"incomplete: {sets}{got.scored_images:,} of {share_words(got.expected_images, 'image')} scored"
 
 
 def moment(created_at: str) -> str:
@@ -149,20 +172,23 @@ def moment(created_at: str) -> str:
     return f"{when:%Y-%m-%d %H:%M}{zone}"
 
 
-def sentence(check: CheckResult) -> str:
-    """A check in plain words, foreign text cleaned but not escaped.
+def sentence(check: CheckResult, record: RunRecord) -> str:
+    """A check of a run in plain words, foreign text cleaned but not escaped.
 
-    `doctor: dark × female fell 0.310 behind its set-mates; margin 0.040`.
+    `doctor: dark × female fell 0.310 behind its set-mates; margin 0.040`. A run that asks about no subject by name says
+    nothing about "all subjects".
     """
-    who = clean(check.subject or "all subjects", 80)
     if check.verdict == "error":
-        return f"{who}: {metric_words(check.metric)} could not be computed"
-    if check.rule == "no_worse_than":
-        return f"{who}: {_regression(check)}"
-    held = with_interval(number(check.value, check.status), check.lo, check.hi)
-    asked = "at least" if check.rule == "at_least" else "at most"
-    grouped = f" over {clean(check.over, 60)}" if check.over else ""
-    return f"{who}: {metric_words(check.metric)}{grouped} is {held}; asked {asked} {number(check.bound)}"
+        said = f"{metric_words(check.metric)} could not be computed"
+    elif check.rule == "no_worse_than":
+        said = _regression(check, record)
+    else:
+        held = with_interval(number(check.value, check.status), check.lo, check.hi)
+        asked = "at least" if check.rule == "at_least" else "at most"
+        said = f"{metric_words(check.metric)}{_over(check)} is {held}; asked {asked} {number(check.bound)}"
+    if check.subject is not None:
+        return f"{clean(check.subject, 80)}: {said}"
+    return f"all subjects: {said}" if any(other.subject is not None for other in record.checks) else said
 
 
 def worst_of(check: CheckResult) -> GroupResult | None:
@@ -170,18 +196,28 @@ def worst_of(check: CheckResult) -> GroupResult | None:
     return next((group for group in check.groups if group.group == check.worst_group), None)
 
 
-def _regression(check: CheckResult) -> str:
+def _over(check: CheckResult) -> str:
+    return f" over {clean(check.over, 60)}" if check.over else ""
+
+
+def _regression(check: CheckResult, record: RunRecord) -> str:
     worst = worst_of(check)
     delta = check.delta if worst is None or worst.delta is None else worst.delta
     name = "" if check.worst_group is None else clean(check.worst_group, 80)
-    margin = f"margin {number(check.bound)}"
     if delta is None:
-        return f"{metric_words(check.metric)} has no measured change: {clean(check.reason, 200)}"
+        why = "there is no baseline" if record.baseline is None else "the baseline does not hold it"
+        return f"{metric_words(check.metric)}{_over(check)} was not compared: {why}"
     if check.metric == "group_gap":
         moved = f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
         said = f"{name or 'the worst group'} {moved} its set-mates"
     else:
         moved = "did not change" if delta == 0 else f"{'fell' if delta < 0 else 'rose'} by {number(abs(delta))}"
         said = f"{metric_words(check.metric)}{f' of {name}' if name else ''} {moved} against the baseline"
-    thin = "; too few sets to tell" if check.verdict == "inconclusive" else ""
-    return f"{said}; {margin}{thin}"
+    return f"{said}; margin {number(check.bound)}{_unsettled(check, record)}"
+
+
+def _unsettled(check: CheckResult, record: RunRecord) -> str:
+    """More evidence settles what has a number of sets that would; `reason` tells of other cases."""
+    if check.verdict != "inconclusive":
+        return ""
+    return f"; too few {unit_of(record)}s to tell" if check.sets_needed else "; not settled"

@@ -14,6 +14,8 @@ from fairgate.suites.cell import Cell
 from fairgate.suites.measure import Measure
 
 SHOWN = 4
+IMAGES_SHOWN = 6
+"""Shown where each image is a set of its own."""
 MEMBERS_SHOWN = 24
 
 
@@ -32,18 +34,19 @@ def worst_sets(
     before: Measure | None,
     *,
     group: str | None = None,
-    shown: int = SHOWN,
+    shown: int | None = None,
 ) -> list[WorstSet]:
-    """The `shown` sets with the largest badness, or, against a baseline, whose badness grew most.
+    """The `shown` (4; of single images 6) sets with the most badness, or, against a baseline, whose badness grew most.
 
     Right-or-wrong answers tie: among equals, the set with the lowest mean score comes first. With `group`, only sets
     that hold the group. Sets in which nothing is bad are not listed.
     """
+    most = shown if shown is not None else IMAGES_SHOWN if cell.unit == "images" else SHOWN
     badness = now.badness if before is None else now.badness - before.badness
     score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
     loudest = np.lexsort((score, -badness))
     holding = cell.sets_with(group) if group is not None else np.ones(cell.n_sets, dtype=bool)
-    chosen = loudest[holding[loudest] & (badness[loudest] > 0)][:shown]
+    chosen = loudest[holding[loudest] & (badness[loudest] > 0)][:most]
     return [_worst_set(int(code), cell, index, scores, float(now.badness[code])) for code in chosen]
 
 
@@ -59,6 +62,7 @@ def _worst_set(code: int, cell: Cell, index: _Columns, scores: ProbeScores, badn
                 group=" × ".join(str(values[row]) for values in index.attributes.values()),
                 value=float(scores.value[row]),
                 predicted=None if scores.predicted is None else str(scores.predicted[row]),
+                correct=None if scores.correct is None else bool(scores.correct[row]),
             )
             for row in rows
         ],

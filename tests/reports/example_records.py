@@ -107,6 +107,7 @@ def worst_set(subject: str, index: int) -> WorstSet:
             group=group,
             value=low if group == "dark × female" else 0.93 - 0.01 * place,
             predicted="nurse" if group == "dark × female" else subject,
+            correct=group != "dark × female",
         )
         for place, group in enumerate(GROUPS)
     ]
@@ -245,6 +246,28 @@ def example_record(checks: Sequence[CheckResult] | None = None, **changes: objec
         "seconds": 12.4,
     }  # fmt: skip
     return RunRecord(**(fields | changes))
+
+
+def photographs_record(**changes: object) -> RunRecord:
+    """A run on single labelled photographs of one subject: the truth is a group, and nothing is counterfactual."""
+    taken = [
+        WorstSet(
+            set_id=f"val-{i}",
+            subject="person",
+            spread=None,
+            members=[MemberResult(member="0", group=GROUPS[i], value=0.02 + i / 100, predicted="man", correct=False)],
+        )
+        for i in range(7)
+    ]
+    fallen = gap_check("doctor", "fail", sets=9)
+    check = fallen.model_copy(update={"id": "by-group", "subject": None, "metric": "accuracy", "worst_sets": taken})
+    close = {"id": "by-age", "verdict": "inconclusive", "sets_needed": 2645, "worst_sets": []}
+    fields: dict[str, object] = {
+        "dataset": example_record().dataset.model_copy(update={"counterfactual": False, "notice": None}),
+        "coverage": Coverage(expected_sets=72, scored_sets=72, expected_images=72, scored_images=72, prompts=2),
+        "confusions": [],
+    }
+    return example_record([check, check.model_copy(update=close)], **(fields | changes))
 
 
 def portrait(tone: str, *, size: int = 64, noise: int | None = None, kind: str = "PNG") -> bytes:

@@ -12,6 +12,7 @@ from example_records import (
     failed_computation,
     fairness_check,
     gap_check,
+    photographs_record,
     skew_check,
 )
 from rich.console import Console
@@ -33,6 +34,21 @@ def test_the_table_fits_a_hundred_columns_and_nothing_is_cut(record: RunRecord) 
     assert "…" not in shown
     assert "[−0.331, −0.289]" in shown
     assert "Δ 0.040" in shown
+
+
+def test_long_names_of_checks_break_at_hyphens_and_before_the_subject() -> None:
+    named = fairness_check("firefighter", 0.2, id="no-intersectional-regression")
+    endless = fairness_check("x" * 50, 0.1)
+    shown = [line.split("  ")[0].rstrip() for line in _printed(example_record([named, endless])).splitlines()[2:]]
+    assert shown == [
+        "no-intersectional-",
+        "regression",
+        "[firefighter]",
+        "fairness",
+        f"[{'x' * 19}",
+        "x" * 20,
+        f"{'x' * 11}]",
+    ]
 
 
 def test_what_failed_stands_above_what_passed(record: RunRecord) -> None:
@@ -75,7 +91,30 @@ def test_a_worst_set_without_measured_members_is_still_named() -> None:
     check = gap_check("doctor", "fail")
     bare = check.worst_sets[0].model_copy(update={"members": []})
     lines = terminal_summary(example_record([check.model_copy(update={"worst_sets": [bare]})]))
-    assert "worst set: doctor-0000 (doctor, no-intersectional-regression[doctor])" in lines
+    assert "worst set: doctor-0000 (no-intersectional-regression[doctor])" in lines
+
+
+def test_a_worst_image_is_called_one_with_its_group_number_and_prediction() -> None:
+    lines = terminal_summary(photographs_record())
+    assert lines[1] == "coverage: all 72 images scored (2 prompts)"
+    assert "worst image: val-0 (by-group): light × female, P(true) 0.020, taken for man" in lines
+
+
+def test_a_worst_set_of_a_check_over_all_subjects_names_its_subject() -> None:
+    everywhere = gap_check("doctor", "fail").model_copy(update={"subject": None})
+    lines = terminal_summary(example_record([everywhere, gap_check("pilot", "pass")]))
+    said = (
+        "worst set: doctor-0000 (doctor, no-intersectional-regression): dark × female, P(true) 0.120, taken for nurse"
+    )
+    assert f"{said}; light × female, 0.930" in lines
+
+
+def test_what_a_run_without_baseline_needs_is_said_once() -> None:
+    needed = "there is no baseline to compare with; give file:DIR"
+    changes = {"delta": None, "baseline": None, "reason": needed}
+    checks = [gap_check(subject, "inconclusive").model_copy(update=changes) for subject in ("doctor", "pilot")]
+    lines = terminal_summary(example_record(checks, baseline=None))
+    assert [line for line in lines if "give file:DIR" in line] == [f"  {needed}"]
 
 
 def test_junit_keeps_numbers_in_full_and_leaves_out_what_was_not_measured() -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 import pytest
-from example_records import HOSTILE, SUBJECTS, example_checks, example_record, fairness_check, gap_check
+from example_records import (
+    HOSTILE,
+    SUBJECTS,
+    example_checks,
+    example_record,
+    fairness_check,
+    gap_check,
+    photographs_record,
+)
 from markdown_it import MarkdownIt
 
 from fairgate.errors import FairgateError
@@ -37,6 +45,12 @@ def test_the_failure_is_said_in_plain_words_before_any_table(record: RunRecord) 
     text = render_comment(record)
     said = "doctor: dark × female fell 0.310 behind its set-mates; margin 0.040"
     assert 0 < text.index(said) < text.index("| check |")
+
+
+def test_single_images_are_counted_in_one_column() -> None:
+    text = render_comment(photographs_record())
+    assert "adj. p | images |" in text
+    assert "sets" not in text
 
 
 def test_no_face_and_no_single_set_is_in_the_comment(record: RunRecord) -> None:

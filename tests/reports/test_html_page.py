@@ -22,6 +22,7 @@ from example_records import (
     example_record,
     fairness_check,
     gap_check,
+    photographs_record,
     portrait,
     skew_check,
 )
@@ -146,6 +147,33 @@ def test_the_worst_sets_are_rows_of_pictures_in_the_order_of_groups(record: RunR
     assert "light × female P(true) 0.930 ▲ highest “doctor”" in said
 
 
+def test_single_images_flow_in_one_grid_and_are_called_images() -> None:
+    def photographs(ids: Sequence[str]) -> Mapping[str, Sequence[tuple[str, bytes]]]:
+        return {set_id: [("0", portrait("light"))] for set_id in ids}
+
+    page = _Reader(render_html(photographs_record(), photographs))
+    assert "Worst images" in page.text
+    assert len(page.of("img")) == 6
+    assert [attributes.get("class") for attributes in page.of("ul")].count("members images") == 1
+    assert "light × female P(true) 0.020 taken for “man”val-0" in page.text
+    assert "spread" not in page.text
+    assert "· person" not in page.text
+    assert page.text.count("Images9") == 2
+
+
+def test_what_would_settle_a_check_with_groups_is_said_per_group() -> None:
+    page = _Reader(render_html(photographs_record(), None))
+    assert "9; about 2,645 per group would settle it" in page.text
+    assert page.text.count("No pictures are in this dataset.") == 1
+
+
+def test_sets_that_are_neither_counterfactual_nor_single_images_are_called_sets(record: RunRecord) -> None:
+    dataset = record.dataset.model_copy(update={"counterfactual": False})
+    page = _Reader(render_html(example_record(dataset=dataset), None))
+    assert "Worst sets" in page.text
+    assert "Worst counterfactual sets" not in page.text
+
+
 def test_the_notice_of_the_dataset_stands_beside_figures(page: _Reader) -> None:
     assert page.text.count(NOTICE) >= 4
 
@@ -182,7 +210,7 @@ def test_confusions_heat_maps_and_nulls_are_shown(page: _Reader) -> None:
 
 def test_an_absent_number_is_a_dash_with_its_reason_and_an_infinite_one_is_not_zero(page: _Reader) -> None:
     assert "– (could not be computed)" in page.text
-    assert "– (not in the baseline)" in page.text
+    assert "– (nothing finite in the baseline)" in page.text
     assert "−∞" in page.text
 
 

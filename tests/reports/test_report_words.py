@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 
 import pytest
-from example_records import example_record, failed_computation, fairness_check, gap_check, skew_check
+from example_records import (
+    example_record,
+    failed_computation,
+    fairness_check,
+    gap_check,
+    photographs_record,
+    skew_check,
+)
 
-from fairgate.records import CheckResult
+from fairgate.records import CheckResult, Coverage, RunRecord
 from fairgate.reports.words import (
     bound_words,
     clean,
+    coverage_words,
     metric_words,
     moment,
     number,
@@ -52,11 +60,18 @@ def test_control_and_direction_characters_become_visible() -> None:
     assert clean("abcdef", 4) == "abc…"
 
 
-def test_an_intersectional_failure_names_the_group_and_how_far_it_fell() -> None:
-    assert sentence(gap_check("doctor", "fail")) == (
+def test_an_intersectional_failure_names_the_group_and_how_far_it_fell(record: RunRecord) -> None:
+    assert sentence(gap_check("doctor", "fail"), record) == (
         "doctor: dark × female fell 0.310 behind its set-mates; margin 0.040"
     )
-    assert sentence(gap_check("pilot", "inconclusive")).endswith("margin 0.040; too few sets to tell")
+
+
+def test_an_unsettled_check_lacks_sets_or_images_only_where_more_of_them_would_settle_it(record: RunRecord) -> None:
+    thin = gap_check("pilot", "inconclusive")
+    assert sentence(thin, record).endswith("margin 0.040; too few sets to tell")
+    assert sentence(thin, photographs_record()).endswith("margin 0.040; too few images to tell")
+    corrected_away = thin.model_copy(update={"sets_needed": None})
+    assert sentence(corrected_away, record).endswith("margin 0.040; not settled")
 
 
 def _regression(**changes: object) -> CheckResult:
@@ -70,23 +85,36 @@ def _regression(**changes: object) -> CheckResult:
         ({}, "accuracy fell by 0.052 against the baseline; margin 0.020"),
         ({"delta": 0.1, "metric": "max_skew_at_k"}, "MaxSkew rose by 0.100 against the baseline; margin 0.020"),
         ({"delta": 0.0}, "accuracy did not change against the baseline; margin 0.020"),
-        ({"delta": None, "reason": "no baseline"}, "accuracy has no measured change: no baseline"),
+        ({"delta": None}, "accuracy was not compared: the baseline does not hold it"),
+        ({"delta": None, "over": "race"}, "accuracy over race was not compared: the baseline does not hold it"),
         ({"worst_group": "dark"}, "accuracy of dark fell by 0.052 against the baseline; margin 0.020"),
         ({"metric": "group_gap", "delta": 0.01}, "the worst group moved 0.010 ahead of its set-mates; margin 0.020"),
     ],
 )
-def test_a_regression_is_said_in_plain_words(changes: dict[str, object], said: str) -> None:
-    assert sentence(_regression(**changes)) == f"all subjects: {said}"
+def test_a_regression_is_said_in_plain_words(changes: dict[str, object], said: str, record: RunRecord) -> None:
+    assert sentence(_regression(**changes), record) == f"all subjects: {said}"
 
 
-def test_absolute_checks_and_errors_are_said_in_plain_words() -> None:
-    assert sentence(fairness_check("doctor", 0.79)) == (
+def test_a_check_without_a_baseline_was_not_compared() -> None:
+    check = _regression(delta=None, baseline=None)
+    assert sentence(check, example_record([check], baseline=None)) == "accuracy was not compared: there is no baseline"
+
+
+def test_a_run_that_asks_about_no_subject_says_nothing_about_all_subjects() -> None:
+    alone = photographs_record()
+    assert (
+        sentence(alone.checks[0], alone) == "accuracy of dark × female fell by 0.310 against the baseline; margin 0.040"
+    )
+
+
+def test_absolute_checks_and_errors_are_said_in_plain_words(record: RunRecord) -> None:
+    assert sentence(fairness_check("doctor", 0.79), record) == (
         "doctor: fairness is 0.790 [0.770, 0.810]; asked at least 0.850"
     )
-    assert sentence(skew_check("nurse", 0.78)).endswith(
+    assert sentence(skew_check("nurse", 0.78), record).endswith(
         "MaxSkew over skin_tone is 0.780 [0.660, 0.920]; asked at most 0.600"
     )
-    assert sentence(failed_computation()).endswith("fairness could not be computed")
+    assert sentence(failed_computation(), record).endswith("fairness could not be computed")
     assert metric_words("flip_rate") == "flip rate"
 
 
@@ -94,10 +122,20 @@ def test_an_absent_number_has_a_reason() -> None:
     with_base, without = example_record(), example_record(baseline=None)
     check = fairness_check(None, 0.9)
     assert why_absent(without, check, "delta") == "no baseline"
-    assert why_absent(with_base, check, "baseline") == "not in the baseline"
+    assert why_absent(with_base, check, "baseline") == "nothing finite in the baseline"
+    assert why_absent(with_base, check, "delta") == "nothing finite in the baseline"
+    assert why_absent(with_base, check.model_copy(update={"status": "infinite"}), "delta") == "infinite"
     assert why_absent(with_base, check, "p_adjusted") == "not tested against the baseline"
     assert why_absent(with_base, check, "value") == "not measured"
     assert why_absent(with_base, failed_computation(), "value") == "could not be computed"
+
+
+def test_single_images_are_counted_once() -> None:
+    assert coverage_words(photographs_record()) == "all 72 images scored (2 prompts)"
+    part = Coverage(
+        expected_sets=72, scored_sets=0, expected_images=72, scored_images=70, prompts=2, missing=["2 of 72"]
+    )
+    assert coverage_words(photographs_record(coverage=part)) == "incomplete: 70 of 72 images scored"
 
 
 def test_verdicts_bounds_totals_and_moments_read_as_sentences_do() -> None:
