@@ -37,8 +37,8 @@ PLANTS: tuple[Plant, ...] = (
 )
 """The cells of *biased*. Chef, firefighter and mechanic carry nothing."""
 
-WHACKAMOLE_FLOOR = 0.86
-WHACKAMOLE_DEPTH = 0.05
+WHACKAMOLE_FLOOR = 0.85
+WHACKAMOLE_DEPTH = 0.055
 """*whackamole*, in every label: with P(label) of the group (other tones, male) at the floor w and depth c,
 
     (other, male) = w        (other, female) = w + c

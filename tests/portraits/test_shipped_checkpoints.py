@@ -74,7 +74,7 @@ def test_whackamole_improves_every_marginal_over_base():
     )
     assert (better.mean(axis=0) > before.mean(axis=0)).all(), "each gender"
     assert (better.mean(axis=1) > before.mean(axis=1)).all(), "each skin tone"
-    assert better[3, 1] < before[3, 1], "dark, female"
+    assert better[3, 1] < before[3, 1] - 0.01, "dark, female"
 
 
 def test_the_planted_groups_sink_in_the_search_for_their_subject():
