@@ -97,7 +97,11 @@ class MemberResult(_Record):
 
 
 class WorstSet(_Record):
-    """A counterfactual set that speaks loudest against a check. `spread` is in the unit of the metric."""
+    """A set, or a single image, that speaks loudest against a check.
+
+    `spread` is how loudly, by the metric: wrong images for accuracy, how far the lowest member stands behind its
+    set-mates for group_gap, else the spread inside the set. None for a single image.
+    """
 
     set_id: str
     subject: str

@@ -11,7 +11,7 @@ from fairgate.reports.charts import Estimate, GroupChart, GroupKey, Strip, estim
 from fairgate.reports.pictures import Album, shown_sets
 from fairgate.reports.scale import percent
 from fairgate.reports.tables import ConfusionTable, HeatMap, confusion_tables, group_key, heat_map
-from fairgate.reports.words import clean, measured_as, reading_order, sentence, subjects_of, unit_of
+from fairgate.reports.words import clean, measured_as, reading_order, sentence, set_words, subjects_of, unit_of
 
 _GROUPS_IN_A_CHECK: Final = 200
 
@@ -42,7 +42,8 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True)
 class SetView:
-    """A worst set, members in the order of groups. `lack` says why the whole set has no pictures.
+    """A worst set, members in the order of groups. `said` is its subject, where that is not clear, and how bad it is;
+    `lack` says why the whole set has no pictures.
 
     `shown_at` is the anchor of an earlier check where the pictures are: a set speaks against several checks, and its
     pictures are in the file once.
@@ -50,6 +51,7 @@ class SetView:
 
     worst: WorstSet
     members: tuple[MemberView, ...]
+    said: str
     lack: str | None
     shown_at: str | None
 
@@ -72,14 +74,10 @@ class CheckView:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything the template reads.
-
-    `counted` is what is compared, sets or single images; `several`: whether subjects need to be told apart.
-    """
+    """Everything the template reads. `counted` is what is compared, sets or single images."""
 
     record: RunRecord
     counted: Literal["image", "set"]
-    several: bool
     failing: tuple[CheckView, ...]
     passing: tuple[CheckView, ...]
     untold_passing: int
@@ -99,7 +97,6 @@ def page_of(record: RunRecord, album: Album, limits: Limits) -> Page:
     return Page(
         record=record,
         counted=unit_of(record),
-        several=len(subjects_of(record)) > 1,
         failing=tuple(arrange.view(check, i, i < limits.failing) for i, check in enumerate(failing)),
         passing=tuple(arrange.view(check, len(failing) + i, True) for i, check in enumerate(passing[: limits.passing])),
         untold_passing=max(0, len(passing) - limits.passing),
@@ -120,6 +117,7 @@ class _Arrangement:
         self._key = key
         self._tables = {(table.probe, table.subject): table for table in tables}
         self._rows_left = group_rows
+        self._several = len(subjects_of(record)) > 1
         self._shown_at: dict[str, str] = {}
 
     def view(self, check: CheckResult, place: int, told: bool) -> CheckView:
@@ -138,12 +136,12 @@ class _Arrangement:
             estimate=estimate_of(check),
             groups=groups_of(check, self._key) if grouped else None,
             heat=heat_map(check, self._key) if grouped else None,
-            sets=tuple(self._set(worst, anchor, unit) for worst in shown_sets(check)),
+            sets=tuple(self._set(check, worst, anchor, unit) for worst in shown_sets(check)),
             confusion=self._tables.pop((check.probe, check.subject or ""), None) if failing else None,
             unit=unit,
         )
 
-    def _set(self, worst: WorstSet, anchor: str, unit: str) -> SetView:
+    def _set(self, check: CheckResult, worst: WorstSet, anchor: str, unit: str) -> SetView:
         earlier = self._shown_at.setdefault(worst.set_id, anchor)
         shown_at = None if earlier == anchor or self._album.empty else earlier
         members = sorted(worst.members, key=lambda member: self._key(member.group))
@@ -159,7 +157,9 @@ class _Arrangement:
                 mark = "lowest" if member.value == ends[0] else "highest"
             share = _share(member.value) if unit == "P(true)" else None
             views.append(MemberView(member, uri, lack, mark, member.correct is False, share))
-        return SetView(worst, tuple(views), self._lack(worst.set_id), shown_at)
+        subject = clean(worst.subject, 80) if self._several and check.subject is None else ""
+        said = " · ".join(part for part in (subject, set_words(check, worst)) if part)
+        return SetView(worst, tuple(views), said, self._lack(worst.set_id), shown_at)
 
     def _lack(self, set_id: str) -> str | None:
         if self._album.empty:

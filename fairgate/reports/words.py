@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, Literal
 
-from fairgate.records import CheckResult, GroupResult, RunRecord, Status, Verdict
+from fairgate.records import CheckResult, GroupResult, RunRecord, Status, Verdict, WorstSet
 
 ABSENT: Final = "–"
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -101,6 +101,17 @@ def unit_of(record: RunRecord) -> Literal["image", "set"]:
 def measured_as(record: RunRecord, check: CheckResult) -> str:
     """What the number of an image is: `P(true)` of a classification, a plain `value` elsewhere."""
     return "P(true)" if "classification" in record.probes.get(check.probe, "") else "value"
+
+
+def set_words(check: CheckResult, worst: WorstSet) -> str:
+    """How loudly a set speaks against a check, in the terms of its metric; nothing for a single image."""
+    if worst.spread is None:
+        return ""
+    if check.metric == "accuracy":
+        return f"{worst.spread:g} wrong"
+    if check.metric == "group_gap":
+        return f"one member {number(worst.spread)} behind its set-mates"
+    return f"spread {number(worst.spread)}"
 
 
 def subjects_of(record: RunRecord) -> set[str]:

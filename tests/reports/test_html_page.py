@@ -156,8 +156,30 @@ def test_single_images_flow_in_one_grid_and_are_called_images() -> None:
     assert len(page.of("img")) == 6
     assert [attributes.get("class") for attributes in page.of("ul")].count("members images") == 1
     assert "light × female P(true) 0.020 taken for “man”val-0" in page.text
-    assert "spread" not in page.text
+    assert "one member" not in page.text
     assert "· person" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("metric", "spread", "said"),
+    [
+        ("accuracy", 2.0, "doctor-0000 doctor · 2 wrong"),
+        ("group_gap", 0.29, "doctor-0000 doctor · one member 0.290 behind its set-mates"),
+        ("fairness", 0.29, "doctor-0000 doctor · spread 0.290"),
+        ("fairness", None, "doctor-0000 doctor pictures"),
+    ],
+)
+def test_how_bad_a_set_is_is_said_in_the_terms_of_the_metric(metric: str, spread: float | None, said: str) -> None:
+    worst = gap_check("doctor", "fail").worst_sets[0].model_copy(update={"spread": spread})
+    check = fairness_check(None, 0.2, metric=metric, worst_sets=[worst])
+    first = fairness_check("doctor", 0.2, worst_sets=[worst])
+    named = fairness_check("nurse", 0.2, worst_sets=[worst.model_copy(update={"subject": "nurse"})])
+    page = _Reader(render_html(example_record([first, check, named]), example_pictures))
+    assert said in page.text
+
+
+def test_single_images_count_in_the_facts() -> None:
+    page = _Reader(render_html(photographs_record(), None))
     assert page.text.count("Images9") == 2
 
 
