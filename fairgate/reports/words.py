@@ -80,7 +80,10 @@ def p_value(value: float | None) -> str:
 
 
 def metric_words(metric: str) -> str:
-    """What a metric is called in prose."""
+    """What a metric is called in prose, a ranking one with its k: `MaxSkew@100`."""
+    name, at, k = metric.rpartition("_at_")
+    if at and k.isdecimal() and f"{name}_at_k" in _METRICS:
+        return f"{_METRICS[f'{name}_at_k']}@{clean(k, 12)}"
     return _METRICS.get(metric, clean(metric, 60).replace("_", " "))
 
 

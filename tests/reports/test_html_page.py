@@ -183,6 +183,15 @@ def test_single_images_count_in_the_facts() -> None:
     assert page.text.count("Images9") == 2
 
 
+def test_the_method_shortens_digests_and_explains_only_what_was_measured(page: _Reader) -> None:
+    probes = {"gender": f"zero_shot_classification:{'c3' * 32}"}
+    single = _Reader(render_html(photographs_record(probes=probes), None))
+    assert "Probe genderzero_shot_classification c3c3c3c3c3c3" in single.text
+    assert "c3" * 10 not in single.text
+    assert "even for a fair ranker" not in single.text
+    assert "even for a fair ranker" in page.text
+
+
 def test_what_would_settle_a_check_with_groups_is_said_per_group() -> None:
     page = _Reader(render_html(photographs_record(), None))
     assert "9; about 2,645 per group would settle it" in page.text

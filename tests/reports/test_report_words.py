@@ -116,6 +116,8 @@ def test_absolute_checks_and_errors_are_said_in_plain_words(record: RunRecord) -
     )
     assert sentence(failed_computation(), record).endswith("fairness could not be computed")
     assert metric_words("flip_rate") == "flip rate"
+    assert metric_words("max_skew_at_100") == "MaxSkew@100"
+    assert metric_words("looked_at_100") == "looked at 100"
 
 
 def test_an_absent_number_has_a_reason() -> None:
