@@ -151,7 +151,8 @@ def test_an_error_fails_every_item_and_shows_the_remedy(pytester: pytest.Pyteste
 
 
 def test_an_mlflow_outage_changes_no_verdict_and_loses_no_run(pytester: pytest.Pytester, repository: Toy) -> None:
-    result = pytester.runpytest(
+    # a process of its own: pytester forgets modules after an inner run, and mlflow does not survive that
+    result = pytester.runpytest_subprocess(
         "--fairness-suite", "jobs", "--fairness-cache", "off", "--fairness-mlflow", "http://127.0.0.1:9"
     )
     assert result.ret == pytest.ExitCode.OK
