@@ -1,0 +1,50 @@
+"""`fairgate portraits`: draw, look, train; what cannot be trained is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from fairgate.cli.main import app
+from fairgate.data import read_dataset
+
+
+def run(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["portraits", *words])
+    return result.exit_code, result.output
+
+
+def test_a_drawn_dataset_is_whole(tmp_path: Path) -> None:
+    code, output = run("draw", "--sets", "1", "--out", str(tmp_path / "occupations"))
+    assert code == 0, output
+    assert "40 portraits in 5 sets" in output
+    assert read_dataset(tmp_path / "occupations").verify() == []
+
+
+def test_a_contact_sheet_is_a_picture(tmp_path: Path) -> None:
+    assert run("sheet", "--out", str(tmp_path / "sheet.png"))[0] == 0
+    with Image.open(tmp_path / "sheet.png") as sheet:
+        assert sheet.width > 8 * 90
+
+
+def test_an_unknown_checkpoint_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    code, output = run("train", "bised", "--out", str(tmp_path / "x"))
+    assert code == 4
+    assert "base, tuned, biased, whackamole" in output
+
+
+def test_training_reports_its_steps_and_names_what_it_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trained(name: str, out: Path, *, report: object, **_: object) -> None:
+        assert callable(report)
+        report(0, 1.5)
+        report(1, 1.0)
+
+    monkeypatch.setattr("fairgate.portraits.checkpoints.train_checkpoint", trained)
+    code, output = run("train", "base", "--out", str(tmp_path / "base"))
+    assert code == 0
+    assert "step    0  loss 1.500" in output
+    assert "step    1" not in output
+    assert f"trained base: {tmp_path / 'base'}" in output
