@@ -153,7 +153,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         allow_inconclusive=settings.on_inconclusive == "warn",
         dataset=dataset_info(prepared.dataset),
         model=scored.model if scored else ModelInfo(uri=settings.model, fingerprint="unknown"),
-        baseline=scored.baseline if scored else None,
+        baseline=scored.baseline if scored else _unread_baseline(settings),
         coverage=coverage,
         probes=probe_digests(prepared.loaded.suite),
         decision=Decision(**suite.decision.model_dump()),
@@ -293,6 +293,13 @@ def _coverage(prepared: Prepared, scores: Scores) -> Coverage:
         prompts=prompt_count(prepared.loaded.suite, manifest.subjects),
         missing=missing,
     )
+
+
+def _unread_baseline(settings: Settings) -> BaselineInfo | None:
+    """The baseline that was asked for and could not be used."""
+    if settings.baseline == "none":
+        return None
+    return BaselineInfo(source=settings.baseline, uri=settings.baseline, fingerprint="unknown")
 
 
 def _undecided(one: PlannedCheck, error: FairgateError) -> CheckResult:

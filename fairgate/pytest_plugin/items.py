@@ -10,7 +10,7 @@ import pytest
 from fairgate.pytest_plugin.explain import explain_check
 from fairgate.pytest_plugin.plugin import SESSION
 from fairgate.records import CheckResult
-from fairgate.reports import junit_properties
+from fairgate.reports import common_cause, junit_properties
 
 
 class FairnessFailure(Exception):
@@ -52,8 +52,18 @@ class SuiteItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The reason, the worst group and the worst set; a traceback would say nothing."""
         if isinstance(excinfo.value, FairnessFailure):
+            cause = common_cause(self.config.stash[SESSION].records[self.suite])
+            if cause is not None:
+                return f"nothing could be computed: {cause if self._is_first() else 'as above'}"
             return "\n".join([*explain_check(excinfo.value.check), f"defined at {self.where}"])
         return super().repr_failure(excinfo, style)
+
+    def _is_first(self) -> bool:
+        """Whether this is the first item of its suite to say so in this process."""
+        session = self.config.stash[SESSION]
+        first = self.suite not in session.explained
+        session.explained.add(self.suite)
+        return first
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """Where the check stands in its suite."""

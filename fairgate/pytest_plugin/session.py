@@ -26,6 +26,7 @@ class GateSession:
         self.prepared: dict[str, gate.Prepared] = {}
         self.by_path: dict[Path, str] = {}
         self.records: dict[str, RunRecord] = {}
+        self.explained: set[str] = set()
         self.messages: dict[str, tuple[str, ...]] = {}
         worker = getattr(config, "workerinput", None)
         self.shared: Path | None = Path(worker["fairgate_shared"]) if worker else None

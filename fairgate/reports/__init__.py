@@ -8,8 +8,10 @@ from fairgate.reports.html import render_html
 from fairgate.reports.junit import junit_properties
 from fairgate.reports.results import read_results, results_schema, write_results
 from fairgate.reports.terminal import terminal_summary, terminal_table
+from fairgate.reports.words import common_cause
 
 __all__ = [
+    "common_cause",
     "github_annotations",
     "job_summary",
     "junit_properties",

@@ -13,6 +13,7 @@ from fairgate.reports.markdown import escape, fenced, folded, table, web_address
 from fairgate.reports.words import (
     SYMBOL,
     bound_words,
+    common_cause,
     coverage_words,
     moment,
     number,
@@ -81,8 +82,7 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
         f"## {SYMBOL[record.verdict]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
         f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
         _notice(record, detail),
-        _sentences(failing, record, detail),
-        _rows(failing, record, detail.rows, detail),
+        *_told(failing, record, detail),
         _groups(failing, record, detail),
         _passing(passing, record, detail),
         _about(record, detail),
@@ -99,6 +99,15 @@ def _link(report_url: str | None) -> str:
 
 def _notice(record: RunRecord, detail: _Detail) -> str:
     return f"> {escape(record.dataset.notice, detail.clip)}" if record.dataset.notice else ""
+
+
+def _told(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> list[str]:
+    """What did not pass; where one error stands behind all of it, that error and nothing else."""
+    cause = common_cause(record)
+    if cause is None:
+        return [_sentences(failing, record, detail), _rows(failing, record, detail.rows, detail)]
+    lines = [escape(line.strip(), 2000) for line in cause.splitlines()]
+    return ["\n".join(["Nothing could be computed:", "", *(f"- {line}" for line in lines)])]
 
 
 def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:

@@ -11,7 +11,16 @@ from fairgate.reports.charts import Estimate, GroupChart, GroupKey, Strip, estim
 from fairgate.reports.pictures import Album, shown_sets
 from fairgate.reports.scale import percent
 from fairgate.reports.tables import ConfusionTable, HeatMap, confusion_tables, group_key, heat_map
-from fairgate.reports.words import clean, measured_as, reading_order, sentence, set_words, subjects_of, unit_of
+from fairgate.reports.words import (
+    clean,
+    common_cause,
+    measured_as,
+    reading_order,
+    sentence,
+    set_words,
+    subjects_of,
+    unit_of,
+)
 
 _GROUPS_IN_A_CHECK: Final = 200
 
@@ -74,10 +83,12 @@ class CheckView:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything the template reads. `counted` is what is compared, sets or single images."""
+    """Everything the template reads. `counted` is what is compared, sets or single images; `cause` the one error that
+    kept everything from being computed."""
 
     record: RunRecord
     counted: Literal["image", "set"]
+    cause: str | None
     failing: tuple[CheckView, ...]
     passing: tuple[CheckView, ...]
     untold_passing: int
@@ -97,6 +108,7 @@ def page_of(record: RunRecord, album: Album, limits: Limits) -> Page:
     return Page(
         record=record,
         counted=unit_of(record),
+        cause=common_cause(record),
         failing=tuple(arrange.view(check, i, i < limits.failing) for i, check in enumerate(failing)),
         passing=tuple(arrange.view(check, len(failing) + i, True) for i, check in enumerate(passing[: limits.passing])),
         untold_passing=max(0, len(passing) - limits.passing),

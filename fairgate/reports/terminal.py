@@ -11,6 +11,7 @@ from fairgate.reports.words import (
     SYMBOL,
     bound_words,
     clean,
+    common_cause,
     coverage_words,
     interval,
     measured_as,
@@ -72,6 +73,13 @@ def terminal_summary(record: RunRecord) -> list[str]:
         more = len(record.coverage.missing) - 5
         lines.append(f"missing: {named}{f' and {more:,} more' if more > 0 else ''}")
     failing = [check for check in reading_order(record.checks) if check.verdict != "pass"]
+    cause = common_cause(record)
+    if cause is not None:
+        lines += [
+            f"! nothing could be computed: {clean(line)}" if at == 0 else f"  {clean(line)}"
+            for at, line in enumerate(cause.splitlines())
+        ]
+        failing = []
     lines += [f"{SYMBOL[check.verdict]} {sentence(check, record)}" for check in failing[:5]]
     if len(failing) > 5:
         lines.append(f"  and {len(failing) - 5} more in the table")

@@ -143,6 +143,12 @@ def why_absent(record: RunRecord, check: CheckResult, field: str) -> str:
     return "not measured"
 
 
+def common_cause(record: RunRecord) -> str | None:
+    """The one error that kept every check from being computed (problem, where, remedy, a line each), or None."""
+    reasons = {check.reason if check.verdict == "error" else None for check in record.checks}
+    return reasons.pop() if len(reasons) == 1 else None
+
+
 def reading_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """What failed first, then what could not be computed or settled, then the rest; the suite's order inside."""
     return sorted(checks, key=lambda check: READING_ORDER.index(check.verdict))

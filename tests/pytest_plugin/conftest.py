@@ -1,4 +1,7 @@
-"""pytester forgets the modules that an inner run imports, and numpy cannot be imported twice: they come first, here."""
+"""pytester forgets the modules that an inner run imports, and numpy and pandas do not survive a second import: they
+come first, here."""
+
+import pandas as pd  # noqa: F401
 
 import fairgate.pytest_plugin.fixture
 import fairgate.pytest_plugin.items

@@ -6,6 +6,7 @@ import math
 
 import pytest
 from example_records import (
+    example_checks,
     example_record,
     failed_computation,
     fairness_check,
@@ -15,6 +16,7 @@ from example_records import (
 )
 
 from fairgate.records import CheckResult, Coverage, RunRecord
+from fairgate.reports import common_cause, render_comment, render_html, terminal_summary
 from fairgate.reports.words import (
     bound_words,
     clean,
@@ -149,3 +151,15 @@ def test_verdicts_bounds_totals_and_moments_read_as_sentences_do() -> None:
     assert moment("2026-03-01T12:00:00+00:00") == "2026-03-01 12:00 UTC"
     assert moment("2026-03-01T12:00:00") == "2026-03-01 12:00"
     assert moment("some time") == "some time"
+
+
+def test_one_error_behind_every_check_is_told_once_everywhere() -> None:
+    reason = "the file is empty.\n  where:  a.safetensors\n  remedy: save it again"
+    checks = [check.model_copy(update={"verdict": "error", "reason": reason}) for check in example_checks()]
+    record = example_record(checks)
+    assert common_cause(record) == reason
+    assert common_cause(example_record(checks[:-1] + example_checks()[-1:])) is None
+    for text in (render_comment(record), render_html(record, None), "\n".join(terminal_summary(record))):
+        assert "othing could be computed" in text
+        assert text.count("the file is empty") == 1
+        assert "remedy: save it again" in text
