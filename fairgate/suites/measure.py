@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.metrics import set_deviation, set_std
+from fairgate.metrics import fairness, set_deviation, set_std
 from fairgate.probes import ProbeScores
 from fairgate.statistics import set_count_chunks, weighted_median
 from fairgate.suites.cell import Cell, Counts, Floats
@@ -48,9 +48,10 @@ def measure(metric: str, cell: Cell, scores: ProbeScores, *, k: int | None, desi
 
 
 def _fairness(cell: Cell, scores: ProbeScores) -> Measure:
-    spread = set_std(cell.sets_by_members(scores.value[cell.rows]))
+    p_true = cell.sets_by_members(scores.value[cell.rows])
+    spread = set_std(p_true)
     return Measure(
-        value=1.0 - float(np.median(spread)),
+        value=fairness(p_true),
         draw=lambda counts: (1.0 - weighted_median(spread, counts), None),
         badness=spread,
     )

@@ -14,6 +14,7 @@ from fairgate.metrics import (
     min_skew_at_k,
     ndkl_at_k,
     ndkl_at_k_weighted,
+    ranking,
     skew_at_k,
     skew_at_k_weighted,
 )
@@ -95,7 +96,7 @@ class _Ranking:
         desired: str,
     ) -> _Ranking:
         labels, sets = codes[rows], cell.set_code[rows]
-        order = np.lexsort((np.arange(len(rows)), -similarity[rows]))
+        order = ranking(similarity[rows][None, :], labels, k, groups=groups)[0]
         held = np.bincount(sets * groups + labels, minlength=cell.n_sets * groups).reshape(cell.n_sets, groups)
         return cls(similarity[rows], labels, labels[order], sets[order], held.astype(np.float64), k, desired)
 
