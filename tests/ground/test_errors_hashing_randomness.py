@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairgate.errors import FairgateError, did_you_mean
@@ -40,6 +40,7 @@ def test_a_file_and_its_bytes_have_the_same_digest(tmp_path: Path) -> None:
     assert sha256_file(tmp_path / "file") == sha256_bytes(data) == hashlib.sha256(data).hexdigest()
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), plain, min_size=2))
 def test_the_order_of_keys_does_not_change_a_digest(data: dict[str, object]) -> None:
     assert digest(data) == digest(dict(reversed(list(data.items()))))
@@ -52,6 +53,7 @@ def test_a_digest_refuses_what_has_no_plain_form() -> None:
         digest({"score": float("nan")})
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.text() | st.integers(), max_size=3))
 def test_a_stream_depends_on_seed_and_names_alone(seed: int, names: list[str | int]) -> None:
     draw = stream(seed, *names).random(4)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_repository import SUITE, Toy
 
@@ -120,6 +120,7 @@ def test_a_control_character_is_refused_in_words(toy: Toy) -> None:
     assert "not valid YAML" in refused(toy, "schema: \x01").problem
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.mktemp("suites") / "x.yaml"
