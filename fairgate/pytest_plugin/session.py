@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ class GateSession:
         self.by_path: dict[Path, str] = {}
         self.records: dict[str, RunRecord] = {}
         self.explained: set[str] = set()
+        self.several = False
         self.messages: dict[str, tuple[str, ...]] = {}
         worker = getattr(config, "workerinput", None)
         self.shared: Path | None = Path(worker["fairgate_shared"]) if worker else None
@@ -43,6 +45,7 @@ class GateSession:
                 self.prepared[name] = prepared
                 self.by_path[prepared.loaded.path] = name
                 self.settings(name)
+        self.several = self.several or len(wanted) > 1
         return [self.prepared[name].loaded.path for name in wanted]
 
     def settings(self, name: str) -> Settings:
@@ -100,6 +103,8 @@ class GateSession:
 
     def _evaluate(self, suite: str) -> RunRecord:
         prepared, settings = self.prepared[suite], self.settings(suite)
+        if self.several and settings.report is not None:  # one suite's report must not replace another's
+            settings = replace(settings, report=settings.report / suite)
         evaluation = gate.evaluate(prepared, settings, command=command_line(suite, settings), progress=self._progress)
         evaluation = gate.publish(evaluation, prepared, settings)
         self.messages[suite] = evaluation.messages

@@ -36,7 +36,11 @@ OPTIONS = {
     for option in (
         Option("model", "checkpoint to judge (default: the suite's `model:`)", "URI"),
         Option("baseline", "what to compare with: file:PATH, model:URI or none (default: the suite's)", "SPEC"),
-        Option("report", "write results.json, report.html, comment.md and scores.parquet here", "DIR"),
+        Option(
+            "report",
+            "write results.json, report.html, comment.md and scores.parquet here (of several suites: in a folder each)",
+            "DIR",
+        ),
         Option("mlflow", "tracking URI, or off", "URI|off", default="sqlite:///fairgate.db"),
         Option("on-inconclusive", "does thin evidence fail the gate?", "fail|warn", ("fail", "warn"), "fail"),
         Option("device", "where to run models", "cuda|cpu|auto", ("cuda", "cpu", "auto"), "auto"),

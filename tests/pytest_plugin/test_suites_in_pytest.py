@@ -66,9 +66,12 @@ def test_a_more_biased_checkpoint_ends_with_1_and_says_where(pytester: pytest.Py
     )
 
 
-def test_all_runs_every_suite(pytester: pytest.Pytester, repository: Toy) -> None:
+def test_all_runs_every_suite_and_keeps_a_report_of_each(pytester: pytest.Pytester, repository: Toy) -> None:
     repository.write_suite(SUITE.replace("suite: jobs", "suite: jobs_again"), "jobs_again")
-    pytester.runpytest("--fairness-suite", "all", *OFF).assert_outcomes(passed=18)
+    pytester.runpytest("--fairness-suite", "all", *OFF, "--fairness-report", "out").assert_outcomes(passed=18)
+    for name in ("jobs", "jobs_again"):
+        results = pytester.path / "out" / name / "results.json"
+        assert RunRecord.model_validate_json(results.read_bytes()).suite == name
 
 
 @pytest.mark.parametrize(
