@@ -19,7 +19,14 @@ class _Part(BaseModel):
 
 
 def _fields(template: str) -> set[str]:
-    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
+    """Names of the placeholders. Widths and conversions are refused: `{label:>999999999}` would fill the memory."""
+    names: set[str] = set()
+    for _, name, specification, conversion in string.Formatter().parse(template):
+        if specification or conversion:
+            raise ValueError("a placeholder is a name in braces and nothing more")
+        if name is not None:
+            names.add(name)
+    return names
 
 
 def _only(template: str, allowed: set[str], needed: set[str]) -> str:
