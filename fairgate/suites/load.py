@@ -114,6 +114,12 @@ def _rankings() -> str:
 
 def _bound_is_reachable(check: schema.Check, spec: MetricSpec, refuse: Any) -> None:
     if check.no_worse_than:
+        if check.bound >= spec.highest - spec.lowest:
+            raise refuse(
+                f"has a margin of {check.bound:g}, and {check.metric} cannot fall that far: it would never fail.",
+                "choose the smallest loss that you would not accept",
+                "margin",
+            )
         return
     wanted = "at_least" if spec.better == "higher" else "at_most"
     bound, given = check.bound, check.rule

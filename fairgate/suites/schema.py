@@ -15,7 +15,7 @@ MetricName = Literal["fairness", "accuracy", "group_gap", "max_skew_at_k", "min_
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 def _fields(template: str) -> set[str]:
