@@ -65,7 +65,8 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
         }
         tables.append(pa.table(columns))
     partial = path.with_name(f".{path.name}.partial")
-    pq.write_table(pa.concat_tables(tables).unify_dictionaries(), partial, compression="zstd")
+    table = pa.concat_tables(tables).unify_dictionaries()
+    pq.write_table(table, partial, compression="zstd", write_page_checksum=True)
     partial.replace(path)
 
 
@@ -79,7 +80,9 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
 
     wanted = ["probe", "set_id", "member", "value", "predicted", "correct"]
     try:
-        table = pq.ParquetFile(path).read(columns=wanted)  # read_table would import pyarrow.dataset: 0.2 s
+        table = pq.ParquetFile(path, page_checksum_verification=True).read(
+            columns=wanted
+        )  # read_table would import pyarrow.dataset: 0.2 s
     except (OSError, pa.ArrowException) as error:
         raise ScoresError(
             f"the per-image scores cannot be read: {error}.",

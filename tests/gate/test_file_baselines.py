@@ -124,3 +124,13 @@ def test_a_report_folder_that_cannot_be_written_leaves_the_verdict_and_says_so(t
     evaluation = publish(toy, "file/out")
     assert evaluation.record.verdict == "pass"
     assert "the report was not written, the verdict stands" in evaluation.messages[0]
+
+
+def test_a_flipped_byte_in_the_kept_scores_is_an_error(toy: Toy, baseline: Path) -> None:
+    path = baseline / "scores.parquet"
+    column = pq.ParquetFile(path).metadata.row_group(0).column(6)
+    assert column.path_in_schema == "value"
+    data = bytearray(path.read_bytes())
+    data[column.data_page_offset + column.total_compressed_size // 2] ^= 1
+    path.write_bytes(data)
+    assert record(toy, baseline=f"file:{baseline}").verdict == "error"
