@@ -80,10 +80,9 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
 
     wanted = ["probe", "set_id", "member", "value", "predicted", "correct"]
     try:
-        table = pq.ParquetFile(path, page_checksum_verification=True).read(
-            columns=wanted
-        )  # read_table would import pyarrow.dataset: 0.2 s
-    except (OSError, pa.ArrowException) as error:
+        # not read_table, which would import pyarrow.dataset: 0.2 s
+        table = pq.ParquetFile(path, page_checksum_verification=True).read(columns=wanted)
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise ScoresError(
             f"the per-image scores cannot be read: {error}.",
             where=str(path),

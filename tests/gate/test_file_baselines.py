@@ -128,9 +128,10 @@ def test_a_report_folder_that_cannot_be_written_leaves_the_verdict_and_says_so(t
 
 def test_a_flipped_byte_in_the_kept_scores_is_an_error(toy: Toy, baseline: Path) -> None:
     path = baseline / "scores.parquet"
-    column = pq.ParquetFile(path).metadata.row_group(0).column(6)
-    assert column.path_in_schema == "value"
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
+    value = columns["value"]
     data = bytearray(path.read_bytes())
-    data[column.data_page_offset + column.total_compressed_size // 2] ^= 1
+    data[(value.dictionary_page_offset or value.data_page_offset) + value.total_compressed_size // 2] ^= 1
     path.write_bytes(data)
     assert record(toy, baseline=f"file:{baseline}").verdict == "error"
