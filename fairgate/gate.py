@@ -15,12 +15,18 @@ from pathlib import Path
 
 import numpy as np
 
-from fairgate.baselines import parse_baseline, record_files, require_another_checkpoint, require_comparable
+from fairgate.baselines import (
+    parse_baseline,
+    record_files,
+    require_another_checkpoint,
+    require_comparable,
+    require_own_scores,
+)
 from fairgate.data import Dataset, open_dataset
 from fairgate.errors import FairgateError, SuiteError, did_you_mean
 from fairgate.metrics import NullSkew
 from fairgate.models import EmbeddingCache, Scorer, open_scorer
-from fairgate.probes import ProbeScores, classify, read_scores, retrieve, write_scores
+from fairgate.probes import ProbeScores, classify, read_scores, retrieve, scores_digest, write_scores
 from fairgate.records import (
     BaselineInfo,
     CheckResult,
@@ -156,6 +162,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         baseline=scored.baseline if scored else _unread_baseline(settings),
         coverage=coverage,
         probes=probe_digests(prepared.loaded.suite),
+        scores_digest=scores_digest(scores) if scores else None,
         decision=Decision(**suite.decision.model_dump()),
         checks=checks,
         confusions=taken,
@@ -272,6 +279,7 @@ def _baseline(
         require_comparable(record, dataset_info(prepared.dataset), digests, str(spec))
         same = {name for name, key in probe_digests(prepared.loaded.suite).items() if record.probes.get(name) == key}
         kept = read_scores(table, prepared.dataset.index)
+        require_own_scores(record, scores_digest(kept), str(table))
         before = {name: kept[name] for name in kept if name in same}
         info = BaselineInfo(
             source=str(spec), uri=record.model.uri, fingerprint=record.model.fingerprint, created_at=record.created_at

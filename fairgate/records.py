@@ -216,6 +216,7 @@ class RunRecord(_Record):
     baseline: BaselineInfo | None
     coverage: Coverage
     probes: dict[str, str]
+    scores_digest: str | None = None
     decision: Decision
     checks: list[CheckResult]
     confusions: list[Misclassification] = Field(default_factory=list)

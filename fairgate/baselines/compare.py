@@ -33,6 +33,16 @@ def require_comparable(record: RunRecord, dataset: DatasetInfo, probes: Mapping[
         )
 
 
+def require_own_scores(record: RunRecord, digest: str, where: str) -> None:
+    """Raise BaselineError unless the kept scores are, to the bit, those that the record was made from."""
+    if record.scores_digest != digest:
+        raise BaselineError(
+            "the per-image scores are not those that the baseline's results.json was made from.",
+            where=where,
+            remedy="take results.json and scores.parquet from one run, or make the baseline again",
+        )
+
+
 def require_another_checkpoint(
     candidate: tuple[str, Mapping[str, ProbeScores]],
     baseline: tuple[str, Mapping[str, ProbeScores]],

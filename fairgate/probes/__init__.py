@@ -2,6 +2,15 @@
 
 from fairgate.probes.classification import classify
 from fairgate.probes.retrieval import retrieve
-from fairgate.probes.scores import METRIC_VERSION, ProbeScores, Rows, read_scores, write_scores
+from fairgate.probes.scores import METRIC_VERSION, ProbeScores, Rows, read_scores, scores_digest, write_scores
 
-__all__ = ["METRIC_VERSION", "ProbeScores", "Rows", "classify", "read_scores", "retrieve", "write_scores"]
+__all__ = [
+    "METRIC_VERSION",
+    "ProbeScores",
+    "Rows",
+    "classify",
+    "read_scores",
+    "retrieve",
+    "scores_digest",
+    "write_scores",
+]

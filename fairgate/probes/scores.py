@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from fairgate.errors import ScoresError
+from fairgate.hashing import digest, sha256_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +44,20 @@ class ProbeScores:
     value: NDArray[np.float64]
     predicted: NDArray[Any] | None = None
     correct: NDArray[np.bool_] | None = None
+
+
+def scores_digest(scores: Mapping[str, ProbeScores]) -> str:
+    """Hex SHA-256 of what the probes answered, image by image: a record names the scores that belong to it."""
+    return digest(
+        {
+            name: [
+                sha256_bytes(np.ascontiguousarray(one.value, dtype="<f8").tobytes()),
+                None if one.predicted is None else digest([str(label) for label in one.predicted]),
+                None if one.correct is None else sha256_bytes(one.correct.astype(np.uint8).tobytes()),
+            ]
+            for name, one in scores.items()
+        }
+    )
 
 
 def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> None:
@@ -82,14 +97,15 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
     try:
         # not read_table, which would import pyarrow.dataset: 0.2 s
         table = pq.ParquetFile(path, page_checksum_verification=True).read(columns=wanted)
-    except (OSError, ValueError, pa.ArrowException) as error:
+        # to_pylist, because to_numpy would import pandas: 0.3 s
+        columns = {name: np.array(table.column(name).to_pylist(), dtype=object) for name in wanted}
+        columns["value"] = columns["value"].astype(np.float64)
+    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise ScoresError(
             f"the per-image scores cannot be read: {error}.",
             where=str(path),
             remedy="run the baseline again with `--fairness-report DIR`, and keep scores.parquet beside results.json",
         ) from error
-    # to_pylist, because to_numpy would import pandas: 0.3 s
-    columns = {name: np.array(table.column(name).to_pylist(), dtype=object) for name in wanted}
     order = {key: row for row, key in enumerate(zip(rows.set_id.tolist(), rows.member.tolist(), strict=True))}
     scores: dict[str, ProbeScores] = {}
     for name in dict.fromkeys(columns["probe"].tolist()):
@@ -110,7 +126,7 @@ def _aligned(name: str, columns: dict[str, Any], order: dict[Any, int], path: Pa
         )
     rows = np.fromiter((order[key] for key in keys), dtype=np.int64, count=len(keys))
     back = np.argsort(rows)
-    value = columns["value"].astype(np.float64)[back]
+    value = columns["value"][back]
     if not np.isfinite(value).all():
         raise ScoresError(f"probe '{name}' has scores that are not finite.", where=str(path), remedy="run it again")
     if columns["predicted"][0] is None:

@@ -135,3 +135,20 @@ def test_a_flipped_byte_in_the_kept_scores_is_an_error(toy: Toy, baseline: Path)
     data[(value.dictionary_page_offset or value.data_page_offset) + value.total_compressed_size // 2] ^= 1
     path.write_bytes(data)
     assert record(toy, baseline=f"file:{baseline}").verdict == "error"
+
+
+def test_scores_of_another_run_beside_the_record_are_an_error(toy: Toy, baseline: Path) -> None:
+    publish(toy, "other", model=scores("biased"), baseline="none")
+    (toy.root / "other" / "scores.parquet").replace(baseline / "scores.parquet")
+    result = record(toy, baseline=f"file:{baseline}")
+    assert result.verdict == "error"
+    assert "not those that the baseline's results.json was made from" in result.checks[0].reason
+    assert "from one run" in result.checks[0].reason
+
+
+def test_a_renamed_column_in_the_kept_scores_is_an_error(toy: Toy, baseline: Path) -> None:
+    path = baseline / "scores.parquet"
+    pq.write_table(pq.read_table(path).rename_columns({"probe": "prope"}), path)
+    result = record(toy, baseline=f"file:{baseline}")
+    assert result.verdict == "error"
+    assert "cannot be read" in result.checks[0].reason
