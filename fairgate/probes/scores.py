@@ -97,6 +97,7 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
     try:
         # not read_table, which would import pyarrow.dataset: 0.2 s
         table = pq.ParquetFile(path, page_checksum_verification=True).read(columns=wanted)
+        _require_kinds(table)
         # to_pylist, because to_numpy would import pandas: 0.3 s
         columns = {name: np.array(table.column(name).to_pylist(), dtype=object) for name in wanted}
         columns["value"] = columns["value"].astype(np.float64)
@@ -112,6 +113,17 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
         of_probe = columns["probe"] == name
         scores[name] = _aligned(name, {key: column[of_probe] for key, column in columns.items()}, order, path)
     return scores
+
+
+def _require_kinds(table: Any) -> None:
+    """Raise TypeError for a column that does not hold what `write_scores` writes: text, numbers, truth."""
+    import pyarrow as pa
+
+    kinds = {"value": pa.types.is_float64, "correct": pa.types.is_boolean}
+    for field in table.schema:
+        held = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if not kinds.get(field.name, pa.types.is_string)(held):
+            raise TypeError(f"column '{field.name}' is of type {field.type}")
 
 
 def _aligned(name: str, columns: dict[str, Any], order: dict[Any, int], path: Path) -> ProbeScores:

@@ -152,3 +152,12 @@ def test_a_renamed_column_in_the_kept_scores_is_an_error(toy: Toy, baseline: Pat
     result = record(toy, baseline=f"file:{baseline}")
     assert result.verdict == "error"
     assert "cannot be read" in result.checks[0].reason
+
+
+def test_a_column_of_another_kind_in_the_kept_scores_is_an_error(toy: Toy, baseline: Path) -> None:
+    path = baseline / "scores.parquet"
+    rows = [{**row, "probe": row["probe"].encode()} for row in pq.read_table(path).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    result = record(toy, baseline=f"file:{baseline}")
+    assert result.verdict == "error"
+    assert "column 'probe' is of type binary" in result.checks[0].reason
