@@ -57,8 +57,8 @@ def wrong_verdicts(noise: Noise, sets: int, groups: int, nulls: int, rng: np.ran
     for _ in range(nulls):
         zero = np.zeros((sets, groups))
         result = paired_test(noise(rng, sets, groups) - MARGIN, zero, margin=MARGIN, rng=rng, draws=2000)
-        fails += "fail" in result.verdicts
-        passes += "pass" in result.verdicts
+        fails += "fail" in result.verdict
+        passes += "pass" in result.verdict
     return fails, passes
 
 

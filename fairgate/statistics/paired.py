@@ -21,7 +21,7 @@ from fairgate.errors import StatisticsError
 from fairgate.statistics._limits import Limits, mean_limits, tail
 from fairgate.statistics.resampling import FloatArray
 
-Harm: TypeAlias = Literal["lower", "higher"]
+Harm: TypeAlias = Literal["lower", "higher", "either"]
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 Method: TypeAlias = Literal["max-t bootstrap", "percentile and basic bootstrap"]
 
@@ -46,13 +46,15 @@ class PairedResult:
     """(groups,), that the group is not worse than the margin; at most alpha exactly where the group fails"""
     p_not_worse: FloatArray
     """(groups,), that the group is worse than the margin; at most alpha where the group passes, unless identical"""
-    verdicts: tuple[Outcome, ...]
-    verdict: Outcome
+    verdict: NDArray[np.str_]
+    """(groups,), "pass", "fail" or "inconclusive" """
+    overall: Outcome
+    """Of the family: *fail* where a group fails, else *inconclusive* where one is, else *pass*"""
     n_sets: NDArray[np.int64]
     """(groups,), sets that hold the group"""
-    sets_needed: int | None
-    """Sets with which an inconclusive verdict would settle, nine times in ten, were the estimates the truth. None
-    where the verdict is settled, or an estimate sits so near the margin that no number of sets helps."""
+    sets_needed: FloatArray
+    """(groups,), sets with which an inconclusive group would settle, nine times in ten, were its estimate the truth.
+    NaN where it is settled; infinite where the estimate sits so near the margin that no number of sets helps."""
     margin: float
     alpha: float
     harm: Harm
@@ -65,9 +67,32 @@ class PairedResult:
         return float(self.p_adjusted.min())
 
     @property
+    def harmful(self) -> FloatArray:
+        """(groups,), how harmful each difference is: the more, the worse."""
+        return {"lower": -self.delta, "higher": self.delta, "either": np.abs(self.delta)}[self.harm]
+
+    @property
     def worst(self) -> int:
         """The group with the most harmful difference."""
-        return int(np.argmin(self.delta) if self.harm == "lower" else np.argmax(self.delta))
+        return int(np.argmax(self.harmful))
+
+    @property
+    def sets_to_settle(self) -> int | None:
+        """Sets that would settle an inconclusive family: until its first group fails, or else until all have passed.
+
+        None where the verdict is settled, or where no number of sets helps.
+        """
+        if self.overall != "inconclusive":
+            return None
+        open_, falling = self.verdict == "inconclusive", self.harmful > self.margin
+        needed = self.sets_needed
+        answer = needed[open_ & falling].min() if (open_ & falling).any() else needed[open_].max()
+        return int(answer) if np.isfinite(answer) else None
+
+    def outcome(self, group: int) -> Outcome:
+        """The verdict of one group."""
+        outcome: Outcome = self.verdict[group].item()
+        return outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +227,8 @@ def _result(design: _Design, limits: Limits, method: Method, draws: int) -> Pair
     not_worse = limits.mean - limits.below > -design.margin
     # The same values give 0 within [0, 0]: not worse than any margin, also not than a margin of 0.
     not_worse |= (limits.mean == 0) & (limits.below == 0)
-    verdicts: tuple[Outcome, ...] = tuple(
-        "fail" if bad else "pass" if good else "inconclusive" for bad, good in zip(worse, not_worse, strict=True)
-    )
-    verdict: Outcome = "fail" if "fail" in verdicts else "inconclusive" if "inconclusive" in verdicts else "pass"
+    verdict = np.where(worse, "fail", np.where(not_worse, "pass", "inconclusive"))
+    overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
     below, above = (limits.below, limits.above) if design.harm == "lower" else (limits.above, limits.below)
     delta = design.sign * limits.mean + 0.0  # no negative zero
     return PairedResult(
@@ -214,10 +237,10 @@ def _result(design: _Design, limits: Limits, method: Method, draws: int) -> Pair
         hi=delta + above,
         p_adjusted=limits.p_worse,
         p_not_worse=limits.p_not_worse,
-        verdicts=verdicts,
         verdict=verdict,
+        overall=overall,
         n_sets=limits.n_sets,
-        sets_needed=_sets_needed(limits, design.margin) if verdict == "inconclusive" else None,
+        sets_needed=np.where(verdict == "inconclusive", _sets_needed(limits, design.margin), np.nan),
         margin=design.margin,
         alpha=design.alpha,
         harm=design.harm,
@@ -226,13 +249,10 @@ def _result(design: _Design, limits: Limits, method: Method, draws: int) -> Pair
     )
 
 
-def _sets_needed(limits: Limits, margin: float) -> int | None:
-    """Sets that would settle an inconclusive family: the first group to fail settles it, or else all have to pass."""
+def _sets_needed(limits: Limits, margin: float) -> FloatArray:
+    """Per group, the sets that settle on which side of the margin the estimate stands."""
     distance = limits.mean + margin
     reach = np.where(distance < 0, limits.above, limits.below)
-    undecided = np.abs(distance) <= reach
     with np.errstate(divide="ignore", invalid="ignore"):
         needed = np.ceil(((reach + _ODDS * limits.error) / distance) ** 2 * limits.n_sets)
-    failing = undecided & (distance < 0)
-    answer = needed[failing].min() if failing.any() else needed[undecided].max()
-    return int(answer) if answer <= _HOPELESS * limits.n_sets.max() else None
+    return np.where(needed <= _HOPELESS * limits.n_sets, needed, np.inf)

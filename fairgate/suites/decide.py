@@ -95,9 +95,7 @@ def decide(
 def _telling(paired: PairedResult) -> int:
     """The most harmful difference among those with the verdict of the whole test: a group that clearly fell is named
     before a smaller one that only seems to have fallen further."""
-    harm = paired.delta if paired.harm == "lower" else -paired.delta
-    deciding = np.array([verdict == paired.verdict for verdict in paired.verdicts])
-    return int(np.argmin(np.where(deciding, harm, np.inf)))
+    return int(np.argmax(np.where(paired.verdict == paired.overall, paired.harmful, -np.inf)))
 
 
 def cell_of(index: Index, planned: PlannedCheck) -> Cell:
@@ -210,7 +208,7 @@ def _result(
         null_p95=None if null is None else null.p95,
         verdict=verdict,
         n_sets=one.cell.n_sets,
-        sets_needed=paired.sets_needed if paired is not None and verdict == "inconclusive" else None,
+        sets_needed=paired.sets_to_settle if paired is not None and verdict == "inconclusive" else None,
         reason=reason,
         worst_group=worst,
         groups=_groups(one),
@@ -239,7 +237,7 @@ def _worst_sets(one: _Assessed, index: Index, scores: ProbeScores) -> list[Worst
 def _regression(one: _Assessed, paired: PairedResult, suite: Suite, p_adjusted: float) -> tuple[Verdict, str]:
     """Clearly worse than the margin after correction: fail. Clearly not: pass. Otherwise the evidence is too thin."""
     verdict: Verdict = "inconclusive"
-    if paired.verdict == "pass":
+    if paired.overall == "pass":
         verdict = "pass"
     elif p_adjusted <= suite.decision.alpha:
         verdict = "fail"
@@ -278,7 +276,7 @@ def _groups(one: _Assessed) -> list[GroupResult]:
                 delta_lo=float(paired.lo[position]) if by_group and paired else None,
                 delta_hi=float(paired.hi[position]) if by_group and paired else None,
                 p_adjusted=float(paired.p_adjusted[position]) if by_group and paired else None,
-                verdict=paired.verdicts[position] if by_group and paired else None,
+                verdict=paired.outcome(position) if by_group and paired else None,
                 n_images=int(now.group_images[position]),
                 n_sets=int(now.group_sets[position]),
             )

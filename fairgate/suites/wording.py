@@ -59,11 +59,12 @@ def regression_reason(
     text = f"{moved} [{_number(lo)}, {_number(hi)}]; margin {_number(check.bound)}"
     if verdict != "inconclusive":
         return text
-    if paired.verdict == "fail":
+    if paired.overall == "fail":
         return f"{text}; clear by itself, and not after the correction over all checks of the suite"
     per_group = " per group" if by_group else ""
-    needed = f": about {paired.sets_needed:,} {cell.unit}{per_group} would settle it" if paired.sets_needed else ""
-    return f"{text}; the interval reaches over the margin{needed}"
+    needed = paired.sets_to_settle
+    settles = f": about {needed:,} {cell.unit}{per_group} would settle it" if needed else ""
+    return f"{text}; the interval reaches over the margin{settles}"
 
 
 def _metric(planned: PlannedCheck) -> str:

@@ -26,7 +26,7 @@ def test_the_same_scores_differ_by_exactly_nothing_and_pass_at_any_margin() -> N
         assert not result.delta.any()
         assert not result.lo.any()
         assert not result.hi.any()
-        assert (result.verdict, result.sets_needed) == ("pass", None)
+        assert (result.overall, result.sets_to_settle) == ("pass", None)
         assert result.p == 1.0
 
 
@@ -34,8 +34,8 @@ def test_one_group_that_gets_worse_fails_alone_while_every_other_improves() -> N
     candidate, baseline = two_runs(1)
     candidate += np.array([0.03, 0.03, -0.06, 0.03])
     result = paired_test(candidate, baseline, margin=0.02, rng=stream(1, "test"))
-    assert result.verdicts == ("pass", "pass", "fail", "pass")
-    assert (result.verdict, result.worst) == ("fail", 2)
+    assert result.verdict.tolist() == ["pass", "pass", "fail", "pass"]
+    assert (result.overall, result.worst) == ("fail", 2)
     assert result.p == result.p_adjusted[2] <= 0.05
     assert result.lo[2] < -0.06 < result.hi[2] < -0.02
 
@@ -43,19 +43,19 @@ def test_one_group_that_gets_worse_fails_alone_while_every_other_improves() -> N
 def test_a_difference_within_the_margin_passes() -> None:
     candidate, baseline = two_runs(2)
     result = paired_test(candidate, baseline, margin=0.02, rng=stream(2, "test"))
-    assert result.verdict == "pass"
+    assert result.overall == "pass"
     assert (result.lo > -0.02).all()
 
 
 def test_thin_evidence_is_inconclusive_and_more_of_it_settles() -> None:
     candidate, baseline = two_runs(3, sets=40, noise=0.1)
     result = paired_test(candidate, baseline, margin=0.03, rng=stream(3, "test"))
-    assert result.verdict == "inconclusive"
-    assert 40 < result.sets_needed < 4000
+    assert result.overall == "inconclusive"
+    assert 40 < result.sets_to_settle < 4000
     settled = 0
     for seed in range(10):
         candidate, baseline = two_runs(seed, sets=400, noise=0.1)
-        settled += paired_test(candidate, baseline, margin=0.03, rng=stream(seed, "more")).verdict == "pass"
+        settled += paired_test(candidate, baseline, margin=0.03, rng=stream(seed, "more")).overall == "pass"
     assert settled >= 9
 
 
@@ -64,14 +64,14 @@ def test_the_first_failing_group_sets_how_many_more_are_needed() -> None:
     difference = rng.normal(0, 0.1, (30, 2))
     difference -= difference.mean(axis=0) - np.array([-0.05, 0.001])
     result = paired_test(difference, np.zeros((30, 2)), margin=0.02, rng=rng)
-    assert result.verdict == "inconclusive"
-    assert 30 < result.sets_needed < 500  # of the group at -0.05, not of the one at 0.001
+    assert result.overall == "inconclusive"
+    assert 30 < result.sets_to_settle < 500  # of the group at -0.05, not of the one at 0.001
 
 
 def test_an_estimate_on_the_margin_is_settled_by_no_number_of_sets() -> None:
     difference = np.tile([0.1, -0.1], 50) - 0.02
     result = paired_test(difference, np.zeros(100), margin=0.02, rng=stream(5, "test"))
-    assert (result.verdict, result.sets_needed) == ("inconclusive", None)
+    assert (result.overall, result.sets_to_settle) == ("inconclusive", None)
 
 
 @settings(max_examples=20, deadline=None)
@@ -81,7 +81,7 @@ def test_higher_is_worse_is_the_mirror_image(seed: int, shift: float) -> None:
     given = {"margin": 0.02, "draws": 400}
     lower = paired_test(candidate + shift, baseline, rng=stream(seed, "mirror"), **given)
     higher = paired_test(-candidate - shift, -baseline, rng=stream(seed, "mirror"), harm="higher", **given)
-    assert higher.verdicts == lower.verdicts
+    assert higher.verdict.tolist() == lower.verdict.tolist()
     np.testing.assert_allclose(higher.delta, -lower.delta, atol=1e-12)
     np.testing.assert_allclose(higher.lo, -lower.hi, atol=1e-12)
     assert higher.worst == lower.worst
@@ -94,7 +94,7 @@ def test_verdicts_limits_and_p_values_tell_one_story(seed: int, shift: float, se
     result = paired_test(candidate + shift, baseline, margin=0.02, rng=stream(seed, "story"), draws=800)
     assert (result.lo <= result.delta).all()
     assert (result.delta <= result.hi).all()
-    for group, verdict in enumerate(result.verdicts):
+    for group, verdict in enumerate(result.verdict):
         assert (verdict == "fail") == (result.hi[group] < -0.02) == (result.p_adjusted[group] <= 0.05)
         assert (verdict == "pass") == (result.lo[group] > -0.02) == (result.p_not_worse[group] <= 0.05)
 
@@ -126,18 +126,18 @@ def test_fewer_than_six_sets_decide_nothing_at_five_percent() -> None:
     difference = -1.0 - stream(9, "few").random((6, 2)) / 100
     for sets, verdict in ((5, "inconclusive"), (6, "fail")):
         result = paired_test(difference[:sets], np.zeros((sets, 2)), margin=0.02, rng=stream(9, "test"))
-        assert result.verdict == verdict
+        assert result.overall == verdict
     five = paired_test(np.full((5, 2), -1.0), np.zeros((5, 2)), margin=0.02, rng=stream(9, "test"))
-    assert five.verdict == "inconclusive"
+    assert five.overall == "inconclusive"
     assert np.isinf(five.lo).all()
-    assert five.sets_needed is None
+    assert five.sets_to_settle is None
 
 
 def test_a_group_that_moves_alike_in_every_set_needs_no_variance() -> None:
     worse = paired_test(np.full(50, 0.5), np.full(50, 1.0), margin=0.02, rng=stream(10, "test"))
-    assert (worse.verdict, worse.lo[0], worse.hi[0]) == ("fail", -0.5, -0.5)
+    assert (worse.overall, worse.lo[0], worse.hi[0]) == ("fail", -0.5, -0.5)
     within = paired_test(np.full(50, 0.99), np.full(50, 1.0), margin=0.02, rng=stream(10, "test"))
-    assert within.verdict == "pass"
+    assert within.overall == "pass"
 
 
 def test_one_lost_answer_of_many_is_no_regression_and_of_few_is_no_pass() -> None:
@@ -145,7 +145,7 @@ def test_one_lost_answer_of_many_is_no_regression_and_of_few_is_no_pass() -> Non
         candidate = np.ones(sets)
         candidate[3] = 0.0
         result = paired_test(candidate, np.ones(sets), margin=0.02, rng=stream(11, "test"))
-        assert result.verdict == verdict
+        assert result.overall == verdict
         assert result.hi[0] - result.lo[0] > 0
 
 
@@ -153,7 +153,7 @@ def test_a_group_without_change_may_hide_what_its_neighbours_show() -> None:
     candidate = np.ones((50, 2))
     candidate[::3, 0] = 0.0
     result = paired_test(candidate, np.ones((50, 2)), margin=0.02, rng=stream(12, "test"))
-    assert result.verdicts == ("fail", "inconclusive")
+    assert result.verdict.tolist() == ["fail", "inconclusive"]
     assert result.lo[1] < -0.05
 
 
@@ -170,7 +170,7 @@ def test_a_group_in_two_sets_is_too_thin_even_beside_many() -> None:
     candidate, baseline = two_runs(14)
     candidate[2:, 1] = baseline[2:, 1] = np.nan
     result = paired_test(candidate, baseline, margin=0.02, rng=stream(14, "test"), draws=500)
-    assert result.verdicts[1] == "inconclusive"
+    assert result.verdict[1] == "inconclusive"
 
 
 def test_false_alarms_at_the_margin_stay_rare_when_differences_are_skewed() -> None:
@@ -178,7 +178,7 @@ def test_false_alarms_at_the_margin_stay_rare_when_differences_are_skewed() -> N
     for trial in range(150):
         rng = stream(trial, "null")
         difference = rng.lognormal(0.0, 1.0, (50, 4)) - np.exp(0.5) - 0.02
-        alarms += paired_test(difference, np.zeros((50, 4)), margin=0.02, rng=rng, draws=500).verdict == "fail"
+        alarms += paired_test(difference, np.zeros((50, 4)), margin=0.02, rng=rng, draws=500).overall == "fail"
     assert alarms <= 12  # 2% to 3% over many trials: benchmarks/calibration.py
 
 
@@ -196,18 +196,18 @@ def test_a_statistic_that_is_no_mean_is_judged_by_its_draws(growth: float, verdi
     candidate = baseline + growth + rng.normal(0, 0.005, 300)
     delta, draws = fairness_draws(candidate, baseline, rng)
     result = paired_statistic_test(delta, draws, n_sets=300, margin=0.02, harm="lower")
-    assert result.verdict == verdict
+    assert result.overall == verdict
     assert result.lo[0] <= delta <= result.hi[0]
     higher = paired_statistic_test(-delta, -draws, n_sets=300, margin=0.02, harm="higher")
-    assert higher.verdict == verdict
+    assert higher.overall == verdict
     assert higher.hi[0] == pytest.approx(-result.lo[0])
 
 
 def test_identical_statistics_pass_and_five_sets_do_not() -> None:
     same = paired_statistic_test(0.0, np.zeros(1000), n_sets=300, margin=0.0)
-    assert (same.verdict, same.lo[0], same.hi[0]) == ("pass", 0.0, 0.0)
+    assert (same.overall, same.lo[0], same.hi[0]) == ("pass", 0.0, 0.0)
     few = paired_statistic_test(-0.5, np.full(1000, -0.5), n_sets=5, margin=0.0)
-    assert few.verdict == "inconclusive"
+    assert few.overall == "inconclusive"
 
 
 @settings(max_examples=30, deadline=None)
@@ -215,7 +215,7 @@ def test_identical_statistics_pass_and_five_sets_do_not() -> None:
 def test_statistics_verdicts_limits_and_p_values_tell_one_story(seed: int, centre: float) -> None:
     draws = centre + stream(seed, "draws").gumbel(0, 0.02, (400, 2))
     result = paired_statistic_test([centre, centre], draws, n_sets=100, margin=0.02)
-    for group, verdict in enumerate(result.verdicts):
+    for group, verdict in enumerate(result.verdict):
         assert (verdict == "fail") == (result.hi[group] < -0.02) == (result.p_adjusted[group] <= 0.05)
         assert (verdict == "pass") == (result.lo[group] > -0.02) == (result.p_not_worse[group] <= 0.05)
     assert result.hi[0] - result.delta[0] == pytest.approx(result.delta[0] - result.lo[0])
