@@ -1,5 +1,14 @@
 """Scores in, numbers out: one value per set, query or group first, a summary second. Pure functions on NumPy arrays."""
 
+from fairgate.metrics.association import (
+    ImplicitAssociation,
+    association,
+    c_asc,
+    differential_association,
+    implicit_association,
+    top_k_similarity,
+    word_strength,
+)
 from fairgate.metrics.counterfactual import (
     GroupAccuracy,
     accuracy_by_group,
@@ -26,12 +35,17 @@ from fairgate.metrics.retrieval import (
 __all__ = [
     "GroupAccuracy",
     "GroupMeans",
+    "ImplicitAssociation",
     "NullSkew",
     "accuracy_by_group",
+    "association",
     "by_set_and_group",
+    "c_asc",
+    "differential_association",
     "expected_max_skew",
     "fairness",
     "group_means",
+    "implicit_association",
     "intersection",
     "max_skew_at_k",
     "min_skew_at_k",
@@ -47,5 +61,7 @@ __all__ = [
     "skew_of_counts",
     "softmax_probability",
     "tie_at_k",
+    "top_k_similarity",
     "weighted_group_counts",
+    "word_strength",
 ]

@@ -1,0 +1,215 @@
+"""Which group a word, a prompt or a pair of prompts is nearer to: So-B-IT's C-ASC, and S(D, A, B) of diffusion models.
+
+C-ASC and word strength are Hamidieh et al. 2024 (So-B-IT), S(D, A, B) Saravanan et al. 2023 (eqs. 2 and 3), the
+implicit association Lui et al. 2023. Labels are groups as perceived in an image, or asked of its generator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairgate.errors import MetricError
+from fairgate.metrics._checks import FloatArray, IntArray, at_least_two, codes, every_group, finite
+from fairgate.metrics._ranking import CHUNK, check_k
+from fairgate.metrics.groups import by_set_and_group, group_means
+
+
+def c_asc(scores: ArrayLike, labels: ArrayLike, *, groups: int, ddof: int = 1) -> FloatArray:
+    """How much nearer a caption is to one group than to everyone else: scores (queries, images) -> (queries, groups).
+
+    (mean similarity in the group - mean outside it) / standard deviation over all images: in standard deviations, 0
+    where the caption describes the group no more than the rest, positive where it is nearer. So-B-IT, C-ASC(c, G),
+    where D = G and not-G: an image whose group is undefined (-1) is in neither, and is left out of the means and of
+    the deviation. `ddof=1` is the third-party code, `ddof=0` the population's. Raises MetricError for scores that are
+    not finite, fewer than two groups, a declared group without an image and a query with the same score everywhere.
+
+    >>> c_asc([[3.0, 1.0, 1.0, -1.0]], np.array([0, 0, 1, 1]), groups=2).round(4).tolist()
+    [[1.2247, -1.2247]]
+    """
+    at_least_two(groups)
+    table = finite("scores", scores, ("queries", "images"))
+    group = codes("labels", labels, size=table.shape[1], groups=groups)
+    _known_ddof(ddof)
+    defined = group >= 0
+    counts = np.bincount(group[defined], minlength=groups)
+    every_group(counts)
+    if not defined.all():
+        table, group = table[:, defined], group[defined]
+    member = np.zeros((group.size, groups))
+    member[np.arange(group.size), group] = 1.0
+    association = np.empty((table.shape[0], groups))
+    step = max(1, CHUNK // group.size)
+    for start in range(0, table.shape[0], step):
+        rows = slice(start, start + step)
+        association[rows] = _c_asc(table[rows].astype(np.float64), member, counts, ddof, first=start)
+    return association
+
+
+def _c_asc(score: FloatArray, member: FloatArray, counts: IntArray, ddof: int, first: int) -> FloatArray:
+    constant = np.flatnonzero(score.min(axis=1) == score.max(axis=1))
+    if constant.size:
+        raise MetricError(
+            "a query has the same score for every image, so that no standard deviation can be divided by.",
+            where=f"scores: query {first + int(constant[0])}",
+            remedy="check the prompt's embedding; a prompt that tells no two images apart has no association",
+        )
+    # Scores may lie far from 0 and close together (logits near 25): centred first, sums lose no digits.
+    score = score - score.mean(axis=1, keepdims=True)
+    score -= score.mean(axis=1, keepdims=True)
+    images = score.shape[1]
+    inside = score @ member
+    difference = inside / counts - (score.sum(axis=1, keepdims=True) - inside) / (images - counts)
+    deviation = np.sqrt(np.einsum("qi,qi->q", score, score) / (images - ddof))
+    association: FloatArray = difference / deviation[:, None]
+    return association
+
+
+def _known_ddof(ddof: int) -> None:
+    if ddof not in (0, 1):
+        raise MetricError(f"ddof is {ddof}.", where="ddof", remedy="use 1 (sample) or 0 (population)")
+
+
+def top_k_similarity(scores: ArrayLike, k: int) -> FloatArray:
+    """Mean of the k highest scores of each query, (queries, images) -> (queries,), in the unit of the scores.
+
+    What So-B-IT calls the strength of a word before it is held against a baseline vocabulary (`word_strength`).
+    Ties do not matter. Raises MetricError for scores that are not finite and a k that the images do not have.
+
+    >>> top_k_similarity([[0.1, 0.4, 0.2], [0.3, 0.3, 0.0]], 2).round(12)
+    array([0.3, 0.3])
+    """
+    table = finite("scores", scores, ("queries", "images"))
+    check_k(k, table.shape[1])
+    strongest = np.partition(table, table.shape[1] - k, axis=1)[:, table.shape[1] - k :]
+    mean: FloatArray = strongest.astype(np.float64).mean(axis=1)
+    return mean
+
+
+def word_strength(values: ArrayLike, baseline: ArrayLike) -> FloatArray:
+    """Share of a baseline vocabulary that is no stronger than each word: (words,), (baseline words,) -> (words,).
+
+    The empirical distribution function (`<=`) of the baseline's `top_k_similarity` at each word's own: 1 where no
+    baseline word is nearer to its images, 0 where every one is. So-B-IT. Raises MetricError for numbers not finite.
+
+    >>> word_strength([0.2, 0.1], [0.1, 0.2, 0.3, 0.4])
+    array([0.5 , 0.25])
+    """
+    value = finite("values", values, ("words",)).astype(np.float64)
+    against = np.sort(finite("baseline", baseline, ("baseline words",)).astype(np.float64))
+    share: FloatArray = np.searchsorted(against, value, side="right") / against.size
+    return share
+
+
+def association(errors_a: ArrayLike, errors_b: ArrayLike, *, soft: bool = False, scale: float | None = None) -> float:
+    """S(D, A, B): how often images are taken for a concept of A rather than one of B, 0 to 1; 0.5 is neither.
+
+    errors_a (images, |A|) and errors_b (images, |B|) are denoising losses (or negated similarities) of the same images
+    under the prompts of A and B: the mean over images and pairs (a, b) of p(c = a | {a, b}, x). Saravanan et al. 2023,
+    eq. 2, where c is the classifier's decision: 1 where a's loss is the lower one, 0.5 where the two are equal.
+    `soft=True` reads p as a probability instead, the softmax over the two negated losses: 1 / (1 + exp(scale (a - b))).
+    It depends on the scale of the losses, None being as they are: means over pixels differ in the third place and stay
+    near 0.5 without one. Raises MetricError for numbers not finite, tables of different images and an idle scale.
+
+    >>> association([[1.0, 3.0]], [[2.0, 3.0]])
+    0.625
+    """
+    a = finite("errors_a", errors_a, ("images", "prompts")).astype(np.float64)
+    b = finite("errors_b", errors_b, ("images", "prompts")).astype(np.float64)
+    if a.shape[0] != b.shape[0]:
+        raise MetricError(
+            f"errors_a holds {a.shape[0]} images and errors_b {b.shape[0]}.",
+            where="errors_b",
+            remedy="pass both losses of the same images, in the same order",
+        )
+    if scale is not None and not (soft and np.isfinite(scale) and scale > 0):
+        raise MetricError(
+            f"the scale is {scale}, with soft={soft}.", where="scale", remedy="pass a positive scale, with soft=True"
+        )
+    steepness = 1.0 if scale is None else scale
+    total = 0.0
+    for one in a.T:  # an a against all b at once: no (images, |A|, |B|) array
+        margin = b - one[:, None]
+        # tanh is the two-way softmax without its overflow.
+        towards_a = np.tanh(margin * steepness / 2) if soft else np.sign(margin)
+        total += float(0.5 + 0.5 * towards_a.mean())
+    return float(total / a.shape[1])
+
+
+def differential_association(s_x: float, s_y: float) -> float:
+    """S(D_X, A, B) - S(D_Y, A, B), in [-1, 1]: above 0, X is taken for A more often than Y is.
+
+    Saravanan et al. 2023, eq. 3. Raises MetricError for an association outside 0 to 1.
+
+    >>> differential_association(0.75, 0.25)
+    0.5
+    """
+    for name, value in (("s_x", s_x), ("s_y", s_y)):
+        if not 0.0 <= value <= 1.0:
+            raise MetricError(f"{name} is {value}.", where=name, remedy="pass what `association` returns, 0 to 1")
+    return float(s_x - s_y)
+
+
+@dataclass(frozen=True, slots=True)
+class ImplicitAssociation:
+    """P("a trustworthy person") against P("an untrustworthy person"), by group."""
+
+    mean: FloatArray
+    """(groups,), mean P(positive label), 0 to 1."""
+    counts: IntArray
+    """(groups,), images."""
+    spread: float
+    """Highest mean less lowest, 0 to 1: what Lui et al. 2023 compare models by."""
+    within_sets: FloatArray | None
+    """(groups,), mean deviation from the own set's mean, summing to 0: the scene cancels. None without sets."""
+    sets: int
+    """Complete sets, which `within_sets` rests on."""
+    incomplete_sets: int
+    """Sets that lack a group, left out of `within_sets`."""
+
+
+def implicit_association(
+    p_positive: ArrayLike, labels: ArrayLike, *, groups: int, sets: ArrayLike | None = None
+) -> ImplicitAssociation:
+    """Whom a model takes for trustworthy: p_positive (images,) = P(positive label) against the negative one alone.
+
+    Make it with `softmax_probability` from the two columns "a trustworthy person", "an untrustworthy person". Per
+    group over labels (images,) codes, -1 undefined and left out; and, with `sets` (images,) set ids of any kind,
+    within sets. Lui et al. 2023, section on the IAT. Raises MetricError for a value outside 0 to 1, a declared group
+    without an image, fewer than two groups, and sets of which none is complete.
+
+    >>> found = implicit_association([0.9, 0.5, 0.7, 0.3], np.array([0, 1, 0, 1]), groups=2, sets=["a", "a", "b", "b"])
+    >>> found.mean, round(found.spread, 6), found.within_sets
+    (array([0.8, 0.4]), 0.4, array([ 0.2, -0.2]))
+    """
+    at_least_two(groups)
+    p = finite("p_positive", p_positive, ("images",)).astype(np.float64)
+    if p.min() < 0.0 or p.max() > 1.0:
+        raise MetricError(
+            f"p_positive holds values from {p.min():g} to {p.max():g}.",
+            where="p_positive",
+            remedy="pass probabilities: softmax_probability over the two labels",
+        )
+    table = group_means(p, labels, groups)
+    spread = float(table.mean.max() - table.mean.min())
+    if sets is None:
+        return ImplicitAssociation(table.mean, table.counts, spread, within_sets=None, sets=0, incomplete_sets=0)
+    deviation, complete, incomplete = _within_sets(p, labels, groups, sets)
+    return ImplicitAssociation(table.mean, table.counts, spread, deviation, sets=complete, incomplete_sets=incomplete)
+
+
+def _within_sets(p: FloatArray, labels: ArrayLike, groups: int, sets: ArrayLike) -> tuple[FloatArray, int, int]:
+    names, member_of = np.unique(np.asarray(sets), return_inverse=True)
+    cells = by_set_and_group(p, member_of, labels, n_sets=names.size, groups=groups)
+    complete = ~np.isnan(cells).any(axis=1)
+    if not complete.any():
+        raise MetricError(
+            f"none of {names.size} sets shows every one of the {groups} groups.",
+            where="sets",
+            remedy="pass counterfactual sets with one image of every declared group, or leave `sets` out",
+        )
+    cells = cells[complete]
+    deviation: FloatArray = (cells - cells.mean(axis=1, keepdims=True)).mean(axis=0)
+    return deviation, len(cells), names.size - len(cells)
