@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairgate.errors import MetricError
-from fairgate.metrics._checks import FloatArray, IntArray, at_least_two, codes, every_group, finite
+from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, at_least_two, codes, every_group, finite
 
 Desired: TypeAlias = Literal["dataset", "uniform"] | ArrayLike
 Scores: TypeAlias = NDArray[np.floating[Any]]
 
 CHUNK = 4_000_000
 """Entries of one temporary array: 32 MB of float64."""
+CACHED = 200_000
+"""Entries that are read again while a processor still holds them close: 1.6 MB of float64."""
 
 
 def gallery(scores: ArrayLike, labels: ArrayLike, k: int, groups: int) -> tuple[Scores, IntArray]:
@@ -43,29 +45,53 @@ def check_k(k: int, images: int) -> None:
 
 
 def top_k(scores: Scores, k: int) -> IntArray:
-    """Positions of the k best images per query, (queries, images) -> (queries, k): score descending, then position."""
+    """Positions of the k best images per query, (queries, images) -> (queries, k): score descending, then position.
+
+    One pass, in less time than `np.partition` takes: few images reach a bound that k scores are known to reach, and
+    those alone are sorted. The scores are finite, 1 <= k <= images; ties are kept in order, however many there are.
+    """
     queries, images = scores.shape
     order = np.empty((queries, k), dtype=np.int64)
-    step = max(1, CHUNK // images)
+    step = max(1, CACHED // images)
     for start in range(0, queries, step):
-        order[start : start + step] = _top_k(scores[start : start + step], k)
+        part = np.ascontiguousarray(scores[start : start + step])
+        for query, (row, bound) in enumerate(zip(part, _bound(part, k), strict=True), start):
+            found = np.flatnonzero(row >= bound)
+            if found.size > 4 * k:
+                found = _narrowed(found, row[found], k)
+            order[query] = found[np.argsort(-row[found], kind="stable")[:k]]
     return order
 
 
-def _top_k(scores: Scores, k: int) -> IntArray:
-    images = scores.shape[1]
-    if 4 * k >= images:
-        return np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    # A partition is five times faster than a sort, but breaks ties at its edge as it likes: those rows are sorted.
-    found = np.argpartition(scores, images - k, axis=1)[:, images - k :]
-    found.sort(axis=1)
-    value = np.take_along_axis(scores, found, axis=1)
-    order = np.take_along_axis(found, np.argsort(-value, axis=1, kind="stable"), axis=1)
-    edge = value.min(axis=1, keepdims=True)
-    torn = np.flatnonzero((scores == edge).sum(axis=1) > (value == edge).sum(axis=1))
-    if torn.size:
-        order[torn] = np.argsort(-scores[torn], axis=1, kind="stable")[:, :k]
-    return order
+def tied(scores: Scores, k: int) -> BoolArray:
+    """Whether images of equal score stand on both sides of the cut after k: (queries, images) -> (queries,)."""
+    if k == scores.shape[1]:
+        return np.zeros(scores.shape[0], dtype=bool)
+    edge = np.take_along_axis(scores, top_k(scores, k + 1)[:, k - 1 :], axis=1)
+    equal: BoolArray = edge[:, 0] == edge[:, 1]
+    return equal
+
+
+def _bound(part: Scores, k: int) -> Scores:
+    """A score that at least k images of each row reach, and seldom many more: (rows, images) -> (rows,).
+
+    Halves are laid over each other until a few times k lanes of maxima are left; their k-th highest is the bound. Odd
+    widths: counterfactual sets repeat their groups at an even period, and no group is to fill lanes of its own.
+    """
+    lanes = part
+    while lanes.shape[1] >= 8 * k:
+        half = (lanes.shape[1] // 2 - 1) | 1
+        lanes = np.maximum(lanes[:, :half], lanes[:, half : 2 * half])
+    cut = lanes.shape[1] - k
+    bound: Scores = np.partition(lanes, cut, axis=1)[:, cut]
+    return bound
+
+
+def _narrowed(found: IntArray, score: Scores, k: int) -> IntArray:
+    """The k best of ascending positions, where ties or an unlucky order let far more than k reach the bound."""
+    edge = np.partition(score, score.size - k)[score.size - k]
+    above = found[score > edge]
+    return np.concatenate((above, found[score == edge][: k - above.size]))
 
 
 def count_groups(labels: IntArray, groups: int) -> IntArray:
