@@ -1,15 +1,17 @@
 """How sure one may be of a metric: intervals by resampling sets, paired verdicts at a margin, corrected p-values."""
 
 from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols, moods_median_test
+from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import PairedResult, paired_statistic_test, paired_test
-from fairgate.statistics.resampling import Interval, bootstrap, set_count_chunks, set_counts, weighted_median
+from fairgate.statistics.resampling import Interval, bootstrap, weighted_median
 
 __all__ = [
     "ClusterOLS",
     "Interval",
     "MoodsMedian",
     "PairedResult",
+    "Resamples",
     "benjamini_hochberg",
     "bonferroni",
     "bootstrap",

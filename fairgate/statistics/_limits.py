@@ -13,17 +13,23 @@ family; it takes its Bonferroni share of alpha.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtri, stdtr, stdtrit
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics.resampling import FloatArray, set_count_chunks
+from fairgate.statistics.draws import FloatArray, Source, set_count_chunks
 
 SPARSE = 8
 """A group is sparse where fewer sets depart from its commonest difference: a draw misses all 8 once in 3000."""
+
+
+Bound: TypeAlias = Callable[[float], FloatArray]
+"""From a bound to p-values (groups,)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,42 +41,59 @@ class Limits:
     n_sets: NDArray[np.int64]
     below: FloatArray
     above: FloatArray
-    p_worse: FloatArray
-    """For "the truth lies under -margin"; at most alpha exactly where mean + above does"""
-    p_not_worse: FloatArray
-    """For "the truth lies over -margin"; at most alpha exactly where mean - below does"""
+    p_under: Bound
+    """Evidence that the truth lies under a bound; at most alpha exactly where mean + above does"""
+    p_over: Bound
+    """Evidence that the truth lies over a bound; at most alpha exactly where mean - below does"""
 
 
-def mean_limits(difference: FloatArray, *, margin: float, alpha: float, draws: int, rng: np.random.Generator) -> Limits:
+def mean_limits(difference: FloatArray, *, alpha: float, draws: int, rng: Source) -> Limits:
     """Limits for differences (sets, groups), NaN where a set lacks the group, each group in two sets at least."""
     present = ~np.isnan(difference)
     n = present.sum(axis=0)
     mean, error = _mean_and_error(difference, present)
-    departing, largest = _departures(difference, n)
+    departing, largest = departures(difference, n)
     sparse = (departing < SPARSE) & (departing < n - 1)
     dense = np.flatnonzero(~sparse)
-    above, below, p_worse, p_not_worse = (np.zeros(n.size) for _ in range(4))
+    part = dense.size / n.size
+    above, below = np.zeros(n.size), np.zeros(n.size)
     if sparse.any():
-        share = alpha / n.size / 2
-        hidden = bdtri(departing[sparse], n[sparse], share) - departing[sparse] / n[sparse]
-        above[sparse] = below[sparse] = hidden * largest
-        for p, sign in ((p_worse, -1.0), (p_not_worse, 1.0)):
-            p[sparse] = _p_hidden(sign * (mean + margin)[sparse], departing[sparse], n[sparse], largest) * n.size * 2
+        above[sparse] = below[sparse] = hidden(departing[sparse], n[sparse], alpha / n.size / 2) * largest
+    highest = lowest = np.empty(0)
     if dense.size:
-        part = dense.size / n.size
         highest, lowest = _extremes(difference[:, dense], mean[dense], error[dense], draws, rng)
-        distance = (mean + margin)[dense] / error[dense]
         student = stdtrit(n[dense] - 1, 1 - alpha / 2)
         cut = draws - 1 - tail(alpha * part / 2, draws)
         above[dense] = np.maximum(lowest[cut], student) * error[dense]
         below[dense] = np.maximum(highest[cut], student) * error[dense]
-        p_worse[dense] = _p_extreme(-distance, lowest, n[dense], part)
-        p_not_worse[dense] = _p_extreme(distance, highest, n[dense], part)
-    # The signs of n pairs cannot show a level under 2^(1-n), whatever their size; identical values need no showing.
-    mute = (2.0 ** (1 - n) > alpha) & ~((mean == 0) & (error == 0))
+    mute = is_mute(n, alpha) & ~((mean == 0) & (error == 0))
     below[mute] = above[mute] = np.inf
-    p_worse, p_not_worse = (np.where(mute, 1.0, np.clip(p, 2.0 ** (1 - n), 1.0)) for p in (p_worse, p_not_worse))
-    return Limits(mean, error, n, below, above, p_worse, p_not_worse)
+
+    def p_value(distance: FloatArray, extremes: FloatArray) -> FloatArray:
+        """Two-sided adjusted p of a mean that stands this far on the wrong side of a bound."""
+        p = np.ones(n.size)
+        p[sparse] = _p_hidden(distance[sparse], departing[sparse], n[sparse], largest) * n.size * 2
+        if dense.size:
+            p[dense] = _p_extreme(distance[dense] / error[dense], extremes, n[dense], part)
+        return np.where(mute, 1.0, np.clip(p, 2.0 ** (1 - n), 1.0))
+
+    return Limits(
+        *(mean, error, n, below, above),
+        p_under=lambda bound: p_value(bound - mean, lowest),
+        p_over=lambda bound: p_value(mean - bound, highest),
+    )
+
+
+def is_mute(n: NDArray[np.int64], alpha: float) -> NDArray[np.bool_]:
+    """Where the signs of n pairs, 2^(1-n) at their clearest, cannot show the level, whatever the sizes."""
+    mute: NDArray[np.bool_] = 2.0 ** (1 - n) > alpha
+    return mute
+
+
+def hidden(departing: NDArray[np.int64], n: NDArray[np.int64], level: float) -> FloatArray:
+    """The share of sets that may still depart beyond those seen: exact binomial limit at this one-sided level."""
+    share: FloatArray = bdtri(departing, n, level) - departing / n
+    return share
 
 
 def tail(level: float, draws: int) -> int:
@@ -94,7 +117,7 @@ def _mean_and_error(difference: FloatArray, present: NDArray[np.bool_]) -> tuple
     return mean, np.sqrt(square.sum(axis=0) / (n - 1) / n)
 
 
-def _departures(difference: FloatArray, n: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
+def departures(difference: FloatArray, n: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
     """Per group, the sets that depart from its commonest difference; over the family, the largest such departure."""
     departing, largest = np.zeros_like(n), 0.0
     for group, column in enumerate(difference.T):
@@ -105,25 +128,38 @@ def _departures(difference: FloatArray, n: NDArray[np.int64]) -> tuple[NDArray[n
 
 
 def _extremes(
-    difference: FloatArray, mean: FloatArray, error: FloatArray, draws: int, rng: np.random.Generator
+    difference: FloatArray, mean: FloatArray, error: FloatArray, draws: int, rng: Source
 ) -> tuple[FloatArray, FloatArray]:
-    """The largest t, and the largest -t, over groups in each resample of the sets: both (draws,), ascending."""
+    """The largest t, and the largest -t, over groups in each resample of the sets: both (draws,), ascending.
+
+    In float64: multiplicities are exact in float32 too, but tied draws (right-or-wrong answers) would come apart, and
+    the product is the smaller part of the time.
+    """
     present = ~np.isnan(difference)
+    complete = bool(present.all())
     centred = np.where(present, (difference - mean) / error, 0.0)
-    columns = np.concatenate([present, centred, centred**2], axis=1)
+    columns = np.concatenate([centred, centred**2] + ([] if complete else [present]), axis=1)
+    groups = mean.size
     highest, lowest = np.empty(draws), np.empty(draws)
     start = 0
     for counts in set_count_chunks(len(difference), draws, rng):
-        n, total, squares = np.split(counts.astype(np.float64) @ columns, 3, axis=1)
+        sums = counts.astype(np.float64) @ columns
+        n = np.float64(len(difference)) if complete else sums[:, 2 * groups :]
         with np.errstate(divide="ignore", invalid="ignore"):
-            drawn = total / n
-            t = drawn / np.sqrt(np.maximum(squares / n - drawn**2, 0.0) / (n - 1))
-        # A draw without two sets of a group says nothing on it; counted as extreme, it can only widen the limits.
-        silent = np.isnan(t)
+            drawn = sums[:, :groups] / n
+            t = drawn / np.sqrt(np.maximum(sums[:, groups : 2 * groups] / n - drawn**2, 0.0) / (n - 1))
         rows = slice(start, start := start + len(counts))
-        highest[rows] = np.where(silent, np.inf, t).max(axis=1)
-        lowest[rows] = np.where(silent, np.inf, -t).max(axis=1)
+        highest[rows], lowest[rows] = extremes_of(t)
     return np.sort(highest), np.sort(lowest)
+
+
+def extremes_of(t: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The largest t and the largest -t of each draw (draws, groups).
+
+    A draw without two sets of a group says nothing on it; counted as extreme, it can only widen the limits.
+    """
+    silent = np.isnan(t).any(axis=1)
+    return np.where(silent, np.inf, t.max(axis=1)), np.where(silent, np.inf, -t.min(axis=1))
 
 
 def _p_extreme(t: FloatArray, extremes: FloatArray, n: NDArray[np.int64], part: float) -> FloatArray:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics._limits import Limits, mean_limits, tail
-from fairgate.statistics.resampling import FloatArray
+from fairgate.statistics._limits import Limits, is_mute, mean_limits, tail
+from fairgate.statistics.draws import FloatArray, Source
 
 Harm: TypeAlias = Literal["lower", "higher", "either"]
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
@@ -96,7 +96,7 @@ class PairedResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Design:
+class Design:
     """What the test is asked to decide."""
 
     margin: float
@@ -105,17 +105,18 @@ class _Design:
 
     def __post_init__(self) -> None:
         fits = math.isfinite(self.margin) and self.margin >= 0 and 0 < self.alpha < 1
-        if not fits or self.harm not in ("lower", "higher"):
+        if not fits or self.harm not in ("lower", "higher", "either"):
             raise StatisticsError(
                 f"margin {self.margin}, alpha {self.alpha} and harm '{self.harm}' are no design of a test.",
                 where="paired test",
-                remedy="give a margin of at least 0 in the metric's unit, alpha between 0 and 1, harm lower or higher",
+                remedy="give a margin of at least 0 in the metric's unit, alpha between 0 and 1, harm lower, higher "
+                "or either",
             )
 
     @property
     def sign(self) -> float:
         """Turns differences so that lower is worse."""
-        return 1.0 if self.harm == "lower" else -1.0
+        return -1.0 if self.harm == "higher" else 1.0
 
 
 def paired_test(
@@ -123,7 +124,7 @@ def paired_test(
     baseline: ArrayLike,
     *,
     margin: float,
-    rng: np.random.Generator,
+    rng: Source,
     alpha: float = 0.05,
     draws: int = 4000,
     harm: Harm = "lower",
@@ -135,10 +136,10 @@ def paired_test(
     Identical values give exactly 0 within [0, 0], and pass. Raises StatisticsError for shapes or gaps that differ,
     infinite values, a group with fewer than two sets, and a margin or alpha out of range.
     """
-    design = _Design(margin, alpha, harm)
+    design = Design(margin, alpha, harm)
     difference = design.sign * _differences(candidate, baseline)
-    limits = mean_limits(difference, margin=margin, alpha=alpha, draws=draws, rng=rng)
-    return _result(design, limits, "max-t bootstrap", draws)
+    limits = mean_limits(difference, alpha=alpha, draws=draws, rng=rng)
+    return decided(design, limits, "max-t bootstrap", draws)
 
 
 def paired_statistic_test(
@@ -158,7 +159,7 @@ def paired_statistic_test(
     Bonferroni. Nothing is smoothed: a median of few sets has few values, and its limits say so. Raises
     StatisticsError for values that are not numbers, shapes that do not fit, and a margin or alpha out of range.
     """
-    design = _Design(margin, alpha, harm)
+    design = Design(margin, alpha, harm)
     delta = design.sign * np.atleast_1d(np.asarray(delta_hat, dtype=np.float64))
     table = design.sign * np.asarray(delta_draws, dtype=np.float64)
     table = table[:, None] if table.ndim == 1 else table
@@ -173,17 +174,18 @@ def paired_statistic_test(
     table = np.sort(table, axis=0)
     # The wider of percentile (low, high) and basic (2 delta - high, 2 delta - low) reaches equally far both ways.
     reach = np.maximum(delta - table[cut], table[len(table) - 1 - cut] - delta)
-    mute = (2.0 ** (1 - n_sets) > alpha) & ((table != 0).any(axis=0) | (delta != 0))
+    n = np.full(delta.shape, n_sets)
+    mute = is_mute(n, alpha) & ((table != 0).any(axis=0) | (delta != 0))
     limits = Limits(
         mean=delta,
         error=table.std(axis=0, ddof=1),
-        n_sets=np.full(delta.shape, n_sets),
+        n_sets=n,
         below=np.where(mute, np.inf, reach),
         above=np.where(mute, np.inf, reach),
-        p_worse=np.where(mute, 1.0, _p_of_draws(-table, -delta, margin)),
-        p_not_worse=np.where(mute, 1.0, _p_of_draws(table, delta, -margin)),
+        p_under=lambda bound: np.where(mute, 1.0, _p_of_draws(-table, -delta, -bound)),
+        p_over=lambda bound: np.where(mute, 1.0, _p_of_draws(table, delta, bound)),
     )
-    return _result(design, limits, "percentile and basic bootstrap", len(table))
+    return decided(design, limits, "percentile and basic bootstrap", len(table))
 
 
 def _differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
@@ -221,26 +223,31 @@ def _p_of_draws(ordered: FloatArray, delta: FloatArray, bound: float) -> FloatAr
     return p
 
 
-def _result(design: _Design, limits: Limits, method: Method, draws: int) -> PairedResult:
+def decided(design: Design, limits: Limits, method: Method, draws: int) -> PairedResult:
     """Verdicts from limits where lower is worse, then everything turned back to the metric's own direction."""
-    worse = limits.mean + limits.above < -design.margin
-    not_worse = limits.mean - limits.below > -design.margin
+    margin = design.margin
+    worse, p_worse = limits.mean + limits.above < -margin, limits.p_under(-margin)
+    not_worse, p_not_worse = limits.mean - limits.below > -margin, limits.p_over(-margin)
+    if design.harm == "either":
+        worse, p_worse = worse | (limits.mean - limits.below > margin), np.minimum(p_worse, limits.p_over(margin))
+        not_worse &= limits.mean + limits.above < margin
+        p_not_worse = np.maximum(p_not_worse, limits.p_under(margin))
     # The same values give 0 within [0, 0]: not worse than any margin, also not than a margin of 0.
-    not_worse |= (limits.mean == 0) & (limits.below == 0)
+    not_worse |= (limits.mean == 0) & (limits.below == 0) & (limits.above == 0)
     verdict = np.where(worse, "fail", np.where(not_worse, "pass", "inconclusive"))
     overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
-    below, above = (limits.below, limits.above) if design.harm == "lower" else (limits.above, limits.below)
+    below, above = (limits.above, limits.below) if design.harm == "higher" else (limits.below, limits.above)
     delta = design.sign * limits.mean + 0.0  # no negative zero
     return PairedResult(
         delta=delta,
         lo=delta - below,
         hi=delta + above,
-        p_adjusted=limits.p_worse,
-        p_not_worse=limits.p_not_worse,
+        p_adjusted=p_worse,
+        p_not_worse=p_not_worse,
         verdict=verdict,
         overall=overall,
         n_sets=limits.n_sets,
-        sets_needed=np.where(verdict == "inconclusive", _sets_needed(limits, design.margin), np.nan),
+        sets_needed=np.where(verdict == "inconclusive", _sets_needed(limits, design), np.nan),
         margin=design.margin,
         alpha=design.alpha,
         harm=design.harm,
@@ -249,10 +256,18 @@ def _result(design: _Design, limits: Limits, method: Method, draws: int) -> Pair
     )
 
 
-def _sets_needed(limits: Limits, margin: float) -> FloatArray:
+def _sets_needed(limits: Limits, design: Design) -> FloatArray:
     """Per group, the sets that settle on which side of the margin the estimate stands."""
-    distance = limits.mean + margin
-    reach = np.where(distance < 0, limits.above, limits.below)
+    distance, reach = _toward(limits.mean + design.margin, limits.below, limits.above)
+    if design.harm == "either":  # the nearer margin is the last to be settled
+        mirrored = _toward(design.margin - limits.mean, limits.above, limits.below)
+        nearer = np.abs(mirrored[0]) < np.abs(distance)
+        distance, reach = np.where(nearer, mirrored[0], distance), np.where(nearer, mirrored[1], reach)
     with np.errstate(divide="ignore", invalid="ignore"):
         needed = np.ceil(((reach + _ODDS * limits.error) / distance) ** 2 * limits.n_sets)
     return np.where(needed <= _HOPELESS * limits.n_sets, needed, np.inf)
+
+
+def _toward(distance: FloatArray, below: FloatArray, above: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """How far the estimates stand over a margin, and the limit that looks at it."""
+    return distance, np.where(distance < 0, above, below)

@@ -1,28 +1,23 @@
 """Intervals by resampling counterfactual sets. The images of a set are not independent: sets are drawn, never rows.
 
-A draw is a row of multiplicities: how often each set stands in the resampled data. Every statistic is computed from
-multiplicities, so that two runs, or many metrics, can share the same draws and be compared pair by pair.
+A draw is a row of multiplicities (`draws`), from which every statistic is computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from fairgate.errors import StatisticsError
+from fairgate.statistics.draws import CHUNK, Counts, FloatArray, Source, set_count_chunks
 
-FloatArray: TypeAlias = NDArray[np.float64]
-Counts: TypeAlias = NDArray[np.int32]
 Statistic: TypeAlias = Callable[[Counts], FloatArray]
 """From multiplicities (draws, sets) to one value per draw (draws,)."""
-
-CHUNK = 4_000_000
-"""Entries of one temporary array: 32 MB of float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +29,6 @@ class Interval:
     hi: float
     method: Literal["percentile", "bca"]
     draws: int
-
-
-def set_counts(n_sets: int, draws: int, rng: np.random.Generator) -> Counts:
-    """Multiplicities (draws, n_sets) of sets drawn with replacement, each row with sum n_sets."""
-    return np.concatenate(list(set_count_chunks(n_sets, draws, rng)))
-
-
-def set_count_chunks(n_sets: int, draws: int, rng: np.random.Generator) -> Iterator[Counts]:
-    """The rows of `set_counts`, the same for the same generator, in chunks that fit in memory."""
-    if n_sets < 1 or draws < 1:
-        raise StatisticsError(
-            f"{draws} draws of {n_sets} sets were asked for.", where="set_counts", remedy="both must be at least 1"
-        )
-    step = max(1, CHUNK // n_sets)
-    for start in range(0, draws, step):
-        rows = min(step, draws - start)
-        drawn = rng.integers(0, n_sets, size=(rows, n_sets))
-        drawn += np.arange(rows)[:, None] * n_sets
-        yield np.bincount(drawn.ravel(), minlength=rows * n_sets).reshape(rows, n_sets).astype(np.int32)
 
 
 def weighted_median(values: ArrayLike, weights: Counts) -> FloatArray:
@@ -74,7 +50,7 @@ def weighted_median(values: ArrayLike, weights: Counts) -> FloatArray:
 def bootstrap(
     values_or_function: ArrayLike | Statistic,
     sets: int | ArrayLike,
-    rng: np.random.Generator,
+    rng: Source,
     n: int = 10_000,
     *,
     statistic: Literal["mean", "median"] = "mean",

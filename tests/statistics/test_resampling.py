@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
-from fairgate.statistics import bootstrap, resampling, set_count_chunks, set_counts, weighted_median
+from fairgate.statistics import bootstrap, draws, set_count_chunks, set_counts, weighted_median
 
 
 def test_every_draw_holds_as_many_sets_as_the_data() -> None:
@@ -23,7 +23,7 @@ def test_every_draw_holds_as_many_sets_as_the_data() -> None:
 
 def test_chunks_are_the_same_draws_in_less_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = set_counts(7, 50, stream(0, "chunks"))
-    monkeypatch.setattr(resampling, "CHUNK", 21)
+    monkeypatch.setattr(draws, "CHUNK", 21)
     chunks = list(set_count_chunks(7, 50, stream(0, "chunks")))
     assert len(chunks) == 17
     np.testing.assert_array_equal(np.concatenate(chunks), whole)
