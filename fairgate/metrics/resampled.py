@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
 from fairgate.metrics._checks import FloatArray, IntArray, at_least_two, codes
+from fairgate.metrics._counts import Zero, ndkl_of_ranking, skew_of_counts
 from fairgate.metrics._ranking import Desired
-from fairgate.metrics.retrieval import Zero, ndkl_of_ranking, skew_of_counts
 
 
 def ranking(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int) -> IntArray:

@@ -1,28 +1,60 @@
-"""Whom a search shows: Skew@K, MaxSkew@K and NDKL under neutral prompts (Geyik et al. 2019; papers 3, 4 and 5).
+"""Whom a search shows: Skew@K, NDKL, Bias@K and entropy under neutral prompts, and R@K, the utility beside them.
+
+Geyik et al. 2019; Wang et al. 2021; papers 3 (Howard), 4 (So-B-IT) and 5 (GenSynth).
 
 scores are (queries, images), labels (images,) codes of `groups` declared groups, -1 undefined. Images rank by score
-descending, then by position. Undefined images are dropped before ranking. Natural logarithms; 0 is parity.
-Every function raises MetricError for scores that are not finite, fewer than two groups, a declared group without an
-image, a k beyond the rankable images, and shapes that do not fit. (Other tools answer 0, "perfect", to several.)
+descending, then by position. Undefined images are dropped before ranking (Bias@K keeps them in the ranking and out of
+the count). Natural logarithms; 0 is parity, for entropy 1. Every function raises MetricError for scores that are not
+finite, fewer than two groups, a declared group without an image, a k beyond the rankable images, and shapes that do
+not fit. (Other tools answer 0, "perfect", to several.)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
-from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, at_least_two, every_group
+from fairgate.metrics._checks import BoolArray, FloatArray
+from fairgate.metrics._counts import (
+    Several,
+    Zero,
+    bias_of_counts,
+    entropy_of_counts,
+    ndkl_of_ranking,
+    recall_of_counts,
+    skew_of_counts,
+)
+from fairgate.metrics._inputs import ranked_for_bias, with_positives
 from fairgate.metrics._ranking import Desired
+from fairgate.metrics.null import NullSkew, expected_max_skew
+from fairgate.metrics.ties import TieRange, recall_tie_range, tie_range
+from fairgate.metrics.within import SkewWithin, max_skew_within, relative_difference
 
-Zero: TypeAlias = Literal["neg_inf", "skip", "clamp_1_over_k", "zero", "laplace"]
-"""What a group absent from the top k is given: -inf (the definition); NaN, which MaxSkew and MinSkew pass over; the
-share 1/k (Berg's code: under a non-uniform target an absent rare group can become the maximum); a skew of 0
-(IntelLabs); or add-one smoothing of both counts (LinkedIn's LiFT)."""
+__all__ = [
+    "NullSkew",
+    "Several",
+    "SkewWithin",
+    "TieRange",
+    "Zero",
+    "bias_at_k",
+    "bias_of_counts",
+    "entropy_of_counts",
+    "expected_max_skew",
+    "max_skew_at_k",
+    "max_skew_within",
+    "min_skew_at_k",
+    "ndkl_at_k",
+    "ndkl_of_ranking",
+    "normalized_entropy_at_k",
+    "recall_at_k",
+    "recall_tie_range",
+    "relative_difference",
+    "skew_at_k",
+    "skew_of_counts",
+    "tie_at_k",
+    "tie_range",
+]
 
 
 def skew_at_k(
@@ -87,83 +119,56 @@ def tie_at_k(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int) -> Bo
     array([ True])
     """
     table, _ = _ranking.gallery(scores, labels, k, groups)
-    images = table.shape[1]
-    if k == images:
-        return np.zeros(table.shape[0], dtype=bool)
-    edge = np.partition(table, images - k, axis=1)[:, images - k, None]
-    tied: BoolArray = (table >= edge).sum(axis=1) > k
-    return tied
+    return _ranking.tied(table, k)
 
 
-def skew_of_counts(
-    shown: ArrayLike, present: ArrayLike, *, desired: Desired = "dataset", zero: Zero = "neg_inf"
+def bias_at_k(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    k: int,
+    *,
+    groups: int = 2,
+    first: int = 0,
+    second: int = 1,
+    defined_first: bool = False,
 ) -> FloatArray:
-    """Skew from images per group: shown (..., groups) in the top k, present (..., groups) in the gallery.
+    """(n_first - n_second) / (n_first + n_second) in the top k -> (queries,), in [-1, 1]; 0 where both are 0.
 
-    NaN where `desired="dataset"` and a (resampled) gallery has no image of a group. Shapes broadcast.
+    Undefined images take places in the top k and are not counted, as in Wang's and GenSynth's code;
+    `defined_first=True` drops them before ranking. Signed: opposite biases cancel in a mean over queries, and an
+    imbalanced gallery shifts it (paper 5), so that it describes a search rather than judges a model.
+
+    >>> bias_at_k([[0.9, 0.8, 0.7, 0.1]], np.array([0, -1, 0, 1]), 4)
+    array([0.33333333])
     """
-    top, gallery = np.asarray(shown), np.asarray(present)
-    k, groups = top.sum(axis=-1, keepdims=True), top.shape[-1]
-    if zero == "laplace":
-        # LiFT adds one to both counts; a share that is given, not counted, has nothing to smooth.
-        top, k = top + 1, k + groups
-        gallery = gallery + 1
-    elif zero == "clamp_1_over_k":
-        top = np.maximum(top, 1)
-    elif zero not in ("neg_inf", "skip", "zero"):
-        raise MetricError(
-            f"zero is '{zero}'.", where="zero", remedy="use neg_inf, skip, clamp_1_over_k, zero or laplace"
-        )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        skew: FloatArray = np.log(top / k / _ranking.desired_shares(desired, gallery))
-    if zero in ("skip", "zero"):
-        skew[np.isneginf(skew)] = np.nan if zero == "skip" else 0.0
-    return skew
+    table, group = ranked_for_bias(scores, labels, k, groups, first, second, defined_first)
+    top = group[_ranking.top_k(table, k)]
+    return bias_of_counts((top == first).sum(axis=1), (top == second).sum(axis=1))
 
 
-def ndkl_of_ranking(ranked: IntArray, desired: FloatArray) -> FloatArray:
-    """NDKL of ranked group codes (rows, k) against desired shares (groups,) or (rows, groups) -> (rows,)."""
-    rows, k = ranked.shape
-    shares = np.broadcast_to(desired, (rows, desired.shape[-1]))
-    groups = shares.shape[1]
-    place = np.arange(1, k + 1)
-    discount = 1.0 / np.log2(place + 1.0)
-    result = np.empty(rows)
-    step = max(1, _ranking.CHUNK // (k * groups))
-    for start in range(0, rows, step):
-        part = slice(start, start + step)
-        total = np.zeros(ranked[part].shape)
-        for group in range(groups):
-            share = np.cumsum(ranked[part] == group, axis=1) / place
-            with np.errstate(divide="ignore", invalid="ignore"):
-                total += np.where(share > 0, share * np.log(share / shares[part, group, None]), 0.0)
-        result[part] = total @ discount / discount.sum()
-    return result
+def normalized_entropy_at_k(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int) -> FloatArray:
+    """Entropy of the groups in the top k over its largest value, ln(groups) -> (queries,): 1 uniform, 0 one group.
 
+    So-B-IT's measure. It holds the top k against equal shares, so that it fits a gallery that is balanced, as FairFace
+    is. A category of words is scored by the mean over its words.
 
-@dataclass(frozen=True, slots=True)
-class NullSkew:
-    """MaxSkew@K of a perfectly fair ranker: what chance alone gives at this k. Print it beside every value."""
-
-    mean: float
-    median: float
-    p95: float
-    draws: int
-
-
-def expected_max_skew(
-    k: int, desired: Desired, n_per_group: ArrayLike, draws: int, rng: np.random.Generator
-) -> NullSkew:
-    """MaxSkew@K when the top k is a random draw, without replacement, from a gallery of n_per_group (groups,) images.
-
-    A finite k biases MaxSkew upward: with 7 equal groups and k=100 its mean is 0.31. A bound under the null's
-    median cannot be met by anyone.
+    >>> normalized_entropy_at_k([[0.9, 0.8, 0.1, 0.0]], np.array([0, 1, 0, 1]), 2, groups=2)
+    array([1.])
     """
-    present = np.asarray(n_per_group, dtype=np.int64)
-    at_least_two(present.size)
-    every_group(present)
-    _ranking.check_k(k, int(present.sum()))
-    shown = rng.multivariate_hypergeometric(present, k, size=draws, method="marginals")
-    skew = skew_of_counts(shown, present, desired=desired).max(axis=1)
-    median, p95 = np.quantile(skew, [0.5, 0.95])
-    return NullSkew(mean=float(skew.mean()), median=float(median), p95=float(p95), draws=draws)
+    table, group = _ranking.gallery(scores, labels, k, groups)
+    return entropy_of_counts(_ranking.count_groups(group[_ranking.top_k(table, k)], groups))
+
+
+def recall_at_k(scores: ArrayLike, positives: ArrayLike, k: int, *, several: Several = "share") -> float:
+    """R@K: the mean over queries of what the top k holds of a query's positives, in [0, 1]; 1 is the best.
+
+    positives are (queries,) positions of the one right image, or (queries, images) bool. `several="share"` is
+    CLIP_benchmark's `recall_at_k`, `"any"` what it and Wang's code report for images with five captions; with one
+    positive a query (GenSynth) they agree. Raises MetricError for a query without a positive.
+
+    >>> recall_at_k([[0.9, 0.1, 0.0], [0.8, 0.7, 0.0]], np.array([0, 1]), 1)
+    0.5
+    """
+    table, right = with_positives(scores, positives, k)
+    found = np.take_along_axis(right, _ranking.top_k(table, k), axis=1).sum(axis=1)
+    return float(recall_of_counts(found, right.sum(axis=1), several).mean())
