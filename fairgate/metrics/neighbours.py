@@ -1,0 +1,134 @@
+"""Which edited images stand among real ones of the group they were edited to: GenSynth's nearest-neighbour filter.
+
+Smith et al. 2023 ("Balancing the Picture"), section 4.2, eqs. 4 and 5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairgate.errors import MetricError
+from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, codes, finite
+from fairgate.metrics._ranking import CHUNK
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourShares:
+    """Who stands around each synthetic image, among its k nearest of real and synthetic together."""
+
+    real: FloatArray
+    """(synthetic,), P_R: share of real images, 0 to 1."""
+    group: FloatArray
+    """(synthetic,), P_G: share of images of the synthetic image's own target group, 0 to 1."""
+
+
+def neighbour_shares(
+    real: ArrayLike,
+    real_group: ArrayLike,
+    synthetic: ArrayLike,
+    target_group: ArrayLike,
+    *,
+    k: int,
+    include_self: bool = False,
+) -> NeighbourShares:
+    """P_R and P_G around each synthetic image: real (images, dim) and synthetic (synthetic, dim) embeddings.
+
+    Euclidean distance in the embeddings as they are given; equal distances by position, real images first. real_group
+    (images,) codes, -1 undefined and of nobody's group; target_group (synthetic,) codes, which a synthetic neighbour
+    counts by. `include_self` lets an image be its own nearest neighbour. Smith et al. 2023, eq. 4. Raises MetricError
+    for numbers not finite, shapes that do not fit and a k that the other images do not have.
+
+    >>> shares = neighbour_shares([[0.0], [1.0], [5.0]], np.array([0, 0, 1]), [[0.4], [5.2]], np.array([0, 1]), k=2)
+    >>> shares.real, shares.group
+    (array([1., 1.]), array([1. , 0.5]))
+    """
+    known = finite("real", real, ("images", "dim"))
+    made = finite("synthetic", synthetic, ("images", "dim"))
+    if known.shape[1] != made.shape[1]:
+        raise MetricError(
+            f"real embeddings have {known.shape[1]} dimensions, synthetic ones {made.shape[1]}.",
+            where="synthetic",
+            remedy="embed both with one model",
+        )
+    # Only equality matters here: any code that the arrays hold is declared by holding it.
+    group = np.concatenate(
+        [
+            codes("real_group", real_group, size=len(known), groups=_declared(real_group)),
+            codes("target_group", target_group, size=len(made), groups=_declared(target_group), undefined=False),
+        ]
+    )
+    others = len(known) + len(made) - (0 if include_self else 1)
+    if not 1 <= k <= others:
+        raise MetricError(
+            f"k is {k}, but an image has {others} possible neighbours.",
+            where="k",
+            remedy=f"choose k between 1 and {others}",
+        )
+    pool = np.concatenate([known, made]).astype(np.float64)
+    near = _nearest(pool, len(known), k, include_self=include_self)
+    return NeighbourShares(
+        real=(near < len(known)).mean(axis=1),
+        group=(group[near] == group[len(known) :, None]).mean(axis=1),
+    )
+
+
+def _declared(values: ArrayLike) -> int:
+    array = np.asarray(values)
+    return int(array.max()) + 1 if array.size and np.issubdtype(array.dtype, np.integer) else 1
+
+
+def _nearest(pool: FloatArray, n_real: int, k: int, *, include_self: bool) -> IntArray:
+    """Positions in the pool of the k nearest to each synthetic image, (synthetic, k): distance, then position."""
+    square = np.einsum("id,id->i", pool, pool)
+    # |x - y|^2 = |x|^2 - 2xy + |y|^2 is one matrix product, but rounds: it proposes, and exact differences decide.
+    slack = 16.0 * pool.shape[1] * np.finfo(np.float64).eps * float(square.max())
+    near = np.empty((len(pool) - n_real, k), dtype=np.int64)
+    step = max(1, CHUNK // len(pool))
+    for start in range(n_real, len(pool), step):
+        block = pool[start : start + step]
+        rough = square - 2.0 * (block @ pool.T) + square[start : start + step, None]
+        if not include_self:
+            rough[np.arange(len(block)), np.arange(start, start + len(block))] = np.inf
+        edge = np.partition(rough, k - 1, axis=1)[:, k - 1] + slack
+        for row, image in enumerate(block):
+            candidates = np.flatnonzero(rough[row] <= edge[row])
+            exact = np.square(pool[candidates] - image).sum(axis=1)
+            near[start - n_real + row] = candidates[np.argsort(exact, kind="stable")[:k]]
+    return near
+
+
+def knn_accept(
+    real: ArrayLike,
+    real_group: ArrayLike,
+    synthetic: ArrayLike,
+    target_group: ArrayLike,
+    *,
+    k: int,
+    tau_real: float,
+    tau_group: float,
+    include_self: bool = False,
+    inclusive: bool = False,
+) -> BoolArray:
+    """Which synthetic images look real *and* like the group they were edited to: bool (synthetic,).
+
+    P_R > tau_real and P_G > tau_group among the k nearest (`neighbour_shares`); `inclusive` takes >= for both. Smith et
+    al. 2023, eq. 5; they use k=50, tau_real=0.08, tau_group=0.5 on CLIP embeddings of person boxes. Raises MetricError
+    as `neighbour_shares` does, and for a threshold outside 0 to 1.
+
+    >>> real, target = [[0.0], [1.0], [5.0]], np.array([0, 1])
+    >>> knn_accept(real, np.array([0, 0, 1]), [[0.4], [5.2]], target, k=2, tau_real=0.5, tau_group=0.5)
+    array([ True, False])
+    """
+    for name, threshold in (("tau_real", tau_real), ("tau_group", tau_group)):
+        if not 0.0 <= threshold <= 1.0:
+            raise MetricError(f"{name} is {threshold}.", where=name, remedy="pass a share of neighbours, 0 to 1")
+    shares = neighbour_shares(real, real_group, synthetic, target_group, k=k, include_self=include_self)
+    accepted: BoolArray
+    if inclusive:
+        accepted = (shares.real >= tau_real) & (shares.group >= tau_group)
+    else:
+        accepted = (shares.real > tau_real) & (shares.group > tau_group)
+    return accepted
