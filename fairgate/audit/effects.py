@@ -1,0 +1,149 @@
+"""How far each group's outcome lies from a reference group's, and who is taken for whom (paper 1, occupations)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.audit.answers import CROSS, Answers, Asked
+from fairgate.audit.record import EffectRow, Outcome, Refusal, TakenFor
+from fairgate.errors import StatisticsError
+from fairgate.statistics import ClusterOLS, cluster_ols, holm
+from fairgate.suites.cell import Cell, Floats
+
+OUTCOMES: tuple[Outcome, ...] = ("correct", "p_true")
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    model: str
+    subject: str | None
+    over: str
+    outcome: Outcome
+    ols: ClusterOLS
+    counterfactual: bool
+
+    @property
+    def still(self) -> NDArray[np.bool_]:
+        """(groups,): every set shows exactly the same difference, so that there is no spread to take an error from."""
+        return np.isnan(self.ols.p)
+
+    def p(self) -> Floats:
+        """Two-sided p of every effect (groups - 1,). Without a spread, that of a sign test over the sets: n sets that
+        all differ alike have 2^(1-n); no difference, or images that are no sets, is no evidence."""
+        signs = 2.0 ** (1 - self.ols.clusters) if self.counterfactual else 1.0
+        without = np.where(self.ols.coefficient == 0, 1.0, signs)
+        p: Floats = np.where(self.still, without, np.nan_to_num(self.ols.p, nan=1.0))[1:]
+        return p
+
+
+def group_effects(asked: Asked, answers: Answers) -> tuple[list[EffectRow], list[Refusal]]:
+    """OLS of correctness and of P(true label) on group, clustered by set, per model, grouping and subject.
+
+    What cannot be estimated (a model that is always right has no effects on correctness) is refused with its reason.
+    """
+    fits: list[_Fit] = []
+    refusals: list[Refusal] = []
+    for subject, cell in asked.cells():
+        for at, grouping in enumerate(asked.groupings):
+            over = CROSS.join(grouping)
+            for model, scores in answers.items():
+                values = {"correct": np.asarray(scores.correct, dtype=np.float64), "p_true": scores.value}
+                for outcome in OUTCOMES:
+                    try:
+                        ols = _fit(values[outcome][cell.rows], cell, at, asked.reference_of(grouping), asked.alpha)
+                    except StatisticsError as error:
+                        refusals.append(
+                            Refusal(
+                                what=f"group effects on {outcome}",
+                                model=model,
+                                subject=subject,
+                                over=over,
+                                reason=_why(values[outcome][cell.rows], error),
+                            )
+                        )
+                    else:
+                        fits.append(_Fit(model, subject, over, outcome, ols, asked.counterfactual))
+    return _rows(fits), refusals
+
+
+def _fit(outcome: Floats, cell: Cell, at: int, reference: str, alpha: float) -> ClusterOLS:
+    names = np.array(cell.groups[at], dtype=object)
+    present = [str(name) for code, name in enumerate(names) if (cell.group_codes[at] == code).any()]
+    return cluster_ols(
+        outcome,
+        names[cell.group_codes[at]].astype(str),
+        cell.set_code,
+        reference=reference,
+        groups=present,
+        alpha=alpha,
+    )
+
+
+def _why(outcome: Floats, error: StatisticsError) -> str:
+    if np.ptp(outcome) == 0:
+        return f"every image has the same outcome, {outcome[0]:g}: there is no difference to explain"
+    return error.problem
+
+
+def _rows(fits: Sequence[_Fit]) -> list[EffectRow]:
+    """Every effect, its p adjusted over all models and groups of one outcome and grouping, subjects apart from all."""
+    families: dict[tuple[Outcome, str, bool], list[float]] = {}
+    for fit in fits:
+        families.setdefault((fit.outcome, fit.over, fit.subject is None), []).extend(fit.p().tolist())
+    adjusted = {key: iter(holm(np.array(values)).tolist()) for key, values in families.items()}
+    rows: list[EffectRow] = []
+    for fit in fits:
+        corrected = adjusted[fit.outcome, fit.over, fit.subject is None]
+        for group, p in enumerate(fit.p().tolist(), start=1):
+            still = bool(fit.still[group])
+            rows.append(
+                EffectRow(
+                    model=fit.model,
+                    subject=fit.subject,
+                    over=fit.over,
+                    outcome=fit.outcome,
+                    reference=fit.ols.names[0],
+                    reference_mean=float(fit.ols.coefficient[0]),
+                    group=fit.ols.names[group],
+                    effect=float(fit.ols.coefficient[group]),
+                    lo=None if still else float(fit.ols.lo[group]),
+                    hi=None if still else float(fit.ols.hi[group]),
+                    p=p,
+                    p_adjusted=next(corrected),
+                    n_sets=fit.ols.clusters,
+                    n_images=int(fit.ols.n_per_group[group]),
+                )
+            )
+    return rows
+
+
+def taken_for(asked: Asked, answers: Answers) -> tuple[str, list[TakenFor]]:
+    """Wrong answers, counted per model, subject and group of all attributes crossed."""
+    grouping = asked.groupings[-1]
+    codes, names = asked.index.codes(grouping)
+    found: list[TakenFor] = []
+    for model, scores in answers.items():
+        wrong = ~np.asarray(scores.correct, dtype=bool)
+        for subject in asked.subjects:
+            here = asked.index.subject == subject
+            totals = np.bincount(codes[here], minlength=len(names))
+            counts: dict[tuple[int, str], int] = {}
+            for row in np.flatnonzero(here & wrong).tolist():
+                key = (int(codes[row]), str(np.asarray(scores.predicted)[row]))
+                counts[key] = counts.get(key, 0) + 1
+            found += [
+                TakenFor(
+                    model=model,
+                    subject=subject,
+                    group=names[code],
+                    predicted=label,
+                    count=count,
+                    total=int(totals[code]),
+                )
+                for (code, label), count in sorted(counts.items(), key=lambda one: (one[0][0], -one[1], one[0][1]))
+            ]
+    return CROSS.join(grouping), found

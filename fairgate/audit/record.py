@@ -1,0 +1,253 @@
+"""The audit record: many models on one suite's dataset and probes; every table, page and file is rendered from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fairgate.records import DatasetInfo, Environment, Number, Status
+
+SCHEMA_VERSION: Literal[1] = 1
+
+Conclusion = Literal["first_fairer", "second_fairer", "alike", "unsettled"]
+Agreement = Literal["agree", "pairing", "few_sets", "cancels", "independence", "opposite"]
+Outcome = Literal["correct", "p_true"]
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AuditedModel(_Record):
+    """One checkpoint under the short name that tables call it by."""
+
+    name: str
+    uri: str
+    fingerprint: str
+    precision: str | None = None
+    device: str
+    scores_digest: str
+
+
+class FairnessRow(_Record):
+    """One model on one subject (None: on all): F_M and accuracy, each with a set-bootstrap interval.
+
+    `fairness` is absent where images are no counterfactual sets.
+    """
+
+    model: str
+    subject: str | None
+    fairness: Number = None
+    lo: Number = None
+    hi: Number = None
+    accuracy: Number
+    accuracy_lo: Number
+    accuracy_hi: Number
+    n_sets: int
+    n_images: int
+
+
+class PairRow(_Record):
+    """Two models on the same sets; differences are second minus first.
+
+    `delta` is the difference of F_M between paired bootstrap limits; `p_mood` Mood's median test of the spreads inside
+    sets as if each model had sets of its own, `p_mood_adjusted` after Bonferroni. `spread_delta` is the mean change of
+    the spread, set by set, with `p_paired` that there is none. Limits and adjusted p-values hold for all pairs of
+    models on one subject at once. `conclusion` weighs the paired limits against the margin.
+    """
+
+    first: str
+    second: str
+    subject: str | None
+    n_sets: int
+    delta: Number = None
+    lo: Number = None
+    hi: Number = None
+    p_mood: Number = None
+    p_mood_adjusted: Number = None
+    spread_delta: Number = None
+    spread_lo: Number = None
+    spread_hi: Number = None
+    p_paired: Number = None
+    accuracy_delta: Number = None
+    accuracy_lo: Number = None
+    accuracy_hi: Number = None
+    p_accuracy: Number = None
+    conclusion: Conclusion | None = None
+    agreement: Agreement | None = None
+
+
+class EffectRow(_Record):
+    """A group's effect on an outcome against the reference group: OLS, standard errors clustered by set.
+
+    `p_adjusted` is after Holm, over all models and groups of the same attributes (and subjects, where by subject).
+    Where every set shows exactly the same difference there is no spread and no interval; p is then that of a sign test
+    over the sets.
+    """
+
+    model: str
+    subject: str | None
+    over: str
+    outcome: Outcome
+    reference: str
+    reference_mean: Number
+    group: str
+    effect: Number
+    lo: Number = None
+    hi: Number = None
+    p: Number
+    p_adjusted: Number
+    n_sets: int
+    n_images: int
+
+
+class Refusal(_Record):
+    """Something that could not be computed, and why: a status, never a zero."""
+
+    what: str
+    model: str | None = None
+    subject: str | None = None
+    over: str | None = None
+    reason: str
+
+
+class TakenFor(_Record):
+    """How many images of one group, of one subject, a model took for another label."""
+
+    model: str
+    subject: str
+    group: str
+    predicted: str
+    count: int
+    total: int
+
+
+class ClassificationAudit(_Record):
+    """Everything about one zero-shot probe."""
+
+    kind: Literal["zero_shot_classification"] = "zero_shot_classification"
+    name: str
+    digest: str
+    margin: float
+    fairness: list[FairnessRow]
+    pairs: list[PairRow]
+    effects: list[EffectRow]
+    taken_over: str
+    taken: list[TakenFor]
+    refusals: list[Refusal] = Field(default_factory=list)
+
+
+class SkewRow(_Record):
+    """MaxSkew@K of one model on one subject's gallery, beside what a perfectly fair ranker has by chance.
+
+    `favoured` is the group that is most over-represented; `tied`: equal scores at the cut, so that order decided.
+    """
+
+    model: str
+    subject: str
+    over: str
+    k: int
+    value: Number
+    status: Status = "ok"
+    favoured: str
+    null_median: float
+    null_p95: float
+    tied: bool
+
+
+class WithinRow(_Record):
+    """MaxSkew@K over one attribute among the images of one group of another, averaged over subjects.
+
+    `null_median` and `null_p95` are those of that average under a perfectly fair ranker.
+    """
+
+    model: str
+    fixed: str
+    group: str
+    over: str
+    k: int
+    value: Number
+    null_median: float
+    null_p95: float
+    subjects: int
+
+
+class SkewSummary(_Record):
+    """The distribution over subjects of MaxSkew@K; `beyond` counts subjects above their fair ranker's 95% point."""
+
+    model: str
+    over: str
+    k: int
+    mean: Number
+    lowest: Number
+    lower_quartile: Number
+    median: Number
+    upper_quartile: Number
+    highest: Number
+    null_median: float
+    null_p95: float
+    beyond: int
+    subjects: int
+
+
+class RelativeDifference(_Record):
+    """How much larger the largest marginal skew is than the smallest, over the groups of the fixed attribute.
+
+    `null_median` and `null_p95` are those of a perfectly fair ranker, which is never 0: MaxSkew of few images is noisy.
+    """
+
+    model: str
+    fixed: str
+    over: str
+    k: int
+    highest: str
+    lowest: str
+    value: Number
+    status: Status = "ok"
+    null_median: Number
+    null_p95: Number
+
+
+class RetrievalAudit(_Record):
+    """Everything about one retrieval probe."""
+
+    kind: Literal["retrieval"] = "retrieval"
+    name: str
+    digest: str
+    skews: list[SkewRow]
+    summaries: list[SkewSummary]
+    within: list[WithinRow]
+    differences: list[RelativeDifference]
+    refusals: list[Refusal] = Field(default_factory=list)
+
+
+ProbeAudit = Annotated[ClassificationAudit | RetrievalAudit, Field(discriminator="kind")]
+
+
+class AuditDecision(_Record):
+    """How tests and intervals were made."""
+
+    alpha: float
+    seed: int
+    draws: int
+    reference: dict[str, str]
+
+
+class AuditRecord(_Record):
+    """The versioned result of an audit: audit.json."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    suite: str
+    suite_digest: str
+    dataset: DatasetInfo
+    n_sets: int
+    n_images: int
+    models: list[AuditedModel]
+    decision: AuditDecision
+    probes: list[ProbeAudit]
+    not_audited: dict[str, str] = Field(default_factory=dict)
+    environment: Environment
+    command: str
+    created_at: str
+    seconds: float

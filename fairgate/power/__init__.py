@@ -1,0 +1,1 @@
+"""How small a regression a suite can see at its present size, and how many sets a smaller one would take."""
