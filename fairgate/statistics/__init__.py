@@ -4,6 +4,7 @@ from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols,
 from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import PairedResult, paired_statistic_test, paired_test
+from fairgate.statistics.regression import group_regression, image_regression
 from fairgate.statistics.resampling import Interval, bootstrap, weighted_median
 
 __all__ = [
@@ -16,7 +17,9 @@ __all__ = [
     "bonferroni",
     "bootstrap",
     "cluster_ols",
+    "group_regression",
     "holm",
+    "image_regression",
     "moods_median_test",
     "paired_statistic_test",
     "paired_test",

@@ -13,7 +13,7 @@ family; it takes its Bonferroni share of alpha.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -52,7 +52,7 @@ def mean_limits(difference: FloatArray, *, alpha: float, draws: int, rng: Source
     present = ~np.isnan(difference)
     n = present.sum(axis=0)
     mean, error = _mean_and_error(difference, present)
-    departing, largest = departures(difference, n)
+    departing, largest = departures(column[~np.isnan(column)] for column in difference.T)
     sparse = (departing < SPARSE) & (departing < n - 1)
     dense = np.flatnonzero(~sparse)
     part = dense.size / n.size
@@ -90,7 +90,7 @@ def is_mute(n: NDArray[np.int64], alpha: float) -> NDArray[np.bool_]:
     return mute
 
 
-def hidden(departing: NDArray[np.int64], n: NDArray[np.int64], level: float) -> FloatArray:
+def hidden(departing: NDArray[np.int64], n: NDArray[np.int64], level: float | FloatArray) -> FloatArray:
     """The share of sets that may still depart beyond those seen: exact binomial limit at this one-sided level."""
     share: FloatArray = bdtri(departing, n, level) - departing / n
     return share
@@ -117,14 +117,14 @@ def _mean_and_error(difference: FloatArray, present: NDArray[np.bool_]) -> tuple
     return mean, np.sqrt(square.sum(axis=0) / (n - 1) / n)
 
 
-def departures(difference: FloatArray, n: NDArray[np.int64]) -> tuple[NDArray[np.int64], float]:
+def departures(samples: Iterable[FloatArray]) -> tuple[NDArray[np.int64], float]:
     """Per group, the sets that depart from its commonest difference; over the family, the largest such departure."""
-    departing, largest = np.zeros_like(n), 0.0
-    for group, column in enumerate(difference.T):
-        values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
-        departing[group] = n[group] - counts.max()
-        largest = max(largest, float(np.abs(values - values[counts.argmax()]).max()))
-    return departing, largest
+    departing, largest = [], 0.0
+    for sample in samples:
+        values, counts = np.unique(sample, return_counts=True)
+        departing.append(sample.size - counts.max())
+        largest = max(largest, float(np.abs(values[[0, -1]] - values[counts.argmax()]).max()))
+    return np.array(departing), largest
 
 
 def _extremes(

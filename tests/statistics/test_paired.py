@@ -234,7 +234,7 @@ REFUSALS = {
     "one set": (lambda r: paired_test([[0.1, 0.2]], [[0.1, 0.2]], margin=0.1, rng=r), r"groups \[0, 1\]", "min_sets"),
     "margin below 0": (lambda r: paired_test(VALUES, VALUES, margin=-0.1, rng=r), "margin -0.1", "at least 0"),
     "alpha 1": (lambda r: paired_test(VALUES, VALUES, margin=0.1, alpha=1.0, rng=r), "alpha 1.0", "between 0 and 1"),
-    "no such harm": (lambda r: paired_test(VALUES, VALUES, margin=0.1, harm="up", rng=r), "harm 'up'", "lower, higher or"),
+    "no such harm": (lambda r: paired_test(VALUES, VALUES, margin=0.1, harm="up", rng=r), "harm 'up'", "or either"),
     "few draws": (
         lambda r: paired_test(VALUES**2, VALUES, margin=0.1, draws=20, rng=r),
         "20 draws cannot show a level of 0.025",

@@ -1,0 +1,132 @@
+"""Did a group fall behind the others between two checkpoints? One family over the groups, at a margin.
+
+Marginal means cannot see it: race and gender may both improve while one intersection gets worse. Here every group is
+held against the groups beside it, not against its own past alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairgate.errors import StatisticsError
+from fairgate.statistics._limits import mean_limits
+from fairgate.statistics._strata import contrast_limits
+from fairgate.statistics.draws import FloatArray, Source
+from fairgate.statistics.paired import Design, Harm, PairedResult, decided
+
+_ROUND_OFF = 8 * np.finfo(np.float64).eps
+"""Changes under this share of the largest score are rounding."""
+
+
+def group_regression(
+    candidate: ArrayLike,
+    baseline: ArrayLike,
+    *,
+    margin: float,
+    alpha: float = 0.05,
+    rng: Source,
+    draws: int = 4000,
+    harm: Harm = "lower",
+) -> PairedResult:
+    """Test the change of each group against its own set-mates, on counterfactual sets.
+
+    candidate, baseline: (sets, groups), the score of each member; row i of both is the same set. `delta` is the change
+    of the group's mean deviation from its set mean: negative = fell behind. A change that all members of a set share
+    is no change. `harm="lower"`: falling behind is worse; `"higher"`: running ahead is (scores that are errors or
+    risks); `"either"`. Limits hold for all groups at once; see `paired_test` for how.
+
+    Raises StatisticsError for a set that lacks a member (its mean would be of others than its set-mates'), infinite
+    scores, shapes that differ, fewer than two groups or sets, and a margin or alpha out of range.
+
+    >>> scores = np.random.default_rng(0).normal(0.8, 0.05, (200, 4))
+    >>> fell = scores - np.array([0.0, 0.0, 0.1, 0.0])
+    >>> result = group_regression(fell, scores, margin=0.02, rng=np.random.default_rng(0))
+    >>> result.verdict.tolist(), result.delta.round(3).tolist()
+    (['pass', 'pass', 'fail', 'pass'], [0.025, 0.025, -0.075, 0.025])
+    """
+    design = Design(margin, alpha, harm)
+    new, old = (np.asarray(scores, dtype=np.float64) for scores in (candidate, baseline))
+    if new.shape != old.shape or new.ndim != 2 or new.shape[0] < 2 or new.shape[1] < 2:
+        raise StatisticsError(
+            f"the candidate's scores have shape {new.shape}, the baseline's {old.shape}.",
+            where="group_regression",
+            remedy="pass (sets, groups) over the sets that both runs scored, two sets and two groups at least",
+        )
+    lacking = ~(np.isfinite(new) & np.isfinite(old)).all(axis=1)
+    if lacking.any():
+        raise StatisticsError(
+            f"{int(lacking.sum())} of {len(new)} sets hold members without a finite score.",
+            where=f"group_regression: first in set {int(lacking.argmax())}",
+            remedy="counterfactual sets are complete: drop a set that lacks a member, and count it; for images that "
+            "form no sets use image_regression",
+        )
+    change = new - old
+    deviation = _without_round_off(change - change.mean(axis=1, keepdims=True), new, old)
+    limits = mean_limits(design.sign * deviation, alpha=alpha, draws=draws, rng=rng)
+    return decided(design, limits, "max-t bootstrap", draws)
+
+
+def image_regression(
+    candidate: ArrayLike,
+    baseline: ArrayLike,
+    labels: ArrayLike,
+    *,
+    groups: int,
+    margin: float,
+    alpha: float = 0.05,
+    rng: np.random.Generator,
+    draws: int = 4000,
+    harm: Harm = "lower",
+) -> PairedResult:
+    """Test the change of each group's mean score against the other groups', on images that form no sets.
+
+    candidate, baseline: (images,), entry i of both the same image; labels (images,) its group 0..groups-1, or -1 where
+    unknown (left out). `delta` is the change of the group's mean less the mean change of all groups, every group
+    weighing the same: negative = fell behind. `n_sets` counts the group's images. Images are resampled within groups.
+
+    Raises StatisticsError for scores that are not finite, shapes that differ, labels out of range, fewer than two
+    groups, a group with fewer than two images, and a margin or alpha out of range.
+    """
+    design = Design(margin, alpha, harm)
+    new, old = (np.asarray(scores, dtype=np.float64) for scores in (candidate, baseline))
+    label = np.asarray(labels)
+    _check_images(new, old, label, groups)
+    change = design.sign * _without_round_off(new - old, new, old)
+    samples = [change[label == group] for group in range(groups)]
+    few = [group for group, sample in enumerate(samples) if sample.size < 2]
+    if few:
+        raise StatisticsError(
+            f"fewer than two images show the groups {few}.",
+            where="image_regression",
+            remedy="leave out groups below the suite's min_sets (label their images -1), and report them as not tested",
+        )
+    return decided(design, contrast_limits(samples, alpha=alpha, draws=draws, rng=rng), "max-t bootstrap", draws)
+
+
+def _check_images(new: FloatArray, old: FloatArray, label: NDArray[np.int64], groups: int) -> None:
+    if new.ndim != 1 or not new.shape == old.shape == label.shape:
+        raise StatisticsError(
+            f"candidate, baseline and labels have shapes {new.shape}, {old.shape} and {label.shape}.",
+            where="image_regression",
+            remedy="pass (images,) each, over the images that both runs scored, in the same order",
+        )
+    finite = np.isfinite(new) & np.isfinite(old)
+    if not finite.all():
+        raise StatisticsError(
+            f"{int((~finite).sum())} of {new.size} images have no finite score.",
+            where=f"image_regression: first in image {int(finite.argmin())}",
+            remedy="score both runs on the same images; drop images without a score from both, and count them",
+        )
+    integral = label.dtype.kind in "iu"
+    if groups < 2 or not integral or (label.size and not -1 <= label.min() <= label.max() < groups):
+        raise StatisticsError(
+            f"labels of type {label.dtype} do not name {groups} groups.",
+            where="image_regression",
+            remedy="pass whole numbers 0..groups-1, -1 for unknown, and at least two groups",
+        )
+
+
+def _without_round_off(change: FloatArray, new: FloatArray, old: FloatArray) -> FloatArray:
+    scale = max(np.abs(new).max(initial=0.0), np.abs(old).max(initial=0.0))
+    return np.where(np.abs(change) <= _ROUND_OFF * scale, 0.0, change)
