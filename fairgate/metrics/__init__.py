@@ -29,7 +29,14 @@ from fairgate.metrics.editing import (
 )
 from fairgate.metrics.groups import GroupMeans, by_set_and_group, group_means, intersection
 from fairgate.metrics.neighbours import NeighbourShares, knn_accept, neighbour_shares
-from fairgate.metrics.resampled import ndkl_at_k_weighted, ranking, skew_at_k_weighted, weighted_group_counts
+from fairgate.metrics.presets import BERG, GENSYNTH, HOWARD, SO_B_IT, Preset, average_prompts
+from fairgate.metrics.resampled import (
+    counts_at_k_weighted,
+    ndkl_at_k_weighted,
+    ranking,
+    skew_at_k_weighted,
+    weighted_group_counts,
+)
 from fairgate.metrics.retrieval import (
     NullSkew,
     SkewWithin,
@@ -54,22 +61,29 @@ from fairgate.metrics.retrieval import (
 )
 
 __all__ = [
+    "BERG",
     "DeltaITA",
+    "GENSYNTH",
     "GroupAccuracy",
     "GroupMeans",
+    "HOWARD",
     "ImplicitAssociation",
     "NeighbourShares",
     "NullSkew",
+    "Preset",
+    "SO_B_IT",
     "SkewWithin",
     "TieRange",
     "TypologyAngle",
     "accuracy_by_group",
     "association",
     "average_face",
+    "average_prompts",
     "bias_at_k",
     "bias_of_counts",
     "by_set_and_group",
     "c_asc",
+    "counts_at_k_weighted",
     "delta_ita",
     "differential_association",
     "entropy_of_counts",

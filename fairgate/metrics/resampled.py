@@ -40,6 +40,21 @@ def weighted_group_counts(labels: ArrayLike, weights: ArrayLike, groups: int) ->
     return counts
 
 
+def counts_at_k_weighted(order_labels: ArrayLike, weights: ArrayLike, k: int, *, groups: int) -> FloatArray:
+    """Images per group in the top k of each resampled gallery -> (draws, groups), for one query.
+
+    order_labels (images,) and the columns of weights (draws, images) stand in ranking order, best first. What every
+    metric of counts starts from: `entropy_of_counts`, `bias_of_counts`, `skew_of_counts`. Raises MetricError where a
+    resampled gallery is smaller than k.
+
+    >>> counts_at_k_weighted(np.array([0, 1, 1]), np.array([[2, 1, 0], [0, 1, 2]]), 2, groups=2)
+    array([[2., 0.],
+           [0., 2.]])
+    """
+    group, weight = _ordered(order_labels, weights, groups)
+    return _shown(group, weight, k, groups)
+
+
 def skew_at_k_weighted(
     order_labels: ArrayLike,
     weights: ArrayLike,
@@ -50,18 +65,14 @@ def skew_at_k_weighted(
     zero: Zero = "neg_inf",
     present: FloatArray | None = None,
 ) -> FloatArray:
-    """Skew@K of each resampled gallery -> (draws, groups), for one query.
+    """Skew@K of each resampled gallery -> (draws, groups), for one query; arguments as in `counts_at_k_weighted`.
 
-    order_labels (images,) and the columns of weights (draws, images) stand in ranking order, best first. `present`
-    (draws, groups), from `weighted_group_counts`, saves recounting where many queries share the draws. NaN for a
-    group that a resampled gallery lacks. Raises MetricError where a resampled gallery is smaller than k.
+    `present` (draws, groups), from `weighted_group_counts`, saves recounting where many queries share the draws. NaN
+    for a group that a resampled gallery lacks.
     """
     group, weight = _ordered(order_labels, weights, groups)
     counts = weighted_group_counts(group, weight, groups) if present is None else present
-    shown = np.empty((weight.shape[0], groups))
-    for rows, part, place in _tops(group, weight, k):
-        shown[rows] = place @ (part[:, None] == np.arange(groups))
-    return skew_of_counts(shown, counts, desired=desired, zero=zero)
+    return skew_of_counts(_shown(group, weight, k, groups), counts, desired=desired, zero=zero)
 
 
 def ndkl_at_k_weighted(
@@ -95,6 +106,13 @@ def _ordered(order_labels: ArrayLike, weights: ArrayLike, groups: int) -> tuple[
         )
     group = codes("order_labels", order_labels, size=weight.shape[1], groups=groups, undefined=False)
     return group, weight
+
+
+def _shown(group: IntArray, weight: IntArray, k: int, groups: int) -> FloatArray:
+    shown = np.empty((weight.shape[0], groups))
+    for rows, part, place in _tops(group, weight, k):
+        shown[rows] = place @ (part[:, None] == np.arange(groups))
+    return shown
 
 
 def _tops(group: IntArray, weight: IntArray, k: int) -> Iterator[tuple[slice, IntArray, IntArray]]:
