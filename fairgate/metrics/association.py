@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from fairgate.errors import MetricError
 from fairgate.metrics._checks import FloatArray, IntArray, at_least_two, codes, every_group, finite
-from fairgate.metrics._ranking import CHUNK, check_k
+from fairgate.metrics._moments import moments
+from fairgate.metrics._ranking import check_k
 from fairgate.metrics.groups import by_set_and_group, group_means
 
 
@@ -34,37 +35,10 @@ def c_asc(scores: ArrayLike, labels: ArrayLike, *, groups: int, ddof: int = 1) -
     group = codes("labels", labels, size=table.shape[1], groups=groups)
     _known_ddof(ddof)
     defined = group >= 0
-    counts = np.bincount(group[defined], minlength=groups)
-    every_group(counts)
+    every_group(np.bincount(group[defined], minlength=groups))
     if not defined.all():
         table, group = table[:, defined], group[defined]
-    member = np.zeros((group.size, groups))
-    member[np.arange(group.size), group] = 1.0
-    association = np.empty((table.shape[0], groups))
-    step = max(1, CHUNK // group.size)
-    for start in range(0, table.shape[0], step):
-        rows = slice(start, start + step)
-        association[rows] = _c_asc(table[rows].astype(np.float64), member, counts, ddof, first=start)
-    return association
-
-
-def _c_asc(score: FloatArray, member: FloatArray, counts: IntArray, ddof: int, first: int) -> FloatArray:
-    constant = np.flatnonzero(score.min(axis=1) == score.max(axis=1))
-    if constant.size:
-        raise MetricError(
-            "a query has the same score for every image, so that no standard deviation can be divided by.",
-            where=f"scores: query {first + int(constant[0])}",
-            remedy="check the prompt's embedding; a prompt that tells no two images apart has no association",
-        )
-    # Scores may lie far from 0 and close together (logits near 25): centred first, sums lose no digits.
-    score = score - score.mean(axis=1, keepdims=True)
-    score -= score.mean(axis=1, keepdims=True)
-    images = score.shape[1]
-    inside = score @ member
-    difference = inside / counts - (score.sum(axis=1, keepdims=True) - inside) / (images - counts)
-    deviation = np.sqrt(np.einsum("qi,qi->q", score, score) / (images - ddof))
-    association: FloatArray = difference / deviation[:, None]
-    return association
+    return moments(table, group, groups).c_asc(ddof)
 
 
 def _known_ddof(ddof: int) -> None:

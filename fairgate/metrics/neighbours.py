@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairgate.errors import MetricError
+from fairgate.metrics import _ranking
 from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, codes, finite
-from fairgate.metrics._ranking import CHUNK
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _nearest(pool: FloatArray, n_real: int, k: int, *, include_self: bool) -> In
     # |x - y|^2 = |x|^2 - 2xy + |y|^2 is one matrix product, but rounds: it proposes, and exact differences decide.
     slack = 16.0 * pool.shape[1] * np.finfo(np.float64).eps * float(square.max())
     near = np.empty((len(pool) - n_real, k), dtype=np.int64)
-    step = max(1, CHUNK // len(pool))
+    step = max(1, _ranking.CHUNK // len(pool))
     for start in range(n_real, len(pool), step):
         block = pool[start : start + step]
         rough = square - 2.0 * (block @ pool.T) + square[start : start + step, None]
