@@ -29,6 +29,7 @@ from fairgate.metrics.editing import (
 )
 from fairgate.metrics.groups import GroupMeans, by_set_and_group, group_means, intersection
 from fairgate.metrics.neighbours import NeighbourShares, knn_accept, neighbour_shares
+from fairgate.metrics.overview import RetrievalOverview, retrieval_overview, streamed_overview
 from fairgate.metrics.presets import BERG, GENSYNTH, HOWARD, SO_B_IT, Preset, average_prompts
 from fairgate.metrics.resampled import (
     counts_at_k_weighted,
@@ -62,16 +63,17 @@ from fairgate.metrics.retrieval import (
 
 __all__ = [
     "BERG",
-    "DeltaITA",
     "GENSYNTH",
+    "HOWARD",
+    "SO_B_IT",
+    "DeltaITA",
     "GroupAccuracy",
     "GroupMeans",
-    "HOWARD",
     "ImplicitAssociation",
     "NeighbourShares",
     "NullSkew",
     "Preset",
-    "SO_B_IT",
+    "RetrievalOverview",
     "SkewWithin",
     "TieRange",
     "TypologyAngle",
@@ -108,6 +110,7 @@ __all__ = [
     "recall_at_k",
     "recall_tie_range",
     "relative_difference",
+    "retrieval_overview",
     "set_deviation",
     "set_std",
     "skew_at_k",
@@ -115,6 +118,7 @@ __all__ = [
     "skew_of_counts",
     "skin_mask",
     "softmax_probability",
+    "streamed_overview",
     "tie_at_k",
     "tie_range",
     "top_k_similarity",

@@ -17,13 +17,7 @@ def ranked_for_bias(
     scores: ArrayLike, labels: ArrayLike, k: int, groups: int, first: int, second: int, defined_first: bool
 ) -> tuple[Scores, IntArray]:
     """The gallery that Bias@K ranks, checked: with undefined images (-1) in it, or without."""
-    for name, code in (("first", first), ("second", second)):
-        if not 0 <= code < groups or first == second:
-            raise MetricError(
-                f"bias compares group {first} with group {second}, of {groups} declared.",
-                where=name,
-                remedy=f"name two different groups between 0 and {groups - 1}",
-            )
+    two_groups(first, second, groups)
     if defined_first:
         return _ranking.gallery(scores, labels, k, groups)
     at_least_two(groups)
@@ -32,6 +26,17 @@ def ranked_for_bias(
     _ranking.check_k(k, group.size)
     every_group(np.bincount(group[group >= 0], minlength=groups))
     return table, group
+
+
+def two_groups(first: int, second: int, groups: int) -> None:
+    """Refuse a bias between other than two declared groups."""
+    for name, code in (("first", first), ("second", second)):
+        if not 0 <= code < groups or first == second:
+            raise MetricError(
+                f"bias compares group {first} with group {second}, of {groups} declared.",
+                where=name,
+                remedy=f"name two different groups between 0 and {groups - 1}",
+            )
 
 
 def with_positives(scores: ArrayLike, positives: ArrayLike, k: int) -> tuple[Scores, BoolArray]:

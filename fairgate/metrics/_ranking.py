@@ -15,8 +15,8 @@ Scores: TypeAlias = NDArray[np.floating[Any]]
 
 CHUNK = 4_000_000
 """Entries of one temporary array: 32 MB of float64."""
-CACHED = 200_000
-"""Entries that are read again while a processor still holds them close: 1.6 MB of float64."""
+CACHED = 400_000
+"""Entries that are read again while a processor still holds them close: 3 MB of float64."""
 
 
 def gallery(scores: ArrayLike, labels: ArrayLike, k: int, groups: int) -> tuple[Scores, IntArray]:
@@ -52,10 +52,11 @@ def top_k(scores: Scores, k: int) -> IntArray:
     """
     queries, images = scores.shape
     order = np.empty((queries, k), dtype=np.int64)
-    step = max(1, CACHED // images)
+    step = min(queries, max(1, CACHED // images))
+    lanes = np.empty((step, images // 2), dtype=scores.dtype)
     for start in range(0, queries, step):
         part = np.ascontiguousarray(scores[start : start + step])
-        for query, (row, bound) in enumerate(zip(part, _bound(part, k), strict=True), start):
+        for query, (row, bound) in enumerate(zip(part, _bound(part, k, lanes), strict=True), start):
             found = np.flatnonzero(row >= bound)
             if found.size > 4 * k:
                 found = _narrowed(found, row[found], k)
@@ -65,23 +66,23 @@ def top_k(scores: Scores, k: int) -> IntArray:
 
 def tied(scores: Scores, k: int) -> BoolArray:
     """Whether images of equal score stand on both sides of the cut after k: (queries, images) -> (queries,)."""
-    if k == scores.shape[1]:
-        return np.zeros(scores.shape[0], dtype=bool)
-    edge = np.take_along_axis(scores, top_k(scores, k + 1)[:, k - 1 :], axis=1)
-    equal: BoolArray = edge[:, 0] == edge[:, 1]
+    order = top_k(scores, min(k + 1, scores.shape[1]))
+    score = np.take_along_axis(scores, order, axis=1)
+    equal: BoolArray = (score[:, k - 1 : k] == score[:, k:]).any(axis=1)
     return equal
 
 
-def _bound(part: Scores, k: int) -> Scores:
+def _bound(part: Scores, k: int, space: Scores) -> Scores:
     """A score that at least k images of each row reach, and seldom many more: (rows, images) -> (rows,).
 
     Halves are laid over each other until a few times k lanes of maxima are left; their k-th highest is the bound. Odd
     widths: counterfactual sets repeat their groups at an even period, and no group is to fill lanes of its own.
+    `space` (at least the rows, half the images) is written over: fresh memory costs more than the comparisons.
     """
     lanes = part
     while lanes.shape[1] >= 8 * k:
         half = (lanes.shape[1] // 2 - 1) | 1
-        lanes = np.maximum(lanes[:, :half], lanes[:, half : 2 * half])
+        lanes = np.maximum(lanes[:, :half], lanes[:, half : 2 * half], out=space[: len(part), :half])
     cut = lanes.shape[1] - k
     bound: Scores = np.partition(lanes, cut, axis=1)[:, cut]
     return bound

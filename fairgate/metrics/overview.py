@@ -1,0 +1,168 @@
+"""Every ranking metric and C-ASC at once, from one pass over a gallery: at hand, or in blocks larger than memory.
+
+The numbers are those of the single functions, at a fraction of the time: one ranking serves all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairgate.errors import MetricError
+from fairgate.metrics import _ranking
+from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, at_least_two, codes, every_group, finite
+from fairgate.metrics._counts import bias_of_counts, entropy_of_counts, ndkl_of_ranking, skew_of_counts
+from fairgate.metrics._inputs import two_groups
+from fairgate.metrics._moments import Moments, moments
+from fairgate.metrics._ranking import Desired, Scores
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalOverview:
+    """What the functions of `retrieval`, and `c_asc`, say of one gallery."""
+
+    skew: FloatArray
+    """(queries, groups), `skew_at_k`."""
+    max_skew: FloatArray
+    """(queries,), `max_skew_at_k`."""
+    min_skew: FloatArray
+    """(queries,), `min_skew_at_k`."""
+    ndkl: FloatArray
+    """(queries,), `ndkl_at_k`."""
+    bias: FloatArray
+    """(queries,), `bias_at_k` of the two groups asked for."""
+    entropy: FloatArray
+    """(queries,), `normalized_entropy_at_k`."""
+    tie_at_k: BoolArray
+    """(queries,), `tie_at_k`: whether the order of equal scores decided."""
+    c_asc: FloatArray
+    """(queries, groups), `c_asc`."""
+
+
+def retrieval_overview(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    k: int,
+    *,
+    groups: int,
+    desired: Desired = "dataset",
+    first: int = 0,
+    second: int = 1,
+) -> RetrievalOverview:
+    """All metrics of scores (queries, images) and labels (images,), as the single functions define them.
+
+    `first` and `second` are the groups that the bias compares. Raises MetricError wherever a single function does.
+
+    >>> found = retrieval_overview([[0.9, 0.8, 0.1, 0.0]], np.array([0, 1, 0, 1]), 2, groups=2)
+    >>> found.max_skew, found.bias, found.entropy
+    (array([0.]), array([0.]), array([1.]))
+    """
+    running = _Running(k, groups, (first, second))
+    running.add(scores, labels, of="")
+    return running.overview(desired)
+
+
+def streamed_overview(
+    blocks: Iterable[tuple[ArrayLike, ArrayLike]],
+    k: int,
+    *,
+    groups: int,
+    desired: Desired = "dataset",
+    first: int = 0,
+    second: int = 1,
+) -> RetrievalOverview:
+    """The overview of one gallery that arrives in blocks (scores (queries, n), labels (n,)), in the gallery's order.
+
+    Equal to `retrieval_overview` of the blocks side by side, in memory for one block: k + 1 scores per query, images
+    per group and moments are kept. Blocks may differ in n, and n may be 0. No block is kept: a generator that opens a
+    memory-mapped file anew for each lets the pages go. Raises MetricError as `retrieval_overview` does, naming the
+    block, and for blocks of different queries.
+
+    >>> halves = [([[0.9, 0.8]], np.array([0, 1])), ([[0.1, 0.0]], np.array([0, 1]))]
+    >>> streamed_overview(halves, 2, groups=2).max_skew
+    array([0.])
+    """
+    running = _Running(k, groups, (first, second))
+    for number, (scores, labels) in enumerate(blocks):
+        if np.shape(scores)[1:] != (0,) or np.shape(labels) != (0,):
+            running.add(scores, labels, of=f" of block {number}")
+    return running.overview(desired)
+
+
+@dataclass(frozen=True, slots=True)
+class _Top:
+    """The best so far: scores and labels (queries, at most k + 1), best first."""
+
+    scores: Scores
+    labels: IntArray
+
+    def extended(self, table: Scores, group: IntArray, keep: int) -> _Top:
+        """The best of these and of images that stand behind them: at equal scores, the earlier stay ahead."""
+        order = _ranking.top_k(table, min(keep, group.size))
+        scores = np.concatenate((self.scores, np.take_along_axis(table, order, axis=1)), axis=1)
+        labels = np.concatenate((self.labels, group[order]), axis=1)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :keep]
+        return _Top(np.take_along_axis(scores, best, axis=1), np.take_along_axis(labels, best, axis=1))
+
+
+class _Running:
+    """One gallery, block by block: what all metrics are worked out from."""
+
+    def __init__(self, k: int, groups: int, compared: tuple[int, int]) -> None:
+        at_least_two(groups)
+        two_groups(*compared, groups)
+        self.k = k
+        self.groups = groups
+        self.compared = compared
+        self.defined: _Top | None = None
+        self.everyone: _Top | None = None  # only once an image is undefined: until then the two are one
+        self.moments: Moments | None = None
+
+    def add(self, scores: ArrayLike, labels: ArrayLike, *, of: str) -> None:
+        """Take in the block that `of` names in errors."""
+        table = finite(f"scores{of}", scores, ("queries", "images"))
+        group = codes(f"labels{of}", labels, size=table.shape[1], groups=self.groups)
+        if self.defined is None:
+            none = np.empty((table.shape[0], 0))
+            self.defined = _Top(none.astype(table.dtype), none.astype(np.int64))
+        queries = self.defined.scores.shape[0]
+        if table.shape[0] != queries:
+            raise MetricError(
+                f"scores{of} hold {table.shape[0]} queries, those before it {queries}.",
+                where=f"scores{of}",
+                remedy="pass blocks of the same queries, in the same order: a block holds some of the images",
+            )
+        keep = max(self.k, 0) + 1  # one more shows a tie at the cut
+        defined = group >= 0
+        if self.everyone is not None or not defined.all():
+            self.everyone = (self.everyone or self.defined).extended(table, group, keep)
+            table, group = table[:, defined], group[defined]
+        if group.size:
+            self.defined = self.defined.extended(table, group, keep)
+            block = moments(table, group, self.groups)
+            self.moments = block if self.moments is None else self.moments.merged(block)
+
+    def overview(self, desired: Desired) -> RetrievalOverview:
+        """All metrics of what was taken in."""
+        k, top, found = self.k, self.defined, self.moments
+        _ranking.check_k(k, 0 if found is None else int(found.counts.sum()))
+        assert top is not None
+        assert found is not None
+        every_group(found.counts)
+        ranked = top.labels[:, :k]
+        shown = _ranking.count_groups(ranked, self.groups)
+        skew = skew_of_counts(shown, found.counts, desired=desired)
+        first, second = ((self.everyone or top).labels[:, :k] == code for code in self.compared)
+        return RetrievalOverview(
+            skew=skew,
+            max_skew=skew.max(axis=1),
+            min_skew=skew.min(axis=1),
+            ndkl=ndkl_of_ranking(ranked, _ranking.desired_shares(desired, found.counts)),
+            bias=bias_of_counts(first.sum(axis=1), second.sum(axis=1)),
+            entropy=entropy_of_counts(shown),
+            tie_at_k=(top.scores[:, k - 1 : k] == top.scores[:, k:]).any(axis=1),
+            c_asc=found.c_asc(ddof=1),
+        )
