@@ -4,7 +4,8 @@ from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols,
 from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import PairedResult, paired_statistic_test, paired_test
-from fairgate.statistics.regression import group_regression, image_regression
+from fairgate.statistics.power import Power, power, power_of_draws
+from fairgate.statistics.regression import group_changes, group_regression, image_regression
 from fairgate.statistics.resampling import Interval, bootstrap, weighted_median
 
 __all__ = [
@@ -12,17 +13,21 @@ __all__ = [
     "Interval",
     "MoodsMedian",
     "PairedResult",
+    "Power",
     "Resamples",
     "benjamini_hochberg",
     "bonferroni",
     "bootstrap",
     "cluster_ols",
+    "group_changes",
     "group_regression",
     "holm",
     "image_regression",
     "moods_median_test",
     "paired_statistic_test",
     "paired_test",
+    "power",
+    "power_of_draws",
     "set_count_chunks",
     "set_counts",
     "weighted_median",

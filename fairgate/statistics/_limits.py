@@ -84,7 +84,7 @@ def mean_limits(difference: FloatArray, *, alpha: float, draws: int, rng: Source
     )
 
 
-def is_mute(n: NDArray[np.int64], alpha: float) -> NDArray[np.bool_]:
+def is_mute(n: NDArray[np.int64] | FloatArray, alpha: float) -> NDArray[np.bool_]:
     """Where the signs of n pairs, 2^(1-n) at their clearest, cannot show the level, whatever the sizes."""
     mute: NDArray[np.bool_] = 2.0 ** (1 - n) > alpha
     return mute

@@ -137,7 +137,7 @@ def paired_test(
     infinite values, a group with fewer than two sets, and a margin or alpha out of range.
     """
     design = Design(margin, alpha, harm)
-    difference = design.sign * _differences(candidate, baseline)
+    difference = design.sign * differences(candidate, baseline)
     limits = mean_limits(difference, alpha=alpha, draws=draws, rng=rng)
     return decided(design, limits, "max-t bootstrap", draws)
 
@@ -160,20 +160,7 @@ def paired_statistic_test(
     StatisticsError for values that are not numbers, shapes that do not fit, and a margin or alpha out of range.
     """
     design = Design(margin, alpha, harm)
-    delta = design.sign * np.atleast_1d(np.asarray(delta_hat, dtype=np.float64))
-    table = design.sign * np.asarray(delta_draws, dtype=np.float64)
-    table = table[:, None] if table.ndim == 1 else table
-    if table.shape[1:] != delta.shape or not np.isfinite(delta).all() or not np.isfinite(table).all():
-        raise StatisticsError(
-            f"{int((~np.isfinite(table)).sum())} of {table.size} drawn differences, of shape {table.shape}, are not "
-            f"finite or do not fit estimates of shape {delta.shape}.",
-            where="delta_draws",
-            remedy="give finite draws (draws, groups); for MinSkew choose a k that shows every group, or another zero",
-        )
-    cut = tail(alpha / delta.size / 2, len(table))
-    table = np.sort(table, axis=0)
-    # The wider of percentile (low, high) and basic (2 delta - high, 2 delta - low) reaches equally far both ways.
-    reach = np.maximum(delta - table[cut], table[len(table) - 1 - cut] - delta)
+    delta, table, reach = reach_of_draws(design, delta_hat, delta_draws)
     n = np.full(delta.shape, n_sets)
     mute = is_mute(n, alpha) & ((table != 0).any(axis=0) | (delta != 0))
     limits = Limits(
@@ -188,7 +175,28 @@ def paired_statistic_test(
     return decided(design, limits, "percentile and basic bootstrap", len(table))
 
 
-def _differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
+def reach_of_draws(
+    design: Design, delta_hat: ArrayLike, delta_draws: ArrayLike
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Estimates (groups,) where lower is worse, their draws (draws, groups) ascending, and how far limits reach."""
+    delta = design.sign * np.atleast_1d(np.asarray(delta_hat, dtype=np.float64))
+    table = design.sign * np.asarray(delta_draws, dtype=np.float64)
+    table = table[:, None] if table.ndim == 1 else table
+    if table.shape[1:] != delta.shape or not np.isfinite(delta).all() or not np.isfinite(table).all():
+        raise StatisticsError(
+            f"{int((~np.isfinite(table)).sum())} of {table.size} drawn differences, of shape {table.shape}, are not "
+            f"finite or do not fit estimates of shape {delta.shape}.",
+            where="delta_draws",
+            remedy="give finite draws (draws, groups); for MinSkew choose a k that shows every group, or another zero",
+        )
+    cut = tail(design.alpha / delta.size / 2, len(table))
+    table = np.sort(table, axis=0)
+    # The wider of percentile (low, high) and basic (2 delta - high, 2 delta - low) reaches equally far both ways.
+    reach = np.maximum(delta - table[cut], table[len(table) - 1 - cut] - delta)
+    return delta, table, reach
+
+
+def differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
     """Candidate minus baseline, (sets, groups), after the checks that make the pairs pairs."""
     new, old = np.asarray(candidate, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if new.shape != old.shape or new.ndim not in (1, 2) or new.size == 0:

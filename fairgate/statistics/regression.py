@@ -46,6 +46,16 @@ def group_regression(
     (['pass', 'pass', 'fail', 'pass'], [0.025, 0.025, -0.075, 0.025])
     """
     design = Design(margin, alpha, harm)
+    changes = design.sign * group_changes(candidate, baseline)
+    limits = mean_limits(changes, alpha=alpha, draws=draws, rng=rng)
+    return decided(design, limits, "max-t bootstrap", draws)
+
+
+def group_changes(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
+    """How far each member moved against its own set-mates, (sets, groups): what `group_regression` takes the means of.
+
+    Changes that are mere rounding are exactly 0. Raises StatisticsError as `group_regression` does.
+    """
     new, old = (np.asarray(scores, dtype=np.float64) for scores in (candidate, baseline))
     if new.shape != old.shape or new.ndim != 2 or new.shape[0] < 2 or new.shape[1] < 2:
         raise StatisticsError(
@@ -62,9 +72,7 @@ def group_regression(
             "form no sets use image_regression",
         )
     change = new - old
-    deviation = _without_round_off(change - change.mean(axis=1, keepdims=True), new, old)
-    limits = mean_limits(design.sign * deviation, alpha=alpha, draws=draws, rng=rng)
-    return decided(design, limits, "max-t bootstrap", draws)
+    return _without_round_off(change - change.mean(axis=1, keepdims=True), new, old)
 
 
 def image_regression(

@@ -1,0 +1,189 @@
+"""What a paired test can see: the smallest regression it would fail, and the sets it would need for a wanted one.
+
+Computed from the differences between two runs (a retrained seed, a pull request), whose noise stands for the next
+one's, with the limits that the test uses, whatever they cost: a group fails when its estimate lies beyond
+margin + reach, so that a regression of margin + reach + z * error fails with the odds that belong to z.
+
+Where nearly all sets agree exactly, as with right-or-wrong answers, noise comes with the regression itself: a share r
+of answers is lost, and the test must see it both past the margin and in enough sets not to be sparse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv, ndtri, stdtrit
+
+from fairgate.errors import StatisticsError
+from fairgate.statistics._limits import SPARSE, departures, is_mute, mean_limits
+from fairgate.statistics.draws import FloatArray, Source
+from fairgate.statistics.paired import Design, Harm, differences, reach_of_draws
+
+MOST_SETS = 10**9
+"""Beyond so many, no number of sets is advice: `sets_needed` is infinite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Per group (groups,), in the metric's own unit: the regressions that a test at this margin and alpha can see."""
+
+    standard_error: FloatArray
+    """Of the difference at the present number of sets"""
+    reach: FloatArray
+    """How far beyond the margin an estimate must lie to fail: the test's own simultaneous limit"""
+    n_sets: NDArray[np.int64]
+    margin: float
+    alpha: float
+    odds: float
+    wanted: float | None
+    harm: Harm
+    _step: FloatArray = field(repr=False)
+    """(groups,), what one set of a sparse group can lose; NaN for the others"""
+
+    @property
+    def detectable(self) -> FloatArray:
+        """Smallest regression that fails with the odds at the present sets; infinite where they are too few to fail."""
+        return self._at(self.n_sets.astype(np.float64))
+
+    @property
+    def sets_needed(self) -> FloatArray:
+        """Fewest sets with which a regression of `wanted` fails with the odds; NaN where none is wanted.
+
+        Infinite where `wanted` does not lie beyond the margin.
+        """
+        if self.wanted is None:
+            return np.full(self.n_sets.shape, np.nan)
+        few, enough = np.ones(self.n_sets.shape), np.full(self.n_sets.shape, float(MOST_SETS))
+        hopeless = ~(self._at(enough) <= self.wanted)
+        while (enough - few > 1).any():
+            middle = np.floor((few + enough) / 2)
+            sees = self._at(np.maximum(middle, 2.0)) <= self.wanted
+            few, enough = np.where(sees, few, middle), np.where(sees, middle, enough)
+        return np.where(hopeless, np.inf, enough)
+
+    def at(self, n_sets: ArrayLike) -> FloatArray:
+        """Detectable regressions with other numbers of sets, for curves: () -> (groups,), (sizes,) -> (sizes, groups).
+
+        Errors shrink with the root of the sets, and the critical value as Student's t does.
+        """
+        sets = np.asarray(n_sets)
+        if sets.ndim > 1 or sets.dtype.kind not in "iu" or (sets < 2).any():
+            raise StatisticsError(
+                f"{n_sets!r} are no numbers of sets.", where="Power.at", remedy="give whole numbers from 2"
+            )
+        return self._at(sets[..., None].astype(np.float64))
+
+    def _at(self, n: FloatArray) -> FloatArray:
+        level = 1 - self.alpha / 2 / self.n_sets.size
+        shrunk = np.sqrt(self.n_sets / n)
+        reach = self.reach * shrunk * stdtrit(n - 1, level) / stdtrit(self.n_sets - 1, level)
+        seen = self.margin + reach + ndtri(self.odds) * self.standard_error * shrunk
+        seen = np.where(np.isnan(self._step), seen, np.maximum(seen, self._lost(n, level)))
+        return np.where(is_mute(n, self.alpha), np.inf, seen)
+
+    def _lost(self, n: FloatArray, level: float) -> FloatArray:
+        """The loss r * step in a share r of sets that shows past the margin, and in SPARSE sets, with the odds."""
+        least = np.minimum(SPARSE, n - 1)
+        shown = betaincinv(least, n - least + 1, self.odds)  # P(at least `least` of n at share r) is the odds
+        bound = self.margin / self._step
+        spread = (stdtrit(n - 1, level) + ndtri(self.odds)) ** 2 / n  # (r - bound)^2 = spread r (1 - r)
+        half = bound + spread / 2
+        past = (half + np.sqrt(np.maximum(half**2 - (1 + spread) * bound**2, 0.0))) / (1 + spread)
+        lost: FloatArray = np.where(bound < 1, self._step * np.maximum(shown, past), np.inf)
+        return lost
+
+
+def power(
+    difference: ArrayLike,
+    *,
+    margin: float,
+    rng: Source,
+    alpha: float = 0.05,
+    odds: float = 0.8,
+    wanted: float | None = None,
+    draws: int = 4000,
+    harm: Harm = "lower",
+) -> Power:
+    """Power of `paired_test` on such differences (sets,) or (sets, groups), candidate minus baseline; one family.
+
+    For `group_regression` pass `group_changes(candidate, baseline)`. NaN is a group that a set lacks. `wanted` is the
+    regression one wishes to see, in the metric's unit. For one check among many of a suite, pass alpha divided by
+    their number: the correction of the suite costs at most that.
+
+    Raises StatisticsError for differences that do not vary at all (two runs of one model tell nothing on noise), and
+    for odds, a wanted regression, margin or alpha out of range.
+    """
+    design = _checked(Design(margin, alpha, harm), odds, wanted)
+    values = np.asarray(difference, dtype=np.float64)
+    table = design.sign * differences(values, np.where(np.isnan(values), np.nan, 0.0))
+    departing, largest = departures(column[~np.isnan(column)] for column in table.T)
+    if largest == 0:
+        raise _still("the differences do not vary from set to set.")
+    limits = mean_limits(table, alpha=alpha, draws=draws, rng=rng)
+    sparse = (departing < SPARSE) & (departing < limits.n_sets - 1)
+    return Power(
+        standard_error=limits.error,
+        reach=np.maximum(limits.below, limits.above) if harm == "either" else limits.above,
+        n_sets=limits.n_sets,
+        margin=margin,
+        alpha=alpha,
+        odds=odds,
+        wanted=wanted,
+        harm=harm,
+        _step=np.where(sparse, largest, np.nan),
+    )
+
+
+def power_of_draws(
+    delta_hat: ArrayLike,
+    delta_draws: ArrayLike,
+    *,
+    n_sets: int,
+    margin: float,
+    alpha: float = 0.05,
+    odds: float = 0.8,
+    wanted: float | None = None,
+    harm: Harm = "lower",
+) -> Power:
+    """Power of `paired_statistic_test` (fairness, MaxSkew) from its estimates () or (groups,) and their draws.
+
+    The standard error is the draws' standard deviation. Raises StatisticsError as `power` does.
+    """
+    design = _checked(Design(margin, alpha, harm), odds, wanted)
+    delta, table, reach = reach_of_draws(design, delta_hat, delta_draws)
+    error = table.std(axis=0, ddof=1)
+    if (error == 0).any():
+        raise _still("the drawn differences do not vary.")
+    n = np.full(delta.shape, n_sets)
+    return Power(
+        standard_error=error,
+        reach=np.where(is_mute(n, alpha), np.inf, reach),
+        n_sets=n,
+        margin=margin,
+        alpha=alpha,
+        odds=odds,
+        wanted=wanted,
+        harm=harm,
+        _step=np.full(delta.shape, np.nan),
+    )
+
+
+def _checked(design: Design, odds: float, wanted: float | None) -> Design:
+    if not 0.5 <= odds < 1 or (wanted is not None and not 0 < wanted < np.inf):
+        raise StatisticsError(
+            f"odds {odds} and a wanted regression of {wanted} are no question to a test.",
+            where="power",
+            remedy="give odds from 0.5 to under 1, and the size of a regression, above 0, in the metric's unit",
+        )
+    return design
+
+
+def _still(problem: str) -> StatisticsError:
+    return StatisticsError(
+        problem,
+        where="power",
+        remedy="compare two different checkpoints, for example two seeds of one training run: their differences show "
+        "how much chance moves the scores",
+    )
