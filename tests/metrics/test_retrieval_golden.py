@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from fairgate.errors import MetricError
-from fairgate.metrics import max_skew_at_k, min_skew_at_k, ndkl_at_k, ndkl_of_ranking, skew_at_k, skew_of_counts
+from fairgate.metrics import (
+    bias_at_k,
+    entropy_of_counts,
+    max_skew_at_k,
+    min_skew_at_k,
+    ndkl_at_k,
+    ndkl_of_ranking,
+    normalized_entropy_at_k,
+    recall_at_k,
+    skew_at_k,
+    skew_of_counts,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES: list[dict[str, Any]] = json.loads((GOLDEN / "ranking.json").read_text())["cases"]
@@ -51,6 +62,19 @@ def test_skew_and_ndkl_follow_the_definition(case: dict[str, Any], desired: str)
     assert max_skew_at_k(*arguments(case), **given)[0] == pytest.approx(expected["maxskew"], abs=1e-12)
     assert min_skew_at_k(*arguments(case), **given)[0] == pytest.approx(float(expected["minskew"]), abs=1e-12)
     assert ndkl_at_k(*arguments(case), **given)[0] == pytest.approx(expected["ndkl_at_k"], abs=1e-12)
+
+
+@answered
+def test_bias_and_entropy_follow_the_definition(case: dict[str, Any]) -> None:
+    given = {"groups": case["G"]}
+    expected = case["formula"]
+    assert bias_at_k(*arguments(case), **given)[0] == pytest.approx(
+        expected["bias_all_then_ignore_undefined"], abs=1e-12
+    )
+    defined = bias_at_k(*arguments(case), defined_first=True, **given)[0]
+    assert defined == pytest.approx(expected["bias_defined_first"], abs=1e-12)
+    entropy = normalized_entropy_at_k(*arguments(case), **given)[0]
+    assert entropy == pytest.approx(expected["normalized_entropy"], abs=1e-12)
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if is_refused(c)], ids=lambda c: c["name"])
@@ -124,6 +148,56 @@ def test_the_variant_skip_is_gensynths(case: dict[str, Any]) -> None:
         assert ours == pytest.approx(answer[f"maxskew@{case['K']}"], abs=1e-12)
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if "gensynth.bias_at_k" in c["peers"]], ids=lambda c: c["name"])
+def test_bias_is_gensynths_also_where_undefined_images_hold_places(case: dict[str, Any]) -> None:
+    scores, labels, k = arguments(case)
+    counted = set(labels[labels >= 0]) == set(range(case["G"])) and k <= len(labels) and np.isfinite(scores).all()
+    if case["formula"].get("tie_at_k") or not counted:
+        return
+    ours = bias_at_k(scores, labels, k, groups=case["G"])[0]
+    assert ours == pytest.approx(case["peers"]["gensynth.bias_at_k"][f"bias@{k}"], abs=1e-12)
+
+
+@answered
+@pytest.mark.parametrize("desired", ["uniform", "dataset"])
+def test_peers_that_add_a_trifle_inside_the_logarithm_agree_but_for_it(case: dict[str, Any], desired: str) -> None:
+    given = {"groups": case["G"], "desired": desired}
+    for name in ("reranking.ndkl(topK)", "credo.ndkl(topK)"):  # 1e-12
+        answer = peer(case, f"{name}[{desired}]", ties=True)
+        if answer is not None and -1 not in case["labels"]:
+            assert ndkl_at_k(*arguments(case), **given)[0] == pytest.approx(answer, abs=1e-9)
+    static = peer(case, f"reranking.skew_static[{desired}]", ties=True)
+    if static is not None and -1 not in case["labels"]:
+        assert max_skew_at_k(*arguments(case), **given)[0] == pytest.approx(static["max"], abs=1e-9)
+        least = min_skew_at_k(*arguments(case), **given)[0]
+        assert least == pytest.approx(static["min"], abs=1e-9) or (np.isneginf(least) and static["min"] < -20)
+    bend = peer(case, f"bend.max_skew[{desired}]", ties=True)
+    if bend is not None and -1 not in case["labels"]:
+        assert max_skew_at_k(*arguments(case), **given)[0] == pytest.approx(bend, abs=1e-9)
+
+
+@answered
+def test_ndkl_of_the_whole_ranking_is_fairranktunes_but_for_its_unnormalised_1e_7(case: dict[str, Any]) -> None:
+    answer = peer(case, "fairranktune.NDKL(full)", ties=True)
+    if answer is not None and -1 not in case["labels"]:
+        scores, labels, _ = arguments(case)
+        assert ndkl_at_k(scores, labels, len(labels), groups=case["G"])[0] == pytest.approx(answer, abs=1e-5)
+
+
+@answered
+def test_the_variant_clamp_1_over_k_is_also_visogenders(case: dict[str, Any]) -> None:
+    answer = peer(case, "visogender.calculate_retrieval_bias", ties=True)
+    if answer is None:
+        return
+    scores, labels, k = arguments(case)
+    if case["style"] == "plain" or case["style"] == "absent_topk":
+        given = {"groups": 2, "zero": "clamp_1_over_k"}
+        assert max_skew_at_k(scores, labels, k, **given)[0] == pytest.approx(answer[f"maxskew@{k}"], abs=1e-12)
+        assert min_skew_at_k(scores, labels, k, **given)[0] == pytest.approx(answer[f"minskew@{k}"], abs=1e-12)
+        assert abs(bias_at_k(scores, labels, k)[0]) == pytest.approx(abs(answer[f"bias@{k}"]), abs=1e-12)
+        assert ndkl_at_k(scores, labels, len(labels), groups=2)[0] == pytest.approx(answer["ndkl"], abs=1e-12)
+
+
 @answered
 def test_the_variant_laplace_is_lifts(case: dict[str, Any]) -> None:
     answer = peer(case, "lift(transcribed).alpha1", ties=True)
@@ -168,3 +242,88 @@ def test_a_search_over_embeddings_matches_bergs_eval_ranking(case: dict[str, Any
         assert skew == pytest.approx(answer["maxskew"][key], abs=1e-5)
         ndkl = ndkl_at_k(scores, labels, k, groups=groups, desired=desired).mean()
         assert ndkl == pytest.approx(answer["ndkl"][key], abs=1e-5)
+
+
+RETRIEVAL: list[dict[str, Any]] = json.loads((GOLDEN / "retrieval.json").read_text())["cases"]
+
+
+@pytest.mark.parametrize("case", RETRIEVAL, ids=["30 images", "80 images"])
+def test_bias_and_recall_match_wangs_evaluate(case: dict[str, Any]) -> None:
+    scores = numbers(case["text"]) @ numbers(case["image"]).T
+    perceived = np.array([-1, 0, 1])[case["gender"]]  # its 0 is neutral: here undefined, and still ranked
+    answer = case["outputs"]["wang.evaluate"]
+    ours = [bias_at_k(scores, perceived, k).mean() for k in range(1, 11)]
+    assert ours == pytest.approx(answer["bias@1..10"], abs=1e-9)  # its 1e-12 in the denominator
+    own = np.arange(len(scores))
+    recall = [100 * recall_at_k(scores, own, k) for k in (1, 5, 10)]
+    assert recall == pytest.approx(answer["recall_percent@1,5,10"], abs=1e-9)
+
+
+@pytest.mark.parametrize("case", RETRIEVAL, ids=["30 images", "80 images"])
+def test_recall_matches_clip_benchmark(case: dict[str, Any]) -> None:
+    scores = numbers(case["text"]) @ numbers(case["image"]).T
+    for k in (1, 5, 10):
+        answer = numbers(case["outputs"][f"clip_benchmark.recall_at_k[{k}]"])
+        each = [recall_at_k(scores[[q]], np.array([q]), k) for q in range(len(scores))]
+        assert each == pytest.approx(answer)
+        assert recall_at_k(scores, np.arange(len(scores)), k) == pytest.approx(answer.mean())
+
+
+def test_recall_with_five_captions_an_image_matches_clip_benchmarks_report() -> None:
+    case = RETRIEVAL[0]
+    scores = numbers(case["text5"]) @ numbers(case["image"]).T
+    owner = np.array(case["owner5"])
+    captions_of = owner == np.arange(len(case["image"]))[:, None]
+    for k in (1, 5, 10):
+        images = recall_at_k(scores, owner, k, several="any")
+        assert images == pytest.approx(case["outputs"][f"clip_benchmark.image_retrieval_recall@{k}"], abs=1e-6)
+        texts = recall_at_k(scores.T, captions_of, k, several="any")
+        assert texts == pytest.approx(case["outputs"][f"clip_benchmark.text_retrieval_recall@{k}"], abs=1e-6)
+
+
+@pytest.mark.parametrize("case", RETRIEVAL, ids=["30 images", "80 images"])
+def test_recall_of_an_edit_among_the_originals_is_gensynths(case: dict[str, Any]) -> None:
+    image, edited, captions = numbers(case["image"]), numbers(case["edited"]), numbers(case["captions"])
+    # Each caption ranks the originals and its own edit, which stands last.
+    rows = [
+        np.append(caption @ image.T, caption @ own)
+        for own, each in zip(edited, captions, strict=True)
+        for caption in each
+    ]
+    for k, expected in case["outputs"]["formula.gensynth_R@K"].items():
+        ours = recall_at_k(np.array(rows), np.full(len(rows), len(image)), int(k))
+        assert ours == pytest.approx(expected, abs=1e-9)
+
+
+SOBIT: list[dict[str, Any]] = json.loads((GOLDEN / "sobit.json").read_text())["cases"]
+
+
+def test_entropy_of_counts_matches_so_b_it_and_refuses_what_it_calls_nan() -> None:
+    case = next(c for c in SOBIT if c["name"] == "normalized_entropy")
+    for counts, expected in zip(case["inputs"], case["outputs"]["normalized_entropy"], strict=True):
+        if len(counts) < 2 or sum(counts) == 0:
+            with pytest.raises(MetricError):
+                entropy_of_counts(counts)
+        else:
+            assert entropy_of_counts(counts) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("case", [c for c in SOBIT if "taxonomy" in c], ids=lambda c: c["name"])
+def test_the_mean_entropy_of_a_category_matches_so_b_it(case: dict[str, Any]) -> None:
+    scores = numbers(case["text"]) @ numbers(case["image"]).T
+    words = [word for members in case["taxonomy"].values() for word in members]
+    for attribute in ("race", "gender"):
+        labels, groups = np.array(case[attribute]), len(case[f"{attribute}_names"])
+        for category, members in case["taxonomy"].items():
+            rows = scores[[words.index(word) for word in members]]
+            # Its code ranks all images where k exceeds them, and counts a declared group that no image has.
+            k = min(case["k"], len(labels))
+            expected = case["outputs"][f"entropy_{attribute}"][category]
+            if np.bincount(labels, minlength=groups).min() == 0:
+                with pytest.raises(MetricError, match="no image"):
+                    normalized_entropy_at_k(rows, labels, k, groups=groups)
+                top = np.argsort(-rows, axis=1, kind="stable")[:, :k]
+                entropy = entropy_of_counts([np.bincount(row, minlength=groups) for row in labels[top]])
+            else:
+                entropy = normalized_entropy_at_k(rows, labels, k, groups=groups)
+            assert entropy.mean() == pytest.approx(expected, abs=1e-6)
