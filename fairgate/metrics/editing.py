@@ -19,10 +19,10 @@ from fairgate.metrics._colour import Pixels, cielab, pixels, ycbcr
 
 SkinRule: TypeAlias = Literal["hue", "kolkur"]
 
-HUE = (-10.0, 50.0)
+HUE = (-10, 50)
 """Degrees of HSV hue of rule `hue`: from pinkish red to yellow-orange."""
-SATURATION = (0.07, 0.8)
-"""HSV saturation of rule `hue`; below lie white and grey."""
+SATURATION = (7, 80)
+"""Percent of HSV saturation of rule `hue`; below lie white and grey."""
 DARKEST_RED = 20
 """8-bit red under which rounding to 8 bits alone turns the hue by ten degrees, so that it says nothing."""
 MIN_SKIN_FRACTION = 0.05
@@ -52,22 +52,22 @@ def skin_mask(rgb: ArrayLike, *, rule: SkinRule = "hue") -> BoolArray:
 def _hue(image: Pixels) -> BoolArray:
     red, green, blue = (image[..., channel].astype(np.int64) for channel in range(3))
     chroma = red - np.minimum(green, blue)
-    # With red the largest channel hue is 60 (G - B) / chroma; multiplied out, whole numbers decide exactly.
+    # With red the largest channel, hue is 60 (G - B) / chroma; multiplied out, whole numbers decide exactly.
     turn = 60 * (green - blue)
     keep: BoolArray = (red >= np.maximum(green, blue)) & (red >= DARKEST_RED)
     keep &= (turn >= HUE[0] * chroma) & (turn <= HUE[1] * chroma)
-    keep &= (chroma >= SATURATION[0] * red) & (chroma <= SATURATION[1] * red)
+    keep &= (100 * chroma >= SATURATION[0] * red) & (100 * chroma <= SATURATION[1] * red)
     return keep
 
 
 def _kolkur(image: Pixels) -> BoolArray:
+    # The published rule has five more limits, which follow from these on every one of the 2^24 colours:
+    # G >= 40, R >= G, R >= B, Cr >= 0.3448 Cb + 76.2069 and Cr >= -4.5652 Cb + 234.5652.
     red, green, blue = (image[..., channel].astype(np.int64) for channel in range(3))
-    keep: BoolArray = (red >= 95) & (green >= 40) & (blue >= 20)
-    keep &= (red >= green) & (red >= blue) & (red - green >= 15)
+    keep: BoolArray = (red >= 95) & (blue >= 20) & (red - green >= 15)
     y, cb, cr = np.moveaxis(ycbcr(image), -1, 0)
     keep &= (y >= 80) & (cb >= 85) & (cr >= 135)
-    keep &= (cr <= 1.5862 * cb + 20) & (cr >= 0.3448 * cb + 76.2069) & (cr >= -4.5652 * cb + 234.5652)
-    keep &= (cr <= -1.15 * cb + 301.75) & (cr <= -2.2857 * cb + 432.85)
+    keep &= (cr <= 1.5862 * cb + 20) & (cr <= -1.15 * cb + 301.75) & (cr <= -2.2857 * cb + 432.85)
     return keep
 
 
