@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
-from fairgate.metrics._checks import BoolArray, IntArray, at_least_two, codes, every_group, finite
+from fairgate.metrics._checks import BoolArray, IntArray, codes, every_group, finite
 from fairgate.metrics._ranking import Scores
 
 
@@ -20,7 +20,6 @@ def ranked_for_bias(
     two_groups(first, second, groups)
     if defined_first:
         return _ranking.gallery(scores, labels, k, groups)
-    at_least_two(groups)
     table = finite("scores", scores, ("queries", "images"))
     group = codes("labels", labels, size=table.shape[1], groups=groups)
     _ranking.check_k(k, group.size)
