@@ -2,6 +2,7 @@
 
 from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols, moods_median_test
 from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
+from fairgate.statistics.flips import sign_flip_test
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import PairedResult, paired_statistic_test, paired_test
 from fairgate.statistics.power import Power, power, power_of_draws
@@ -30,5 +31,6 @@ __all__ = [
     "power_of_draws",
     "set_count_chunks",
     "set_counts",
+    "sign_flip_test",
     "weighted_median",
 ]

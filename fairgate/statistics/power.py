@@ -80,7 +80,7 @@ class Power:
         shrunk = np.sqrt(self.n_sets / n)
         reach = self.reach * shrunk * stdtrit(n - 1, level) / stdtrit(self.n_sets - 1, level)
         seen = self.margin + reach + ndtri(self.odds) * self.standard_error * shrunk
-        seen = np.where(np.isnan(self._step), seen, np.maximum(seen, self._lost(n, level)))
+        seen = np.where(np.isnan(self._step), seen, self._lost(n, level))
         return np.where(is_mute(n, self.alpha), np.inf, seen)
 
     def _lost(self, n: FloatArray, level: float) -> FloatArray:
