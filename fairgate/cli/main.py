@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fairgate.cli.audit import audit
 from fairgate.cli.check import check
 from fairgate.cli.dataset import dataset_app
 from fairgate.cli.demo import demo
@@ -23,6 +24,7 @@ app = typer.Typer(
 suite_app = typer.Typer(no_args_is_help=True, help="Look at suites.")
 
 app.command()(check)
+app.command()(audit)
 app.command()(demo)
 app.command()(push)
 app.add_typer(dataset_app, name="dataset")

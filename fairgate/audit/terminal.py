@@ -1,0 +1,135 @@
+"""An audit in a terminal: one table per question, findings first, the notice last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from fairgate.audit.record import AuditRecord, ClassificationAudit, RetrievalAudit
+from fairgate.audit.wording import conclusion_of, disagreements, findings, refusal_words, why_of
+from fairgate.reports.words import clean, interval, number, p_value, signed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_SUBJECTS: Final = 6
+"""Subjects that get a column of their own in a terminal."""
+_FINDINGS: Final = 8
+_PAIRS: Final = 20
+
+
+def terminal_tables(record: AuditRecord) -> Iterator[Table]:
+    """Every table of the audit that a terminal has room for; the rest stands in audit.html and audit.csv."""
+    for probe in record.probes:
+        if isinstance(probe, ClassificationAudit):
+            yield _fairness(probe)
+            if probe.pairs:
+                yield _pairs(probe)
+        elif isinstance(probe, RetrievalAudit):
+            yield _skews(probe)
+            if probe.within:
+                yield _within(probe)
+
+
+def terminal_lines(record: AuditRecord) -> list[str]:
+    """Plain lines after the tables: findings, what could not be computed, how to read, the notice."""
+    found = findings(record)
+    lines = [f"• {text}" for text in found[:_FINDINGS]]
+    if len(found) > _FINDINGS:
+        lines.append(f"  and {len(found) - _FINDINGS} more in the report")
+    for probe in record.probes:
+        if isinstance(probe, ClassificationAudit):
+            for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None):
+                named = ", ".join(f"{clean(pair.first, 24)} → {clean(pair.second, 24)}" for pair in pairs)
+                lines.append(f"* {clean(named, 200)}: {why}")
+        lines += refusal_words(probe.refusals)
+    lines += [f"not audited: {clean(name)}: {clean(reason)}" for name, reason in record.not_audited.items()]
+    lines.append(f"reproduce: {clean(record.command)}")
+    if record.dataset.notice:
+        lines.append(f"note: {clean(record.dataset.notice)}")
+    return lines
+
+
+def _table(title: str, names: Sequence[str]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), title=title)
+    table.title_justify = "left"
+    for at, name in enumerate(names):
+        table.add_column(name, justify="left" if at == 0 else "right", no_wrap=at > 0)
+    return table
+
+
+def _fairness(probe: ClassificationAudit) -> Table:
+    subjects = list(dict.fromkeys(row.subject for row in probe.fairness if row.subject is not None))[:_SUBJECTS]
+    table = _table(f"{probe.name}: F_M and accuracy", ["model", "F_M", "accuracy", *(clean(x, 12) for x in subjects)])
+    of = {(row.model, row.subject): row for row in probe.fairness}
+    overall = [row for row in probe.fairness if row.subject is None]
+    for row in sorted(overall, key=lambda row: -(row.fairness or 0.0)):
+        table.add_row(
+            clean(row.model, 40),
+            f"{number(row.fairness)} {interval(row.lo, row.hi)}".rstrip(),
+            f"{number(row.accuracy)} {interval(row.accuracy_lo, row.accuracy_hi)}",
+            *(number(of[row.model, subject].fairness) for subject in subjects),
+        )
+    return table
+
+
+def _pairs(probe: ClassificationAudit) -> Table:
+    pairs = [pair for pair in probe.pairs if pair.subject is None]
+    more = f" (first {_PAIRS} of {len(pairs)})" if len(pairs) > _PAIRS else ""
+    names = ["models", "ΔF_M", "Mood p", "Δ spread", "paired p", "Δ accuracy", "set by set"]
+    table = _table(f"{probe.name}: second against first{more}", names)
+    for pair in pairs[:_PAIRS]:
+        table.add_row(
+            f"{clean(pair.first, 24)} → {clean(pair.second, 24)}",
+            signed(pair.delta),
+            p_value(pair.p_mood_adjusted),
+            f"{signed(pair.spread_delta)} {interval(pair.spread_lo, pair.spread_hi)}".rstrip(),
+            p_value(pair.p_paired),
+            signed(pair.accuracy_delta),
+            conclusion_of(pair, probe.margin) + (" *" if why_of(pair) else ""),
+        )
+    if any(why_of(pair) for pair in pairs):
+        table.caption = "* Mood’s test and the paired test disagree; why stands below"
+        table.caption_justify = "left"
+    return table
+
+
+def _skews(probe: RetrievalAudit) -> Table:
+    names = ["model", "over", "mean", "median", "lowest to highest", "fair: median, 95%", "beyond 95%"]
+    table = _table(f"{probe.name}: MaxSkew over subjects", names)
+    for row in sorted(probe.summaries, key=lambda row: (row.k, row.over.count("×"), row.over)):
+        table.add_row(
+            clean(row.model, 40),
+            f"{clean(row.over, 40)} @{row.k}",
+            number(row.mean),
+            number(row.median),
+            f"{number(row.lowest)} to {number(row.highest)}",
+            f"{number(row.null_median)}, {number(row.null_p95)}",
+            f"{row.beyond} of {row.subjects}",
+        )
+    return table
+
+
+def _within(probe: RetrievalAudit) -> Table:
+    names = ["model", "MaxSkew of", "lowest", "highest", "relative difference", "fair: median, 95%"]
+    table = _table(f"{probe.name}: one attribute within each group of another", names)
+    value = {(row.model, row.fixed, row.over, row.k, row.group): row.value for row in probe.within}
+    for row in probe.differences:
+        key = (row.model, row.fixed, row.over, row.k)
+        table.add_row(
+            clean(row.model, 40),
+            f"{clean(row.over, 30)} within {clean(row.fixed, 30)} @{row.k}",
+            f"{clean(row.lowest, 30)} {number(value[*key, row.lowest])}",
+            f"{clean(row.highest, 30)} {number(value[*key, row.highest])}",
+            percent_words(row.value),
+            f"{percent_words(row.null_median)}, {percent_words(row.null_p95)}",
+        )
+    return table
+
+
+def percent_words(value: float | None) -> str:
+    """A ratio as a reader says it: `64%`; infinite where the lowest is 0."""
+    return number(value) if value is None or value == float("inf") else f"{value:.0%}"

@@ -1,0 +1,168 @@
+"""What an audit found, in sentences: one phrasing for terminal, page and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from scipy.special import bdtrc
+
+from fairgate.audit.record import (
+    Agreement,
+    AuditRecord,
+    ClassificationAudit,
+    EffectRow,
+    PairRow,
+    Refusal,
+    RetrievalAudit,
+    TakenFor,
+)
+from fairgate.reports.words import clean, interval, number, p_value, share_words, signed
+
+OUTCOME: Final = {"correct": "right answers", "p_true": "P(true label)"}
+
+_WHY: Final[dict[Agreement, str]] = {
+    "agree": "",
+    "pairing": "Mood’s test takes the sets of the two models as different ones, so that what scenes have in common "
+    "drowned the change; set by set it shows",
+    "few_sets": "Mood’s test compares medians, and the change sits in too few sets to move a median",
+    "cancels": "the medians differ, but over all sets changes up and down cancel out",
+    "independence": "Mood’s test takes the sets as independent samples; set by set there is no such change",
+    "opposite": "the medians and the means moved against each other: a median does not see what happens in fewer than "
+    "half of the sets",
+}
+
+
+def why_of(pair: PairRow) -> str:
+    """Why Mood's test and the paired test disagree on a pair; empty where they agree."""
+    return _WHY[pair.agreement] if pair.agreement is not None else ""
+
+
+def conclusion_of(pair: PairRow, margin: float) -> str:
+    """What the paired limits say about a pair: `base treats set-mates more alike`."""
+    if pair.conclusion is None:
+        return "not compared: no counterfactual sets"
+    if pair.conclusion == "alike":
+        return f"alike within {number(margin)}"
+    if pair.conclusion == "unsettled":
+        return f"unsettled at {number(margin)}"
+    return f"{clean(pair.first if pair.conclusion == 'first_fairer' else pair.second, 60)} is fairer"
+
+
+def subject_words(subject: str | None) -> str:
+    """A subject as a heading: `all subjects` for None."""
+    return "all subjects" if subject is None else clean(subject, 80)
+
+
+def findings(record: AuditRecord) -> list[str]:
+    """What a reader should see first, most telling first: harmed groups, pairs, searches beyond chance."""
+    found: list[str] = []
+    for probe in record.probes:
+        if isinstance(probe, ClassificationAudit):
+            found += [_harm(row, probe) for row in harmed(probe, record.decision.alpha)]
+            found += _pairs(probe)
+    for probe in record.probes:
+        if isinstance(probe, RetrievalAudit):
+            found += _beyond_chance(probe, record.decision.alpha)
+    return found or ["No group effect, pair of models or search stands out."]
+
+
+def harmed(probe: ClassificationAudit, alpha: float) -> list[EffectRow]:
+    """Groups, attributes crossed and by subject where there are several, that are right less often; worst first."""
+    by_subject = any(row.subject is not None for row in probe.effects)
+    rows = [
+        row
+        for row in probe.effects
+        if row.outcome == "correct"
+        and row.over == probe.taken_over
+        and (row.subject is not None) == by_subject
+        and row.effect is not None
+        and row.effect < 0
+        and row.p_adjusted is not None
+        and row.p_adjusted <= alpha
+    ]
+    return sorted(rows, key=lambda row: row.effect or 0.0)
+
+
+def _harm(row: EffectRow, probe: ClassificationAudit) -> str:
+    effect = row.effect or 0.0
+    limits = interval(row.lo, row.hi)
+    said = f"{clean(row.model, 60)}: {clean(row.group, 80)}"
+    if row.subject is not None:
+        said += f" {clean(row.subject, 60)}"
+    said += f" images are right {number(-effect)} less often than {clean(row.reference, 80)}"
+    said += f" ({signed(effect)} {limits})" if limits else " (in every set alike)"
+    most = most_taken(probe.taken, row.model, row.subject, row.group)
+    return (
+        said if most is None else f"{said}; {most.count / most.total:.0%} are taken for “{clean(most.predicted, 60)}”"
+    )
+
+
+def most_taken(taken: Iterable[TakenFor], model: str, subject: str | None, group: str) -> TakenFor | None:
+    """The wrong label that a model gives most often to a group of a subject."""
+    found = [one for one in taken if (one.model, one.subject, one.group) == (model, subject, group)]
+    return max(found, key=lambda one: one.count, default=None)
+
+
+def _pairs(probe: ClassificationAudit) -> list[str]:
+    said = []
+    for pair in probe.pairs:
+        if pair.subject is not None or pair.conclusion not in ("first_fairer", "second_fairer"):
+            continue
+        fairer, other = (pair.first, pair.second) if pair.conclusion == "first_fairer" else (pair.second, pair.first)
+        change = abs(pair.spread_delta or 0.0)
+        text = (
+            f"{clean(fairer, 60)} treats set-mates more alike than {clean(other, 60)}: the spread of P(true) inside a "
+            f"set is smaller by {number(change)} on average (paired p {p_value(pair.p_paired)})"
+        )
+        if pair.agreement == "opposite":
+            text += f", although F_M, a median, says the opposite (Mood’s p {p_value(pair.p_mood_adjusted)})"
+        said.append(text)
+    return said
+
+
+def _beyond_chance(probe: RetrievalAudit, alpha: float) -> list[str]:
+    """Searches in which more subjects lie beyond the fair ranker's 95% point than chance would put there."""
+    return [
+        f"{clean(row.model, 60)}: MaxSkew@{row.k} over {clean(row.over, 60)} is beyond the fair ranker’s 95% point "
+        f"({number(row.null_p95)}) for {row.beyond} of {share_words(row.subjects, 'subject')}"
+        for row in probe.summaries
+        if row.beyond and bdtrc(row.beyond - 1, row.subjects, 0.05) <= alpha
+    ]
+
+
+def refusal_words(refusals: Iterable[Refusal]) -> list[str]:
+    """Refusals with one reason told once, with the models, and their subjects where others could be computed."""
+    subjects: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for one in refusals:
+        told = subjects.setdefault((one.what, one.reason), {})
+        named = told.setdefault(one.model or "", [])
+        if one.subject is None:
+            named.insert(0, "")
+        elif one.subject not in named:
+            named.append(one.subject)
+    told_once = []
+    for (what, reason), models in subjects.items():
+        parts = [name if named[0] == "" else f"{name} ({', '.join(named)})" for name, named in models.items() if name]
+        whose = f" of {clean(', '.join(parts), 300)}" if parts else ""
+        told_once.append(f"No {clean(what, 100)}{whose}: {clean(reason, 300)}")
+    return told_once
+
+
+def disagreements(pairs: Iterable[PairRow]) -> list[tuple[list[PairRow], str]]:
+    """Pairs on which Mood's test and the paired test disagree, by reason."""
+    told: dict[str, list[PairRow]] = {}
+    for pair in pairs:
+        if why := why_of(pair):
+            told.setdefault(why, []).append(pair)
+    return [(pairs, why) for why, pairs in told.items()]
+
+
+def family_words(record: AuditRecord) -> str:
+    """Over what p-values and limits are corrected."""
+    pairs = len(record.models) * (len(record.models) - 1) // 2
+    return (
+        f"Mood’s p is corrected by Bonferroni over {share_words(pairs, 'pair')} of models, paired limits and p-values "
+        "hold for all of these pairs at once (max-T bootstrap of sets); each subject is a family of its own. Group "
+        "effects are corrected by Holm over all models and groups of one outcome and grouping."
+    )

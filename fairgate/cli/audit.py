@@ -1,0 +1,96 @@
+"""`fairgate audit`: many models on one suite's dataset and probes, in the tables of the papers."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.cli.errors import friendly
+from fairgate.suites.options import OPTIONS
+
+if TYPE_CHECKING:
+    from fairgate.audit import AuditRecord
+
+TABLE_WIDTH = 120  # pairs need this much, and a log file has room for it
+
+
+@friendly()
+def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
+    suite: Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")],
+    model: Annotated[list[str], typer.Option(help="Address of a checkpoint; repeat for each.")],
+    report: Annotated[Path | None, typer.Option(help="Write audit.json, .html, .csv and .tex here.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write every number, one a row, to this file.")] = None,
+    latex: Annotated[Path | None, typer.Option(help="Write the tables for a paper to this file.")] = None,
+    reference: Annotated[
+        list[str] | None, typer.Option(help="Group that others are measured against (default: the first declared).")
+    ] = None,
+    margin: Annotated[float | None, typer.Option(help="Change of spread that counts as none (default: suite).")] = None,
+    k: Annotated[int | None, typer.Option(min=1, help="Where rankings are cut (default: as the suite does).")] = None,
+    device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
+    cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
+    allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
+    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
+) -> None:
+    """Compare models. Exit code 0: compared (an audit judges nothing), 4: something is wrong with what was asked."""
+    from rich.console import Console
+
+    from fairgate import gate
+    from fairgate.audit import Wishes
+    from fairgate.audit import audit as compare
+    from fairgate.audit.terminal import terminal_lines, terminal_tables
+    from fairgate.suites import resolve
+
+    prepared = gate.prepare(suite, root.resolve())
+    typed = {"device": device, "cache": cache, "baseline": "none", "mlflow": "off"}
+    models = [
+        (uri, resolve(prepared.loaded.suite, {**typed, "model": uri}, allow_pickle=allow_pickle)) for uri in model
+    ]
+    aside, console = Console(stderr=True), Console()
+    if not console.is_terminal:
+        console.width = max(console.width, TABLE_WIDTH)
+    with aside.status("fairgate") as status:
+        record = compare(
+            prepared,
+            models,
+            Wishes(reference=tuple(reference or ()), margin=margin, k=k),
+            command=_command(suite, model, reference or [], margin, k),
+            progress=lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images"),
+        )
+    for table in terminal_tables(record):
+        console.print(table)
+        console.print()
+    for line in terminal_lines(record):
+        typer.echo(line)
+    for path in _write(record, report, csv, latex):
+        typer.echo(f"report: {path}")
+
+
+def _command(suite: str, models: list[str], reference: list[str], margin: float | None, k: int | None) -> str:
+    """The command with all that decides its numbers."""
+    words = ["fairgate", "audit", suite, *(word for uri in models for word in ("--model", uri))]
+    words += [word for group in reference for word in ("--reference", group)]
+    words += [] if margin is None else ["--margin", str(margin)]
+    words += [] if k is None else ["--k", str(k)]
+    return shlex.join(words)
+
+
+def _write(record: AuditRecord, report: Path | None, csv: Path | None, latex: Path | None) -> list[Path]:
+    """The files that were asked for; the record first."""
+    from fairgate.audit.files import render_csv, render_latex
+    from fairgate.audit.page import render_page
+
+    texts: dict[Path, str] = {}
+    if report is not None:
+        texts[report / "audit.json"] = record.model_dump_json(indent=2) + "\n"
+        texts[report / "audit.html"] = render_page(record)
+    for path in filter(None, [csv, report and report / "audit.csv"]):
+        texts[path] = render_csv(record)
+    for path in filter(None, [latex, report and report / "audit.tex"]):
+        texts[path] = render_latex(record)
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return list(texts)
