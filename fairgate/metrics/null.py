@@ -14,7 +14,9 @@ from fairgate.metrics._counts import skew_of_counts
 from fairgate.metrics._ranking import Desired
 
 LOST = 1e-12
-"""Probability of a MaxSkew so large that it is left out of the mean."""
+"""Probability of a count, or of a MaxSkew, that is left out of the mean."""
+UNLIKELY = 1e-20
+"""Probability of a count so far from its mean that it is left out of the sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +81,12 @@ def _distribution(k: int, desired: Desired, present: IntArray) -> tuple[FloatArr
     counts = np.arange(k + 1)
     skew = skew_of_counts(np.repeat(counts[:, None], present.size, axis=1), present, desired=desired, k=k)
     chance = np.stack([_binomial(int(n), k / images, k) for n in present], axis=1)
-    values = np.unique(skew[1:])
+    # MaxSkew is the skew of a count, and only of counts that may well happen.
+    values = np.unique(skew[1:][chance[1:] > LOST])
     most = np.stack([np.searchsorted(skew[:, g], values, side="right") - 1 for g in range(present.size)], axis=1)
-    more = np.cumsum(chance[::-1], axis=0)[::-1] - chance
-    last = int(np.argmax(more[most, np.arange(present.size)].sum(axis=1) < LOST))
-    values, most = values[: last + 1], most[: last + 1]
-    reachable = np.minimum(most, present).sum(axis=1) >= k
-    values, most = values[reachable], most[reachable]
+    every_group_within = np.cumsum(chance, axis=0)[most, np.arange(present.size)].min(axis=1)
+    first = int(np.argmax(every_group_within > LOST))
+    values, most = values[first:], most[first:]
     within = _sums_to_k(chance, most, k)
     return values, np.maximum(np.diff(within, prepend=0.0), 0.0)
 
@@ -103,19 +104,29 @@ def _sums_to_k(chance: FloatArray, most: IntArray, k: int) -> FloatArray:
     """P(X_g <= most[i, g] for all g, sum X = k) for each row i of most, up to one common factor.
 
     A coefficient of a product of polynomials, read off its values on a circle. Sums that differ from k by a whole
-    turn are mistaken for k; the turn is so long (12 standard deviations and more) that they have no weight.
+    turn are mistaken for k; the turn is so long (8 standard deviations and more) that they have no weight.
     """
-    turn = int(12 * np.sqrt(k)) + 50
+    turn = int(8 * np.sqrt(k)) + 30
     half = np.arange(turn // 2 + 1)
+    root = np.exp(2j * np.pi * np.arange(turn) / turn)
+    # Equal groups, the common case, share one factor.
+    alike: dict[bytes, list[int]] = {}
+    for group in range(chance.shape[1]):
+        alike.setdefault(chance[:, group].tobytes() + most[:, group].tobytes(), []).append(group)
     result = np.zeros(most.shape[0])
     step = max(1, _ranking.CHUNK // (4 * max(most.shape[0], k + 1)))
     for start in range(0, half.size, step):
-        angle = 2j * np.pi * half[start : start + step] / turn
-        spin = np.exp(angle * np.arange(k + 1)[:, None])
-        product = np.exp(-angle * k) * np.ones((most.shape[0], 1))
-        for group in range(chance.shape[1]):
-            product *= np.cumsum(chance[:, group, None] * spin, axis=0)[most[:, group]]
+        angle = half[start : start + step]
+        product = np.repeat(root[-angle * k % turn][None], most.shape[0], axis=0)
+        for group, *others in alike.values():
+            likely = np.flatnonzero(chance[:, group] > UNLIKELY)
+            place = np.arange(likely[0], likely[-1] + 1)
+            upto = np.zeros((place.size + 1, angle.size), dtype=complex)
+            np.cumsum(chance[place, group, None] * root[place[:, None] * angle % turn], axis=0, out=upto[1:])
+            if others:
+                upto **= 1 + len(others)
+            product *= upto[np.clip(most[:, group] - place[0] + 1, 0, place.size)]
         # Angles come in conjugate pairs, except 0 and, of an even turn, the half turn.
-        twice = np.where((angle == 0) | (2 * half[start : start + step] == turn), 1.0, 2.0)
+        twice = np.where((angle == 0) | (2 * angle == turn), 1.0, 2.0)
         result += (product.real * twice).sum(axis=1)
-    return result / turn
+    return result
