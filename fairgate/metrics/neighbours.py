@@ -77,7 +77,7 @@ def neighbour_shares(
 
 def _declared(values: ArrayLike) -> int:
     array = np.asarray(values)
-    return int(array.max()) + 1 if array.size and np.issubdtype(array.dtype, np.integer) else 1
+    return max(int(array.max()), 0) + 1 if array.size and np.issubdtype(array.dtype, np.integer) else 1
 
 
 def _nearest(pool: FloatArray, n_real: int, k: int, *, include_self: bool) -> IntArray:

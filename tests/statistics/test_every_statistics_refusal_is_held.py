@@ -1,0 +1,17 @@
+"""The tables of refusals leave no `raise` of the statistics out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from refusals import sites_met, sites_written
+from test_paired_errors import REFUSALS as PAIRED
+from test_statistics_errors import REFUSALS as STATISTICS
+
+import fairgate.statistics
+from fairgate.errors import StatisticsError
+
+
+def test_every_raise_of_the_statistics_stands_in_a_table() -> None:
+    met = sites_met([*PAIRED.values(), *STATISTICS.values()], StatisticsError)
+    assert sites_written(Path(fairgate.statistics.__file__).parent) - met == set()
