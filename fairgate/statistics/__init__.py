@@ -2,6 +2,7 @@
 
 from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols, moods_median_test
 from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
+from fairgate.statistics.extremes import Unavailable, divergence_interval, extreme_interval, skew_interval
 from fairgate.statistics.flips import sign_flip_test
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import PairedResult, paired_statistic_test, paired_test
@@ -16,10 +17,13 @@ __all__ = [
     "PairedResult",
     "Power",
     "Resamples",
+    "Unavailable",
     "benjamini_hochberg",
     "bonferroni",
     "bootstrap",
     "cluster_ols",
+    "divergence_interval",
+    "extreme_interval",
     "group_changes",
     "group_regression",
     "holm",
@@ -32,5 +36,6 @@ __all__ = [
     "set_count_chunks",
     "set_counts",
     "sign_flip_test",
+    "skew_interval",
     "weighted_median",
 ]

@@ -27,7 +27,7 @@ class Interval:
     estimate: float
     lo: float
     hi: float
-    method: Literal["percentile", "bca"]
+    method: Literal["percentile", "bca", "extreme", "reflected"]
     draws: int
 
 
