@@ -7,11 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap as scipy_bootstrap
-from scipy.stats import norm
+from scipy.stats import norm, ttest_1samp
 
 from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
-from fairgate.statistics import bootstrap, draws, set_count_chunks, set_counts, weighted_median
+from fairgate.statistics import (
+    Resamples,
+    bootstrap,
+    draws,
+    paired_test,
+    set_count_chunks,
+    set_counts,
+    sign_flip_test,
+    weighted_median,
+)
 
 
 def test_every_draw_holds_as_many_sets_as_the_data() -> None:
@@ -27,6 +36,78 @@ def test_chunks_are_the_same_draws_in_less_memory(monkeypatch: pytest.MonkeyPatc
     chunks = list(set_count_chunks(7, 50, stream(0, "chunks")))
     assert len(chunks) == 17
     np.testing.assert_array_equal(np.concatenate(chunks), whole)
+
+
+@pytest.mark.parametrize("sets", [7, 200, 300, 70_000])
+def test_multiplicities_are_the_counts_of_plain_draws(sets: int) -> None:
+    counts = set_counts(sets, 5, stream(0, "plain", sets))
+    drawn = stream(0, "plain", sets).integers(0, sets, size=(5, sets))
+    for row, picks in zip(counts, drawn, strict=True):
+        np.testing.assert_array_equal(row, np.bincount(picks, minlength=sets))
+    assert counts.dtype == np.int32
+
+
+@pytest.mark.parametrize("sets", [30, 255, 256])
+def test_shared_resamples_give_what_their_generator_would(sets: int) -> None:
+    shared = Resamples(sets, 300, stream(0, "shared"))
+    np.testing.assert_array_equal(set_counts(sets, 300, shared), set_counts(sets, 300, stream(0, "shared")))
+    np.testing.assert_array_equal(set_counts(sets, 20, shared), set_counts(sets, 300, shared)[:20])
+    assert set_counts(sets, 20, shared).dtype == np.int32
+    values = stream(1, "values").normal(size=(sets, 3))
+    by_shared = paired_test(values, 0 * values, margin=0.1, rng=shared, draws=300)
+    by_generator = paired_test(values, 0 * values, margin=0.1, rng=stream(0, "shared"), draws=300)
+    np.testing.assert_array_equal(by_shared.lo, by_generator.lo)
+    again = paired_test(values, 0 * values, margin=0.1, rng=shared, draws=300)
+    np.testing.assert_array_equal(again.hi, by_shared.hi)
+    interval = bootstrap(values[:, 0], sets, shared, n=300)
+    assert interval == bootstrap(values[:, 0], sets, stream(0, "shared"), n=300)
+    assert (shared.n_sets, shared.draws) == (sets, 300)
+
+
+def test_shared_resamples_come_in_chunks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = Resamples(7, 50, stream(0, "chunks"))
+    monkeypatch.setattr(draws, "CHUNK", 21)
+    assert [len(chunk) for chunk in set_count_chunks(7, 50, shared)] == [3] * 16 + [2]
+    np.testing.assert_array_equal(set_counts(7, 50, shared), set_counts(7, 50, stream(0, "chunks")))
+
+
+def test_sign_flips_of_six_sets_that_all_fell_give_one_in_64() -> None:
+    p = sign_flip_test(np.full(6, -0.1), rng=stream(0, "flips"), draws=20_000)
+    assert p == pytest.approx([1 / 64], rel=0.15)
+    both = sign_flip_test(np.full(6, -0.1), rng=stream(0, "flips"), draws=20_000, harm="either")
+    assert both == pytest.approx([2 / 64], rel=0.15)
+
+
+def test_sign_flips_agree_with_a_t_test_on_plain_differences() -> None:
+    difference = stream(1, "plain").normal(-0.02, 0.1, 100)
+    for harm, alternative in (("lower", "less"), ("higher", "greater"), ("either", "two-sided")):
+        p = sign_flip_test(difference, rng=stream(2, "flips"), draws=20_000, harm=harm)
+        assert p[0] == pytest.approx(ttest_1samp(difference, 0.0, alternative=alternative).pvalue, abs=0.01)
+    p = sign_flip_test(difference, margin=0.03, rng=stream(2, "flips"), draws=20_000)
+    assert p[0] == pytest.approx(ttest_1samp(difference, -0.03, alternative="less").pvalue, abs=0.01)
+
+
+def test_sign_flips_adjust_for_all_groups_and_skip_gaps() -> None:
+    difference = stream(3, "groups").normal(-0.03, 0.1, (60, 5))
+    together = sign_flip_test(difference, rng=stream(3, "flips"))
+    alone = sign_flip_test(difference[:, 0], rng=stream(3, "flips"))
+    assert together[0] > 2 * alone[0]
+    gaps = np.vstack([difference, np.full((30, 5), np.nan)])
+    np.testing.assert_allclose(sign_flip_test(gaps, rng=stream(4, "flips")), together, atol=0.03)
+    assert sign_flip_test(np.zeros((9, 2)), rng=stream(5, "flips")).tolist() == [1.0, 1.0]
+
+
+def test_sign_flips_hold_their_level_where_noise_is_symmetric_and_not_where_it_is_skewed() -> None:
+    alarms = {"normal": 0, "skewed": 0}
+    for trial in range(300):
+        rng = stream(trial, "level")
+        for name, noise in (
+            ("normal", rng.normal(size=(30, 4))),
+            ("skewed", rng.lognormal(size=(30, 4)) - np.exp(0.5)),
+        ):
+            alarms[name] += sign_flip_test(noise, rng=rng, draws=300).min() <= 0.05
+    assert 4 <= alarms["normal"] <= 27
+    assert alarms["skewed"] > 45
 
 
 @settings(max_examples=50, deadline=None)
@@ -93,6 +174,14 @@ def test_sets_that_agree_leave_nothing_to_doubt() -> None:
     ("call", "problem", "remedy"),
     [
         (lambda rng: set_counts(0, 5, rng), "5 draws of 0 sets", "at least 1"),
+        (lambda rng: set_counts(3, 0, rng), "0 draws of 3 sets", "at least 1"),
+        (lambda rng: Resamples(0, 5, rng), "5 draws of 0 sets", "at least 1"),
+        (lambda rng: set_counts(4, 5, Resamples(3, 5, rng)), "5 resamples of 4 sets", "else pass a generator"),
+        (lambda rng: set_counts(3, 6, Resamples(3, 5, rng)), "of 5 resamples of 3 sets", "no more draws"),
+        (lambda rng: next(Resamples(3, 5, rng).chunks(3, 0)), "0 resamples of 3 sets", "no more draws"),
+        (lambda rng: sign_flip_test([0.1, np.inf], rng=rng), "infinite values", "same images"),
+        (lambda rng: sign_flip_test([0.1], rng=rng), "fewer than two sets", "min_sets"),
+        (lambda rng: sign_flip_test([0.1, 0.2], rng=rng, margin=-1.0), "margin -1.0", "at least 0"),
         (lambda rng: bootstrap([0.1, np.nan], 2, rng), "1 of them not finite", "finite values"),
         (lambda rng: bootstrap([0.1, 0.2], 3, rng), "do not fit 3 sets", "set code"),
         (lambda rng: bootstrap([0.1, 0.2], [0, 2], rng), "do not fit 3 sets", "set code 0, 1, ..."),
