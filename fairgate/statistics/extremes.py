@@ -20,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, stdtrit
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics.resampling import FloatArray, Interval
+from fairgate.statistics.draws import FloatArray
+from fairgate.statistics.resampling import Interval
 
 Which: TypeAlias = Literal["max", "min"]
 Limit: TypeAlias = Callable[[float], FloatArray]
