@@ -26,7 +26,7 @@ from fairgate.data import Dataset, open_dataset
 from fairgate.errors import FairgateError, SuiteError, did_you_mean
 from fairgate.metrics import NullSkew
 from fairgate.models import EmbeddingCache, Scorer, open_scorer
-from fairgate.probes import ProbeScores, classify, read_scores, retrieve, scores_digest, write_scores
+from fairgate.probes import ProbeScores, read_scores, scores_digest, write_scores
 from fairgate.records import (
     BaselineInfo,
     CheckResult,
@@ -39,14 +39,15 @@ from fairgate.records import (
     overall,
 )
 from fairgate.suites import LoadedSuite, PlannedCheck, Settings, load_suite, plan_checks, suite_path
+from fairgate.suites.ask import ask
 from fairgate.suites.asked import probe_digests, prompt_count
-from fairgate.suites.catalog import METRICS
 from fairgate.suites.confusions import confusions
 from fairgate.suites.decide import decide
-from fairgate.suites.null import null_skews
+from fairgate.suites.null import fair_rankers, require_attainable
 from fairgate.suites.plan import plan_check
 from fairgate.suites.present import require_groups_present
-from fairgate.suites.schema import Check, ZeroShotProbe
+from fairgate.suites.result import undecided
+from fairgate.suites.schema import Check
 from fairgate.tracking.environment import environment
 
 Progress = Callable[[str, int, int], None]
@@ -93,14 +94,16 @@ def prepare(name: str, root: Path) -> Prepared:
     dataset = open_dataset(loaded.suite.dataset, root / "datasets")
     planned = plan_checks(loaded, dataset.manifest)
     require_groups_present(planned, dataset.index)
-    return Prepared(loaded, dataset, planned, null_skews(planned, dataset.index), root)
+    null = fair_rankers(planned, dataset.index)
+    require_attainable(planned, null)
+    return Prepared(loaded, dataset, planned, null, root)
 
 
 def score(prepared: Prepared, settings: Settings, progress: Progress | None = None) -> Scored:
     """Score candidate and baseline, known to be comparable. Raises a FairgateError for whatever stands in the way."""
     prepared.dataset.check_shards()
     scorer = _open(settings.model, prepared, settings, progress)
-    scores = _ask(scorer, prepared)
+    scores = ask(scorer, prepared.dataset.index, prepared.loaded.suite)
     baseline, before = _baseline(prepared, settings, scorer, scores, progress)
     model = ModelInfo(uri=settings.model, fingerprint=scorer.fingerprint, precision=scorer.precision)
     return Scored(model, scorer.device, scores, baseline, before)
@@ -124,7 +127,7 @@ def decide_one(prepared: Prepared, scored: Scored, check: Check, subject: str | 
         prepared.loaded.suite,
         scored.scores,
         scored.before,
-        {},
+        fair_rankers([planned], prepared.dataset.index),
     )
     return result
 
@@ -147,7 +150,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
             checks = decide(prepared.planned, index, suite, scored.scores, scored.before, prepared.null)
             taken = confusions(index, scored.scores, prepared.planned)
         except FairgateError as error:
-            checks = [_undecided(one, error) for one in prepared.planned]
+            checks = [undecided(one, error) for one in prepared.planned]
     scores = scored.scores if scored else {}
     coverage = _coverage(prepared, scores)
     if not coverage.complete:
@@ -244,20 +247,6 @@ def _open(uri: str, prepared: Prepared, settings: Settings, progress: Progress |
     )
 
 
-def _ask(scorer: Scorer, prepared: Prepared) -> Scores:
-    index = prepared.dataset.index
-    scores: Scores = {}
-    for name, probe in prepared.loaded.suite.probes.items():
-        if isinstance(probe, ZeroShotProbe):
-            truth = index.subject if probe.truth == "subject" else index.attributes[probe.truth]
-            word = {value: probe.word(value) for value in dict.fromkeys(truth.tolist())}
-            words = np.array([word[value] for value in truth.tolist()], dtype=object)
-            scores[name] = classify(scorer, index.subject, words, probe.labels_of, probe.prompt)
-        else:
-            scores[name] = retrieve(scorer, index.subject, probe.prompts_of)
-    return scores
-
-
 def _baseline(
     prepared: Prepared, settings: Settings, candidate: Scorer, scores: Scores, progress: Progress | None
 ) -> tuple[BaselineInfo | None, Scores | None]:
@@ -267,7 +256,11 @@ def _baseline(
         return None, None
     if spec.kind == "model":
         scorer = _open(spec.target, prepared, settings, progress)
-        before = _ask(scorer, prepared) if scorer.fingerprint != candidate.fingerprint else scores
+        before = (
+            ask(scorer, prepared.dataset.index, prepared.loaded.suite)
+            if scorer.fingerprint != candidate.fingerprint
+            else scores
+        )
         info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=scorer.fingerprint)
     else:
         from fairgate.reports import read_results
@@ -280,7 +273,7 @@ def _baseline(
         same = {name for name, key in probe_digests(prepared.loaded.suite).items() if record.probes.get(name) == key}
         kept = read_scores(table, prepared.dataset.index)
         require_own_scores(record, scores_digest(kept), str(table))
-        before = {name: kept[name] for name in kept if name in same}
+        before = {name: scores for name, scores in kept.items() if name.partition("[")[0] in same}
         info = BaselineInfo(
             source=str(spec), uri=record.model.uri, fingerprint=record.model.fingerprint, created_at=record.created_at
         )
@@ -308,23 +301,3 @@ def _unread_baseline(settings: Settings) -> BaselineInfo | None:
     if settings.baseline == "none":
         return None
     return BaselineInfo(source=settings.baseline, uri=settings.baseline, fingerprint="unknown")
-
-
-def _undecided(one: PlannedCheck, error: FairgateError) -> CheckResult:
-    """A check that could not be computed: an error that says why, never a pass."""
-    check = one.check
-    return CheckResult(
-        id=check.id,
-        subject=one.subject,
-        metric=check.metric,
-        probe=check.probe,
-        over=one.over,
-        rule=check.rule,
-        better=METRICS[check.metric].better,
-        value=None,
-        status="absent",
-        bound=check.bound,
-        verdict="error",
-        n_sets=0,
-        reason=str(error),
-    )

@@ -128,16 +128,19 @@ class GroupResult(_Record):
 
 
 class CheckResult(_Record):
-    """One check on one subject (or on all of them), decided.
+    """One check on one subject (or on all of them), or with one word of an association probe, decided.
 
-    `value` with `lo` and `hi` is the estimate and its interval; `bound` is what it was held against (for
-    `no_worse_than`, the margin). `delta` is candidate minus baseline, `p_adjusted` the corrected one-sided p-value of
+    `value` with `lo` and `hi` is the estimate and its interval, `interval` how it was found, or why there is none;
+    `bound` is what the value was held against (for `no_worse_than`, the margin). `delta` is candidate minus baseline, `p_adjusted` the corrected one-sided p-value of
     "worse than the margin". `better` says which way the metric is good, where that is known. `worst_group` names where
-    a failing check failed.
+    a failing check failed. Of a rank metric, `null_median` is what a perfectly fair ranker has half of the time and
+    `null_p95` what it is no worse than 95% of the time; `tie_at_k` says whether images of equal score stand on both
+    sides of the cut, and `tie_lo` and `tie_hi` what other orders of them would have made of the value.
     """
 
     id: str
     subject: str | None
+    word: str | None = None
     metric: str
     probe: str
     over: str | None = None
@@ -156,6 +159,9 @@ class CheckResult(_Record):
     p_adjusted: Number = None
     null_median: Number = None
     null_p95: Number = None
+    tie_at_k: bool | None = None
+    tie_lo: Number = None
+    tie_hi: Number = None
     verdict: Verdict
     n_sets: int
     sets_needed: int | None = None
@@ -166,8 +172,13 @@ class CheckResult(_Record):
 
     @property
     def item(self) -> str:
-        """The check's name in pytest ids and tables: `skew[doctor]`, or `skew` when it is over all subjects."""
-        return self.id if self.subject is None else f"{self.id}[{self.subject}]"
+        """The check's name in pytest ids and tables: `skew[doctor]`, `c-asc[nurse]`, or `skew` of all subjects."""
+        return self.id if self.about is None else f"{self.id}[{self.about}]"
+
+    @property
+    def about(self) -> str | None:
+        """The subject, or the word, that this item of the check is about; None where it is about all of them."""
+        return self.word if self.subject is None else self.subject
 
 
 class Misclassification(_Record):

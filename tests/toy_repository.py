@@ -41,6 +41,7 @@ checks:
   - {id: no-regression, probe: labels, metric: fairness, no_worse_than: baseline, margin: 0.03}
   - {id: gaps, probe: labels, metric: group_gap, over: crossed, by: subject, no_worse_than: baseline, margin: 0.04}
   - {id: useful, probe: labels, metric: accuracy, no_worse_than: baseline, margin: 0.05}
+  - {id: finds, probe: search, metric: recall_at_k, k: 1, at_least: 0.9}
 """
 
 

@@ -29,10 +29,12 @@ def classify(
     """P(true label), predicted label and correctness of every image.
 
     `subject` and `truth` are (images,) strings; `labels_of(subject)` are the labels that compete for its images, and
-    `prompt(label)` the text that the model sees. Every true label must be among its subject's labels.
+    `prompt(label)` the text that the model sees. Every true label must be among its subject's labels. A label that is
+    no more probable than another is no answer: an image whose best labels tie is not correct.
     """
     value = np.empty(len(subject))
     predicted = np.empty(len(subject), dtype=object)
+    decided = np.empty(len(subject), dtype=bool)
     names, code_of_row = np.unique(subject, return_inverse=True)
     contests = [tuple(labels_of(name)) for name in names.tolist()]
     for labels in dict.fromkeys(contests):
@@ -42,4 +44,5 @@ def classify(
         true_column = np.fromiter((code[label] for label in truth[rows].tolist()), dtype=np.int64, count=len(rows))
         value[rows] = np.exp(log_p[np.arange(len(rows)), true_column])
         predicted[rows] = np.asarray(labels, dtype=object)[log_p.argmax(axis=1)]
-    return ProbeScores(value, predicted, predicted == truth)
+        decided[rows] = (log_p == log_p.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    return ProbeScores(value, predicted, (predicted == truth) & decided)

@@ -36,28 +36,33 @@ class Rows(Protocol):
 class ProbeScores:
     """One probe's answer for every image.
 
-    `value` (images,) float64 is P(true label) for zero-shot classification and the cosine to the subject's query for
-    retrieval. `predicted` (images,) is the most probable label and `correct` whether it is the true one; both are None
-    for retrieval.
+    `value` (images,) float64 is P(true label) for zero-shot classification, P(positive label) where the probe names
+    one, the cosine to the subject's query for retrieval and to the word's prompt for an association.
+    `predicted` (images,) is the most probable label of a classification and `correct` whether it is the true one
+    (None where no label is). `rank` (images,), of a retrieval over several subjects, is the place of the image's own
+    subject's query among all subjects' queries: 1 is nearest, and equal queries count as nearer. Scores that were kept
+    before ranks were have none.
     """
 
     value: NDArray[np.float64]
     predicted: NDArray[Any] | None = None
     correct: NDArray[np.bool_] | None = None
+    rank: NDArray[np.int64] | None = None
 
 
 def scores_digest(scores: Mapping[str, ProbeScores]) -> str:
     """Hex SHA-256 of what the probes answered, image by image: a record names the scores that belong to it."""
-    return digest(
-        {
-            name: [
-                sha256_bytes(np.ascontiguousarray(one.value, dtype="<f8").tobytes()),
-                None if one.predicted is None else digest([str(label) for label in one.predicted]),
-                None if one.correct is None else sha256_bytes(one.correct.astype(np.uint8).tobytes()),
-            ]
-            for name, one in scores.items()
-        }
-    )
+    return digest({name: _digests(one) for name, one in scores.items()})
+
+
+def _digests(one: ProbeScores) -> list[str | None]:
+    """A digest per column; of ranks only where there are any, so that records from before them stay valid."""
+    columns = [
+        sha256_bytes(np.ascontiguousarray(one.value, dtype="<f8").tobytes()),
+        None if one.predicted is None else digest([str(label) for label in one.predicted]),
+        None if one.correct is None else sha256_bytes(one.correct.astype(np.uint8).tobytes()),
+    ]
+    return columns if one.rank is None else [*columns, sha256_bytes(one.rank.astype("<i8").tobytes())]
 
 
 def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> None:
@@ -77,6 +82,7 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
             "value": pa.array(probe.value, pa.float64()),
             "predicted": pa.array([None] * n if probe.predicted is None else probe.predicted, pa.string()),
             "correct": pa.array([None] * n if probe.correct is None else probe.correct, pa.bool_()),
+            "rank": pa.array([None] * n if probe.rank is None else probe.rank, pa.int64()),
         }
         tables.append(pa.table(columns))
     partial = path.with_name(f".{path.name}.partial")
@@ -96,7 +102,9 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
     wanted = ["probe", "set_id", "member", "value", "predicted", "correct"]
     try:
         # not read_table, which would import pyarrow.dataset: 0.2 s
-        table = pq.ParquetFile(path, page_checksum_verification=True).read(columns=wanted)
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+        wanted += ["rank"] if "rank" in file.schema_arrow.names else []  # not in files from before there were ranks
+        table = file.read(columns=wanted)
         _require_kinds(table)
         # to_pylist, because to_numpy would import pandas: 0.3 s
         columns = {name: np.array(table.column(name).to_pylist(), dtype=object) for name in wanted}
@@ -116,10 +124,10 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
 
 
 def _require_kinds(table: Any) -> None:
-    """Raise TypeError for a column that does not hold what `write_scores` writes: text, numbers, truth."""
+    """Raise TypeError for a column that does not hold what `write_scores` writes: text, numbers, truth, places."""
     import pyarrow as pa
 
-    kinds = {"value": pa.types.is_float64, "correct": pa.types.is_boolean}
+    kinds = {"value": pa.types.is_float64, "correct": pa.types.is_boolean, "rank": pa.types.is_int64}
     for field in table.schema:
         held = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if not kinds.get(field.name, pa.types.is_string)(held):
@@ -141,6 +149,9 @@ def _aligned(name: str, columns: dict[str, Any], order: dict[Any, int], path: Pa
     value = columns["value"][back]
     if not np.isfinite(value).all():
         raise ScoresError(f"probe '{name}' has scores that are not finite.", where=str(path), remedy="run it again")
-    if columns["predicted"][0] is None:
-        return ProbeScores(value)
-    return ProbeScores(value, columns["predicted"][back], columns["correct"][back].astype(bool))
+    held = {key: columns[key][back] for key in ("predicted", "correct", "rank") if key in columns}
+    held = {key: column for key, column in held.items() if column[0] is not None}
+    if any(entry is None for column in held.values() for entry in column.tolist()):
+        raise ScoresError(f"probe '{name}' has columns with gaps.", where=str(path), remedy="run the baseline again")
+    kinds: dict[str, Any] = {"predicted": object, "correct": bool, "rank": np.int64}
+    return ProbeScores(value, **{key: column.astype(kinds[key]) for key, column in held.items()})

@@ -6,28 +6,43 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+Better = Literal["higher", "lower"]
+
+CLASSIFIED = ("zero_shot_classification",)
+RETRIEVED = ("retrieval",)
+RANKED = ("retrieval", "association")
+
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
     """A metric as a suite may ask for it.
 
-    `better` is the good direction, `lowest` and `highest` what it can take at all, `per_group` whether it needs `over`
-    ("no" means that `over` is meaningless for it).
+    `probes` are the kinds of probe that it is measured on, `better` the good direction, `lowest` and `highest` what it
+    can take at all, `per_group` whether it needs `over` ("no" means that `over` is meaningless for it).
+    `counterfactual` metrics look inside sets; `truth` metrics need images that have a right answer; `utility` ones say
+    whether a model is of use, the others whom it is of use to.
     """
 
-    probe_kind: Literal["zero_shot_classification", "retrieval"]
-    better: Literal["higher", "lower"]
+    probes: tuple[str, ...]
+    better: Better
     lowest: float
     highest: float
     per_group: Literal["yes", "no", "maybe"]
     needs_k: bool = False
     counterfactual: bool = False
+    truth: bool = False
+    utility: bool = False
     meaning: str = ""
+
+    @property
+    def ranks(self) -> bool:
+        """Whether it counts groups in a top k: chance alone moves it, and a fair ranker's value stands beside it."""
+        return self.needs_k and not self.utility
 
 
 METRICS: dict[str, MetricSpec] = {
     "fairness": MetricSpec(
-        "zero_shot_classification",
+        CLASSIFIED,
         "higher",
         1 - 2**-0.5,
         1,
@@ -36,15 +51,17 @@ METRICS: dict[str, MetricSpec] = {
         meaning="1 minus the median, over sets, of the spread of P(true label) inside a set",
     ),
     "accuracy": MetricSpec(
-        "zero_shot_classification",
+        CLASSIFIED,
         "higher",
         0,
         1,
         "maybe",
+        truth=True,
+        utility=True,
         meaning="share of images whose most probable label is the true one; with `over`, of the worst group",
     ),
     "group_gap": MetricSpec(
-        "zero_shot_classification",
+        CLASSIFIED,
         "higher",
         -1,
         0,
@@ -52,8 +69,19 @@ METRICS: dict[str, MetricSpec] = {
         counterfactual=True,
         meaning="how far the worst group's P(true label) stands below its set-mates' mean",
     ),
+    "recall_at_k": MetricSpec(
+        RETRIEVED,
+        "higher",
+        0,
+        1,
+        "maybe",
+        needs_k=True,
+        utility=True,
+        meaning="share of images whose own subject's query is among the k nearest of all subjects' queries; with "
+        "`over`, of the worst group",
+    ),
     "max_skew_at_k": MetricSpec(
-        "retrieval",
+        RANKED,
         "lower",
         0,
         math.inf,
@@ -62,7 +90,7 @@ METRICS: dict[str, MetricSpec] = {
         meaning="log ratio of the most over-represented group's share of the top k to its desired share",
     ),
     "min_skew_at_k": MetricSpec(
-        "retrieval",
+        RANKED,
         "higher",
         -math.inf,
         0,
@@ -71,7 +99,7 @@ METRICS: dict[str, MetricSpec] = {
         meaning="log ratio of the most under-represented group's share of the top k to its desired share",
     ),
     "ndkl_at_k": MetricSpec(
-        "retrieval",
+        RANKED,
         "lower",
         0,
         math.inf,
@@ -79,4 +107,31 @@ METRICS: dict[str, MetricSpec] = {
         needs_k=True,
         meaning="discounted KL divergence of every prefix of the top k from the desired shares",
     ),
+    "bias_at_k": MetricSpec(
+        RANKED,
+        "lower",
+        0,
+        1,
+        "yes",
+        needs_k=True,
+        meaning="how unequally the top k shows two groups: |first - second| / (first + second), averaged over queries",
+    ),
+    "normalized_entropy_at_k": MetricSpec(
+        RANKED,
+        "higher",
+        0,
+        1,
+        "yes",
+        needs_k=True,
+        meaning="how evenly the top k is spread over the groups: its entropy over that of equal shares",
+    ),
+    "c_asc": MetricSpec(
+        RANKED,
+        "lower",
+        0,
+        math.inf,
+        "yes",
+        meaning="by how many standard deviations a caption is nearer to, or farther from, a group than everybody else",
+    ),
 }
+"""`bias_at_k` and `c_asc` have a sign: which way a group departs. A check is held to the size of the largest."""

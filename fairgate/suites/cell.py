@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.errors import MetricError
+from fairgate.probes import Rows
+from fairgate.suites.plan import Grouping, PlannedCheck
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
+
+
+class Index(Rows, Protocol):
+    """The dataset's columns, and how it codes groups; `fairgate.data.Dataset.index` is one."""
+
+    def codes(self, attributes: str | Sequence[str]) -> tuple[NDArray[np.int64], list[str]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +89,33 @@ class Cell:
                 remedy="run `fairgate dataset verify NAME`: every member of a set must be scored",
             )
         return values[np.argsort(self.set_code, kind="stable")].reshape(self.n_sets, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells of a dataset, each coded once: many checks are about the same images."""
+
+    index: Index
+    _known: dict[tuple[str | None, tuple[Grouping, ...]], Cell] = field(default_factory=dict)
+
+    def of(self, planned: PlannedCheck) -> Cell:
+        """The images that a check is about."""
+        key = (planned.subject, planned.groupings)
+        if key not in self._known:
+            self._known[key] = self._coded(*key)
+        return self._known[key]
+
+    def _coded(self, subject: str | None, groupings: tuple[Grouping, ...]) -> Cell:
+        index = self.index
+        everything = np.arange(len(index.subject), dtype=np.int64)
+        rows = everything if subject is None else np.flatnonzero(index.subject == subject)
+        set_ids, set_code = np.unique(index.set_id[rows], return_inverse=True)
+        codings = [index.codes(grouping) for grouping in groupings]
+        return Cell(
+            rows=rows,
+            set_code=set_code.astype(np.int64),
+            set_ids=set_ids,
+            subject=index.subject[rows],
+            group_codes=tuple(np.asarray(codes, dtype=np.int64)[rows] for codes, _ in codings),
+            groups=tuple(tuple(names) for _, names in codings),
+        )

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairgate.probes import ProbeScores
 from fairgate.records import Misclassification
-from fairgate.suites.decide import Index
+from fairgate.suites.cell import Index
 from fairgate.suites.plan import PlannedCheck
 
 

@@ -12,10 +12,18 @@ from pydantic import ValidationError
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.hashing import digest
 from fairgate.suites import schema
-from fairgate.suites.catalog import METRICS, MetricSpec
+from fairgate.suites.catalog import METRICS
+from fairgate.suites.sense import check_makes_sense
 from fairgate.suites.source import Loc, Source, read_source
+from fairgate.suites.utility import require_utility
 
 FOLDER = "fairness_suites"
+
+_PROBES: dict[str, type[Any]] = {
+    "zero_shot_classification": schema.ZeroShotProbe,
+    "retrieval": schema.RetrievalProbe,
+    "association": schema.AssociationProbe,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,72 +78,9 @@ def load_suite(path: Path, root: Path) -> LoadedSuite:
             remedy="give both the same name",
         )
     for index, check in enumerate(suite.checks):
-        _check_makes_sense(suite, check, source, index)
+        check_makes_sense(suite, check, source, index)
+    require_utility(suite, source)
     return LoadedSuite(suite, path, source, digest(suite.model_dump(mode="json", by_alias=True)))
-
-
-def _check_makes_sense(suite: schema.Suite, check: schema.Check, source: Source, index: int) -> None:
-    def refuse(problem: str, remedy: str, *key: str) -> SuiteError:
-        return SuiteError(f"check '{check.id}' {problem}", where=source.where(("checks", index, *key)), remedy=remedy)
-
-    spec = METRICS[check.metric]
-    probe = suite.probes.get(check.probe)
-    if probe is None:
-        near = did_you_mean(check.probe, suite.probes)
-        raise refuse(
-            f"asks the probe '{check.probe}', which this suite does not define.",
-            " ".join(filter(None, [near, f"probes here: {', '.join(suite.probes)}"])),
-            "probe",
-        )
-    if probe.kind != spec.probe_kind:
-        raise refuse(
-            f"measures {check.metric} on a {probe.kind} probe.",
-            f"{check.metric} needs a {spec.probe_kind} probe",
-            "probe",
-        )
-    if spec.needs_k != (check.k is not None):
-        raise refuse(f"{'lacks' if spec.needs_k else 'has'} a `k`.", f"`k` is for rankings: {_rankings()}", "k")
-    if spec.per_group == "yes" and check.over is None:
-        raise refuse(
-            f"measures {check.metric} over no attribute.", "say `over: each`, `over: crossed` or name attributes"
-        )
-    if spec.per_group == "no" and check.over is not None:
-        raise refuse(
-            f"gives `over`, which {check.metric} does not use.",
-            "remove `over`: the spread inside a set already is over its members",
-            "over",
-        )
-    _bound_is_reachable(check, spec, refuse)
-
-
-def _rankings() -> str:
-    return ", ".join(name for name, spec in METRICS.items() if spec.needs_k)
-
-
-def _bound_is_reachable(check: schema.Check, spec: MetricSpec, refuse: Any) -> None:
-    if check.no_worse_than:
-        if check.bound >= spec.highest - spec.lowest:
-            raise refuse(
-                f"has a margin of {check.bound:g}, and {check.metric} cannot fall that far: it would never fail.",
-                "choose the smallest loss that you would not accept",
-                "margin",
-            )
-        return
-    wanted = "at_least" if spec.better == "higher" else "at_most"
-    bound, given = check.bound, check.rule
-    if given != wanted:
-        raise refuse(
-            f"puts `{given}` on {check.metric}, of which {spec.better} is better.",
-            f"write `{wanted}: {bound:g}`",
-            given,
-        )
-    if not spec.lowest <= bound <= spec.highest:
-        raise refuse(
-            f"has a bound of {bound:g} that {check.metric} cannot reach: it lies between {spec.lowest:.3g} and "
-            f"{spec.highest:.3g}.",
-            "choose a bound inside that range",
-            given,
-        )
 
 
 def _suite_error(error: ValidationError, source: Source) -> SuiteError:
@@ -175,9 +120,7 @@ def _known_loc(loc: tuple[Any, ...], source: Source) -> Loc:
 
 
 def _is_branch(part: Any) -> bool:
-    return (
-        not isinstance(part, str) or "[" in part or part in {"str", "literal", "zero_shot_classification", "retrieval"}
-    )
+    return not isinstance(part, str) or "[" in part or part in {"str", "literal", *_PROBES}
 
 
 def _known_keys(parent: Loc, source: Source) -> list[str]:
@@ -190,5 +133,5 @@ def _known_keys(parent: Loc, source: Source) -> list[str]:
         model = schema.DecisionRule
     elif parent[:1] == ("probes",):
         probe = source.data["probes"].get(parent[1], {}) if len(parent) > 1 else {}
-        model = schema.RetrievalProbe if probe.get("kind") == "retrieval" else schema.ZeroShotProbe
+        model = _PROBES.get(str(probe.get("kind")), schema.ZeroShotProbe)
     return [field.alias or name for name, field in model.model_fields.items()]

@@ -4,47 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.errors import ScoresError
 from fairgate.metrics import fairness, set_deviation, set_std
 from fairgate.probes import ProbeScores
-from fairgate.statistics import set_count_chunks, weighted_median
+from fairgate.statistics import weighted_median
 from fairgate.suites.cell import Cell, Counts, Floats
+from fairgate.suites.plan import PlannedCheck
+
+Extreme = Literal["max", "min"]
+Parts = tuple[tuple[Floats, ...], ...]
+"""By grouping and query, what the value is an extreme of: (parts,), or (draws, parts) of resamples. The value is the
+worst grouping's mean over queries of the extreme part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A statistic under resampled sets: `value` (draws,), `groups` (draws, groups) and `parts` where it has them."""
+
+    value: Floats
+    groups: Floats | None = None
+    parts: Parts = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
     """One metric on one cell.
 
-    `draw(counts)` maps set multiplicities (draws, sets) to the statistic (draws,) and its groups (draws, groups), or
-    None where groups are not drawn.
-    `paired` (sets, groups), for metrics that are means over sets, is what a paired test compares. `badness` (sets,)
-    ranks sets by how loudly they speak against the metric.
+    `draw(counts)` maps set multiplicities (draws, sets) to the statistic. `extreme` with `parts` says what the value is
+    an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
+    what a paired test compares. `badness` (sets,) and `group_badness` (groups,) rank sets and groups by how loudly
+    they speak against the metric.
     """
 
     value: float
-    draw: Callable[[Counts], tuple[Floats, Floats | None]]
+    draw: Callable[[Counts], Drawn]
     badness: Floats
     groups: list[str] = field(default_factory=list)
     group_values: Floats = field(default_factory=lambda: np.empty(0))
+    group_badness: Floats = field(default_factory=lambda: np.empty(0))
     group_images: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     group_sets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     paired: Floats | None = None
+    extreme: Extreme | None = None
+    parts: Parts = ()
 
 
-def measure(metric: str, cell: Cell, scores: ProbeScores, *, k: int | None, desired: str) -> Measure:
-    """Measure one metric of the catalog on one cell."""
-    if metric == "fairness":
-        return _fairness(cell, scores)
-    if metric == "accuracy":
-        return _accuracy(cell, scores)
-    if metric == "group_gap":
-        return _group_gap(cell, scores)
+def measure(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -> Measure:
+    """Measure a planned check's metric on its cell; `answers` are its probe's scores, of an association one a word."""
+    (first, *_), check = answers, planned.check
+    if check.metric == "fairness":
+        return _fairness(cell, first)
+    if check.metric == "accuracy":
+        return _shares(cell, np.asarray(first.correct)[cell.rows].astype(np.float64))
+    if check.metric == "recall_at_k":
+        return _shares(cell, _found(planned, first)[cell.rows].astype(np.float64))
+    if check.metric == "group_gap":
+        return _group_gap(cell, first)
     from fairgate.suites.ranking import measure_ranking
 
-    return measure_ranking(metric, cell, scores, k or 0, desired)
+    return measure_ranking(planned, cell, answers)
+
+
+def _found(planned: PlannedCheck, scores: ProbeScores) -> NDArray[np.bool_]:
+    """Whether an image's own subject's query is among the k nearest of all subjects' queries, (images,)."""
+    if scores.rank is None:
+        raise ScoresError(
+            f"the kept scores of probe '{planned.check.probe}' hold no ranks, which recall_at_k needs.",
+            where=planned.where,
+            remedy="make the baseline again with this version of fairgate, or compare with `model:URI`",
+        )
+    return scores.rank <= (planned.check.k or 0)
 
 
 def _fairness(cell: Cell, scores: ProbeScores) -> Measure:
@@ -52,24 +86,24 @@ def _fairness(cell: Cell, scores: ProbeScores) -> Measure:
     spread = set_std(p_true)
     return Measure(
         value=fairness(p_true),
-        draw=lambda counts: (1.0 - weighted_median(spread, counts), None),
+        draw=lambda counts: Drawn(1.0 - weighted_median(spread, counts)),
         badness=spread,
     )
 
 
-def _accuracy(cell: Cell, scores: ProbeScores) -> Measure:
-    correct = np.asarray(scores.correct)[cell.rows].astype(np.float64)
-    wrong = np.bincount(cell.set_code, 1.0 - correct, minlength=cell.n_sets).astype(np.float64)
-    if not cell.groups:
-        size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
-        right = np.bincount(cell.set_code, correct, minlength=cell.n_sets)
-        return Measure(
-            value=float(correct.mean()),
-            draw=lambda counts: ((counts @ right) / (counts @ size), None),
-            badness=wrong,
-            paired=(right / size)[:, None],
-        )
-    return _means(cell, correct, badness=wrong)
+def _shares(cell: Cell, right: Floats) -> Measure:
+    """The share of images (0 or 1 each) that a model got right; over groups, the worst group's."""
+    wrong = np.bincount(cell.set_code, 1.0 - right, minlength=cell.n_sets).astype(np.float64)
+    if cell.groups:
+        return _means(cell, right, badness=wrong)
+    size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
+    total = np.bincount(cell.set_code, right, minlength=cell.n_sets)
+    return Measure(
+        value=float(right.mean()),
+        draw=lambda counts: Drawn((counts @ total) / (counts @ size)),
+        badness=wrong,
+        paired=(total / size)[:, None],
+    )
 
 
 def _group_gap(cell: Cell, scores: ProbeScores) -> Measure:
@@ -88,11 +122,11 @@ def _means(cell: Cell, values: Floats, badness: Floats) -> Measure:
     paired = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
     group_values = sums.sum(axis=0) / counts.sum(axis=0)
 
-    def draw(resampled: Counts) -> tuple[Floats, Floats]:
+    def draw(resampled: Counts) -> Drawn:
         weight = resampled.astype(np.float64)
         with np.errstate(invalid="ignore", divide="ignore"):
             means = (weight @ sums) / (weight @ counts)
-        return np.nanmin(means, axis=1), means
+        return Drawn(np.nanmin(means, axis=1), means, ((means,),))
 
     return Measure(
         value=float(group_values.min()),
@@ -100,28 +134,10 @@ def _means(cell: Cell, values: Floats, badness: Floats) -> Measure:
         badness=badness,
         groups=cell.group_names(),
         group_values=group_values,
+        group_badness=-group_values,
         group_images=cell.group_images(),
         group_sets=(counts > 0).sum(axis=0),
         paired=paired,
+        extreme="min",
+        parts=((group_values,),),
     )
-
-
-def resample(
-    measures: Sequence[Measure], n_sets: int, draws: int, rng: np.random.Generator
-) -> list[tuple[Floats, Floats | None]]:
-    """Set-bootstrap draws of each measure, every one under the same resampled sets.
-
-    Returns, per measure, the statistic (draws,) and its groups (draws, groups) or None. Sets are resampled, never rows.
-    """
-    values: list[list[Floats]] = [[] for _ in measures]
-    groups: list[list[Floats]] = [[] for _ in measures]
-    for counts in set_count_chunks(n_sets, draws, rng):
-        for index, one in enumerate(measures):
-            value, by_group = one.draw(counts)
-            values[index].append(value)
-            if by_group is not None:
-                groups[index].append(by_group)
-    return [
-        (np.concatenate(value), np.concatenate(group) if group else None)
-        for value, group in zip(values, groups, strict=True)
-    ]

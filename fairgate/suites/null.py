@@ -1,52 +1,126 @@
-"""What chance alone gives: MaxSkew@K of a perfectly fair ranker, and bounds that even it would miss."""
+"""What chance alone gives: a rank metric of a perfectly fair ranker, and bounds that even it would miss."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError
-from fairgate.metrics import NullSkew, expected_max_skew
+from fairgate.metrics import NullSkew, ndkl_of_ranking
 from fairgate.randomness import stream
-from fairgate.suites.decide import Index
+from fairgate.suites.catalog import METRICS
+from fairgate.suites.cell import Cells, Floats, Index
+from fairgate.suites.measure import Parts
 from fairgate.suites.plan import PlannedCheck
+from fairgate.suites.queries import Gallery, galleries_of
+from fairgate.suites.ranking import answer_of_counts, value_of
 
 NULL_DRAWS = 2000
 
 
-def null_skews(planned: Sequence[PlannedCheck], index: Index) -> dict[str, NullSkew]:
-    """The fair ranker's MaxSkew@K by check item, for every check that measures it.
+def fair_rankers(planned: Sequence[PlannedCheck], index: Index) -> dict[str, NullSkew]:
+    """By check item, what a perfectly fair ranker has: for every check that counts a top k over groups.
 
-    Raises SuiteError for a k beyond the gallery, and for a bound below what a fair ranker has half of the time.
+    Of several subjects or words it is the average's, and of several groupings the worst one's, as the check has it: the
+    top k of every query is a random draw from its gallery, independent of the others'. `p95` is the value that the fair
+    ranker is no worse than 95% of the time: the 5% quantile where higher is better. Raises SuiteError for a k
+    beyond a gallery.
     """
-    return {one.item: skew for one in planned if (skew := _null_skew(one, index)) is not None}
+    simulation = _Simulation(Cells(index))
+    found: dict[str, NullSkew] = {}
+    for one in planned:
+        if one.groupings and METRICS[one.check.metric].ranks:
+            found[one.item] = simulation.of(one)
+    return found
 
 
-def _null_skew(one: PlannedCheck, index: Index) -> NullSkew | None:
-    """MaxSkew@K of a perfectly fair ranker on this check's gallery, and a refusal of bounds that even it would miss."""
+def require_attainable(planned: Sequence[PlannedCheck], null: Mapping[str, NullSkew]) -> None:
+    """Raise SuiteError for a bound that a perfectly fair ranker misses half of the time."""
+    for one in planned:
+        if one.item in null:
+            _require_attainable(one, null[one.item])
+
+
+class _Simulation:
+    """Fair rankings, drawn once for each composition of a gallery: subjects often have the same one."""
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+        self._drawn: dict[tuple[object, ...], tuple[Floats, ...]] = {}
+
+    def of(self, one: PlannedCheck) -> NullSkew:
+        """The check's value over fair rankings."""
+        check, galleries = one.check, galleries_of(one, self._cells.of(one))
+        rng = stream(0, "fair ranker", check.metric, check.k or 0, len(galleries))
+        queries = []
+        for gallery in galleries:
+            _require_images(one, gallery)
+            order = rng.permutation(NULL_DRAWS)  # one composition, another query: the same draws, in another order
+            queries.append([parts[order] for parts in self._parts(one, gallery)])
+        better = METRICS[check.metric].better
+        parts: Parts = tuple(zip(*queries, strict=True))
+        values = value_of(parts, "max" if better == "lower" else "min")
+        median, worse = np.quantile(values, [0.5, 0.95 if better == "lower" else 0.05], method="inverted_cdf")
+        return NullSkew(mean=float(values.mean()), median=float(median), p95=float(worse), draws=NULL_DRAWS)
+
+    def _parts(self, one: PlannedCheck, gallery: Gallery) -> tuple[Floats, ...]:
+        """(draws, parts) for every grouping."""
+        check, present = one.check, np.bincount(gallery.joint)
+        folds = tuple(grouping.of.tobytes() + grouping.kept.tobytes() for grouping in gallery.groupings)
+        key = (check.metric, check.k, check.desired, present.tobytes(), folds)
+        if key not in self._drawn:
+            rng = stream(0, "fair ranking", check.metric, check.k or 0)
+            self._drawn[key] = _simulated(one, gallery, present, rng)
+        return self._drawn[key]
+
+
+def _simulated(
+    one: PlannedCheck, gallery: Gallery, present: NDArray[np.int64], rng: np.random.Generator
+) -> tuple[Floats, ...]:
+    check, k = one.check, one.check.k or 0
+    shown = rng.multivariate_hypergeometric(present, k, size=NULL_DRAWS, method="marginals")
+    ranked = None
+    if check.metric == "ndkl_at_k":
+        places = np.repeat(np.tile(np.arange(len(present)), NULL_DRAWS), shown.ravel()).reshape(NULL_DRAWS, k)
+        ranked = rng.permuted(places, axis=1)
+    found = []
+    for grouping in gallery.groupings:
+        held = grouping.fold(present[None, :].astype(np.float64))
+        if ranked is not None:
+            shares = held[0] / held.sum() if check.desired == "dataset" else np.full(grouping.size, 1 / grouping.size)
+            found.append(ndkl_of_ranking(grouping.of[ranked], shares)[:, None])
+        else:
+            top = grouping.fold(shown.astype(np.float64))
+            found.append(answer_of_counts(check.metric, top, held, check.desired, grouping)[0])
+    return tuple(found)
+
+
+def _require_images(one: PlannedCheck, gallery: Gallery) -> None:
+    images = len(gallery.rows)
+    if (one.check.k or 0) > images:
+        raise SuiteError(
+            f"check '{one.check.id}' ranks the top {one.check.k} of '{gallery.name}', which has {images} images.",
+            where=one.where,
+            remedy=f"choose k below {images}",
+        )
+
+
+def _require_attainable(one: PlannedCheck, null: NullSkew) -> None:
     check = one.check
-    if check.metric != "max_skew_at_k" or check.k is None:
-        return None
-    subject = one.subject or str(index.subject[0])
-    of_subject = index.subject == subject
-    if check.k > of_subject.sum():
-        raise SuiteError(
-            f"check '{check.id}' ranks the top {check.k} of '{subject}', which has {of_subject.sum()} images.",
-            where=one.where,
-            remedy=f"choose k below {of_subject.sum()}",
-        )
-    worst: NullSkew | None = None
-    for grouping in one.groupings:
-        codes, names = index.codes(grouping)
-        per_group = np.bincount(np.asarray(codes)[of_subject], minlength=len(names))
-        null = expected_max_skew(check.k, check.desired, per_group, NULL_DRAWS, stream(0, "null", *grouping, check.k))
-        worst = null if worst is None or null.median > worst.median else worst
-    if worst is not None and check.at_most is not None and check.at_most < worst.median:
-        raise SuiteError(
-            f"check '{check.id}' wants MaxSkew@{check.k} of at most {check.at_most:g}, and a perfectly fair "
-            f"ranker would have {worst.median:.2f} half of the time on '{subject}' (95%: {worst.p95:.2f}).",
-            where=one.where,
-            remedy="raise the bound above the fair ranker's 95% point, or rank more images (larger k)",
-        )
-    return worst
+    missed = (check.at_most is not None and check.at_most < null.median) or (
+        check.at_least is not None and check.at_least > null.median
+    )
+    if not missed:
+        return
+    higher = METRICS[check.metric].better == "higher"
+    name = check.metric.replace("_at_k", f"@{check.k}").replace("_", " ")
+    raise SuiteError(
+        f"check '{check.id}' wants {name} of {check.rule.replace('_', ' ')} {check.bound:g}, and a perfectly fair "
+        f"ranker would have {null.median:.3g} half of the time on '{one.subject or one.word or 'all subjects'}' "
+        f"({'at least' if higher else 'at most'} {null.p95:.3g} in 95 of 100 rankings).",
+        where=one.where,
+        remedy=f"{'lower' if higher else 'raise'} the bound beyond the fair ranker's 95% point, {null.p95:.3g}, or "
+        "rank more images (larger k)",
+    )

@@ -1,16 +1,20 @@
-"""A suite meets a dataset: which checks on which subjects and groups, known before anything is scored."""
+"""A suite meets a dataset: which checks on which subjects, words and groups, known before anything is scored."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Protocol
 
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.load import LoadedSuite
-from fairgate.suites.schema import Check, ZeroShotProbe
+from fairgate.suites.schema import AssociationProbe, Check, ZeroShotProbe
 from fairgate.suites.source import Loc
+from fairgate.suites.utility import require_utility
+
+CROSS = " × "
 
 Grouping = tuple[str, ...]
 """Attributes that are crossed into one partition of the images; one attribute is a crossing of one."""
@@ -33,33 +37,49 @@ class DatasetFacts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlannedCheck:
-    """One check on one subject (None: on all): one pytest item, one row of every table."""
+    """One check on one subject (None: on all), or with one word: one pytest item, one row of every table.
+
+    `words` are those of an association probe that the check averages over; of other probes there are none.
+    """
 
     check: Check
     subject: str | None
     groupings: tuple[Grouping, ...]
     where: str
+    words: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str | None:
+        """The one word that a check `by: word` is about."""
+        return self.words[0] if self.check.by == "word" else None
 
     @property
     def item(self) -> str:
-        """`skew[doctor]`, or `skew` when it is over all subjects."""
-        return self.check.id if self.subject is None else f"{self.check.id}[{self.subject}]"
+        """`skew[doctor]`, `c-asc[nurse]`, or `skew` when it is over all subjects and words."""
+        about = self.subject or self.word
+        return self.check.id if about is None else f"{self.check.id}[{about}]"
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Names of the scores that the check reads: its probe's, or of an association one for each word."""
+        return tuple(f"{self.check.probe}[{word}]" for word in self.words) or (self.check.probe,)
 
     @property
     def over(self) -> str | None:
         """The groupings as a reader sees them: `skin_tone; gender` or `skin_tone × gender`."""
-        return "; ".join(" × ".join(grouping) for grouping in self.groupings) or None
+        return "; ".join(CROSS.join(grouping) for grouping in self.groupings) or None
 
 
 def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck]:
     """Every check of a suite on every subject, in the suite's order.
 
-    Raises SuiteError for an attribute or subject that the dataset lacks, and for a metric that its kind of sets cannot
-    carry.
+    Raises SuiteError for an attribute or subject that the dataset lacks, for a metric that its kind of sets cannot
+    carry, and for a suite that a useless model would pass.
     """
     for name, probe in loaded.suite.probes.items():
         if isinstance(probe, ZeroShotProbe):
             _probe_fits(loaded, name, probe, dataset)
+    require_utility(loaded.suite, loaded.source, subjects=len(dataset.subjects))
     return [
         one
         for index, check in enumerate(loaded.suite.checks)
@@ -78,8 +98,43 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
             remedy="use `metric: accuracy` with `over`, or a counterfactual dataset",
         )
     groupings = _groupings(loaded, check, dataset, loaded.where(*loc, "over"))
+    if check.metric == "bias_at_k":
+        _two_groups(check, groupings, dataset, loaded.where(*loc, "over"))
+    if check.metric == "recall_at_k" and (check.k or 0) >= len(dataset.subjects):
+        raise SuiteError(
+            f"check '{check.id}' looks for the right one among the {check.k} nearest of {len(dataset.subjects)} "
+            f"subjects: it would always be there.",
+            where=loaded.where(*loc, "k"),
+            remedy="choose k below the number of subjects"
+            + ("" if len(dataset.subjects) > 1 else "; with one subject use accuracy on a classification probe"),
+        )
+    probe = loaded.suite.probes[check.probe]
+    words = tuple(probe.words) if isinstance(probe, AssociationProbe) else ()
+    if check.by == "word":
+        return [PlannedCheck(check, None, groupings, where, (word,)) for word in words]
     subjects: Sequence[str | None] = dataset.subjects if check.by == "subject" else [None]
-    return [PlannedCheck(check, subject, groupings, where) for subject in subjects]
+    return [PlannedCheck(check, subject, groupings, where, words) for subject in subjects]
+
+
+def _two_groups(check: Check, groupings: Sequence[Grouping], dataset: DatasetFacts, where: str) -> None:
+    """bias_at_k compares two groups: of an attribute that has two, or the two that are named."""
+    for grouping in groupings:
+        groups = [CROSS.join(group) for group in product(*(dataset.attributes[name] for name in grouping))]
+        if check.first is None or check.second is None:
+            if len(groups) > 2:
+                raise SuiteError(
+                    f"check '{check.id}' compares two groups, and {CROSS.join(grouping)} has {len(groups)}.",
+                    where=where,
+                    remedy=f"say which two: `first: {groups[0]}, second: {groups[1]}`",
+                )
+            continue
+        for named in (check.first, check.second):
+            if named not in groups:
+                raise SuiteError(
+                    f"check '{check.id}' compares the group '{named}', which {CROSS.join(grouping)} does not have.",
+                    where=where,
+                    remedy=" ".join(filter(None, [did_you_mean(named, groups), f"groups: {', '.join(groups)}"])),
+                )
 
 
 def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: str) -> tuple[Grouping, ...]:
@@ -126,6 +181,8 @@ def _probe_fits(loaded: LoadedSuite, name: str, probe: ZeroShotProbe, dataset: D
                 where=where,
                 remedy=" ".join(filter(None, [near, "give one list of labels per subject of the dataset"])),
             )
+    if probe.positive is not None:
+        return
     if probe.truth != "subject":
         _attribute_exists(probe.truth, f"probe '{name}' takes as truth", dataset, loaded.where("probes", name, "truth"))
     for subject in dataset.subjects:

@@ -1,126 +1,104 @@
-"""Skew and NDKL of a check's galleries, exactly and under resampled sets."""
+"""Metrics of a check's rankings, of the galleries as they are and under resampled sets, by the same code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairgate.metrics import (
-    max_skew_at_k,
-    min_skew_at_k,
-    ndkl_at_k,
-    ndkl_at_k_weighted,
-    ranking,
-    skew_at_k,
-    skew_at_k_weighted,
-)
+from fairgate.metrics import bias_of_counts, entropy_of_counts, skew_of_counts
 from fairgate.probes import ProbeScores
+from fairgate.suites.association import association_of
+from fairgate.suites.catalog import METRICS
 from fairgate.suites.cell import Cell, Counts, Floats
-from fairgate.suites.measure import Measure
+from fairgate.suites.gallery import RankedGallery
+from fairgate.suites.measure import Drawn, Extreme, Measure, Parts
+from fairgate.suites.plan import PlannedCheck
+from fairgate.suites.queries import Grouping, Query, queries_of
 
-EXACT: dict[str, Callable[..., Any]] = {
-    "max_skew_at_k": max_skew_at_k,
-    "min_skew_at_k": min_skew_at_k,
-    "ndkl_at_k": ndkl_at_k,
-}
+Answer = tuple[Floats, Floats]
+"""(draws, parts), of which the query's value is the extreme, and (draws, groups), what each group is shown with."""
+
+Ranked = Callable[[Counts], list[Answer]]
+"""One metric of one query: set multiplicities (draws, sets) to an answer for every grouping."""
 
 
-def measure_ranking(metric: str, cell: Cell, scores: ProbeScores, k: int, desired: str) -> Measure:
-    """One ranking per subject in the cell: subjects are averaged, and the worst grouping is the value."""
-    similarity = scores.value[cell.rows]
-    subjects = [np.flatnonzero(cell.subject == name) for name in dict.fromkeys(cell.subject.tolist())]
-    rankings = [
-        [_Ranking.of(cell, rows, codes, len(names), similarity, k, desired) for rows in subjects]
-        for codes, names in zip(cell.group_codes, cell.groups, strict=True)
-    ]
-    lowest = metric == "min_skew_at_k"
+def measure_ranking(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -> Measure:
+    """Every query's extreme part, averaged over queries; the value is the worst grouping's."""
+    queries = queries_of(planned, cell, answers)
+    extreme: Extreme = "max" if METRICS[planned.check.metric].better == "lower" else "min"
+    ranked = [_ranked(planned, query) for query in queries]
 
-    def worst(per_grouping: list[Floats]) -> Floats:
-        return np.asarray((np.min if lowest else np.max)(per_grouping, axis=0))
+    def draw(counts: Counts) -> Drawn:
+        drawn = list(zip(*(one(counts) for one in ranked), strict=True))
+        parts = tuple(tuple(part for part, _ in ones) for ones in drawn)
+        groups = np.concatenate([np.mean([group for _, group in ones], axis=0) for ones in drawn], axis=1)
+        return Drawn(value_of(parts, extreme), groups, parts)
 
-    def draw(counts: Counts) -> tuple[Floats, Floats | None]:
-        skews = [[one.skew(counts) for one in ones] for ones in rankings]
-        groups = np.concatenate([skew[0] for skew in skews], axis=1) if len(subjects) == 1 else None
-        if metric == "ndkl_at_k":
-            return worst([np.mean([one.ndkl(counts) for one in ones], axis=0) for ones in rankings]), groups
-        extreme = np.nanmin if lowest else np.nanmax
-        return worst([np.mean([extreme(skew, axis=1) for skew in each], axis=0) for each in skews]), groups
-
+    now = draw(np.ones((1, cell.n_sets), dtype=np.int32))
+    groups = np.zeros(0) if now.groups is None else now.groups[0]
+    kept = _kept_of_all(queries[0].groupings)
     return Measure(
-        value=float(worst([np.mean([one.exact(EXACT[metric]) for one in ones], axis=0) for ones in rankings])),
+        value=float(now.value[0]),
         draw=draw,
-        badness=_pulled_apart(cell, similarity),
-        groups=cell.group_names(),
-        group_values=np.concatenate([np.mean([one.exact(skew_at_k) for one in ones], axis=0) for ones in rankings]),
-        group_images=cell.group_images(),
-        group_sets=(cell.per_set(similarity)[1] > 0).sum(axis=0),
+        badness=np.mean([query.spread_inside_sets() for query in queries], axis=0),
+        groups=[cell.group_names()[position] for position in kept],
+        group_values=groups,
+        group_badness=np.abs(groups) if planned.check.metric == "c_asc" else groups if extreme == "max" else -groups,
+        group_images=cell.group_images()[kept],
+        group_sets=(cell.per_set(np.zeros(len(cell.rows)))[1] > 0).sum(axis=0)[kept],
+        extreme=extreme,
+        parts=tuple(tuple(part[0] for part in queries_) for queries_ in now.parts),
     )
 
 
-def _pulled_apart(cell: Cell, similarity: Floats) -> Floats:
-    """Range of the similarity inside each set (sets,)."""
-    high, low = np.full(cell.n_sets, -np.inf), np.full(cell.n_sets, np.inf)
-    np.maximum.at(high, cell.set_code, similarity)
-    np.minimum.at(low, cell.set_code, similarity)
-    return np.asarray(high - low)
+def value_of(parts: Parts, extreme: Extreme) -> Floats:
+    """The check's number under resamples, (draws,): worst grouping, mean over queries, extreme part.
 
-
-@dataclass(frozen=True, slots=True)
-class _Ranking:
-    """One query's ranked gallery under one grouping, ready to be counted again under set multiplicities.
-
-    `ranked_labels` and `ranked_sets` (images,) stand best first; `held` (sets, groups) counts each set's images.
+    A part that a resample does not have (a group without an image) is passed over.
     """
+    of = np.nanmax if extreme == "max" else np.nanmin
+    means = [np.mean([of(part, axis=1) for part in queries], axis=0) for queries in parts]
+    return np.asarray((np.max if extreme == "max" else np.min)(means, axis=0))
 
-    similarity: Floats
-    labels: NDArray[np.int64]
-    ranked_labels: NDArray[np.int64]
-    ranked_sets: NDArray[np.int64]
-    held: Floats
-    k: int
-    desired: str
 
-    @classmethod
-    def of(
-        cls,
-        cell: Cell,
-        rows: NDArray[np.intp],
-        codes: NDArray[np.int64],
-        groups: int,
-        similarity: Floats,
-        k: int,
-        desired: str,
-    ) -> _Ranking:
-        labels, sets = codes[rows], cell.set_code[rows]
-        order = ranking(similarity[rows][None, :], labels, k, groups=groups)[0]
-        held = np.bincount(sets * groups + labels, minlength=cell.n_sets * groups).reshape(cell.n_sets, groups)
-        return cls(similarity[rows], labels, labels[order], sets[order], held.astype(np.float64), k, desired)
+def answer_of_counts(metric: str, shown: Floats, present: Floats, desired: str, grouping: Grouping) -> Answer:
+    """Metrics that need no order inside the top k, from images per group shown and present, both (draws, groups)."""
+    if metric == "bias_at_k":
+        first, second = grouping.kept
+        bias = bias_of_counts(shown[:, first], shown[:, second])
+        signed = np.stack([bias, -bias], axis=1)
+        return signed, signed
+    skew = skew_of_counts(shown, present, desired=desired)
+    return (entropy_of_counts(shown)[:, None] if metric == "normalized_entropy_at_k" else skew), skew
 
-    @property
-    def groups(self) -> int:
-        """Number of declared groups."""
-        return int(self.held.shape[1])
 
-    def exact(self, metric: Callable[..., Any]) -> Floats:
-        """A metric of the gallery as it is."""
-        result = metric(self.similarity[None, :], self.labels, self.k, groups=self.groups, desired=self.desired)
-        return np.asarray(result[0])
+def _ranked(planned: PlannedCheck, query: Query) -> Ranked:
+    """The check's metric on one query."""
+    check = planned.check
+    if check.metric == "c_asc":
+        return association_of(query)
+    gallery = RankedGallery.of(query, check.k or 0)
 
-    def skew(self, counts: Counts) -> Floats:
-        """Skew@k (draws, groups) of the resampled galleries."""
-        return skew_at_k_weighted(*self._resampled(counts), **self._how(counts))
+    def draw(counts: Counts) -> list[Answer]:
+        shown, present = gallery.shown(counts), gallery.present(counts)
+        found = []
+        for grouping in query.groupings:
+            top, all_ = grouping.fold(shown), grouping.fold(present)
+            parts, groups = answer_of_counts(check.metric, top, all_, check.desired, grouping)
+            if check.metric == "ndkl_at_k":
+                parts = gallery.ndkl(counts, grouping, all_, check.desired)[:, None]
+            found.append((parts, groups))
+        return found
 
-    def ndkl(self, counts: Counts) -> Floats:
-        """NDKL@k (draws,) of the resampled galleries."""
-        return ndkl_at_k_weighted(*self._resampled(counts), **self._how(counts))
+    return draw
 
-    def _resampled(self, counts: Counts) -> tuple[NDArray[np.int64], Counts, int]:
-        return self.ranked_labels, counts[:, self.ranked_sets], self.k
 
-    def _how(self, counts: Counts) -> dict[str, Any]:
-        present = counts.astype(np.float64) @ self.held
-        return {"groups": self.groups, "desired": self.desired, "present": present}
+def _kept_of_all(groupings: Sequence[Grouping]) -> list[int]:
+    """Places of the groups that the metric speaks of, among the groups of all groupings."""
+    starts = np.cumsum([0, *(grouping.size for grouping in groupings)])
+    return [
+        int(start + place)
+        for start, grouping in zip(starts, groupings, strict=False)
+        for place in grouping.kept.tolist()
+    ]

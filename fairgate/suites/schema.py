@@ -11,7 +11,18 @@ from fairgate.records import Rule
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
-MetricName = Literal["fairness", "accuracy", "group_gap", "max_skew_at_k", "min_skew_at_k", "ndkl_at_k"]
+MetricName = Literal[
+    "fairness",
+    "accuracy",
+    "group_gap",
+    "recall_at_k",
+    "max_skew_at_k",
+    "min_skew_at_k",
+    "ndkl_at_k",
+    "bias_at_k",
+    "normalized_entropy_at_k",
+    "c_asc",
+]
 
 
 class _Part(BaseModel):
@@ -45,19 +56,33 @@ class ZeroShotProbe(_Part):
     """Ask which label fits an image: softmax over the labels at the model's own scale (paper 1).
 
     `labels` is one list, or a list per subject; `truth` is the subject or the name of an attribute; `words` says how a
-    subject or a group is written in a prompt where that differs from its name.
+    subject or a group is written in a prompt where that differs from its name. `positive` is one label that no image
+    is right or wrong about (`trustworthy person` of two): its probability is then measured instead of the truth's, an
+    implicit association.
     """
 
     kind: Literal["zero_shot_classification"]
     template: Text
     labels: list[Text] | dict[str, list[Text]]
     truth: str = "subject"
+    positive: Text | None = None
     words: dict[str, Text] = Field(default_factory=dict)
 
     @field_validator("template")
     @classmethod
     def _template(cls, value: str) -> str:
         return _only(value, {"label", "a_label"}, {"label", "a_label"})
+
+    @model_validator(mode="after")
+    def _positive(self) -> ZeroShotProbe:
+        if self.positive is None:
+            return self
+        if "truth" in self.model_fields_set or self.words:
+            raise ValueError("`positive` takes the place of `truth` and `words`: no image is right or wrong about it")
+        for labels in [self.labels] if isinstance(self.labels, list) else self.labels.values():
+            if self.positive not in labels:
+                raise ValueError(f"the positive label '{self.positive}' is not among the labels {labels}")
+        return self
 
     @field_validator("labels")
     @classmethod
@@ -107,7 +132,34 @@ class RetrievalProbe(_Part):
         return [prompt.format(subject=word, a_subject=with_article(word)) for prompt in self.prompts]
 
 
-Probe = Annotated[ZeroShotProbe | RetrievalProbe, Field(discriminator="kind")]
+class AssociationProbe(_Part):
+    """Rank images of everybody by a word that none of them shows: whom does it bring up? (So-B-IT, paper 4).
+
+    Every word makes one prompt by the template; all images of a check compete for it.
+    """
+
+    kind: Literal["association"]
+    template: Text
+    words: Annotated[list[Text], Field(min_length=1)]
+
+    @field_validator("template")
+    @classmethod
+    def _template(cls, value: str) -> str:
+        return _only(value, {"word", "a_word"}, {"word", "a_word"})
+
+    @field_validator("words")
+    @classmethod
+    def _words(cls, value: list[str]) -> list[str]:
+        if len(set(value)) < len(value):
+            raise ValueError(f"words stand twice: {sorted({x for x in value if value.count(x) > 1})}")
+        return value
+
+    def prompt(self, word: str) -> str:
+        """The text that the model sees for a word."""
+        return self.template.format(word=word, a_word=with_article(word))
+
+
+Probe = Annotated[ZeroShotProbe | RetrievalProbe | AssociationProbe, Field(discriminator="kind")]
 
 
 def with_article(word: str) -> str:
@@ -135,15 +187,21 @@ class DecisionRule(_Part):
 
 
 class Check(_Part):
-    """A metric with a bound, or with a margin against the baseline."""
+    """A metric with a bound, or with a margin against the baseline.
+
+    `by` makes an item of every subject of the dataset, or of every word of an association probe. `first` and `second`
+    are the two groups that bias_at_k compares, where the attribute has more than two.
+    """
 
     id: Name
     probe: str
     metric: MetricName
-    by: Literal["subject"] | None = None
+    by: Literal["subject", "word"] | None = None
     over: str | Annotated[list[str], Field(min_length=1)] | None = None
     k: Annotated[int, Field(ge=1)] | None = None
     desired: Literal["dataset", "uniform"] = "dataset"
+    first: Text | None = None
+    second: Text | None = None
     at_least: float | None = None
     at_most: float | None = None
     no_worse_than: Literal["baseline"] | None = None

@@ -61,7 +61,7 @@ def test_a_repository_without_suites_says_so(tmp_path: Path) -> None:
         ("    template:", "    tempalte:", "unknown key 'tempalte'", "did you mean 'template'"),
         ('    prompts: ["{subject}", "a picture of {a_subject}"]', "", "missing", "add the key 'prompts'"),
         ("probe: search", "probe: serch", "the probe 'serch'", "did you mean 'search'"),
-        ("probe: search", "probe: labels", "needs a retrieval probe|on a zero_shot", "needs a retrieval probe"),
+        ("probe: search", "probe: labels", "on a zero_shot", "needs a retrieval or association probe"),
         ("k: 60, ", "", "lacks a `k`", "for rankings"),
         ("at_least: 0.9}", "k: 3, at_least: 0.9}", "has a `k`", "for rankings"),
         ("over: each, ", "", "over no attribute", "over: each"),

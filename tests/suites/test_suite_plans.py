@@ -22,6 +22,7 @@ def test_checks_by_subject_become_one_item_per_subject_in_order(toy: Toy) -> Non
         "gaps[chef]",
         "gaps[doctor]",
         "useful",
+        "finds",
     ]
 
 
