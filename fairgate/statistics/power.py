@@ -2,7 +2,9 @@
 
 Computed from the differences between two runs (a retrained seed, a pull request), whose noise stands for the next
 one's, with the limits that the test uses, whatever they cost: a group fails when its estimate lies beyond
-margin + reach, so that a regression of margin + reach + z * error fails with the odds that belong to z.
+margin + reach, so that a regression of margin + reach + z * error fails with the odds that belong to z. The error
+itself is known from these sets alone, and heavy tails hide from few: it is taken at its upper limit with the same odds
+(chi-square, its degrees of freedom lowered by kurtosis).
 
 Where nearly all sets agree exactly, as with right-or-wrong answers, noise comes with the regression itself: a share r
 of answers is lost, and the test must see it both past the margin and in enough sets not to be sparse.
@@ -14,10 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri, stdtrit
+from scipy.special import betaincinv, chdtri, ndtri, stdtrit
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics._limits import SPARSE, departures, is_mute, mean_limits
+from fairgate.statistics._limits import SPARSE, Limits, departures, is_mute, mean_limits
 from fairgate.statistics.draws import FloatArray, Source
 from fairgate.statistics.paired import Design, Harm, differences, reach_of_draws
 
@@ -33,6 +35,8 @@ class Power:
     """Of the difference at the present number of sets"""
     reach: FloatArray
     """How far beyond the margin an estimate must lie to fail: the test's own simultaneous limit"""
+    caution: FloatArray
+    """How many times larger the error may be in truth; error and reach are multiplied by it"""
     n_sets: NDArray[np.int64]
     margin: float
     alpha: float
@@ -77,7 +81,7 @@ class Power:
 
     def _at(self, n: FloatArray) -> FloatArray:
         level = 1 - self.alpha / 2 / self.n_sets.size
-        shrunk = np.sqrt(self.n_sets / n)
+        shrunk = self.caution * np.sqrt(self.n_sets / n)
         reach = self.reach * shrunk * stdtrit(n - 1, level) / stdtrit(self.n_sets - 1, level)
         seen = self.margin + reach + ndtri(self.odds) * self.standard_error * shrunk
         seen = np.where(np.isnan(self._step), seen, self._lost(n, level))
@@ -126,6 +130,7 @@ def power(
     return Power(
         standard_error=limits.error,
         reach=np.maximum(limits.below, limits.above) if harm == "either" else limits.above,
+        caution=_caution(2 * limits.n_sets / (_kurtosis(table, limits) - 1), odds),
         n_sets=limits.n_sets,
         margin=margin,
         alpha=alpha,
@@ -159,6 +164,7 @@ def power_of_draws(
     return Power(
         standard_error=table.std(axis=0, ddof=1),
         reach=np.where(is_mute(n, alpha), np.inf, reach),
+        caution=_caution(n - 1.0, odds),
         n_sets=n,
         margin=margin,
         alpha=alpha,
@@ -167,6 +173,21 @@ def power_of_draws(
         harm=harm,
         _step=np.full(delta.shape, np.nan),
     )
+
+
+def _kurtosis(table: FloatArray, limits: Limits) -> FloatArray:
+    """Fourth moment over the squared second, per group; 3 for normal noise, and at least so."""
+    deviation = table - limits.mean
+    square = np.nanmean(deviation**2, axis=0)
+    ratio = np.divide(np.nanmean(deviation**4, axis=0), square**2, out=np.full(square.shape, 3.0), where=square > 0)
+    most: FloatArray = np.maximum(ratio, 3.0)
+    return most
+
+
+def _caution(freedom: FloatArray, odds: float) -> FloatArray:
+    """The upper limit of a standard deviation over its estimate."""
+    factor: FloatArray = np.sqrt(freedom / chdtri(freedom, odds))
+    return factor
 
 
 def _checked(design: Design, odds: float, wanted: float | None) -> Design:

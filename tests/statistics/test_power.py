@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom, chi2, kurtosis, norm
 from scipy.stats import t as student
 
 from fairgate.errors import StatisticsError
@@ -27,7 +27,10 @@ def test_one_plain_group_sees_what_students_formula_says() -> None:
     found = power(difference, margin=0.02, rng=stream(0, "power"), draws=20_000)
     assert found.standard_error[0] == pytest.approx(error)
     assert found.reach[0] == pytest.approx(student.ppf(0.975, 199) * error, rel=0.03)
-    assert found.detectable[0] == pytest.approx(0.02 + found.reach[0] + norm.ppf(0.8) * error)
+    freedom = 2 * 200 / (max(kurtosis(difference, fisher=False), 3.0) - 1)
+    assert found.caution[0] == pytest.approx(np.sqrt(freedom / chi2.ppf(0.2, freedom)))
+    assert found.caution[0] == pytest.approx(1.045, abs=0.02)
+    assert found.detectable[0] == pytest.approx(0.02 + found.caution[0] * (found.reach[0] + norm.ppf(0.8) * error))
     assert (found.margin, found.alpha, found.odds, found.wanted, found.harm) == (0.02, 0.05, 0.8, None, "lower")
     assert found.n_sets.tolist() == [200]
     assert np.isnan(found.sets_needed).all()
@@ -130,8 +133,10 @@ def test_statistics_that_are_no_means_have_power_from_their_draws() -> None:
     result = paired_statistic_test(0.01, draws, n_sets=300, margin=0.02)
     assert found.standard_error[0] == pytest.approx(draws.std(ddof=1))
     assert found.reach[0] == pytest.approx(result.hi[0] - 0.01)
-    assert found.detectable[0] == pytest.approx(0.02 + found.reach[0] + norm.ppf(0.8) * found.standard_error[0])
-    assert found.detectable[0] == pytest.approx(0.02 + 2.8 * 0.02, rel=0.04)
+    assert found.caution[0] == pytest.approx(np.sqrt(299 / chi2.ppf(0.2, 299)))
+    reach = found.reach[0] + norm.ppf(0.8) * found.standard_error[0]
+    assert found.detectable[0] == pytest.approx(0.02 + found.caution[0] * reach)
+    assert found.detectable[0] == pytest.approx(0.02 + 1.035 * 2.8 * 0.02, rel=0.04)
     assert 100 < found.sets_needed[0] < 300
     assert (found.alpha, found.odds, found.margin, found.harm) == (0.05, 0.8, 0.02, "lower")
     assert found.n_sets.tolist() == [300]
@@ -139,6 +144,13 @@ def test_statistics_that_are_no_means_have_power_from_their_draws() -> None:
     nan = power_of_draws(0.01, draws, n_sets=300, margin=0.02, odds=0.9)
     assert np.isnan(nan.sets_needed).all()
     assert nan.detectable[0] > found.detectable[0]
+
+
+def test_noise_with_heavy_tails_is_met_with_caution() -> None:
+    rng = stream(11, "tails")
+    plain, heavy = (power(x, margin=0.0, rng=stream(11)) for x in (rng.normal(size=50), rng.lognormal(size=50)))
+    assert 1.0 < plain.caution[0] < 1.2 < heavy.caution[0]
+    assert power(rng.normal(size=50), margin=0.0, odds=0.5, rng=stream(11)).caution[0] == pytest.approx(1.0, abs=0.02)
 
 
 def test_more_checks_in_a_suite_see_less() -> None:
