@@ -91,6 +91,7 @@ class Strip:
     box: Box | None
     said: str
     more: int
+    noun: str = "subject"
 
 
 def estimate_of(check: CheckResult) -> Estimate | None:
@@ -130,10 +131,10 @@ def groups_of(check: CheckResult, key: GroupKey) -> GroupChart | None:
 
 
 def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:
-    """One strip per check that has at least three subjects with a number, the worst subject first."""
+    """One strip per check that has at least three subjects, or words, with a number, the worst first."""
     by_id: dict[str, list[CheckResult]] = {}
     for check in checks:
-        if check.subject is not None and not _absent(_held(check)[0]):
+        if check.about is not None and not _absent(_held(check)[0]):
             by_id.setdefault(check.id, []).append(check)
     return [_strip(found, most) for found in by_id.values() if len(found) >= 3]
 
@@ -147,7 +148,8 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     higher_is_worse = first.better == "lower" or first.rule == "at_most"
     ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=higher_is_worse)
     values = [value for check in checks if (value := _held(check)[0]) is not None and math.isfinite(value)]
-    box, said = None, f"{len(checks)} subjects"
+    noun = "subject" if first.word is None else "word"
+    box, said = None, f"{len(checks)} {noun}s"
     if len(values) >= 3:
         low, high = min(values), max(values)
         first_quarter, median, third_quarter = statistics.quantiles(values, n=4, method="inclusive")
@@ -156,7 +158,7 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
         box = Box(places[0], percent(start), percent(end - start), places[1], places[2])
         said += f": median {number(median)}, from {number(low)} to {number(high)}"
     rows = tuple(SubjectRow(check, _held_track(check, scale), _held(check)[0]) for check in ordered[:most])
-    return Strip(first, rows, scale, box, said, max(0, len(ordered) - most))
+    return Strip(first, rows, scale, box, said, max(0, len(ordered) - most), noun)
 
 
 def _held(check: CheckResult) -> tuple[float | None, float | None, float | None]:

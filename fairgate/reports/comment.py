@@ -16,12 +16,15 @@ from fairgate.reports.words import (
     common_cause,
     coverage_words,
     moment,
+    no_interval_words,
+    null_words,
     number,
     p_value,
     reading_order,
     sentence,
     share_words,
     signed,
+    tie_words,
     totals,
     unit_of,
     verdict_words,
@@ -123,8 +126,17 @@ def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: 
     text = table(head, rows)
     legend = " “–”: not measured, or not tested against a baseline." if any("–" in row for row in rows) else ""
     more = f" {len(checks) - limit} more checks are in results.json." if len(checks) > limit else ""
-    note = f"<sub>Intervals in brackets.{legend}{more}</sub>"
+    told = "".join(f" {escape(text, detail.clip)}." for text in _notes(checks[:limit]))
+    note = f"<sub>Intervals in brackets.{legend}{told}{more}</sub>"
     return f"{text}\n\n{note}"
+
+
+def _notes(checks: Sequence[CheckResult], most: int = 3) -> list[str]:
+    """Where equal scores decided, and why intervals are missing."""
+    ties = [f"{check.item}: {words}" for check in checks if (words := tie_words(check))]
+    bare = dict.fromkeys(filter(None, map(no_interval_words, checks)))
+    fair = ["Fair: what a perfectly fair ranker has half of the time, and is no worse than 95% of the time"]
+    return [*(fair if any(map(null_words, checks)) else []), *ties[:most], *list(bare)[:most]]
 
 
 def _row(check: CheckResult, detail: _Detail) -> list[str]:
@@ -134,10 +146,16 @@ def _row(check: CheckResult, detail: _Detail) -> list[str]:
         number(check.baseline),
         _cell(number(check.value, check.status), check.lo, check.hi),
         _cell(signed(check.delta), check.delta_lo, check.delta_hi),
-        bound_words(check),
+        _bound(check),
         p_value(check.p_adjusted).replace("<", "&lt;"),
         f"{check.n_sets:,}",
     ]
+
+
+def _bound(check: CheckResult) -> str:
+    """The bound, and what a fair ranker has, which puts it in proportion."""
+    null = null_words(check).replace("a fair ranker has", "fair:")
+    return f"{bound_words(check)} ({null})" if null else bound_words(check)
 
 
 def _cell(text: str, lo: float | None, hi: float | None) -> str:

@@ -65,6 +65,7 @@ def _environment() -> Environment:
         "p": words.p_value,
         "share": words.share_words,
         "signed": words.signed,
+        "ties": words.tie_words,
     }
     made.globals |= {
         "coverage": words.coverage_words,

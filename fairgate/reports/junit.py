@@ -5,7 +5,19 @@ from __future__ import annotations
 from fairgate.records import CheckResult
 from fairgate.reports.words import clean
 
-_NUMBERS = ("value", "lo", "hi", "bound", "baseline", "delta", "delta_lo", "delta_hi", "p_adjusted")
+_NUMBERS = (
+    "value",
+    "lo",
+    "hi",
+    "bound",
+    "baseline",
+    "delta",
+    "delta_lo",
+    "delta_hi",
+    "p_adjusted",
+    "null_median",
+    "null_p95",
+)
 
 
 def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
@@ -14,6 +26,7 @@ def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
         ("fairgate.verdict", check.verdict),
         ("fairgate.check", check.id),
         ("fairgate.subject", check.subject),
+        ("fairgate.word", check.word),
         ("fairgate.metric", check.metric),
         ("fairgate.probe", check.probe),
         ("fairgate.over", check.over),

@@ -15,12 +15,14 @@ from fairgate.reports.words import (
     coverage_words,
     interval,
     measured_as,
+    no_interval_words,
     number,
     p_value,
     reading_order,
     sentence,
     signed,
     subjects_of,
+    tie_words,
     totals,
     unit_of,
     verdict_words,
@@ -30,13 +32,15 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _CHECK_WIDTH: Final = 20
+_NOTES: Final = 3
 _STYLE: Final[dict[Verdict, str]] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "magenta"}
 
 
 def terminal_table(record: RunRecord) -> Table:
     """Every check in a row, failing ones first. Foreign text is plain: it carries no markup and no control codes.
 
-    A bound of `Δ 0.020` is the margin of a `no_worse_than: baseline` check.
+    A bound of `Δ 0.020` is the margin of a `no_worse_than: baseline` check; `fair` and `95%` under a bound are what a
+    perfectly fair ranker has half of the time, and is no worse than 95% of the time.
     """
     from rich import box
     from rich.table import Table
@@ -57,7 +61,7 @@ def terminal_table(record: RunRecord) -> Table:
             number(check.baseline),
             Text(_stacked(number(check.value, check.status), None if regression else interval(check.lo, check.hi))),
             Text(_stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi))),
-            bound_words(check).replace("margin", "Δ"),
+            Text(_stacked(bound_words(check).replace("margin", "Δ"), _fair(check))),
             p_value(check.p_adjusted),
             Text(f"{SYMBOL[check.verdict]} {check.verdict}", style=style),
         )
@@ -86,6 +90,7 @@ def terminal_summary(record: RunRecord) -> list[str]:
     untested = [check for check in failing if check.rule == "no_worse_than" and check.verdict == "inconclusive"]
     if record.baseline is None and untested:
         lines.append(f"  {clean(untested[0].reason)}")
+    lines += [f"note: {clean(text)}" for text in _notes(record)]
     worst = _worst_set(failing)
     if worst is not None:
         lines.append(f"worst {unit_of(record)}: {_set_words(record, *worst)}")
@@ -93,6 +98,17 @@ def terminal_summary(record: RunRecord) -> list[str]:
     if record.dataset.notice:
         lines.append(f"note: {clean(record.dataset.notice)}")
     return lines
+
+
+def _notes(record: RunRecord) -> list[str]:
+    """What a reader of the table must know: what `fair` means, where equal scores decided, why an interval lacks."""
+    notes = []
+    if any(check.null_median is not None for check in record.checks):
+        notes.append(
+            "fair, 95%: what a perfectly fair ranker has half of the time, and is no worse than 95% of the time"
+        )
+    notes += [f"{check.item}: {words}" for check in record.checks if (words := tie_words(check))][:_NOTES]
+    return [*notes, *list(dict.fromkeys(filter(None, map(no_interval_words, record.checks))))[:_NOTES]]
 
 
 def _folded(item: str) -> str:
@@ -104,6 +120,13 @@ def _folded(item: str) -> str:
         whole = lines.pop() + piece
         lines += [whole[at : at + _CHECK_WIDTH] for at in range(0, len(whole), _CHECK_WIDTH)] or [whole]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _fair(check: CheckResult) -> str | None:
+    """The fair ranker's median and 95% point, under a bound that they put in proportion."""
+    if check.null_median is None or check.null_p95 is None:
+        return None
+    return f"fair {number(check.null_median)}\n 95% {number(check.null_p95)}"
 
 
 def _stacked(text: str, below: str | None) -> str:

@@ -24,6 +24,10 @@ _METRICS: Final = {
     "min_skew_at_k": "MinSkew",
     "skew_at_k": "Skew",
     "ndkl_at_k": "NDKL",
+    "bias_at_k": "Bias",
+    "normalized_entropy_at_k": "normalised entropy",
+    "recall_at_k": "Recall",
+    "c_asc": "C-ASC",
     "group_gap": "standing among set-mates",
     "set_std": "spread inside a set",
 }
@@ -95,6 +99,29 @@ def bound_words(check: CheckResult) -> str:
     return f"{mark} {number(check.bound)}"
 
 
+def null_words(check: CheckResult) -> str:
+    """What chance alone gives a rank metric: `a fair ranker has 0.093, 95% under 0.234`; nothing for other metrics."""
+    if check.null_median is None or check.null_p95 is None:
+        return ""
+    side = "over" if check.better == "higher" else "under"
+    return f"a fair ranker has {number(check.null_median)}, 95% {side} {number(check.null_p95)}"
+
+
+def tie_words(check: CheckResult) -> str:
+    """How far the order of equal scores decided: `equal scores at the cut: 0.100 to 0.400 by their order`."""
+    if not check.tie_at_k:
+        return ""
+    if check.tie_lo is None or check.tie_hi is None:
+        return "equal scores at the cut: the order of files decides"
+    return f"equal scores at the cut: {number(check.tie_lo)} to {number(check.tie_hi)} by the order of files"
+
+
+def no_interval_words(check: CheckResult) -> str:
+    """Why a number that was measured has no interval; nothing where it has one."""
+    bare = check.value is not None and (check.lo is None or check.hi is None)
+    return clean(check.interval or "", 300) if bare else ""
+
+
 def unit_of(record: RunRecord) -> Literal["image", "set"]:
     """What is resampled and compared: an image, where each is a set of its own, or a set."""
     single = record.coverage.expected_sets == record.coverage.expected_images
@@ -102,8 +129,11 @@ def unit_of(record: RunRecord) -> Literal["image", "set"]:
 
 
 def measured_as(record: RunRecord, check: CheckResult) -> str:
-    """What the number of an image is: `P(true)` of a classification, a plain `value` elsewhere."""
-    return "P(true)" if "classification" in record.probes.get(check.probe, "") else "value"
+    """What the number of an image is: `P(true)` of a classification, `P(positive)` of an implicit association, `cosine`
+    of a ranking, a plain `value` elsewhere."""
+    kind = record.probes.get(check.probe, "").partition(":")[0]
+    said = {"implicit_association": "P(positive)", "retrieval": "cosine", "association": "cosine"}
+    return "P(true)" if "classification" in kind else said.get(kind, "value")
 
 
 def set_words(check: CheckResult, worst: WorstSet) -> str:
@@ -205,9 +235,10 @@ def sentence(check: CheckResult, record: RunRecord) -> str:
     else:
         held = with_interval(number(check.value, check.status), check.lo, check.hi)
         asked = "at least" if check.rule == "at_least" else "at most"
-        said = f"{metric_words(check.metric)}{_over(check)} is {held}; asked {asked} {number(check.bound)}"
-    if check.subject is not None:
-        return f"{clean(check.subject, 80)}: {said}"
+        beside = "".join(f"; {words}" for words in (null_words(check), tie_words(check)) if words)
+        said = f"{metric_words(check.metric)}{_over(check)} is {held}; asked {asked} {number(check.bound)}{beside}"
+    if check.about is not None:
+        return f"{clean(check.about, 80)}: {said}"
     return f"all subjects: {said}" if any(other.subject is not None for other in record.checks) else said
 
 

@@ -78,7 +78,7 @@ def metrics(record: RunRecord) -> dict[str, float]:
 
 def _stem(check: CheckResult, taken: dict[str, str]) -> str:
     """`check-id/subject`, or `check-id/all`; a stem that another check already has is told apart by a hash."""
-    stem = f"{safe_part(check.id)}/{safe_part(check.subject or 'all')}"[:LONGEST_NAME]
+    stem = f"{safe_part(check.id)}/{safe_part(check.about or 'all')}"[:LONGEST_NAME]
     if stem.startswith("gate/") or taken.get(stem, check.item) != check.item:
         stem = f"{stem}-{sha256_bytes(check.item.encode())[:8]}"
     taken[stem] = check.item
@@ -93,6 +93,8 @@ def _numbers(check: CheckResult) -> Iterator[tuple[str, float]]:
         "/n": check.n_sets,
         "/delta": check.delta,
         "/p_adj": check.p_adjusted,
+        "/null_median": check.null_median,
+        "/null_p95": check.null_p95,
     }
     return ((suffix, float(value)) for suffix, value in named.items() if value is not None)
 

@@ -23,7 +23,7 @@ def run(*words: str) -> tuple[int, str]:
 def test_an_open_gate_ends_with_0_and_a_shut_one_with_1(toy: Toy) -> None:
     code, output = run("check", "jobs", "--root", str(toy.root), *OFF)
     assert code == 0
-    assert "9 passed" in output
+    assert "10 passed" in output
     code, output = run("check", "jobs", "--root", str(toy.root), "--model", "scores:biased.csv?values=logit", *OFF)
     assert code == 1
     assert "dark × female fell" in output

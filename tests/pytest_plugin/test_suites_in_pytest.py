@@ -35,16 +35,16 @@ def repository(pytester: pytest.Pytester) -> Toy:
 def test_the_plain_command_runs_only_the_suites_items_and_passes(pytester: pytest.Pytester, repository: Toy) -> None:
     result = pytester.runpytest("--fairness-suite", "jobs", *OFF, "-v")
     assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(passed=9)
+    result.assert_outcomes(passed=10)
     result.stdout.fnmatch_lines(
-        ["*fairness_suites/jobs.yaml::fairness-by-job[[]doctor] PASSED*", "*fairness suite jobs: pass*", "*9 passed*"]
+        ["*fairness_suites/jobs.yaml::fairness-by-job[[]doctor] PASSED*", "*fairness suite jobs: pass*", "*10 passed*"]
     )
     result.stdout.no_fnmatch_line("*test_ordinary*")
 
 
 def test_a_path_adds_its_own_tests(pytester: pytest.Pytester, repository: Toy) -> None:
     result = pytester.runpytest("--fairness-suite", "jobs", *OFF, "test_ordinary.py")
-    result.assert_outcomes(passed=10)
+    result.assert_outcomes(passed=11)
 
 
 def test_without_the_option_suites_are_no_tests(pytester: pytest.Pytester, repository: Toy) -> None:
@@ -68,7 +68,7 @@ def test_a_more_biased_checkpoint_ends_with_1_and_says_where(pytester: pytest.Py
 
 def test_all_runs_every_suite_and_keeps_a_report_of_each(pytester: pytest.Pytester, repository: Toy) -> None:
     repository.write_suite(SUITE.replace("suite: jobs", "suite: jobs_again"), "jobs_again")
-    pytester.runpytest("--fairness-suite", "all", *OFF, "--fairness-report", "out").assert_outcomes(passed=18)
+    pytester.runpytest("--fairness-suite", "all", *OFF, "--fairness-report", "out").assert_outcomes(passed=20)
     for name in ("jobs", "jobs_again"):
         results = pytester.path / "out" / name / "results.json"
         assert RunRecord.model_validate_json(results.read_bytes()).suite == name
@@ -149,7 +149,7 @@ def test_github_gets_annotations(pytester: pytest.Pytester, repository: Toy, mon
 def test_an_error_fails_every_item_and_shows_the_remedy(pytester: pytest.Pytester, repository: Toy) -> None:
     result = pytester.runpytest("--fairness-suite", "jobs", "--fairness-model", "scores:tuned.csv", *OFF)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.assert_outcomes(failed=9)
+    result.assert_outcomes(failed=10)
     result.stdout.fnmatch_lines(["*values=*"])
 
 

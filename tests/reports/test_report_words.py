@@ -114,7 +114,7 @@ def test_absolute_checks_and_errors_are_said_in_plain_words(record: RunRecord) -
         "doctor: fairness is 0.790 [0.770, 0.810]; asked at least 0.850"
     )
     assert sentence(skew_check("nurse", 0.78), record).endswith(
-        "MaxSkew over skin_tone is 0.780 [0.660, 0.920]; asked at most 0.600"
+        "MaxSkew over skin_tone is 0.780 [0.660, 0.920]; asked at most 0.600; a fair ranker has 0.200, 95% under 0.360"
     )
     assert sentence(failed_computation(), record).endswith("fairness could not be computed")
     assert metric_words("flip_rate") == "flip rate"
