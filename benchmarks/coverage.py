@@ -1,0 +1,270 @@
+"""How often intervals of the worst group hold the truth, by simulation, beside the percentiles of the bootstrap.
+
+    python -m benchmarks.coverage --galleries 1000 --write docs/intervals.md
+
+A gallery is counterfactual sets with one image per group: score = set effect + group effect + noise, correlation 0.5
+inside a set. Three worlds: fair; one group shifted by 0.6; all groups spread from -0.6 to 0.6. The truth is that of an
+endless gallery ranked down to the same fraction, known from the normal distribution. Cells are independent streams:
+`--only 50x4` runs the cells of one size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, ndtr
+
+from fairgate.metrics import fairness, ndkl_at_k, ndkl_at_k_weighted, set_deviation, set_std, skew_at_k_weighted
+from fairgate.metrics.retrieval import skew_of_counts
+from fairgate.randomness import stream
+from fairgate.statistics import (
+    Interval,
+    Unavailable,
+    divergence_interval,
+    extreme_interval,
+    set_counts,
+    skew_interval,
+    weighted_median,
+)
+
+WORLDS = ("fair", "one", "spread")
+SIZES = [(sets, groups) for sets in (50, 300) for groups in (4, 8, 14)]
+SCORES = {"moderate": (1.0, 0.0), "near 1": (3.0, 6.0), "near 0": (3.0, -6.0)}
+"""P(true) = sigmoid(slope * score + offset)"""
+
+
+def shifts(world: str, groups: int, direction: float = 1.0) -> np.ndarray:
+    """Group effects (groups,)."""
+    if world == "spread":
+        return np.linspace(-0.6, 0.6, groups)
+    return np.where(np.arange(groups) == 0, direction * 0.6 * (world == "one"), 0.0)
+
+
+def gallery(rng: np.random.Generator, sets: int, effect: np.ndarray) -> np.ndarray:
+    """Scores (sets, groups)."""
+    return np.sqrt(0.5) * (rng.normal(size=(sets, 1)) + rng.normal(size=(sets, effect.size))) + effect
+
+
+def shares_above(effect: np.ndarray, fraction: float) -> np.ndarray:
+    """Of each group's endless images, the share in the top fraction of all."""
+    return ndtr(effect - brentq(lambda cut: ndtr(effect - cut).mean() - fraction, -12, 12))
+
+
+@dataclass
+class Tally:
+    """What happened to one statistic in one cell, gallery after gallery."""
+
+    truth: float = np.nan
+    naive: list[tuple[float, float]] = field(default_factory=list)
+    given: list[tuple[float, float]] = field(default_factory=list)
+    galleries: int = 0
+
+    def add(self, drawn: np.ndarray, interval: Interval | Unavailable) -> None:
+        self.galleries += 1
+        lo, hi = np.quantile(drawn, [0.025, 0.975], method="nearest")
+        self.naive.append((lo, hi))
+        if isinstance(interval, Interval):
+            self.given.append((interval.lo, interval.hi))
+
+    def covers(self, limits: list[tuple[float, float]]) -> float:
+        table = np.array(limits).reshape(-1, 2)
+        return float(((table[:, 0] <= self.truth) & (self.truth <= table[:, 1])).mean())
+
+    def cells(self) -> list[str]:
+        """Truth, naive coverage, coverage and median width, and how often an interval was given."""
+        if not self.given:
+            return [f"{self.truth:.2f}", percent(self.covers(self.naive)), "none", "", "0"]
+        width = float(np.median(np.subtract(*np.array(self.given).T[::-1])))
+        covers = percent(self.covers(self.given))
+        return [f"{self.truth:.2f}", percent(self.covers(self.naive)), covers, f"{width:.2f}", self.printed()]
+
+    def printed(self) -> str:
+        return f"{100 * len(self.given) / self.galleries:.0f}"
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def ranked(world: str, sets: int, groups: int, k: int, galleries: int, draws: int) -> dict[str, Tally]:
+    """MaxSkew, MinSkew and NDKL of one cell."""
+    effect = shifts(world, groups)
+    skews = np.log(shares_above(effect, k / (sets * groups)) / (k / (sets * groups)))
+    tally = {"max": Tally(skews.max()), "min": Tally(skews.min()), "ndkl": Tally()}
+    label, of_set = np.tile(np.arange(groups), sets), np.repeat(np.arange(sets), groups)
+    ndkls = []
+    for index in range(galleries):
+        rng = stream(0, "coverage", world, sets, groups, k, index)
+        scores = gallery(rng, sets, effect).ravel()
+        # Multiplicities average one: no draw needs more images than these to fill its top k.
+        order = np.argsort(-scores, kind="stable")[: 3 * k + 200]
+        counts = set_counts(sets, draws, rng)
+        present = np.full((draws, groups), float(sets))
+        how: dict[str, Any] = {"groups": groups, "present": present}
+        weights = counts[:, of_set[order]]
+        drawn = skew_at_k_weighted(label[order], weights, k, **how)
+        shown = np.bincount(label[order[:k]], minlength=groups)
+        skew = skew_of_counts(shown, present[0])
+        for which in ("max", "min"):
+            interval = skew_interval(skew, drawn, k=k, images=present[0], n_sets=sets, which=which)
+            tally[which].add(drawn.max(axis=1) if which == "max" else drawn.min(axis=1), interval)
+        ndkls.append(float(ndkl_at_k(scores[None], label, k, groups=groups)[0]))
+        drawn = ndkl_at_k_weighted(label[order], weights, k, **how)
+        tally["ndkl"].add(drawn, divergence_interval(ndkls[-1], drawn, k=k, shown=shown, images=present[0]))
+    tally["ndkl"].truth = float(np.mean(ndkls))
+    return tally
+
+
+def scored(world: str, scores: str, sets: int, groups: int, galleries: int, draws: int) -> dict[str, Tally]:
+    """Fairness, the lowest mean group gap, and worst-group accuracy of one cell."""
+    effect = shifts(world, groups, direction=-1.0)
+    slope, offset = SCORES[scores]
+    endless = expit(slope * gallery(stream(0, "endless", world, groups), 400_000 // groups, effect) + offset)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(100)
+    mean = expit(slope * (nodes + effect[:, None]) + offset) @ weights / weights.sum()
+    tally = {
+        "fairness": Tally(fairness(endless)),
+        "gap": Tally(float((mean - mean.mean()).min())),
+        "accuracy": Tally(float(ndtr(effect + offset / slope).min())),
+    }
+    for index in range(galleries):
+        rng = stream(0, "coverage", world, scores, sets, groups, index)
+        logit = slope * gallery(rng, sets, effect) + offset
+        counts = set_counts(sets, draws, rng)
+        p = expit(logit)
+        drawn = 1 - weighted_median(set_std(p), counts)
+        lo, hi = np.quantile(drawn, [0.025, 0.975])
+        tally["fairness"].add(drawn, Interval(fairness(p), lo, hi, "percentile", draws))
+        for name, values, trials in (("gap", set_deviation(p), None), ("accuracy", (logit > 0) * 1.0, [sets] * groups)):
+            drawn = counts @ values / sets
+            interval = extreme_interval(values.mean(axis=0), drawn, n_sets=sets, which="min", trials=trials)
+            tally[name].add(drawn.min(axis=1), interval)
+    return tally
+
+
+def averaged(world: str, sets: int, groups: int, k: int, galleries: int, draws: int) -> dict[str, Tally]:
+    """MaxSkew averaged over five subjects, each with a gallery of its own and other group effects."""
+    subjects = 5
+    effects = [np.roll(shifts(world, groups) * (1 + subject / 4), subject) for subject in range(subjects)]
+    fraction = k / (sets * groups)
+    truth = np.mean([np.log(shares_above(effect, fraction) / fraction).max() for effect in effects])
+    tally = {"max": Tally(float(truth))}
+    label, of_set = np.tile(np.arange(groups), sets), np.repeat(np.arange(sets), groups)
+    present = np.full((draws, groups), float(sets))
+    for index in range(galleries):
+        rng = stream(0, "averaged", world, sets, groups, k, index)
+        skew, drawn = np.empty((subjects, groups)), np.empty((draws, subjects, groups))
+        for subject, effect in enumerate(effects):
+            order = np.argsort(-gallery(rng, sets, effect).ravel(), kind="stable")[: 3 * k + 200]
+            weights = set_counts(sets, draws, rng)[:, of_set[order]]
+            drawn[:, subject] = skew_at_k_weighted(label[order], weights, k, groups=groups, present=present)
+            skew[subject] = skew_of_counts(np.bincount(label[order[:k]], minlength=groups), present[0])
+        interval = skew_interval(skew, drawn, k=k, images=np.full(skew.shape, sets), n_sets=sets)
+        tally["max"].add(drawn.max(axis=2).mean(axis=1), interval)
+    return tally
+
+
+def unbalanced(world: str, images: int, k: int, galleries: int, draws: int) -> dict[str, Tally]:
+    """MaxSkew of single images, no sets, of four groups with shares 50, 30, 15 and 5 in a hundred."""
+    effect, desired = shifts(world, 4)[::-1], np.array([0.5, 0.3, 0.15, 0.05])
+    cut = brentq(lambda at: desired @ ndtr(effect - at) - k / images, -12, 12)
+    skews = np.log(ndtr(effect - cut) / (k / images))
+    tally = {"max": Tally(skews.max()), "min": Tally(skews.min())}
+    for index in range(galleries):
+        rng = stream(0, "unbalanced", world, images, k, index)
+        label = rng.choice(4, size=images, p=desired)
+        order = np.argsort(-(rng.normal(size=images) + effect[label]), kind="stable")
+        weights = set_counts(images, draws, rng)[:, order]
+        drawn = skew_at_k_weighted(label[order], weights, k, groups=4)
+        held = np.bincount(label, minlength=4)
+        skew = skew_of_counts(np.bincount(label[order[:k]], minlength=4), held)
+        for which in ("max", "min"):
+            interval = skew_interval(skew, drawn, k=k, images=held, n_sets=images, which=which)
+            tally[which].add(drawn.max(axis=1) if which == "max" else drawn.min(axis=1), interval)
+    return tally
+
+
+Row = tuple[str, str, list[str], Tally]
+
+
+def rows(options: argparse.Namespace) -> Iterator[Row]:
+    """(table, statistic, cell, tally), cell after cell."""
+    count = {"galleries": options.galleries, "draws": options.draws}
+    for sets, groups in SIZES:
+        if options.only and options.only != f"{sets}x{groups}":
+            continue
+        size = f"{sets} x {groups}"
+        for world in WORLDS:
+            for k in (25, 100):
+                for name, tally in ranked(world, sets, groups, k, **count).items():
+                    yield name, name, [world, size, str(k)], tally
+            for scores in SCORES:
+                for name, tally in scored(world, scores, sets, groups, **count).items():
+                    yield name, name, [world, size, scores], tally
+    for world in WORLDS if options.only in ("", "more") else ():
+        for sets, groups, k in ((50, 4, 25), (50, 8, 100)):
+            tally = averaged(world, sets, groups, k, **count)["max"]
+            yield "more", "max", [f"{world}, MaxSkew, mean of 5 subjects", f"{sets} x {groups}", str(k)], tally
+        for images, k in ((400, 50), (2000, 100)):
+            for which, tally in unbalanced(world, images, k, **count).items():
+                yield "more", which, [f"{world}, {which.title()}Skew, single images", f"{images} x 1", str(k)], tally
+
+
+TITLES = {
+    "max": "MaxSkew@K",
+    "min": "MinSkew@K",
+    "ndkl": "NDKL@K, mean over galleries of this size",
+    "fairness": "Fairness, 1 - median(set std): plain percentiles",
+    "gap": "Lowest group_gap",
+    "accuracy": "Lowest accuracy of a group",
+    "more": "Averages over subjects; images that are no sets",
+}
+
+
+def report(found: dict[str, list[tuple[list[str], Tally]]], options: argparse.Namespace) -> str:
+    """Markdown tables."""
+    lines = [f"{options.galleries} galleries a row, {options.draws} draws each; coverage in percent, nominal 95.", ""]
+    for name, title in TITLES.items():
+        third = "k" if name in ("max", "min", "ndkl", "more") else "P(true)"
+        lines += [
+            f"**{title}**",
+            "",
+            f"| world | sets x groups | {third} | truth | percentiles | interval | width | given |",
+        ]
+        lines += ["|---|---|---|---:|---:|---:|---:|---:|"]
+        lines += [f"| {' | '.join([*cell, *tally.cells()])} |" for cell, tally in found[name]]
+        lines += [""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--galleries", type=int, default=1000)
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--only", default="", help="SETSxGROUPS, or 'more'")
+    parser.add_argument("--write", type=Path, help="put the tables between the page's markers")
+    options = parser.parse_args()
+    found: dict[str, list[tuple[list[str], Tally]]] = defaultdict(list)
+    for table, _, cell, tally in rows(options):
+        found[table].append((cell, tally))
+        print(f"{table:9} {' '.join(cell):60} {' '.join(tally.cells())}", file=sys.stderr, flush=True)
+    text = report(found, options)
+    if options.write:
+        page = options.write.read_text()
+        marked = re.compile("(?<=<!-- tables -->\n).*(?=<!-- end -->)", re.DOTALL)
+        options.write.write_text(marked.sub(lambda _: "\n" + text, page))
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
