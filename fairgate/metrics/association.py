@@ -184,6 +184,6 @@ def _within_sets(p: FloatArray, labels: ArrayLike, groups: int, sets: ArrayLike)
             where="sets",
             remedy="pass counterfactual sets with one image of every declared group, or leave `sets` out",
         )
-    cells = cells[complete]
-    deviation: FloatArray = (cells - cells.mean(axis=1, keepdims=True)).mean(axis=0)
-    return deviation, len(cells), names.size - len(cells)
+    mean: FloatArray = cells[complete].mean(axis=0)
+    # Sets are complete, so that the mean of deviations from a set's mean is the deviation of means.
+    return mean - mean.mean(), int(complete.sum()), int((~complete).sum())

@@ -52,10 +52,10 @@ def skin_mask(rgb: ArrayLike, *, rule: SkinRule = "hue") -> BoolArray:
 def _hue(image: Pixels) -> BoolArray:
     red, green, blue = (image[..., channel].astype(np.int64) for channel in range(3))
     chroma = red - np.minimum(green, blue)
-    # With red the largest channel, hue is 60 (G - B) / chroma; multiplied out, whole numbers decide exactly.
+    # Hue is 60 (G - B) / chroma; multiplied out, whole numbers decide exactly. Where red is not the largest channel
+    # it lies beyond +-60, or chroma is negative, and the limits refuse it.
     turn = 60 * (green - blue)
-    keep: BoolArray = (red >= np.maximum(green, blue)) & (red >= DARKEST_RED)
-    keep &= (turn >= HUE[0] * chroma) & (turn <= HUE[1] * chroma)
+    keep: BoolArray = (red >= DARKEST_RED) & (turn >= HUE[0] * chroma) & (turn <= HUE[1] * chroma)
     keep &= (100 * chroma >= SATURATION[0] * red) & (100 * chroma <= SATURATION[1] * red)
     return keep
 

@@ -14,6 +14,9 @@ from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
 from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, codes, finite
 
+ANY_GROUP = int(np.iinfo(np.int64).max)
+"""Codes are compared here and never counted, so that any code is declared."""
+
 
 @dataclass(frozen=True, slots=True)
 class NeighbourShares:
@@ -53,11 +56,10 @@ def neighbour_shares(
             where="synthetic",
             remedy="embed both with one model",
         )
-    # Only equality matters here: any code that the arrays hold is declared by holding it.
     group = np.concatenate(
         [
-            codes("real_group", real_group, size=len(known), groups=_declared(real_group)),
-            codes("target_group", target_group, size=len(made), groups=_declared(target_group), undefined=False),
+            codes("real_group", real_group, size=len(known), groups=ANY_GROUP),
+            codes("target_group", target_group, size=len(made), groups=ANY_GROUP, undefined=False),
         ]
     )
     others = len(known) + len(made) - (0 if include_self else 1)
@@ -75,17 +77,12 @@ def neighbour_shares(
     )
 
 
-def _declared(values: ArrayLike) -> int:
-    array = np.asarray(values)
-    return max(int(array.max()), 0) + 1 if array.size and np.issubdtype(array.dtype, np.integer) else 1
-
-
 def _nearest(pool: FloatArray, n_real: int, k: int, *, include_self: bool) -> IntArray:
     """Positions in the pool of the k nearest to each synthetic image, (synthetic, k): distance, then position."""
     square = np.einsum("id,id->i", pool, pool)
     # |x - y|^2 = |x|^2 - 2xy + |y|^2 is one matrix product, but rounds: it proposes, and exact differences decide.
     slack = 16.0 * pool.shape[1] * np.finfo(np.float64).eps * float(square.max())
-    near = np.empty((len(pool) - n_real, k), dtype=np.int64)
+    near = []
     step = max(1, _ranking.CHUNK // len(pool))
     for start in range(n_real, len(pool), step):
         block = pool[start : start + step]
@@ -96,8 +93,8 @@ def _nearest(pool: FloatArray, n_real: int, k: int, *, include_self: bool) -> In
         for row, image in enumerate(block):
             candidates = np.flatnonzero(rough[row] <= edge[row])
             exact = np.square(pool[candidates] - image).sum(axis=1)
-            near[start - n_real + row] = candidates[np.argsort(exact, kind="stable")[:k]]
-    return near
+            near.append(candidates[np.argsort(exact, kind="stable")[:k]])
+    return np.stack(near)
 
 
 def knn_accept(
