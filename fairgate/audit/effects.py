@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,11 @@ from fairgate.errors import StatisticsError
 from fairgate.statistics import ClusterOLS, cluster_ols, holm
 from fairgate.suites.cell import Cell, Floats
 
-OUTCOMES: tuple[Outcome, ...] = ("correct", "p_true")
+WHAT: Final[dict[Outcome, str]] = {
+    "correct": "right answers",
+    "p_true": "P(true label)",
+    "p_positive": "P(positive label)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +45,10 @@ class _Fit:
         return p
 
 
-def group_effects(asked: Asked, answers: Answers) -> tuple[list[EffectRow], list[Refusal]]:
-    """OLS of correctness and of P(true label) on group, clustered by set, per model, grouping and subject.
+def group_effects(
+    asked: Asked, values: Mapping[Outcome, Mapping[str, Floats]]
+) -> tuple[list[EffectRow], list[Refusal]]:
+    """OLS of each outcome (images,) of each model on group, clustered by set, per grouping and subject.
 
     What cannot be estimated (a model that is always right has no effects on correctness) is refused with its reason.
     """
@@ -49,44 +56,36 @@ def group_effects(asked: Asked, answers: Answers) -> tuple[list[EffectRow], list
     refusals: list[Refusal] = []
     for subject, cell in asked.cells():
         for at, grouping in enumerate(asked.groupings):
-            over = CROSS.join(grouping)
-            for model, scores in answers.items():
-                values = {"correct": np.asarray(scores.correct, dtype=np.float64), "p_true": scores.value}
-                for outcome in OUTCOMES:
-                    try:
-                        ols = _fit(values[outcome][cell.rows], cell, at, asked.reference_of(grouping), asked.alpha)
-                    except StatisticsError as error:
-                        refusals.append(
-                            Refusal(
-                                what=f"group effects on {outcome}",
-                                model=model,
-                                subject=subject,
-                                over=over,
-                                reason=_why(values[outcome][cell.rows], error),
-                            )
-                        )
+            over, reference = CROSS.join(grouping), asked.reference_of(grouping)
+            for outcome, of_models in values.items():
+                for model, value in of_models.items():
+                    found = _fit(value[cell.rows], cell, at, reference, asked.alpha)
+                    if isinstance(found, str):
+                        what = f"group effects on {WHAT[outcome]}"
+                        refusals.append(Refusal(what=what, model=model, subject=subject, over=over, reason=found))
                     else:
-                        fits.append(_Fit(model, subject, over, outcome, ols, asked.counterfactual))
+                        fits.append(_Fit(model, subject, over, outcome, found, asked.counterfactual))
     return _rows(fits), refusals
 
 
-def _fit(outcome: Floats, cell: Cell, at: int, reference: str, alpha: float) -> ClusterOLS:
-    names = np.array(cell.groups[at], dtype=object)
-    present = [str(name) for code, name in enumerate(names) if (cell.group_codes[at] == code).any()]
-    return cluster_ols(
-        outcome,
-        names[cell.group_codes[at]].astype(str),
-        cell.set_code,
-        reference=reference,
-        groups=present,
-        alpha=alpha,
-    )
+def outcomes_of(answers: Answers) -> dict[Outcome, dict[str, Floats]]:
+    """What a classification is judged by: whether an image was named rightly, and P(true label)."""
+    return {
+        "correct": {model: np.asarray(one.correct, dtype=np.float64) for model, one in answers.items()},
+        "p_true": {model: one.value for model, one in answers.items()},
+    }
 
 
-def _why(outcome: Floats, error: StatisticsError) -> str:
+def _fit(outcome: Floats, cell: Cell, at: int, reference: str, alpha: float) -> ClusterOLS | str:
+    """The regression, or in a sentence why there is none."""
     if np.ptp(outcome) == 0:
-        return f"every image has the same outcome, {outcome[0]:g}: there is no difference to explain"
-    return error.problem
+        return f"every image has the same outcome, {outcome[0]:g}, and there is no difference to explain"
+    names, code = np.array(cell.groups[at], dtype=object), cell.group_codes[at]
+    present = [name for group, name in enumerate(cell.groups[at]) if (code == group).any()]
+    try:
+        return cluster_ols(outcome, names[code], cell.set_code, reference=reference, groups=present, alpha=alpha)
+    except StatisticsError as error:
+        return error.problem
 
 
 def _rows(fits: Sequence[_Fit]) -> list[EffectRow]:

@@ -8,7 +8,14 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from fairgate.audit.record import AuditRecord, ClassificationAudit, RetrievalAudit
+from fairgate.audit.record import (
+    AuditRecord,
+    ClassificationAudit,
+    EffectRow,
+    ImplicitAudit,
+    ProbeAudit,
+    RetrievalAudit,
+)
 from fairgate.reports.words import clean
 
 COLUMNS: Final = (
@@ -27,11 +34,16 @@ def render_csv(record: AuditRecord) -> str:
     writer.writeheader()
     notice = record.dataset.notice or ""
     for probe in record.probes:
-        rows = _classification(probe) if isinstance(probe, ClassificationAudit) else _retrieval(probe)
-        for row in rows:
+        for row in _rows(probe):
             filled = {key: _cell(value) for key, value in row.items() if value is not None}
             writer.writerow({"probe": _cell(probe.name), "notice": _cell(notice)} | filled)
     return buffer.getvalue()
+
+
+def _rows(probe: ProbeAudit) -> Iterator[dict[str, Any]]:
+    if isinstance(probe, ClassificationAudit):
+        return _classification(probe)
+    return _implicit(probe) if isinstance(probe, ImplicitAudit) else _retrieval(probe)
 
 
 def _cell(value: object) -> object:
@@ -62,19 +74,38 @@ def _classification(probe: ClassificationAudit) -> Iterator[dict[str, Any]]:
             yield where | spread | {"detail": f"paired; {pair.conclusion}; {pair.agreement}"}
         accuracy = {"quantity": "accuracy", "value": pair.accuracy_delta, "p_adjusted": pair.p_accuracy}
         yield where | accuracy | {"lo": pair.accuracy_lo, "hi": pair.accuracy_hi, "detail": "paired"}
-    for effect in probe.effects:
-        yield {
-            **{"table": "effects", "model": effect.model, "subject": effect.subject, "over": effect.over},
-            **{"group": effect.group, "compared_with": effect.reference, "quantity": effect.outcome},
-            **{"value": effect.effect, "lo": effect.lo, "hi": effect.hi},
-            **{"p": effect.p, "p_adjusted": effect.p_adjusted, "n_sets": effect.n_sets},
-        }
+    yield from _effects(probe.effects)
     for one in probe.taken:
         yield {
             **{"table": "taken for", "model": one.model, "subject": one.subject, "over": probe.taken_over},
             **{"group": one.group, "quantity": one.predicted, "value": one.count / one.total},
             "detail": f"{one.count} of {one.total} images",
         }
+
+
+def _effects(effects: Sequence[EffectRow]) -> Iterator[dict[str, Any]]:
+    for effect in effects:
+        yield {
+            **{"table": "effects", "model": effect.model, "subject": effect.subject, "over": effect.over},
+            **{"group": effect.group, "compared_with": effect.reference, "quantity": effect.outcome},
+            **{"value": effect.effect, "lo": effect.lo, "hi": effect.hi},
+            **{"p": effect.p, "p_adjusted": effect.p_adjusted, "n_sets": effect.n_sets},
+        }
+
+
+def _implicit(probe: ImplicitAudit) -> Iterator[dict[str, Any]]:
+    for row in probe.groups:
+        where = {
+            "table": "implicit",
+            "model": row.model,
+            "over": row.over,
+            "group": row.group,
+            "detail": probe.positive,
+        }
+        yield where | {"quantity": "mean P(positive label)", "value": row.mean}
+        within = {"quantity": "P(positive label) within sets", "value": row.within_sets, "n_sets": row.n_sets}
+        yield where | within
+    yield from _effects(probe.effects)
 
 
 def _retrieval(probe: RetrievalAudit) -> Iterator[dict[str, Any]]:
@@ -105,6 +136,8 @@ def render_latex(record: AuditRecord) -> str:
     for probe in record.probes:
         if isinstance(probe, ClassificationAudit):
             parts += [_models_table(record, probe), _subjects_table(record, probe), _pairs_table(record, probe)]
+        elif isinstance(probe, ImplicitAudit):
+            parts.append(_implicit_table(record, probe))
         else:
             parts.append(_skew_table(record, probe))
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -152,6 +185,17 @@ def _pairs_table(record: AuditRecord, probe: ClassificationAudit) -> str:
     caption = f"Pairs of models, probe {_tex(probe.name)}: {tests}"
     header = ["Models", "$\\Delta F_M$", "$p$ (Mood)", "$\\Delta$ mean spread", "$p$ (paired)"]
     return _table(record, caption, "lrrrr", header, rows)
+
+
+def _implicit_table(record: AuditRecord, probe: ImplicitAudit) -> str:
+    over = probe.groups[-1].over if probe.groups else ""
+    rows = [
+        [_tex(row.model), _tex(row.group), _number(row.mean), _number(row.within_sets)]
+        for row in probe.groups
+        if row.over == over
+    ]
+    caption = f"Implicit association, probe {_tex(probe.name)}: P({_tex(probe.positive)}) by {_tex(over)}"
+    return _table(record, caption, "llrr", ["Model", "Group", "Mean", "Within sets"], rows)
 
 
 def _skew_table(record: AuditRecord, probe: RetrievalAudit) -> str:

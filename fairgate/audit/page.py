@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairgate.audit.drawing import Dots, Forest, PairTable, SkewFigure, dots_of, forests_of, pairs_of, skews_of
+from fairgate.audit.effects import WHAT
 from fairgate.audit.record import (
     AuditRecord,
     ClassificationAudit,
     EffectRow,
+    ImplicitAudit,
     Outcome,
     RelativeDifference,
     RetrievalAudit,
     WithinRow,
 )
 from fairgate.audit.terminal import percent_words
-from fairgate.audit.wording import OUTCOME, disagreements, family_words, findings, most_taken, refusal_words
+from fairgate.audit.wording import disagreements, family_words, findings, most_taken, refusal_words
+from fairgate.reports.words import number, signed
 
 _SUBJECTS: Final = 12
 """Subjects told in full in one place of the page; the rest stand in audit.csv."""
@@ -75,8 +78,19 @@ class RetrievalView:
     """One retrieval probe as it is drawn."""
 
     probe: RetrievalAudit
+    noun: str
     figures: tuple[tuple[SkewFigure, Grid], ...]
     within: tuple[Grid, ...]
+    refusals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImplicitView:
+    """One implicit association as it is drawn."""
+
+    probe: ImplicitAudit
+    grids: tuple[Grid, ...]
+    folds: tuple[ForestFold, ...]
     refusals: tuple[str, ...]
 
 
@@ -87,6 +101,7 @@ class AuditPage:
     record: AuditRecord
     findings: tuple[str, ...]
     classification: tuple[ClassificationView, ...]
+    implicit: tuple[ImplicitView, ...]
     retrieval: tuple[RetrievalView, ...]
     families: str
 
@@ -101,8 +116,16 @@ def render_page(record: AuditRecord) -> str:
 def page_of(record: AuditRecord) -> AuditPage:
     """Arrange an audit for reading."""
     classification = [_classification(record, one) for one in record.probes if isinstance(one, ClassificationAudit)]
+    implicit = [_implicit(record, one) for one in record.probes if isinstance(one, ImplicitAudit)]
     retrieval = [_retrieval(record, one) for one in record.probes if isinstance(one, RetrievalAudit)]
-    return AuditPage(record, tuple(findings(record)), tuple(classification), tuple(retrieval), family_words(record))
+    return AuditPage(
+        record,
+        tuple(findings(record)),
+        tuple(classification),
+        tuple(implicit),
+        tuple(retrieval),
+        family_words(record),
+    )
 
 
 def _classification(record: AuditRecord, probe: ClassificationAudit) -> ClassificationView:
@@ -118,7 +141,7 @@ def _classification(record: AuditRecord, probe: ClassificationAudit) -> Classifi
         _by_subject(record, probe),
         tuple(tables),
         tuple(told),
-        tuple(_folds(record, probe)),
+        tuple(_folds(record, probe.effects)),
         tuple(_taken(record, probe)),
         tuple(refusal_words(probe.refusals)),
     )
@@ -141,17 +164,15 @@ def _by_subject(record: AuditRecord, probe: ClassificationAudit) -> Grid | None:
 
 
 def _shaded(value: float | None, worst: float, best: float) -> Shaded:
-    from fairgate.reports.words import number
-
     if value is None:
         return Shaded(number(None), 0)
     away = abs(value - best)
     return Shaded(number(value), round(_SHADES * away / worst) if worst > 0.02 else 0)
 
 
-def _folds(record: AuditRecord, probe: ClassificationAudit) -> list[ForestFold]:
+def _folds(record: AuditRecord, effects: Sequence[EffectRow]) -> list[ForestFold]:
     by_fold: dict[tuple[Outcome, str], list[EffectRow]] = {}
-    for row in probe.effects:
+    for row in effects:
         by_fold.setdefault((row.outcome, row.over), []).append(row)
     left, folds = _ROWS, []
     order = sorted(by_fold, key=lambda key: (key[0] != "correct", -key[1].count("×")))
@@ -161,7 +182,7 @@ def _folds(record: AuditRecord, probe: ClassificationAudit) -> list[ForestFold]:
         while told and sum(len(rows) for one in told for _, rows in one.groups) > left:
             told = told[:-1]
         left -= sum(len(rows) for one in told for _, rows in one.groups)
-        folds.append(ForestFold(f"{OUTCOME[outcome]} by {over}", outcome, tuple(told), len(forests) - len(told)))
+        folds.append(ForestFold(f"{WHAT[outcome]} by {over}", outcome, tuple(told), len(forests) - len(told)))
     return folds
 
 
@@ -197,6 +218,32 @@ def _groups(record: AuditRecord, over: str) -> list[str]:
     return names
 
 
+def _implicit(record: AuditRecord, probe: ImplicitAudit) -> ImplicitView:
+    models = [model.name for model in record.models]
+    held = {(row.model, row.over, row.group): row for row in probe.groups}
+    grids = []
+    for over in dict.fromkeys(row.over for row in probe.groups):
+        lines = []
+        for group in dict.fromkeys(row.group for row in probe.groups if row.over == over):
+            rows = [held.get((model, over, group)) for model in models]
+            cells = [
+                Shaded(number(None), 0)
+                if row is None
+                else Shaded(
+                    number(row.mean), 0, "" if row.within_sets is None else f"{signed(row.within_sets)} within sets"
+                )
+                for row in rows
+            ]
+            lines.append((group, tuple(cells)))
+        spread = tuple(
+            number(probe.spread(model, over)) if any(row.model == model for row in probe.groups) else number(None)
+            for model in models
+        )
+        grids.append(Grid(f"by {over}", tuple(models), tuple(lines), (("highest less lowest", spread),)))
+    folds = _folds(record, probe.effects)
+    return ImplicitView(probe, tuple(grids), tuple(folds), tuple(refusal_words(probe.refusals)))
+
+
 def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> RetrievalView:
     figures = skews_of(probe.summaries, probe.skews)
     within = [
@@ -204,13 +251,12 @@ def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> RetrievalView:
         for key in dict.fromkeys((row.over, row.fixed, row.k) for row in probe.within)
     ]
     by_subject = [(one, _skews_by_subject(record, probe, one.over, one.k)) for one in figures]
-    return RetrievalView(probe, tuple(by_subject), tuple(within), tuple(refusal_words(probe.refusals)))
+    noun = "subject" if probe.kind == "retrieval" else "word"
+    return RetrievalView(probe, noun, tuple(by_subject), tuple(within), tuple(refusal_words(probe.refusals)))
 
 
 def _skews_by_subject(record: AuditRecord, probe: RetrievalAudit, over: str, k: int) -> Grid:
     """MaxSkew of every subject and model with the favoured group; shaded beyond the fair ranker's 95% point."""
-    from fairgate.reports.words import number
-
     held = {(row.model, row.subject): row for row in probe.skews if (row.over, row.k) == (over, k)}
     subjects = list(dict.fromkeys(subject for _, subject in held))
     top = max((row.value or 0.0 for row in held.values()), default=0.0)
@@ -228,7 +274,7 @@ def _skews_by_subject(record: AuditRecord, probe: RetrievalAudit, over: str, k: 
         chance = Shaded(f"{number(rows[0].null_median)} · {number(rows[0].null_p95)}", 0)
         lines.append((subject, (*cells, chance)))
     columns = (*(model.name for model in record.models), "fair ranker: median · 95%")
-    return Grid(f"MaxSkew@{k} over {over}, by subject", columns, tuple(lines))
+    return Grid(f"MaxSkew@{k} over {over}, one by one", columns, tuple(lines))
 
 
 def _within(
@@ -240,8 +286,6 @@ def _within(
     k: int,
 ) -> Grid:
     """MaxSkew over one attribute within each group of another, and how far these lie apart (paper 3, figure 2)."""
-    from fairgate.reports.words import number
-
     held = {(row.model, row.group): row for row in within if (row.over, row.fixed, row.k) == (over, fixed, k)}
     ratio = {row.model: row for row in differences if (row.over, row.fixed, row.k) == (over, fixed, k)}
     top = max((row.value or 0.0 for row in held.values()), default=0.0)
@@ -260,4 +304,4 @@ def _within(
     chance = f"{percent_words(of_models[0].null_median)} · {percent_words(of_models[0].null_p95)}"
     foot = ("relative difference", (*(percent_words(row.value) for row in of_models), chance))
     columns = (*(model.name for model in record.models), "fair ranker: median · 95%")
-    return Grid(f"MaxSkew@{k} over {over} within each {fixed}, mean of subjects", columns, tuple(lines), (foot,))
+    return Grid(f"MaxSkew@{k} over {over} within each {fixed}, on average", columns, tuple(lines), (foot,))

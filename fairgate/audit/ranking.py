@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from fairgate.audit.answers import CROSS, Answers, Asked
 from fairgate.audit.record import Refusal, RelativeDifference, SkewRow, SkewSummary, WithinRow
 from fairgate.errors import MetricError
-from fairgate.metrics import max_skew_at_k, skew_at_k, skew_of_counts, tie_at_k
+from fairgate.metrics import (
+    NullSkew,
+    expected_max_skew,
+    relative_difference,
+    skew_at_k,
+    skew_of_counts,
+    tie_at_k,
+)
 from fairgate.randomness import stream
 from fairgate.records import status_of
 from fairgate.suites.cell import Floats
@@ -26,13 +33,23 @@ class Cut:
     """Where rankings are cut, and what shares they are held against."""
 
     k: int
-    desired: str
+    desired: Literal["dataset", "uniform"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What was searched for, which images competed (`rows`), and every model's similarities (images,) to it."""
+
+    name: str
+    rows: NDArray[np.int64]
+    similarity: Mapping[str, Floats]
 
 
 @dataclass(frozen=True, slots=True)
 class _Gallery:
     """The images that one query ranks, under one grouping: `rows` of the dataset and their `codes` of `names`."""
 
+    query: Query
     rows: NDArray[np.int64]
     codes: NDArray[np.int64]
     names: tuple[str, ...]
@@ -42,37 +59,55 @@ class _Gallery:
         """Images per group."""
         return tuple(np.bincount(self.codes, minlength=len(self.names)).tolist())
 
-    def ranked(self, similarity: Floats, cut: Cut) -> dict[str, Any]:
-        """MaxSkew, the favoured group and whether a tie decided."""
-        scores = similarity[self.rows][None, :]
-        how: dict[str, Any] = {"groups": len(self.names)}
-        skew = skew_at_k(scores, self.codes, cut.k, desired=cut.desired, **how)[0]
-        value = float(max_skew_at_k(scores, self.codes, cut.k, desired=cut.desired, **how)[0])
-        tied = bool(tie_at_k(scores, self.codes, cut.k, **how)[0])
-        return {"value": value, "favoured": self.names[int(np.argmax(skew))], "tied": tied}
+    def inside(self, kept: NDArray[np.bool_]) -> _Gallery:
+        """The images that are kept, of all rows of the dataset."""
+        here = kept[self.rows]
+        return _Gallery(self.query, self.rows[here], self.codes[here], self.names)
+
+    def skews(self, model: str, cut: Cut) -> Floats:
+        """Skew@K (groups,) of one model's ranking."""
+        skew: Floats = skew_at_k(
+            self.query.similarity[model][self.rows][None, :],
+            self.codes,
+            cut.k,
+            groups=len(self.names),
+            desired=cut.desired,
+        )[0]
+        return skew
+
+    def tied(self, model: str, cut: Cut) -> bool:
+        """Whether equal scores stand on both sides of the cut."""
+        scores = self.query.similarity[model][self.rows][None, :]
+        return bool(tie_at_k(scores, self.codes, cut.k, groups=len(self.names))[0])
 
 
 class _Fair:
-    """MaxSkew@K of a perfectly fair ranker, drawn once for every composition of a gallery."""
+    """MaxSkew@K of a perfectly fair ranker: exact for one gallery, drawn for means over several; each computed once."""
 
-    def __init__(self, draws: int = NULL_DRAWS) -> None:
-        self._draws = draws
-        self._known: dict[tuple[Cut, tuple[int, ...], tuple[int, ...]], Floats] = {}
+    def __init__(self) -> None:
+        self._exact: dict[tuple[Cut, tuple[int, ...]], NullSkew] = {}
 
-    def skews(self, gallery: _Gallery, cut: Cut, place: tuple[int, ...] = ()) -> Floats:
-        """MaxSkew (draws,) of a random top k; galleries at different places are drawn apart."""
-        key = (cut, gallery.present, place)
-        if key not in self._known:
-            rng = stream(0, "audit", "null", cut.k, cut.desired, *place, "of", *gallery.present)
-            shown = rng.multivariate_hypergeometric(gallery.present, cut.k, size=self._draws, method="marginals")
-            skew = skew_of_counts(shown, np.array(gallery.present), desired=cut.desired)
-            self._known[key] = skew.max(axis=1)
-        return self._known[key]
+    def of(self, gallery: _Gallery, cut: Cut) -> NullSkew:
+        """The exact null of one gallery."""
+        key = (cut, gallery.present)
+        if key not in self._exact:
+            self._exact[key] = expected_max_skew(cut.k, cut.desired, gallery.present)
+        return self._exact[key]
+
+    @staticmethod
+    def mean_of(galleries: Sequence[_Gallery], cut: Cut, group: str) -> Floats:
+        """The mean MaxSkew over galleries (draws,), every gallery ranked at random and apart."""
+        total = np.zeros(NULL_DRAWS)
+        for gallery in galleries:
+            rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query.name, *gallery.names)
+            shown = rng.multivariate_hypergeometric(gallery.present, cut.k, size=NULL_DRAWS, method="marginals")
+            total += skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
+        return total / len(galleries)
 
 
 @dataclass(frozen=True, slots=True)
 class Rankings:
-    """All that is said of one retrieval probe."""
+    """All that is said of one retrieval or association probe."""
 
     skews: list[SkewRow]
     within: list[WithinRow]
@@ -80,20 +115,34 @@ class Rankings:
     refusals: list[Refusal]
 
 
-def compare_ranking(asked: Asked, answers: Answers, cuts: Sequence[Cut]) -> Rankings:
-    """MaxSkew of every model, subject and grouping at every cut; and within each group of every other attribute."""
+def own_galleries(asked: Asked, answers: Answers) -> list[Query]:
+    """A query per subject, for which its own images compete."""
+    similarity = {model: scores.value for model, scores in answers.items()}
+    return [Query(name, np.flatnonzero(asked.index.subject == name), similarity) for name in asked.subjects]
+
+
+def everybody(asked: Asked, answers: Mapping[str, Answers]) -> list[Query]:
+    """A query per word of an association, for which all images compete; `answers` are by word."""
+    rows = np.arange(len(asked.index.subject), dtype=np.int64)
+    return [
+        Query(word, rows, {model: scores.value for model, scores in of_models.items()})
+        for word, of_models in answers.items()
+    ]
+
+
+def compare_ranking(asked: Asked, queries: Sequence[Query], cuts: Sequence[Cut]) -> Rankings:
+    """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute."""
     fair = _Fair()
     found = Rankings([], [], [], [])
     for cut in cuts:
         for grouping in asked.groupings:
-            galleries = list(_galleries(asked, grouping))
             try:
-                found.skews.extend(_skews(galleries, CROSS.join(grouping), answers, cut, fair))
+                found.skews.extend(_skews(_galleries(asked, queries, grouping), CROSS.join(grouping), cut, fair))
             except MetricError as error:
                 found.refusals.append(_refusal(f"MaxSkew@{cut.k}", CROSS.join(grouping), error))
         for over, fixed in _two_attributes(asked):
             try:
-                rows, differences = _within(asked, over, fixed, answers, cut, fair)
+                rows, differences = _within(asked, queries, over, fixed, cut)
             except MetricError as error:
                 found.refusals.append(_refusal(f"MaxSkew@{cut.k} within each {fixed}", over, error))
             else:
@@ -106,31 +155,30 @@ def _refusal(what: str, over: str, error: MetricError) -> Refusal:
     return Refusal(what=what, over=over, reason=error.problem)
 
 
-def _galleries(asked: Asked, grouping: Grouping) -> Iterator[tuple[str, _Gallery]]:
+def _galleries(asked: Asked, queries: Sequence[Query], grouping: Grouping) -> list[_Gallery]:
     codes, names = asked.index.codes(grouping)
-    for subject in asked.subjects:
-        rows = np.flatnonzero(asked.index.subject == subject)
-        yield subject, _Gallery(rows, np.asarray(codes, dtype=np.int64)[rows], tuple(names))
+    whole = np.asarray(codes, dtype=np.int64)
+    return [_Gallery(query, query.rows, whole[query.rows], tuple(names)) for query in queries]
 
 
-def _skews(
-    galleries: Sequence[tuple[str, _Gallery]], over: str, answers: Answers, cut: Cut, fair: _Fair
-) -> list[SkewRow]:
+def _skews(galleries: Sequence[_Gallery], over: str, cut: Cut, fair: _Fair) -> list[SkewRow]:
     rows = []
-    for model, scores in answers.items():
-        for subject, gallery in galleries:
-            found = gallery.ranked(scores.value, cut)
-            median, p95 = np.quantile(fair.skews(gallery, cut), [0.5, 0.95])
+    for gallery in galleries:
+        null = fair.of(gallery, cut)
+        for model in gallery.query.similarity:
+            skews = gallery.skews(model, cut)
             rows.append(
                 SkewRow(
                     model=model,
-                    subject=subject,
+                    subject=gallery.query.name,
                     over=over,
                     k=cut.k,
-                    status=status_of(found["value"]),
-                    null_median=float(median),
-                    null_p95=float(p95),
-                    **found,
+                    value=float(skews.max()),
+                    status=status_of(float(skews.max())),
+                    favoured=gallery.names[int(np.argmax(skews))],
+                    null_median=null.median,
+                    null_p95=null.p95,
+                    tied=gallery.tied(model, cut),
                 )
             )
     return rows
@@ -147,22 +195,19 @@ def within_cut(cut: Cut, over: int, fixed: int) -> Cut:
 
 
 def _within(
-    asked: Asked, over: str, fixed: str, answers: Answers, cut: Cut, fair: _Fair
+    asked: Asked, queries: Sequence[Query], over: str, fixed: str, cut: Cut
 ) -> tuple[list[WithinRow], list[RelativeDifference]]:
-    """MaxSkew over one attribute among the images of one group of another, averaged over subjects."""
+    """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
     held, groups = asked.index.codes(fixed)
     smaller = within_cut(cut, len(asked.attributes[over]), len(groups))
-    values: dict[str, list[float]] = {model: [] for model in answers}
+    whole = _galleries(asked, queries, (over,))
+    skews: dict[str, list[list[float]]] = {model: [] for model in queries[0].similarity}
     chances: list[Floats] = []
-    whole = [one for _, one in _galleries(asked, (over,))]
-    for code in range(len(groups)):
-        parts = [
-            _Gallery(one.rows[held[one.rows] == code], one.codes[held[one.rows] == code], one.names) for one in whole
-        ]
-        drawn = [fair.skews(one, smaller, (code, place)) for place, one in enumerate(parts)]
-        chances.append(np.mean(drawn, axis=0))
-        for model, scores in answers.items():
-            values[model].append(float(np.mean([one.ranked(scores.value, smaller)["value"] for one in parts])))
+    for code, group in enumerate(groups):
+        parts = [one.inside(np.asarray(held) == code) for one in whole]
+        for model, of_groups in skews.items():
+            of_groups.append([float(one.skews(model, smaller).max()) for one in parts])
+        chances.append(_Fair.mean_of(parts, smaller, group))
     limits = [np.quantile(chance, [0.5, 0.95]) for chance in chances]
     rows = [
         WithinRow(
@@ -171,41 +216,34 @@ def _within(
             group=group,
             over=over,
             k=smaller.k,
-            value=values[model][code],
+            value=float(np.mean(of_groups[code])),
             null_median=float(limits[code][0]),
             null_p95=float(limits[code][1]),
             subjects=len(whole),
         )
         for code, group in enumerate(groups)
-        for model in answers
+        for model, of_groups in skews.items()
     ]
-    by_chance = np.quantile(relative_difference(np.stack(chances)), [0.5, 0.95], method="inverted_cdf")
+    apart = [relative_difference(one[None, :]) for one in np.stack(chances, axis=1)]
+    by_chance = np.quantile(apart, [0.5, 0.95], method="inverted_cdf")  # some may be infinite
     differences = [
-        _difference(model, fixed, over, smaller.k, groups, np.array(value), by_chance)
-        for model, value in values.items()
+        _difference(model, fixed, over, smaller.k, groups, np.array(of_groups).T, by_chance)
+        for model, of_groups in skews.items()
     ]
     return rows, differences
-
-
-def relative_difference(skews: Floats) -> Floats:
-    """(highest - lowest) / lowest over groups (groups, ...) -> (...,): infinite where only the lowest is 0."""
-    low, high = skews.min(axis=0), skews.max(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio: Floats = np.where(high == low, 0.0, (high - low) / low)
-    return ratio
 
 
 def _difference(
     model: str, fixed: str, over: str, k: int, groups: Sequence[str], skews: Floats, by_chance: Floats
 ) -> RelativeDifference:
-    value = float(relative_difference(skews))
+    means, value = skews.mean(axis=0), relative_difference(skews)
     return RelativeDifference(
         model=model,
         fixed=fixed,
         over=over,
         k=k,
-        highest=groups[int(np.argmax(skews))],
-        lowest=groups[int(np.argmin(skews))],
+        highest=groups[int(np.argmax(means))],
+        lowest=groups[int(np.argmin(means))],
         value=value,
         status=status_of(value),
         null_median=float(by_chance[0]),

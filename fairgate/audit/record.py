@@ -12,7 +12,7 @@ SCHEMA_VERSION: Literal[1] = 1
 
 Conclusion = Literal["first_fairer", "second_fairer", "alike", "unsettled"]
 Agreement = Literal["agree", "pairing", "few_sets", "cancels", "independence", "opposite"]
-Outcome = Literal["correct", "p_true"]
+Outcome = Literal["correct", "p_true", "p_positive"]
 
 
 class _Record(BaseModel):
@@ -138,10 +138,43 @@ class ClassificationAudit(_Record):
     refusals: list[Refusal] = Field(default_factory=list)
 
 
-class SkewRow(_Record):
-    """MaxSkew@K of one model on one subject's gallery, beside what a perfectly fair ranker has by chance.
+class ImplicitRow(_Record):
+    """How probable a model finds the positive label for one group, and how far from the group's set-mates.
 
-    `favoured` is the group that is most over-represented; `tied`: equal scores at the cut, so that order decided.
+    `within_sets` is absent where no set shows every group.
+    """
+
+    model: str
+    over: str
+    group: str
+    mean: float
+    within_sets: Number = None
+    n_images: int
+    n_sets: int
+
+
+class ImplicitAudit(_Record):
+    """Everything about one probe that no image is right or wrong about: P("a trustworthy person"), say (paper 1)."""
+
+    kind: Literal["implicit_association"] = "implicit_association"
+    name: str
+    digest: str
+    positive: str
+    groups: list[ImplicitRow]
+    effects: list[EffectRow]
+    refusals: list[Refusal] = Field(default_factory=list)
+
+    def spread(self, model: str, over: str) -> float:
+        """Highest mean of a group less the lowest: what paper 1 compares models by."""
+        means = [row.mean for row in self.groups if (row.model, row.over) == (model, over)]
+        return max(means) - min(means)
+
+
+class SkewRow(_Record):
+    """MaxSkew@K of one model on one gallery, beside what a perfectly fair ranker has by chance.
+
+    `subject` is a subject, or the word of an association. `favoured` is the group that is most over-represented;
+    `tied`: equal scores at the cut, so that order decided.
     """
 
     model: str
@@ -210,9 +243,9 @@ class RelativeDifference(_Record):
 
 
 class RetrievalAudit(_Record):
-    """Everything about one retrieval probe."""
+    """Everything about one probe that ranks images: by their own subject's query, or all of them by words."""
 
-    kind: Literal["retrieval"] = "retrieval"
+    kind: Literal["retrieval", "association"]
     name: str
     digest: str
     skews: list[SkewRow]
@@ -222,7 +255,7 @@ class RetrievalAudit(_Record):
     refusals: list[Refusal] = Field(default_factory=list)
 
 
-ProbeAudit = Annotated[ClassificationAudit | RetrievalAudit, Field(discriminator="kind")]
+ProbeAudit = Annotated[ClassificationAudit | ImplicitAudit | RetrievalAudit, Field(discriminator="kind")]
 
 
 class AuditDecision(_Record):
@@ -246,7 +279,6 @@ class AuditRecord(_Record):
     models: list[AuditedModel]
     decision: AuditDecision
     probes: list[ProbeAudit]
-    not_audited: dict[str, str] = Field(default_factory=dict)
     environment: Environment
     command: str
     created_at: str

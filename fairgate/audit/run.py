@@ -6,15 +6,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Literal
 
 import numpy as np
 
 from fairgate import gate
 from fairgate.audit.answers import Answers, Asked, reference_groups
-from fairgate.audit.effects import group_effects, taken_for
+from fairgate.audit.effects import group_effects, outcomes_of, taken_for
 from fairgate.audit.fairness import compare_fairness
+from fairgate.audit.implicit import compare_implicit
 from fairgate.audit.names import short_names
-from fairgate.audit.ranking import Cut, compare_ranking, summaries
+from fairgate.audit.ranking import Cut, Query, compare_ranking, everybody, own_galleries, summaries
 from fairgate.audit.record import (
     AuditDecision,
     AuditedModel,
@@ -27,7 +29,7 @@ from fairgate.errors import ModelError, ScoresError, SettingsError
 from fairgate.probes import scores_digest
 from fairgate.suites import Settings
 from fairgate.suites.asked import probe_digests
-from fairgate.suites.schema import Suite
+from fairgate.suites.schema import AssociationProbe, RetrievalProbe, Suite
 from fairgate.tracking.environment import environment
 
 MARGIN = 0.01
@@ -157,18 +159,28 @@ def _probes(
     digests = probe_digests(suite)
     found: list[ProbeAudit] = []
     for name, probe in suite.probes.items():
-        answers = {model: one.scores[name] for model, one in opened.items()}
-        if probe.kind == "zero_shot_classification":
-            margin = _margin(suite, name) if wishes.margin is None else wishes.margin
-            found.append(_classification(asked, name, digests[name], answers, margin))
+
+        def answers(key: str) -> Answers:
+            return {model: one.scores[key] for model, one in opened.items()}
+
+        if isinstance(probe, AssociationProbe):
+            queries = everybody(asked, {word: answers(f"{name}[{word}]") for word in probe.words})
+            cuts = _cuts(suite, name, asked, wishes.k)
+            found.append(_retrieval(asked, name, digests[name], "association", queries, cuts))
+        elif isinstance(probe, RetrievalProbe):
+            queries, cuts = own_galleries(asked, answers(name)), _cuts(suite, name, asked, wishes.k)
+            found.append(_retrieval(asked, name, digests[name], "retrieval", queries, cuts))
+        elif probe.positive is not None:
+            found.append(compare_implicit(asked, name, digests[name], probe.positive, answers(name)))
         else:
-            found.append(_retrieval(asked, name, digests[name], answers, _cuts(suite, name, asked, wishes.k)))
+            margin = _margin(suite, name) if wishes.margin is None else wishes.margin
+            found.append(_classification(asked, name, digests[name], answers(name), margin))
     return found
 
 
 def _classification(asked: Asked, name: str, digest: str, answers: Answers, margin: float) -> ClassificationAudit:
     fairness, pairs = compare_fairness(asked, name, answers, margin)
-    effects, refusals = group_effects(asked, answers)
+    effects, refusals = group_effects(asked, outcomes_of(answers))
     over, taken = taken_for(asked, answers)
     return ClassificationAudit(
         name=name,
@@ -183,9 +195,17 @@ def _classification(asked: Asked, name: str, digest: str, answers: Answers, marg
     )
 
 
-def _retrieval(asked: Asked, name: str, digest: str, answers: Answers, cuts: Sequence[Cut]) -> RetrievalAudit:
-    found = compare_ranking(asked, answers, cuts)
+def _retrieval(
+    asked: Asked,
+    name: str,
+    digest: str,
+    kind: Literal["retrieval", "association"],
+    queries: Sequence[Query],
+    cuts: Sequence[Cut],
+) -> RetrievalAudit:
+    found = compare_ranking(asked, queries, cuts)
     return RetrievalAudit(
+        kind=kind,
         name=name,
         digest=digest,
         skews=found.skews,

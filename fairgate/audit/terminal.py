@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairgate.audit.record import AuditRecord, ClassificationAudit, RetrievalAudit
+from fairgate.audit.record import AuditRecord, ClassificationAudit, ImplicitAudit, RetrievalAudit
 from fairgate.audit.wording import conclusion_of, disagreements, findings, refusal_words, why_of
 from fairgate.reports.words import clean, interval, number, p_value, signed
 
@@ -25,7 +25,9 @@ def terminal_tables(record: AuditRecord) -> Iterator[Table]:
             yield _fairness(probe)
             if probe.pairs:
                 yield _pairs(probe)
-        elif isinstance(probe, RetrievalAudit):
+        elif isinstance(probe, ImplicitAudit):
+            yield _implicit(probe)
+        elif probe.summaries:
             yield _skews(probe)
             if probe.within:
                 yield _within(probe)
@@ -43,46 +45,48 @@ def terminal_lines(record: AuditRecord) -> list[str]:
                 named = ", ".join(f"{clean(pair.first, 24)} → {clean(pair.second, 24)}" for pair in pairs)
                 lines.append(f"* {clean(named, 200)}: {why}")
         lines += refusal_words(probe.refusals)
-    lines += [f"not audited: {clean(name)}: {clean(reason)}" for name, reason in record.not_audited.items()]
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:
         lines.append(f"note: {clean(record.dataset.notice)}")
     return lines
 
 
-def _table(title: str, names: Sequence[str]) -> Table:
+def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table of plain text: foreign names carry no markup."""
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), title=title)
-    table.title_justify = "left"
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), title=Text(title))
+    table.title_justify = table.caption_justify = "left"
     for at, name in enumerate(names):
-        table.add_column(name, justify="left" if at == 0 else "right", no_wrap=at > 0)
+        table.add_column(Text(name), justify="left" if at == 0 else "right", no_wrap=at > 0)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 
 def _fairness(probe: ClassificationAudit) -> Table:
     subjects = list(dict.fromkeys(row.subject for row in probe.fairness if row.subject is not None))[:_SUBJECTS]
-    table = _table(f"{probe.name}: F_M and accuracy", ["model", "F_M", "accuracy", *(clean(x, 12) for x in subjects)])
     of = {(row.model, row.subject): row for row in probe.fairness}
     overall = [row for row in probe.fairness if row.subject is None]
-    for row in sorted(overall, key=lambda row: -(row.fairness or 0.0)):
-        table.add_row(
+    rows = [
+        [
             clean(row.model, 40),
             f"{number(row.fairness)} {interval(row.lo, row.hi)}".rstrip(),
             f"{number(row.accuracy)} {interval(row.accuracy_lo, row.accuracy_hi)}",
             *(number(of[row.model, subject].fairness) for subject in subjects),
-        )
-    return table
+        ]
+        for row in sorted(overall, key=lambda row: -(row.fairness or 0.0))
+    ]
+    names = ["model", "F_M", "accuracy", *(clean(subject, 12) for subject in subjects)]
+    return _table(f"{probe.name}: F_M and accuracy", names, rows)
 
 
 def _pairs(probe: ClassificationAudit) -> Table:
     pairs = [pair for pair in probe.pairs if pair.subject is None]
-    more = f" (first {_PAIRS} of {len(pairs)})" if len(pairs) > _PAIRS else ""
-    names = ["models", "ΔF_M", "Mood p", "Δ spread", "paired p", "Δ accuracy", "set by set"]
-    table = _table(f"{probe.name}: second against first{more}", names)
-    for pair in pairs[:_PAIRS]:
-        table.add_row(
+    rows = [
+        [
             f"{clean(pair.first, 24)} → {clean(pair.second, 24)}",
             signed(pair.delta),
             p_value(pair.p_mood_adjusted),
@@ -90,18 +94,30 @@ def _pairs(probe: ClassificationAudit) -> Table:
             p_value(pair.p_paired),
             signed(pair.accuracy_delta),
             conclusion_of(pair, probe.margin) + (" *" if why_of(pair) else ""),
-        )
+        ]
+        for pair in pairs[:_PAIRS]
+    ]
+    more = f" (first {_PAIRS} of {len(pairs)})" if len(pairs) > _PAIRS else ""
+    names = ["models", "ΔF_M", "Mood p", "Δ spread", "paired p", "Δ accuracy", "set by set"]
+    table = _table(f"{probe.name}: second against first{more}", names, rows)
     if any(why_of(pair) for pair in pairs):
         table.caption = "* Mood’s test and the paired test disagree; why stands below"
-        table.caption_justify = "left"
     return table
 
 
+def _implicit(probe: ImplicitAudit) -> Table:
+    rows = []
+    for over, model in dict.fromkeys((row.over, row.model) for row in probe.groups):
+        ordered = sorted((r for r in probe.groups if (r.over, r.model) == (over, model)), key=lambda row: row.mean)
+        ends = [f"{clean(row.group, 40)} {number(row.mean)}" for row in (ordered[0], ordered[-1])]
+        rows.append([clean(model, 40), clean(over, 40), *ends, number(probe.spread(model, over))])
+    title = f"{probe.name}: P(“{clean(probe.positive, 60)}”) by group"
+    return _table(title, ["model", "over", "lowest", "highest", "spread"], rows)
+
+
 def _skews(probe: RetrievalAudit) -> Table:
-    names = ["model", "over", "mean", "median", "lowest to highest", "fair: median, 95%", "beyond 95%"]
-    table = _table(f"{probe.name}: MaxSkew over subjects", names)
-    for row in sorted(probe.summaries, key=lambda row: (row.k, row.over.count("×"), row.over)):
-        table.add_row(
+    rows = [
+        [
             clean(row.model, 40),
             f"{clean(row.over, 40)} @{row.k}",
             number(row.mean),
@@ -109,25 +125,30 @@ def _skews(probe: RetrievalAudit) -> Table:
             f"{number(row.lowest)} to {number(row.highest)}",
             f"{number(row.null_median)}, {number(row.null_p95)}",
             f"{row.beyond} of {row.subjects}",
-        )
-    return table
+        ]
+        for row in sorted(probe.summaries, key=lambda row: (row.k, row.over.count("×"), row.over))
+    ]
+    names = ["model", "over", "mean", "median", "lowest to highest", "fair: median, 95%", "beyond 95%"]
+    return _table(f"{probe.name}: MaxSkew over {'subjects' if probe.kind == 'retrieval' else 'words'}", names, rows)
 
 
 def _within(probe: RetrievalAudit) -> Table:
-    names = ["model", "MaxSkew of", "lowest", "highest", "relative difference", "fair: median, 95%"]
-    table = _table(f"{probe.name}: one attribute within each group of another", names)
     value = {(row.model, row.fixed, row.over, row.k, row.group): row.value for row in probe.within}
+    rows = []
     for row in probe.differences:
         key = (row.model, row.fixed, row.over, row.k)
-        table.add_row(
-            clean(row.model, 40),
-            f"{clean(row.over, 30)} within {clean(row.fixed, 30)} @{row.k}",
-            f"{clean(row.lowest, 30)} {number(value[*key, row.lowest])}",
-            f"{clean(row.highest, 30)} {number(value[*key, row.highest])}",
-            percent_words(row.value),
-            f"{percent_words(row.null_median)}, {percent_words(row.null_p95)}",
+        rows.append(
+            [
+                clean(row.model, 40),
+                f"{clean(row.over, 30)} within {clean(row.fixed, 30)} @{row.k}",
+                f"{clean(row.lowest, 30)} {number(value[*key, row.lowest])}",
+                f"{clean(row.highest, 30)} {number(value[*key, row.highest])}",
+                percent_words(row.value),
+                f"{percent_words(row.null_median)}, {percent_words(row.null_p95)}",
+            ]
         )
-    return table
+    names = ["model", "MaxSkew of", "lowest", "highest", "relative difference", "fair: median, 95%"]
+    return _table(f"{probe.name}: one attribute within each group of another", names, rows)
 
 
 def percent_words(value: float | None) -> str:

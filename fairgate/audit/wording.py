@@ -19,8 +19,6 @@ from fairgate.audit.record import (
 )
 from fairgate.reports.words import clean, interval, number, p_value, share_words, signed
 
-OUTCOME: Final = {"correct": "right answers", "p_true": "P(true label)"}
-
 _WHY: Final[dict[Agreement, str]] = {
     "agree": "",
     "pairing": "Mood’s test takes the sets of the two models as different ones, so that what scenes have in common "
@@ -85,17 +83,24 @@ def harmed(probe: ClassificationAudit, alpha: float) -> list[EffectRow]:
 
 
 def _harm(row: EffectRow, probe: ClassificationAudit) -> str:
-    effect = row.effect or 0.0
-    limits = interval(row.lo, row.hi)
-    said = f"{clean(row.model, 60)}: {clean(row.group, 80)}"
-    if row.subject is not None:
-        said += f" {clean(row.subject, 60)}"
-    said += f" images are right {number(-effect)} less often than {clean(row.reference, 80)}"
-    said += f" ({signed(effect)} {limits})" if limits else " (in every set alike)"
+    mean, effect = row.reference_mean or 0.0, row.effect or 0.0
+    subject = "" if row.subject is None else f" {clean(row.subject, 60)}"
+    limits = interval(row.lo, row.hi) or "in every set"
+    said = (
+        f"{clean(row.model, 60)} gets {_percent(mean + effect)} of {clean(row.group, 80)}{subject} images right, and "
+        f"{_percent(mean)} of {clean(row.reference, 80)} ones ({signed(effect)} {limits})"
+    )
     most = most_taken(probe.taken, row.model, row.subject, row.group)
     return (
-        said if most is None else f"{said}; {most.count / most.total:.0%} are taken for “{clean(most.predicted, 60)}”"
+        said
+        if most is None
+        else f"{said}; {_percent(most.count / most.total)} are taken for “{clean(most.predicted, 60)}”"
     )
+
+
+def _percent(share: float) -> str:
+    """`97.5%`, and `100%` where there is nothing behind the point."""
+    return f"{100 * share:.1f}".removesuffix(".0") + "%"
 
 
 def most_taken(taken: Iterable[TakenFor], model: str, subject: str | None, group: str) -> TakenFor | None:
@@ -122,12 +127,14 @@ def _pairs(probe: ClassificationAudit) -> list[str]:
 
 
 def _beyond_chance(probe: RetrievalAudit, alpha: float) -> list[str]:
-    """Searches in which more subjects lie beyond the fair ranker's 95% point than chance would put there."""
+    """Models of which more subjects lie beyond the fair ranker's 95% point than chance would put there (Bonferroni)."""
+    level = alpha / max(1, len(probe.summaries))
+    noun = "subject" if probe.kind == "retrieval" else "word"
     return [
         f"{clean(row.model, 60)}: MaxSkew@{row.k} over {clean(row.over, 60)} is beyond the fair ranker’s 95% point "
-        f"({number(row.null_p95)}) for {row.beyond} of {share_words(row.subjects, 'subject')}"
+        f"({number(row.null_p95)}) for {row.beyond} of {share_words(row.subjects, noun)}"
         for row in probe.summaries
-        if row.beyond and bdtrc(row.beyond - 1, row.subjects, 0.05) <= alpha
+        if row.beyond and bdtrc(row.beyond - 1, row.subjects, 0.05) <= level
     ]
 
 

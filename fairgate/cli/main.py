@@ -13,6 +13,7 @@ from fairgate.cli.check import check
 from fairgate.cli.dataset import dataset_app
 from fairgate.cli.demo import demo
 from fairgate.cli.portraits import portraits_app
+from fairgate.cli.power import power
 from fairgate.cli.push import push
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ suite_app = typer.Typer(no_args_is_help=True, help="Look at suites.")
 app.command()(check)
 app.command()(audit)
 app.command()(demo)
+app.command()(power)
 app.command()(push)
 app.add_typer(dataset_app, name="dataset")
 app.add_typer(portraits_app, name="portraits")

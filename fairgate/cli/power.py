@@ -1,0 +1,81 @@
+"""`fairgate power`: how small a regression a suite can see, and how many sets a smaller one would take."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.cli.errors import friendly
+from fairgate.suites.options import OPTIONS
+
+if TYPE_CHECKING:
+    from fairgate.power import PowerRecord
+    from fairgate.suites import Settings
+
+TABLE_WIDTH = 140  # the table needs this much, and a log file has room for it
+
+
+@friendly()
+def power(
+    suite: Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")],
+    model: Annotated[str | None, typer.Option(help=OPTIONS["model"].help)] = None,
+    baseline: Annotated[str | None, typer.Option(help=OPTIONS["baseline"].help)] = None,
+    wanted: Annotated[float | None, typer.Option(help="Regression to be seen (default: twice each margin).")] = None,
+    odds: Annotated[float, typer.Option(help="How often a visible regression fails the gate.")] = 0.8,
+    report: Annotated[Path | None, typer.Option(help="Write power.json and power.html here.")] = None,
+    device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
+    cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
+    allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
+    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
+) -> None:
+    """What a suite can see. Exit code 0: told, 4: something is wrong with what was asked."""
+    from rich.console import Console
+
+    from fairgate import gate
+    from fairgate.power import suite_power
+    from fairgate.power.words import terminal_lines, terminal_table
+    from fairgate.suites import resolve
+
+    prepared = gate.prepare(suite, root.resolve())
+    typed = {"model": model, "baseline": baseline, "device": device, "cache": cache, "mlflow": "off"}
+    settings = resolve(prepared.loaded.suite, typed, allow_pickle=allow_pickle)
+    aside, console = Console(stderr=True), Console()
+    if not console.is_terminal:
+        console.width = max(console.width, TABLE_WIDTH)
+    with aside.status("fairgate") as status:
+        record = suite_power(
+            prepared,
+            settings,
+            command=_command(suite, settings, wanted, odds),
+            wanted=wanted,
+            odds=odds,
+            progress=lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images"),
+        )
+    console.print(terminal_table(record))
+    for line in terminal_lines(record):
+        typer.echo(line)
+    for path in _write(record, report):
+        typer.echo(f"report: {path}")
+
+
+def _command(suite: str, settings: Settings, wanted: float | None, odds: float) -> str:
+    """The command with all that decides its numbers."""
+    words = ["fairgate", "power", suite, "--model", settings.model, "--baseline", settings.baseline]
+    words += [] if wanted is None else ["--wanted", str(wanted)]
+    words += [] if odds == 0.8 else ["--odds", str(odds)]
+    return shlex.join(words)
+
+
+def _write(record: PowerRecord, report: Path | None) -> list[Path]:
+    if report is None:
+        return []
+    from fairgate.power.page import render_page
+
+    report.mkdir(parents=True, exist_ok=True)
+    texts = {"power.json": record.model_dump_json(indent=2) + "\n", "power.html": render_page(record)}
+    for name, text in texts.items():
+        (report / name).write_text(text, encoding="utf-8")
+    return [report / name for name in texts]

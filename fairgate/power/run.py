@@ -1,0 +1,181 @@
+"""What every comparison of a suite could see, from the noise between two of its runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+import numpy as np
+
+from fairgate import gate
+from fairgate.errors import BaselineError, SettingsError, StatisticsError, SuiteError
+from fairgate.power.record import CheckPower, GroupPower, PowerRecord
+from fairgate.probes import ProbeScores
+from fairgate.randomness import stream
+from fairgate.statistics import Power, Resamples, power, power_of_draws
+from fairgate.suites import PlannedCheck, Settings
+from fairgate.suites.catalog import METRICS
+from fairgate.suites.cell import Cell, Cells
+from fairgate.suites.measure import Measure, measure
+from fairgate.suites.resample import resample
+from fairgate.tracking.environment import environment
+
+WANTED_OF_NOTHING = 0.02
+"""The wished regression where a check's margin is 0, so that twice the margin says nothing."""
+_CURVE = 41
+"""Points of a curve, from an eighth of the present sets to 32 times as many."""
+
+
+def suite_power(
+    prepared: gate.Prepared,
+    settings: Settings,
+    *,
+    command: str,
+    wanted: float | None = None,
+    odds: float = 0.8,
+    progress: gate.Progress | None = None,
+) -> PowerRecord:
+    """Power of every `no_worse_than` check, per group, at the alpha that the correction leaves it in the worst case.
+
+    `wanted` is the regression one wishes to see, in the unit of every check's metric (None: twice each margin). Raises
+    SuiteError where the suite compares nothing, BaselineError where nothing is named to compare with, SettingsError for
+    a wish or odds out of range.
+    """
+    _require_sensible(wanted, odds)
+    planned = [one for one in prepared.planned if one.check.no_worse_than is not None]
+    if not planned:
+        raise SuiteError(
+            f"suite '{prepared.loaded.name}' compares nothing with a baseline, so that no regression is looked for.",
+            where=prepared.loaded.path.name,
+            remedy="add a check with `no_worse_than: baseline` and a margin",
+        )
+    scored = gate.score(prepared, settings, progress)
+    if scored.before is None or scored.baseline is None:
+        raise BaselineError(
+            "power comes from the noise between two runs, and only one was named.",
+            where="--baseline",
+            remedy="name a second seed of the same training, say: --baseline model:URI or file:DIR",
+        )
+    rule = prepared.loaded.suite.decision
+    look = _Look(prepared, scored.scores, scored.before, len(planned), wanted, odds)
+    return PowerRecord(
+        suite=prepared.loaded.name,
+        suite_digest=prepared.loaded.digest,
+        dataset=gate.dataset_info(prepared.dataset),
+        model=scored.model,
+        baseline=scored.baseline,
+        alpha=rule.alpha,
+        correction=rule.correction,
+        comparisons=len(planned),
+        odds=odds,
+        seed=rule.seed,
+        draws=look.draws,
+        checks=[look.at(one) for one in planned],
+        environment=environment(prepared.root, scored.device),
+        command=command,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _require_sensible(wanted: float | None, odds: float) -> None:
+    if wanted is not None and not 0 < wanted < math.inf:
+        raise SettingsError(
+            f"the wished regression is {wanted:g}.",
+            where="--wanted",
+            remedy="give the size of a loss, above 0, in the unit of the metric, such as 0.02",
+        )
+    if not 0.5 <= odds < 1:
+        raise SettingsError(f"the odds are {odds:g}.", where="--odds", remedy="give odds from 0.5 to under 1")
+
+
+class _Look:
+    """One suite's comparisons, looked at one by one."""
+
+    def __init__(
+        self,
+        prepared: gate.Prepared,
+        now: Mapping[str, ProbeScores],
+        before: Mapping[str, ProbeScores],
+        comparisons: int,
+        wanted: float | None,
+        odds: float,
+    ) -> None:
+        self._suite = prepared.loaded.suite
+        self._cells = Cells(prepared.dataset.index)
+        self._now, self._before = now, before
+        self._wanted, self._odds = wanted, odds
+        self._alpha = self._suite.decision.alpha / comparisons
+        # Enough draws to show the level that the correction leaves, twice over.
+        self.draws = max(self._suite.decision.draws, math.ceil(4 / self._alpha))
+
+    def at(self, planned: PlannedCheck) -> CheckPower:
+        """The power of one check, or why it has none."""
+        check = planned.check
+        cell = self._cells.of(planned)
+        told = CheckPower(
+            id=check.id,
+            subject=planned.subject or planned.word,
+            metric=check.metric if check.k is None else check.metric.replace("_at_k", f"_at_{check.k}"),
+            over=planned.over,
+            unit=cell.unit,
+            margin=check.bound,
+            wanted=self._wanted or 2 * check.bound or WANTED_OF_NOTHING,
+            n_sets=cell.n_sets,
+        )
+        try:
+            now = measure(planned, cell, [self._now[name] for name in planned.answers])
+            before = measure(planned, cell, [self._before[name] for name in planned.answers])
+            found = self._power(planned, cell, now, before, told.wanted)
+        except StatisticsError as error:
+            return told.model_copy(update={"unavailable": " ".join(filter(None, [error.problem, error.remedy]))})
+        sizes = _sizes(cell.n_sets)
+        curves = found.at(np.array(sizes))
+        names = now.groups if len(now.groups) == len(found.n_sets) else [None] * len(found.n_sets)
+        groups = [
+            GroupPower(
+                group=name,
+                n_sets=int(found.n_sets[at]),
+                standard_error=float(found.standard_error[at]),
+                detectable=float(found.detectable[at]),
+                sets_needed=int(needed) if np.isfinite(needed := found.sets_needed[at]) else None,
+                curve=curves[:, at].tolist(),
+            )
+            for at, name in enumerate(names)
+        ]
+        return told.model_copy(update={"sizes": sizes, "groups": groups})
+
+    def _power(self, planned: PlannedCheck, cell: Cell, now: Measure, before: Measure, wanted: float) -> Power:
+        """As the gate decides: a test of means where the metric is one, else of resampled statistics."""
+        check, seed = planned.check, self._suite.decision.seed
+        harm: Literal["lower", "higher"] = "lower" if METRICS[check.metric].better == "higher" else "higher"
+        rng = stream(seed, "power", self._suite.suite, planned.subject or "")
+        if now.paired is not None and before.paired is not None:
+            return power(
+                now.paired - before.paired,
+                margin=check.bound,
+                rng=rng,
+                alpha=self._alpha,
+                odds=self._odds,
+                wanted=wanted,
+                draws=self.draws,
+                harm=harm,
+            )
+        drawn = resample([now, before], cell.n_sets, self.draws, Resamples(cell.n_sets, self.draws, rng))
+        return power_of_draws(
+            now.value - before.value,
+            drawn[0].value - drawn[1].value,
+            n_sets=cell.n_sets,
+            margin=check.bound,
+            alpha=self._alpha,
+            odds=self._odds,
+            wanted=wanted,
+            harm=harm,
+        )
+
+
+def _sizes(n_sets: int) -> list[int]:
+    """Numbers of sets from an eighth of the present ones to 32 times as many, evenly by ratio."""
+    sizes = np.round(n_sets * np.geomspace(1 / 8, 32, _CURVE)).astype(int)
+    return sorted({int(size) for size in sizes if size >= 2} | {n_sets})
