@@ -164,6 +164,7 @@ def test_s_by_hand_with_ties_halved() -> None:
     assert association([[1.0, 2.0]], [[1.0, 3.0, 0.0]]) == pytest.approx((0.5 + 1 + 0 + 0 + 1 + 0) / 6)
     assert association([[0.0]], [[np.log(3.0)]], soft=True) == pytest.approx(0.75)
     assert association([[0.0]], [[np.log(3.0)]], soft=True, scale=2.0) == pytest.approx(0.9)
+    assert association([[0.0]], [[np.log(9.0)]], soft=True, scale=0.5) == pytest.approx(0.75)
     assert association([[0.0], [1e6]], [[1e6], [0.0]], soft=True) == 0.5  # without an overflow
 
 
@@ -208,6 +209,8 @@ def test_implicit_association_by_group_and_within_sets() -> None:
     assert (found.sets, found.incomplete_sets) == (2, 1)  # "c" shows group 0 alone
     marginal = implicit_association(p, labels, groups=2)
     assert marginal.within_sets is None
+    assert marginal.mean == pytest.approx([0.6, 0.4])
+    assert marginal.counts.tolist() == [3, 2]
     assert (marginal.sets, marginal.incomplete_sets) == (0, 0)
     assert marginal.spread == pytest.approx(0.2)
 

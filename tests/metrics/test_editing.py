@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairgate.errors import MetricError
-from fairgate.metrics import average_face, delta_ita, flip_rate, individual_typology_angle, skin_mask
+from fairgate.metrics import _colour, average_face, delta_ita, flip_rate, individual_typology_angle, skin_mask
 from fairgate.randomness import stream
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -75,6 +75,20 @@ def test_monk_tones_fall_from_83_to_minus_84_degrees_and_all_of_them_are_skin() 
     assert [tone.skin_fraction for tone in found] == [1.0] * 10
 
 
+def test_cielab_is_scikit_images() -> None:
+    rgb = np.array([(0, 0, 0), (255, 255, 255), (1, 2, 3), (10, 11, 12), (255, 0, 0), (0, 255, 0), (0, 0, 255)])
+    expected = [  # scikit-image 0.26, rgb2lab
+        (0.0, 0.0, 0.0),
+        (100.0, -0.0024549378620508655, 0.004653421154054982),
+        (0.5098250675092544, -0.12249030481624457, -0.4704960765506305),
+        (2.984614289837282, -0.11720069376322528, -0.5055173964567172),
+        (53.2405879437449, 80.0923082256922, 67.2027510444287),
+        (87.73509948831895, -86.18302974439501, 83.17970317538452),
+        (32.29567256501351, 79.18559091176556, -107.85730020669489),
+    ]
+    np.testing.assert_allclose(_colour.cielab(rgb.astype(np.uint8)), expected, atol=1e-9)
+
+
 def test_the_papers_rule_loses_the_darkest_three_monk_tones() -> None:
     kept = [bool(skin_mask(swatch(tone), rule="kolkur").all()) for tone in MONK]
     assert kept == [False] * 3 + [True] * 4 + [False] * 3
@@ -98,6 +112,7 @@ def test_darkening_an_image_leaves_the_default_mask_and_empties_the_papers() -> 
         ((19, 15, 12), False),
         ((100, 93, 93), True),  # saturation 0.07
         ((100, 94, 94), False),
+        ((101, 94, 94), False),  # 7 of 101
         ((100, 20, 20), True),  # saturation 0.8
         ((100, 19, 19), False),
         ((160, 140, 100 + 36), True),  # hue 10
@@ -172,7 +187,9 @@ def test_only_masked_pixels_count_and_too_few_of_them_are_no_angle() -> None:
     assert (few.status, few.skin_fraction) == ("invalid", 0.04)
     assert few.reason == "4.0% of the pixels are skin, under the minimum of 5.0%"
     assert np.isnan(few.degrees)
-    assert few.lightness == pytest.approx(found.lightness)
+    assert (few.lightness, few.yellow) == pytest.approx((found.lightness, found.yellow))
+    assert individual_typology_angle(image, mask, min_fraction=0.0).status == "ok"
+    assert individual_typology_angle(alone, whole(alone), min_fraction=1.0).status == "ok"
     assert individual_typology_angle(image, mask, min_fraction=0.04).status == "ok"
     bluish = individual_typology_angle(image, ~mask)
     assert bluish.status == "invalid"

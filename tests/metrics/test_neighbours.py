@@ -72,6 +72,12 @@ def test_equal_distances_go_by_position_real_images_first() -> None:
     assert [shares.group[0] for shares in nearest] == [1.0, 0.5, 1 / 3, 0.25]
 
 
+def test_many_equal_distances_keep_their_positions() -> None:
+    groups = np.where(np.arange(200) < 90, 1, 0)
+    shares = neighbour_shares(np.ones((200, 2)), groups, [[0.0, 0.0]], np.array([1]), k=120)
+    assert shares.group.tolist() == [90 / 120]  # a sort that is not stable would mix the groups
+
+
 def test_ties_hold_however_far_from_the_origin_the_embeddings_lie() -> None:
     # |x|^2 - 2xy + |y|^2 in floats calls these distances 0 and 2; differences know that both are 1
     far = 1e8
