@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from fairgate.statistics._limits import SPARSE, Limits, departures, extremes_of, hidden, is_mute, tail
-from fairgate.statistics.draws import FloatArray, set_count_chunks
+from fairgate.statistics.draws import FloatArray, weight_pieces
 
 _LEVELS = 200
 """p-values of contrasts are the smallest of so many levels, 4% apart, at which their limit clears the bound."""
@@ -105,7 +105,7 @@ def _extremes(
     for group, sample in enumerate(samples):
         centred = sample - sample.mean()
         columns = np.stack([centred, centred**2], axis=1)
-        sums = np.concatenate([c.astype(np.float64) @ columns for c in set_count_chunks(sample.size, draws, rng)])
+        sums = np.concatenate([weights @ columns for weights in weight_pieces(sample.size, draws, rng)])
         drawn = sums / sample.size
         moved[:, group] = drawn[:, 0]
         variance[:, group] = np.maximum(drawn[:, 1] - drawn[:, 0] ** 2, 0.0) / (sample.size - 1)

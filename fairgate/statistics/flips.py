@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairgate.statistics._limits import PIECE
-from fairgate.statistics.draws import FloatArray
+from fairgate.statistics.draws import FloatArray, spans
 from fairgate.statistics.paired import Design, Harm, differences
 
 _TIE = 1e-9
@@ -36,13 +35,12 @@ def sign_flip_test(
     squares = (table**2).sum(axis=0)
     observed = _t(-table.sum(axis=0), squares, n)
     largest = np.empty(draws)
-    step = max(1, PIECE // len(table))
-    for start in range(0, draws, step):
-        rows = min(step, draws - start)
-        noise = np.frombuffer(rng.bytes(rows * -(-len(table) // 8)), dtype=np.uint8).reshape(rows, -1)
+    for rows in spans(len(table), draws):
+        length = -(-len(table) // 8)
+        noise = np.frombuffer(rng.bytes((rows.stop - rows.start) * length), dtype=np.uint8).reshape(-1, length)
         signs = np.unpackbits(noise, axis=1, count=len(table)) * 2.0 - 1.0
         t = _t(signs @ table, squares, n)
-        largest[start : start + rows] = (np.abs(t) if harm == "either" else t).max(axis=1)
+        largest[rows] = (np.abs(t) if harm == "either" else t).max(axis=1)
     reached = np.abs(observed) if harm == "either" else observed
     beyond = draws - np.searchsorted(np.sort(largest), reached - _TIE * (1 + np.abs(reached)), side="left")
     p: FloatArray = (1 + beyond) / (draws + 1)

@@ -178,7 +178,7 @@ def test_sets_that_agree_leave_nothing_to_doubt() -> None:
         (lambda rng: Resamples(0, 5, rng), "5 draws of 0 sets", "at least 1"),
         (lambda rng: set_counts(4, 5, Resamples(3, 5, rng)), "5 resamples of 4 sets", "else pass a generator"),
         (lambda rng: set_counts(3, 6, Resamples(3, 5, rng)), "of 5 resamples of 3 sets", "no more draws"),
-        (lambda rng: next(Resamples(3, 5, rng).chunks(3, 0)), "0 resamples of 3 sets", "no more draws"),
+        (lambda rng: Resamples(3, 5, rng).rows(3, 0), "0 resamples of 3 sets", "no more draws"),
         (lambda rng: sign_flip_test([0.1, np.inf], rng=rng), "infinite values", "same images"),
         (lambda rng: sign_flip_test([0.1], rng=rng), "fewer than two sets", "min_sets"),
         (lambda rng: sign_flip_test([0.1, 0.2], rng=rng, margin=-1.0), "margin -1.0", "at least 0"),
