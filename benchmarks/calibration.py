@@ -189,7 +189,12 @@ def _urgency(task: tuple[Cell, bool, int]) -> tuple[bool, int, bool, int]:
     """What is promised before what is not, cheap before dear, set-mates (which the gate asks about) first."""
     cell = task[0]
     extra = (cell.test, cell.shape, cell.truth) in EXTRA
-    return extra, cell.sets, cell.test == "each group" and cell.sets > 300, cell.groups
+    return (
+        extra,
+        max(cell.sets, SIZES[-1] - 1 if cell.test == "statistic" else 0),
+        cell.test == "each group" and cell.sets > 300,
+        cell.groups,
+    )
 
 
 def main() -> None:
