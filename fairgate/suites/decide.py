@@ -101,7 +101,7 @@ class _Table:
         both = [now, before] if compared and before is not None and now.paired is None else [now]
         sets = self._sets(planned.subject, cell)
         drawn = resample(both, cell.n_sets, rule.draws, sets)
-        limits = limits_of(drawn[0], alpha=rule.alpha, unit=cell.unit)
+        limits = limits_of(planned, cell, now, drawn[0], rule.alpha)
         paired = None
         if compared and before is not None:
             paired = self._compare(planned, now, before, drawn[0].value - drawn[-1].value, sets)

@@ -23,6 +23,15 @@ worst grouping's mean over queries of the extreme part."""
 
 
 @dataclass(frozen=True, slots=True)
+class Counted:
+    """Images of every group that the metric speaks of in the top k and in the gallery, both (queries, groups),
+    groupings one after another."""
+
+    shown: Floats
+    images: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Drawn:
     """A statistic under resampled sets: `value` (draws,), `groups` (draws, groups) and `parts` where it has them."""
 
@@ -38,7 +47,7 @@ class Measure:
     `draw(counts)` maps set multiplicities (draws, sets) to the statistic. `extreme` with `parts` says what the value is
     an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
     what a paired test compares. `badness` (sets,) and `group_badness` (groups,) rank sets and groups by how loudly
-    they speak against the metric.
+    they speak against the metric. `counted` is what a rank metric was computed from.
     """
 
     value: float
@@ -52,6 +61,7 @@ class Measure:
     paired: Floats | None = None
     extreme: Extreme | None = None
     parts: Parts = ()
+    counted: Counted | None = None
 
 
 def measure(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -> Measure:

@@ -12,7 +12,7 @@ from fairgate.suites.association import association_of
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.cell import Cell, Counts, Floats
 from fairgate.suites.gallery import RankedGallery
-from fairgate.suites.measure import Drawn, Extreme, Measure, Parts
+from fairgate.suites.measure import Counted, Drawn, Extreme, Measure, Parts
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.queries import Grouping, Query, queries_of
 
@@ -26,8 +26,16 @@ Ranked = Callable[[Counts], list[Answer]]
 def measure_ranking(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -> Measure:
     """Every query's extreme part, averaged over queries; the value is the worst grouping's."""
     queries = queries_of(planned, cell, answers)
-    extreme: Extreme = "max" if METRICS[planned.check.metric].better == "lower" else "min"
-    ranked = [_ranked(planned, query) for query in queries]
+    check = planned.check
+    extreme: Extreme = "max" if METRICS[check.metric].better == "lower" else "min"
+    galleries: list[RankedGallery] = []
+    ranked: list[Ranked] = []
+    for query in queries:
+        if check.metric == "c_asc":
+            ranked.append(association_of(query))
+        else:
+            galleries.append(RankedGallery.of(query, check.k or 0))
+            ranked.append(_ranked(planned, query, galleries[-1]))
 
     def draw(counts: Counts) -> Drawn:
         drawn = list(zip(*(one(counts) for one in ranked), strict=True))
@@ -44,11 +52,12 @@ def measure_ranking(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeSc
         badness=np.mean([query.spread_inside_sets() for query in queries], axis=0),
         groups=[cell.group_names()[position] for position in kept],
         group_values=groups,
-        group_badness=np.abs(groups) if planned.check.metric == "c_asc" else groups if extreme == "max" else -groups,
+        group_badness=np.abs(groups) if check.metric == "c_asc" else groups if extreme == "max" else -groups,
         group_images=cell.group_images()[kept],
         group_sets=(cell.per_set(np.zeros(len(cell.rows)))[1] > 0).sum(axis=0)[kept],
         extreme=extreme,
         parts=tuple(tuple(part[0] for part in queries_) for queries_ in now.parts),
+        counted=_counted(galleries, queries) if galleries else None,
     )
 
 
@@ -73,12 +82,9 @@ def answer_of_counts(metric: str, shown: Floats, present: Floats, desired: str, 
     return (entropy_of_counts(shown)[:, None] if metric == "normalized_entropy_at_k" else skew), skew
 
 
-def _ranked(planned: PlannedCheck, query: Query) -> Ranked:
+def _ranked(planned: PlannedCheck, query: Query, gallery: RankedGallery) -> Ranked:
     """The check's metric on one query."""
     check = planned.check
-    if check.metric == "c_asc":
-        return association_of(query)
-    gallery = RankedGallery.of(query, check.k or 0)
 
     def draw(counts: Counts) -> list[Answer]:
         shown, present = gallery.shown(counts), gallery.present(counts)
@@ -92,6 +98,20 @@ def _ranked(planned: PlannedCheck, query: Query) -> Ranked:
         return found
 
     return draw
+
+
+def _counted(galleries: Sequence[RankedGallery], queries: Sequence[Query]) -> Counted:
+    """What stands in the top k of every query, and what in its gallery."""
+    once = np.ones((1, queries[0].n_sets), dtype=np.int32)
+
+    def folded(counts: Floats, query: Query) -> Floats:
+        return np.concatenate([grouping.fold(counts)[0][grouping.kept] for grouping in query.groupings])
+
+    pairs = list(zip(galleries, queries, strict=True))
+    return Counted(
+        shown=np.stack([folded(gallery.shown(once), query) for gallery, query in pairs]),
+        images=np.stack([folded(gallery.present(once), query) for gallery, query in pairs]),
+    )
 
 
 def _kept_of_all(groupings: Sequence[Grouping]) -> list[int]:

@@ -28,7 +28,7 @@ def result_of(
     """Decide an assessed check; `p_adjusted` is its p after the correction over the suite."""
     check, paired, ties = one.planned.check, one.paired, one.ties
     verdict, reason = _decided(one, suite, p_adjusted)
-    value, lo, hi, baseline = _shown(one)
+    value, lo, hi, how, baseline = _shown(one)
     at = one.telling
     return CheckResult(
         id=check.id,
@@ -43,7 +43,7 @@ def result_of(
         status=status_of(value),
         lo=lo,
         hi=hi,
-        interval=one.limits.how,
+        interval=how,
         bound=check.bound,
         baseline=baseline,
         delta=float(paired.delta[at]) if paired else None if baseline is None else value - baseline,
@@ -130,14 +130,16 @@ def _absolute(one: Assessed) -> tuple[Verdict, str]:
     return verdict, absolute_reason(one.planned, one.now, bound, one.worst_group, verdict)
 
 
-def _shown(one: Assessed) -> tuple[float, float | None, float | None, float | None]:
-    """Value, its interval, and the baseline's value: of the telling group where groups were compared."""
+def _shown(one: Assessed) -> tuple[float, float | None, float | None, str, float | None]:
+    """Value, its interval and how that was found, and the baseline's value: of the telling group where groups were
+    compared."""
     before, limits = one.before, one.limits
     if not one.by_group or limits.group_lo is None or limits.group_hi is None:
-        return one.now.value, limits.lo, limits.hi, None if before is None else before.value
+        return one.now.value, limits.lo, limits.hi, limits.how, None if before is None else before.value
     at = one.telling
     baseline = None if before is None else float(before.group_values[at])
-    return float(one.now.group_values[at]), float(limits.group_lo[at]), float(limits.group_hi[at]), baseline
+    value, lo, hi = (float(numbers[at]) for numbers in (one.now.group_values, limits.group_lo, limits.group_hi))
+    return value, lo, hi, limits.group_how, baseline
 
 
 def _worst_sets(one: Assessed, index: Index) -> list[WorstSet]:
