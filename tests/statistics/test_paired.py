@@ -99,6 +99,17 @@ def test_verdicts_limits_and_p_values_tell_one_story(seed: int, shift: float, se
         assert (verdict == "pass") == (result.lo[group] > -0.02) == (result.p_not_worse[group] <= 0.05)
 
 
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), margin=st.sampled_from([0.0, 0.01, 0.25]))
+def test_no_change_at_no_margin_and_a_fall_to_the_margin_are_one_question(seed: int, margin: float) -> None:
+    candidate, baseline = two_runs(seed, sets=30)
+    still = paired_test(candidate, baseline, margin=0.0, rng=stream(seed, "moved"), draws=400)
+    fell = paired_test(candidate - margin, baseline, margin=margin, rng=stream(seed, "moved"), draws=400)
+    assert fell.verdict.tolist() == still.verdict.tolist()
+    np.testing.assert_allclose(fell.hi, still.hi - margin, atol=1e-12)
+    np.testing.assert_allclose(fell.p_adjusted, still.p_adjusted)
+
+
 def test_the_order_of_groups_does_not_matter() -> None:
     candidate, baseline = two_runs(6)
     order = [2, 0, 3, 1]
