@@ -141,8 +141,8 @@ def _naive(rows: Sequence[Row]) -> str:
         "## Rules that teams use instead\n\n"
         "False alarms in % of runs, from the best to the worst cell (fairgate in all; the others at 50 and 300 sets "
         "with 4, 8 and 14 groups). The t-tests and the sign flips are one-sided at 5%; sign flips adjust for all "
-        "groups and are exact where noise is symmetric. That a mean fell by more than 0.02 is asked where nothing changed; it "
-        "is no test, and depends on the noise (here about 0.1 per score) and on luck.\n\n"
+        "groups and are exact where noise is symmetric. That a mean fell by more than 0.02 is asked where nothing "
+        "changed; it is no test, and depends on the noise (here about 0.1 per score) and on luck.\n\n"
         f"{_table(head, lines)}"
     )
 
