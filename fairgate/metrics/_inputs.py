@@ -46,7 +46,9 @@ def with_positives(scores: ArrayLike, positives: ArrayLike, k: int) -> tuple[Sco
     if given.dtype == bool and given.shape == table.shape:
         right = given
     else:
-        right = _one_place(given, queries, images)[:, None] == np.arange(images)
+        place = _one_place(given, queries, images)
+        right = np.zeros(table.shape, dtype=bool)
+        right[np.arange(queries), place] = True
     _ranking.check_k(k, images)
     lost = np.flatnonzero(~right.any(axis=1))
     if lost.size:

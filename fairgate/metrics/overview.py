@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
-from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, at_least_two, codes, every_group, finite
+from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, at_least_two, codes, every_group, finite, floating
 from fairgate.metrics._counts import bias_of_counts, entropy_of_counts, ndkl_of_ranking, skew_of_counts
 from fairgate.metrics._inputs import two_groups
 from fairgate.metrics._moments import Moments, moments
@@ -99,8 +99,9 @@ class _Top:
     scores: Scores
     labels: IntArray
 
-    def extended(self, table: Scores, group: IntArray, keep: int) -> _Top:
+    def extended(self, table: Scores, group: IntArray, k: int) -> _Top:
         """The best of these and of images that stand behind them: at equal scores, the earlier stay ahead."""
+        keep = max(k, 0) + 1  # one more shows a tie at the cut
         order = _ranking.top_k(table, min(keep, group.size))
         scores = np.concatenate((self.scores, np.take_along_axis(table, order, axis=1)), axis=1)
         labels = np.concatenate((self.labels, group[order]), axis=1)
@@ -123,7 +124,7 @@ class _Running:
 
     def add(self, scores: ArrayLike, labels: ArrayLike, *, of: str) -> None:
         """Take in the block that `of` names in errors."""
-        table = finite(f"scores{of}", scores, ("queries", "images"))
+        table = floating(f"scores{of}", scores, ("queries", "images"))
         group = codes(f"labels{of}", labels, size=table.shape[1], groups=self.groups)
         if self.defined is None:
             none = np.empty((table.shape[0], 0))
@@ -135,15 +136,18 @@ class _Running:
                 where=f"scores{of}",
                 remedy="pass blocks of the same queries, in the same order: a block holds some of the images",
             )
-        keep = max(self.k, 0) + 1  # one more shows a tie at the cut
-        defined = group >= 0
-        if self.everyone is not None or not defined.all():
-            self.everyone = (self.everyone or self.defined).extended(table, group, keep)
-            table, group = table[:, defined], group[defined]
+        if (group < 0).any():
+            finite(f"scores{of}", table, ("queries", "images"))
+            self.everyone = (self.everyone or self.defined).extended(table, group, self.k)
+            table, group = table[:, group >= 0], group[group >= 0]
+        elif self.everyone is not None:
+            self.everyone = self.everyone.extended(table, group, self.k)
         if group.size:
-            self.defined = self.defined.extended(table, group, keep)
             block = moments(table, group, self.groups)
+            if not np.isfinite(block.squares).all():  # as they are where all scores are, unless these overflow
+                finite(f"scores{of}", table, ("queries", "images"))
             self.moments = block if self.moments is None else self.moments.merged(block)
+            self.defined = self.defined.extended(table, group, self.k)
 
     def overview(self, desired: Desired) -> RetrievalOverview:
         """All metrics of what was taken in."""
