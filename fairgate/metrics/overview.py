@@ -76,8 +76,8 @@ def streamed_overview(
 ) -> RetrievalOverview:
     """The overview of one gallery that arrives in blocks (scores (queries, n), labels (n,)), in the gallery's order.
 
-    Equal to `retrieval_overview` of the blocks side by side, in memory for one block: k + 1 scores per query, images
-    per group and moments are kept. Blocks may differ in n, and n may be 0. No block is kept: a generator that opens a
+    Equal to `retrieval_overview` of the blocks side by side, in memory for two blocks: k + 1 scores per query, images
+    per group and moments are kept. Blocks may differ in n, and n may be 0. None is held longer: a generator that opens a
     memory-mapped file anew for each lets the pages go. Raises MetricError as `retrieval_overview` does, naming the
     block, and for blocks of different queries.
 
