@@ -77,8 +77,8 @@ def streamed_overview(
     """The overview of one gallery that arrives in blocks (scores (queries, n), labels (n,)), in the gallery's order.
 
     Equal to `retrieval_overview` of the blocks side by side, in memory for two blocks: k + 1 scores per query, images
-    per group and moments are kept. Blocks may differ in n, and n may be 0. None is held longer: a generator that opens a
-    memory-mapped file anew for each lets the pages go. Raises MetricError as `retrieval_overview` does, naming the
+    per group and moments are kept. Blocks may differ in n, and n may be 0. None is held longer, so that a generator
+    that maps a file anew for each block lets its pages go. Raises MetricError as `retrieval_overview` does, naming the
     block, and for blocks of different queries.
 
     >>> halves = [([[0.9, 0.8]], np.array([0, 1])), ([[0.1, 0.0]], np.array([0, 1]))]

@@ -134,7 +134,7 @@ def test_no_block_is_kept_once_the_next_has_been_taken_in():
             yield block, np.array([0, 1, -1])
             del block
 
-    assert streamed_overview(one_after_another(), 3, groups=2).bias.tolist() == [1.0]  # of -1, -1, 0
+    assert streamed_overview(one_after_another(), 4, groups=2).bias.tolist() == [1.0]  # of -1, -1, -1, 0
     assert len(made) == 5
 
 
