@@ -9,8 +9,7 @@ import numpy as np
 
 from fairgate.errors import SettingsError, did_you_mean
 from fairgate.probes import ProbeScores
-from fairgate.suites.cell import Cell
-from fairgate.suites.decide import Index
+from fairgate.suites.cell import Cell, Index
 from fairgate.suites.plan import Grouping
 
 CROSS = " × "

@@ -227,7 +227,8 @@ class SkewSummary(_Record):
 class RelativeDifference(_Record):
     """How much larger the largest marginal skew is than the smallest, over the groups of the fixed attribute.
 
-    `null_median` and `null_p95` are those of a perfectly fair ranker, which is never 0: MaxSkew of few images is noisy.
+    `null_median` and `null_p95` are those of a perfectly fair ranker, and not 0: MaxSkew of few images is noisy. A
+    number that is absent is infinite: the smallest skew was 0.
     """
 
     model: str

@@ -29,6 +29,7 @@ from fairgate.errors import ModelError, ScoresError, SettingsError
 from fairgate.probes import scores_digest
 from fairgate.suites import Settings
 from fairgate.suites.asked import probe_digests
+from fairgate.suites.catalog import METRICS
 from fairgate.suites.schema import AssociationProbe, RetrievalProbe, Suite
 from fairgate.tracking.environment import environment
 
@@ -228,7 +229,7 @@ def _margin(suite: Suite, probe: str) -> float:
 
 def _cuts(suite: Suite, probe: str, asked: Asked, k: int | None) -> list[Cut]:
     """Where the suite's own checks cut this probe's rankings; else at one place per crossed group (paper 3)."""
-    checks = [check for check in suite.checks if check.probe == probe and check.k is not None]
+    checks = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].ranks]
     desired = checks[0].desired if checks else "dataset"
     if k is not None:
         return [Cut(k, desired)]

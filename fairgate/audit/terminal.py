@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -152,5 +153,5 @@ def _within(probe: RetrievalAudit) -> Table:
 
 
 def percent_words(value: float | None) -> str:
-    """A ratio as a reader says it: `64%`; infinite where the lowest is 0."""
-    return number(value) if value is None or value == float("inf") else f"{value:.0%}"
+    """A relative difference as a reader says it: `64%`; `∞` (absent in JSON) where the smallest is 0."""
+    return "∞" if value is None or math.isinf(value) else f"{value:.0%}"

@@ -129,7 +129,8 @@ class _Look:
             before = measure(planned, cell, [self._before[name] for name in planned.answers])
             found = self._power(planned, cell, now, before, told.wanted)
         except StatisticsError as error:
-            return told.model_copy(update={"unavailable": " ".join(filter(None, [error.problem, error.remedy]))})
+            why = "; ".join(filter(None, [error.problem.rstrip("."), error.remedy]))
+            return told.model_copy(update={"unavailable": why})
         sizes = _sizes(cell.n_sets)
         curves = found.at(np.array(sizes))
         names = now.groups if len(now.groups) == len(found.n_sets) else [None] * len(found.n_sets)

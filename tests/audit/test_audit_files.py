@@ -1,0 +1,142 @@
+"""An audit as page, table, CSV and LaTeX: everything in it, nothing fetched, the notice always there."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import pytest
+from audit_toy import classification
+from rich.console import Console
+
+from fairgate.audit import AuditRecord
+from fairgate.audit.files import render_csv, render_latex
+from fairgate.audit.names import short_names
+from fairgate.audit.page import render_page
+from fairgate.audit.terminal import terminal_lines, terminal_tables
+
+
+def renamed(record: AuditRecord, old: str, new: str) -> AuditRecord:
+    """The record with another name for a model everywhere."""
+    return AuditRecord.model_validate_json(record.model_dump_json().replace(f'"{old}"', f'"{new}"'))
+
+
+def printed(record: AuditRecord, width: int = 120) -> str:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    for table in terminal_tables(record):
+        console.print(table)
+    file = console.file
+    assert isinstance(file, io.StringIO)
+    return "\n".join([file.getvalue(), *terminal_lines(record)])
+
+
+def test_the_record_comes_back_from_its_file(toy_audit: AuditRecord) -> None:
+    text = toy_audit.model_dump_json()
+    again = AuditRecord.model_validate_json(text)
+    assert again.model_dump_json() == text
+    assert render_page(again) == render_page(toy_audit)
+    assert printed(again) == printed(toy_audit)
+
+
+def test_every_output_shows_the_notice(toy_audit: AuditRecord) -> None:
+    assert toy_audit.dataset.notice == "drawn squares"
+    page = render_page(toy_audit)
+    sections = page.count("<section") - 3  # what stands out, the method and the command show no figures of their own
+    assert page.count("drawn squares") >= 1 + sections
+    assert "note: drawn squares" in printed(toy_audit)
+    rows = list(csv.DictReader(io.StringIO(render_csv(toy_audit))))
+    assert {row["notice"] for row in rows} == {"drawn squares"}
+    assert render_latex(toy_audit).count("drawn squares") == render_latex(toy_audit).count("\\begin{table}") == 4
+
+
+def test_the_page_fetches_nothing_and_admits_only_its_own_style(toy_audit: AuditRecord) -> None:
+    page = render_page(toy_audit)
+    assert "default-src 'none'; style-src 'sha256-" in page
+    assert "<script" not in page
+    assert 'style="' not in page
+    assert not re.search(r'(src|href)="(?!#)', page)
+
+
+def test_names_in_the_page_are_escaped_and_anchors_lead_somewhere(toy_audit: AuditRecord) -> None:
+    page = render_page(renamed(toy_audit, "biased", "<b>[red]bold"))
+    assert "<b>" not in page
+    assert "&lt;b&gt;[red]bold" in page
+    anchors = set(re.findall(r'href="#([^"]+)"', page))
+    assert anchors
+    assert anchors <= set(re.findall(r'id="([^"]+)"', page))
+
+
+def test_the_page_shows_effects_confusions_and_chance(toy_audit: AuditRecord) -> None:
+    page = render_page(toy_audit)
+    for text in (
+        "Who is taken for whom",
+        "“nurse”",
+        "right answers by skin_tone × gender",
+        "fair ranker",
+        "relative difference",
+    ):
+        assert text in page
+    assert page.count("✱") > 2
+
+
+def test_a_page_of_few_models_and_no_mistakes_renders(toy_audit: AuditRecord) -> None:
+    probe = classification(toy_audit)
+    bare = probe.model_copy(update={"pairs": [], "taken": [], "effects": [], "refusals": []})
+    page = render_page(toy_audit.model_copy(update={"probes": [bare], "models": toy_audit.models[:1]}))
+    assert "Model against model" not in page
+    assert "taken for whom" not in page
+
+
+def test_the_terminal_takes_names_as_they_are(toy_audit: AuditRecord) -> None:
+    text = printed(renamed(toy_audit, "biased", "run[bold]7"))
+    assert "run[bold]7" in text
+    assert "base → tuned" in text
+    assert "alike within 0.030" in text
+    assert "70% are taken for “nurse”" in text
+
+
+def test_the_csv_holds_every_number_once(toy_audit: AuditRecord) -> None:
+    rows = list(csv.DictReader(io.StringIO(render_csv(toy_audit))))
+    found = classification(toy_audit)
+    tables = {name: [row for row in rows if row["table"] == name] for name in {row["table"] for row in rows}}
+    assert len(tables["models"]) == 2 * len(found.fairness)
+    assert len(tables["pairs"]) == 3 * len(found.pairs)
+    assert len(tables["effects"]) == len(found.effects)
+    (nurse,) = tables["taken for"]
+    assert (nurse["group"], nurse["quantity"], float(nurse["value"])) == ("dark × female", "nurse", 0.7)
+    fairness = [
+        r for r in tables["models"] if r["quantity"] == "fairness" and r["model"] == "base" and not r["subject"]
+    ]
+    assert float(fairness[0]["value"]) == found.fairness[0].fairness
+
+
+def test_text_in_the_csv_is_no_formula(toy_audit: AuditRecord) -> None:
+    rows = list(csv.DictReader(io.StringIO(render_csv(renamed(toy_audit, "biased", "=HYPERLINK(1)")))))
+    assert {row["model"] for row in rows} >= {"'=HYPERLINK(1)"}
+    assert "=HYPERLINK(1)" not in {row["model"] for row in rows}
+
+
+def test_latex_is_escaped_and_balanced(toy_audit: AuditRecord) -> None:
+    text = render_latex(renamed(toy_audit, "biased", "v1_50% & \\\\input{x}"))
+    assert "v1\\_50\\% \\& \\textbackslash{}input\\{x\\}" in text
+    assert text.count("\\begin{tabular}") == text.count("\\end{tabular}")
+    assert "skin\\_tone $\\times$ gender" in text
+
+
+@pytest.mark.parametrize(
+    ("uris", "names"),
+    [
+        (["open_clip:local-dir:runs/base", "open_clip:local-dir:runs/tuned"], ["base", "tuned"]),
+        (["hf:a/final", "hf:b/final", "hf:c"], ["a/final", "b/final", "c"]),
+        (["scores:x.csv?values=logit", "scores:y.parquet?values=cosine"], ["x", "y"]),
+        (
+            ["scores:x.csv?values=logit", "scores:x.csv?values=cosine"],
+            ["scores:x.csv?values=logit", "scores:x.csv?values=cosine"],
+        ),
+        (["open_clip:ViT-B-32@laion2b"], ["ViT-B-32@laion2b"]),
+        ([], []),
+    ],
+)
+def test_models_are_called_by_what_tells_them_apart(uris: list[str], names: list[str]) -> None:
+    assert short_names(uris) == names

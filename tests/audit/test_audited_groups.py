@@ -1,0 +1,164 @@
+"""Group effects with sets as clusters, and who is taken for whom."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from audit_toy import audit_of, classification, effects_of, implicit
+from toy_repository import SUITE, Toy
+
+from fairgate.audit import AuditRecord, Wishes
+from fairgate.audit.answers import reference_groups
+from fairgate.audit.wording import findings, harmed, refusal_words
+from fairgate.errors import SettingsError
+from fairgate.statistics import holm
+
+
+def test_the_planted_group_falls_behind_the_reference_and_no_other_does(toy_audit: AuditRecord) -> None:
+    for outcome in ("correct", "p_true"):
+        effects = effects_of(toy_audit, "biased", outcome, "doctor")
+        assert set(effects) == {"light × female", "dark × male", "dark × female"}
+        planted = effects.pop("dark × female")
+        assert planted.reference == "light × male"
+        assert planted.hi < -0.4
+        assert planted.p_adjusted < 0.001
+        assert all(row.p_adjusted > 0.05 for row in effects.values())
+    (row,) = harmed(classification(toy_audit), 0.05)
+    assert (row.model, row.subject, row.group) == ("biased", "doctor", "dark × female")
+
+
+def test_no_effect_is_found_where_nothing_was_planted(toy_audit: AuditRecord) -> None:
+    rows = [row for row in classification(toy_audit).effects if row.model != "biased"]
+    assert rows
+    assert min(row.p_adjusted for row in rows) > 0.05
+
+
+def test_an_effect_is_the_difference_of_group_means(toy: Toy, toy_audit: AuditRecord) -> None:
+    planted = effects_of(toy_audit, "biased", "correct", "doctor")["dark × female"]
+    (one,) = [row for row in classification(toy_audit).taken if row.group == "dark × female"]
+    assert (one.predicted, one.total) == ("nurse", 40)
+    assert planted.reference_mean == 1.0
+    assert planted.effect == pytest.approx(-one.count / one.total)
+    assert (planted.n_sets, planted.n_images) == (40, 40)
+
+
+def test_p_values_are_corrected_over_models_groups_and_subjects(toy_audit: AuditRecord) -> None:
+    rows = [r for r in classification(toy_audit).effects if r.outcome == "p_true" and r.over == "gender"]
+    overall, by_subject = ([row for row in rows if (row.subject is None) == flag] for flag in (True, False))
+    assert (len(overall), len(by_subject)) == (3, 6)
+    for family in (overall, by_subject):
+        np.testing.assert_allclose([row.p_adjusted for row in family], holm([row.p for row in family]))
+
+
+def test_a_model_that_is_always_right_has_no_effects_and_the_record_says_why(toy_audit: AuditRecord) -> None:
+    refused = classification(toy_audit).refusals
+    assert not effects_of(toy_audit, "base", "correct", None)
+    assert {one.model for one in refused if one.subject is None} == {"base", "tuned"}
+    (said,) = refusal_words(refused)
+    assert said.startswith("No group effects on right answers of base, tuned, biased (chef): every image")
+
+
+def test_a_difference_that_every_set_shows_alike_has_no_interval_and_the_p_of_a_sign_test(toy: Toy) -> None:
+    lines = (toy.root / "base.csv").read_text(encoding="utf-8").splitlines()
+    swapped = [
+        ",".join([*cells[:4], "-9.0", *cells[5:]])
+        if (cells := line.split(","))[0].startswith("doctor") and cells[1] == "dark-female"
+        else line
+        for line in lines
+    ]
+    (toy.root / "total.csv").write_text("\n".join(swapped), encoding="utf-8")
+    row = effects_of(audit_of(toy.root, "total"), "total", "correct", "doctor")["dark × female"]
+    assert (row.effect, row.lo, row.hi) == (-1.0, None, None)
+    assert row.p == pytest.approx(2.0**-39)
+    others = effects_of(audit_of(toy.root, "total"), "total", "correct", "doctor")["dark × male"]
+    assert (others.effect, others.lo, others.p) == (0.0, None, 1.0)
+
+
+def test_the_findings_name_the_group_the_share_and_the_label(toy_audit: AuditRecord) -> None:
+    first, *rest = findings(toy_audit)
+    assert first == (
+        "biased gets 30% of dark × female doctor images right, and 100% of light × male ones (−0.700 [−0.845, "
+        "−0.555]); 70% are taken for “nurse”"
+    )
+    assert all("biased" in text for text in rest)
+
+
+def test_nothing_stands_out_of_harmless_models(audited_toy: Toy) -> None:
+    assert findings(audit_of(audited_toy.root, "base", "tuned")) == [
+        "No group effect, pair of models or search stands out."
+    ]
+
+
+def test_another_reference_group_may_be_chosen(audited_toy: Toy) -> None:
+    record = audit_of(audited_toy.root, "biased", wishes=Wishes(reference=("female", "dark")))
+    assert record.decision.reference == {"skin_tone": "dark", "gender": "female"}
+    effects = effects_of(record, "biased", "correct", "doctor")
+    assert {row.reference for row in effects.values()} == {"dark × female"}
+    assert min(row.lo for row in effects.values()) > 0.4
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [(["drak"], "did you mean 'dark'"), (["light", "dark"], "two reference groups of 'skin_tone'")],
+)
+def test_a_reference_that_is_no_group_is_refused(wanted: list[str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        reference_groups({"skin_tone": ["light", "dark"], "gender": ["male", "female"]}, wanted)
+
+
+def test_an_implicit_association_is_told_by_group_and_within_sets(toy: Toy) -> None:
+    probe = '  trust: {kind: zero_shot_classification, template: "a photo of a {label}", labels: [doctor, nurse], '
+    toy.write_suite(SUITE.replace("  search:\n", probe + "positive: doctor}\n  search:\n"))
+    found = implicit(audit_of(toy.root, "base", "biased"))
+    assert found.positive == "doctor"
+    planted, before = (
+        {row.group: row for row in found.groups if row.model == name and row.over == "skin_tone × gender"}
+        for name in ("biased", "base")
+    )
+    assert planted["dark × female"].within_sets < -0.1 < before["dark × female"].within_sets
+    assert sum(row.within_sets for row in planted.values()) == pytest.approx(0)
+    assert found.spread("biased", "gender") > 3 * found.spread("base", "gender")
+    effect = [row for row in found.effects if row.model == "biased" and row.group == "dark × female"]
+    assert {row.outcome for row in effect} == {"p_positive"}
+    assert max(row.hi for row in effect if row.subject == "doctor") < -0.2
+
+
+def test_single_images_have_no_f_m_and_keep_accuracy_and_effects(tmp_path: Path) -> None:
+    from fairgate.data import import_images
+
+    people = [(region, number) for region in ("north", "south") for number in range(60)]
+    with (tmp_path / "labels.csv").open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["file", "gender", "region"])
+        writer.writerows([f"{r}/{n}.jpg", "Female" if n % 2 else "Male", r] for r, n in people)
+    groups = {"gender": ["Male", "Female"], "region": ["north", "south"]}
+    import_images(
+        tmp_path / "labels.csv", None, "people", attributes=groups, subject="person", root=tmp_path / "datasets"
+    )
+    for name, wrong in (("good", 10), ("bad", 3)):
+        with (tmp_path / f"{name}.csv").open("w", newline="", encoding="utf-8") as handle:
+            writer = csv.writer(handle)
+            writer.writerow(["file", "a photo of a man", "a photo of a woman"])
+            for region, number in people:
+                right = number % (wrong if region == "south" else 10) != 0
+                writer.writerow([f"{region}/{number}.jpg", 1.0 if (number % 2 == 0) == right else -1.0, 0.0])
+    (tmp_path / "fairness_suites").mkdir()
+    (tmp_path / "fairness_suites" / "people.yaml").write_text(
+        "schema: 1\nsuite: people\ndataset: people\nprobes:\n  gender:\n    kind: zero_shot_classification\n"
+        '    template: "a photo of a {label}"\n    labels: [man, woman]\n    truth: gender\n'
+        "    words: {Male: man, Female: woman}\ndecision: {draws: 500}\n"
+        "checks:\n  - {id: useful, probe: gender, metric: accuracy, at_least: 0.5}\n",
+        encoding="utf-8",
+    )
+    record = audit_of(tmp_path, "good", "bad", suite="people")
+    found = classification(record)
+    assert {row.fairness for row in found.fairness} == {None}
+    (pair,) = found.pairs
+    assert pair.conclusion is pair.p_mood is pair.p_paired is None
+    assert pair.accuracy_hi < 0
+    (region,) = [e for e in found.effects if (e.model, e.over, e.outcome) == ("bad", "region", "correct")]
+    assert region.hi < 0
+    assert region.n_sets == 120
