@@ -28,6 +28,7 @@ _METRICS: Final = {
     "normalized_entropy_at_k": "normalised entropy",
     "recall_at_k": "Recall",
     "c_asc": "C-ASC",
+    "p_true": "mean P(true)",
     "group_gap": "standing among set-mates",
     "set_std": "spread inside a set",
 }

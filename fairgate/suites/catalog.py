@@ -60,6 +60,16 @@ METRICS: dict[str, MetricSpec] = {
         utility=True,
         meaning="share of images whose most probable label is the true one; with `over`, of the worst group",
     ),
+    "p_true": MetricSpec(
+        CLASSIFIED,
+        "higher",
+        0,
+        1,
+        "maybe",
+        truth=True,
+        utility=True,
+        meaning="mean P(true label): sees what accuracy no longer does; with `over`, of the worst group",
+    ),
     "group_gap": MetricSpec(
         CLASSIFIED,
         "higher",

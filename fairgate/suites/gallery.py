@@ -39,19 +39,27 @@ class RankedGallery:
         Multiplicities average one, so that a prefix little longer than k nearly always holds the top k of all draws.
         """
         images, groups = len(self.joint), self.held.shape[1]
+        by_set = np.ascontiguousarray(
+            counts.T, dtype=np.float32
+        )  # whole numbers below 2^24: exact, and half the memory
         prefix = min(images, 2 * self.k + 50)
-        reached = np.cumsum(counts[:, self.sets[:prefix]], axis=1, dtype=np.int64)
-        while prefix < images and reached[:, -1].min() < self.k:
+        weights = by_set[self.sets[:prefix]]
+        reached = np.cumsum(weights, axis=0)
+        while prefix < images and reached[-1].min() < self.k:
             prefix = min(images, 2 * prefix)
-            reached = np.cumsum(counts[:, self.sets[:prefix]], axis=1, dtype=np.int64)
-        if reached[:, -1].min() < self.k:
+            weights = by_set[self.sets[:prefix]]
+            reached = np.cumsum(weights, axis=0)
+        if reached[-1].min() < self.k:
             raise MetricError(
-                f"the top {self.k} was asked of a resampled gallery with {reached[:, -1].min()} images.",
+                f"the top {self.k} was asked of a resampled gallery with {reached[-1].min():.0f} images.",
                 where="resampled sets",
                 remedy="choose a smaller k: sets differ in size, and some resamples draw the small ones",
             )
-        places = np.diff(np.minimum(reached, self.k), axis=1, prepend=0).astype(np.float64)
-        return np.asarray(places @ (self.joint[:prefix, None] == np.arange(groups)).astype(np.float64))
+        reached -= weights
+        np.subtract(self.k, reached, out=reached)  # places that are left when an image's turn comes
+        places = np.clip(weights, 0, np.maximum(reached, 0, out=reached), out=weights)
+        member = (np.arange(groups)[:, None] == self.joint[:prefix]).astype(np.float32)
+        return np.asarray((member @ places).T, dtype=np.float64)
 
     def ndkl(self, counts: Counts, grouping: Grouping, present: Floats, desired: str) -> Floats:
         """NDKL@k (draws,) of one grouping, of which `present` (draws, groups) are in the resampled galleries."""

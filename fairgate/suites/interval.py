@@ -5,7 +5,7 @@ The value of most checks is its worst group's, and percentiles of an extreme mis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,7 @@ def _extreme(
         sets = _sets_of_subjects(cell)
     which: Any = now.extreme
     if metric in ("max_skew_at_k", "min_skew_at_k") and now.counted is not None:
-        return skew_interval(
+        skew = skew_interval(
             values,
             draws,
             k=planned.check.k or 0,
@@ -79,13 +79,21 @@ def _extreme(
             alpha=alpha,
             attribute=attribute,
             names=now.groups,
-        ), worst
+        )
+        return _on_its_side(skew, which), worst
     if metric == "bias_at_k" and now.counted is not None:
         return _bias(values, draws, attribute, now.counted, sets, alpha), "limits of the group that is shown more"
     trials = now.group_sets[None, :] if metric in ("accuracy", "recall_at_k") else None
     return extreme_interval(
         values, draws, n_sets=sets, which=which, alpha=alpha, trials=trials, attribute=attribute
     ), worst
+
+
+def _on_its_side(found: Interval | Unavailable, which: str) -> Interval | Unavailable:
+    """Some group always has its desired share or more, and some its share or less: MaxSkew >= 0 >= MinSkew."""
+    if isinstance(found, Unavailable):
+        return found
+    return replace(found, lo=max(found.lo, 0.0)) if which == "max" else replace(found, hi=min(found.hi, 0.0))
 
 
 def _stacked(now: Measure, drawn: Drawn) -> tuple[Floats, Floats, Any]:

@@ -71,6 +71,8 @@ def measure(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -
         return _fairness(cell, first)
     if check.metric == "accuracy":
         return _shares(cell, np.asarray(first.correct)[cell.rows].astype(np.float64))
+    if check.metric == "p_true":
+        return _shares(cell, first.value[cell.rows])
     if check.metric == "recall_at_k":
         return _shares(cell, _found(planned, first)[cell.rows].astype(np.float64))
     if check.metric == "group_gap":
@@ -102,7 +104,7 @@ def _fairness(cell: Cell, scores: ProbeScores) -> Measure:
 
 
 def _shares(cell: Cell, right: Floats) -> Measure:
-    """The share of images (0 or 1 each) that a model got right; over groups, the worst group's."""
+    """How right a model is, from 0 to 1 per image, on average; over groups, the worst group's average."""
     wrong = np.bincount(cell.set_code, 1.0 - right, minlength=cell.n_sets).astype(np.float64)
     if cell.groups:
         return _means(cell, right, badness=wrong)

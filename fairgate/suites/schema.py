@@ -14,6 +14,7 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 MetricName = Literal[
     "fairness",
     "accuracy",
+    "p_true",
     "group_gap",
     "recall_at_k",
     "max_skew_at_k",
