@@ -15,8 +15,8 @@ Scores: TypeAlias = NDArray[np.floating[Any]]
 
 CHUNK = 4_000_000
 """Entries of one temporary array: 32 MB of float64."""
-CACHED = 200_000
-"""Entries that are read again while a processor still holds them close: 1.6 MB of float64."""
+CACHED = 400_000
+"""Entries that are read again while a processor still holds them close: 3 MB of float64."""
 
 
 def gallery(scores: ArrayLike, labels: ArrayLike, k: int, groups: int) -> tuple[Scores, IntArray]:
