@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -17,22 +18,22 @@ CROSS = " × "
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The dataset and how an audit looks at it. `groupings`: each attribute, then all of them crossed."""
+    """The dataset and how an audit looks at it.
+
+    `groupings`: each attribute, then those that are crossed, the finest last; `left_out` are crossings of which a group
+    holds too few sets, with the group and its number.
+    """
 
     index: Index
     suite: str
     attributes: Mapping[str, Sequence[str]]
+    groupings: tuple[Grouping, ...]
+    left_out: Mapping[Grouping, str]
     counterfactual: bool
     reference: Mapping[str, str]
     alpha: float
     seed: int
     draws: int
-
-    @property
-    def groupings(self) -> tuple[Grouping, ...]:
-        """Each attribute on its own, then, of several, their full crossing."""
-        single = tuple((name,) for name in self.attributes)
-        return (*single, tuple(self.attributes)) if len(single) > 1 else single
 
     @property
     def subjects(self) -> list[str]:
@@ -67,6 +68,43 @@ class Asked:
     def reference_of(self, grouping: Grouping) -> str:
         """The group that others are measured against, crossed where attributes are."""
         return CROSS.join(self.reference[name] for name in grouping)
+
+
+def viable_groupings(
+    index: Index, attributes: Sequence[str], min_sets: int
+) -> tuple[tuple[Grouping, ...], dict[Grouping, str]]:
+    """Each attribute, and all of them crossed; where some group would hold too few sets, every pair that does not.
+
+    Also the crossings that are left out, each with its emptiest group in words.
+    """
+    singles = tuple((name,) for name in attributes)
+    whole = tuple(attributes)
+    left_out: dict[Grouping, str] = {}
+    if len(whole) < 2:
+        return singles, left_out
+    thin = _thinnest(index, whole, min_sets)
+    if thin is None:
+        return (*singles, whole), left_out
+    left_out[whole] = thin
+    pairs = []
+    for pair in combinations(whole, 2) if len(whole) > 2 else ():
+        if (thin := _thinnest(index, pair, min_sets)) is None:
+            pairs.append(pair)
+        else:
+            left_out[pair] = thin
+    return (*singles, *pairs), left_out
+
+
+def _thinnest(index: Index, grouping: Grouping, min_sets: int) -> str | None:
+    """The group with the fewest sets, where that are too few."""
+    codes, names = index.codes(grouping)
+    _, sets = np.unique(index.set_id, return_inverse=True)
+    held = np.unique(np.stack([np.asarray(codes), sets]), axis=1)[0]
+    counts = np.bincount(held, minlength=len(names))
+    fewest = int(counts.argmin())
+    if counts[fewest] >= min_sets:
+        return None
+    return f"{names[fewest]} stands in {counts[fewest]:,} sets, and groups are told from {min_sets} (groups.min_sets)"
 
 
 Answers = Mapping[str, ProbeScores]

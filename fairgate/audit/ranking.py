@@ -136,15 +136,17 @@ def compare_ranking(asked: Asked, queries: Sequence[Query], cuts: Sequence[Cut])
     found = Rankings([], [], [], [])
     for cut in cuts:
         for grouping in asked.groupings:
-            try:
-                found.skews.extend(_skews(_galleries(asked, queries, grouping), CROSS.join(grouping), cut, fair))
-            except MetricError as error:
-                found.refusals.append(_refusal(f"MaxSkew@{cut.k}", CROSS.join(grouping), error))
+            over = CROSS.join(grouping)
+            for gallery in _galleries(asked, queries, grouping):
+                try:
+                    found.skews.extend(_skews(gallery, over, cut, fair))
+                except MetricError as error:
+                    found.refusals.append(_refusal(f"MaxSkew@{cut.k} of {gallery.query.name} over {over}", over, error))
         for over, fixed in _two_attributes(asked):
             try:
                 rows, differences = _within(asked, queries, over, fixed, cut)
             except MetricError as error:
-                found.refusals.append(_refusal(f"MaxSkew@{cut.k} within each {fixed}", over, error))
+                found.refusals.append(_refusal(f"MaxSkew@{cut.k} over {over} within each {fixed}", over, error))
             else:
                 found.within.extend(rows)
                 found.differences.extend(differences)
@@ -161,26 +163,26 @@ def _galleries(asked: Asked, queries: Sequence[Query], grouping: Grouping) -> li
     return [_Gallery(query, query.rows, whole[query.rows], tuple(names)) for query in queries]
 
 
-def _skews(galleries: Sequence[_Gallery], over: str, cut: Cut, fair: _Fair) -> list[SkewRow]:
+def _skews(gallery: _Gallery, over: str, cut: Cut, fair: _Fair) -> list[SkewRow]:
+    """Every model's MaxSkew on one gallery."""
+    null = fair.of(gallery, cut)
     rows = []
-    for gallery in galleries:
-        null = fair.of(gallery, cut)
-        for model in gallery.query.similarity:
-            skews = gallery.skews(model, cut)
-            rows.append(
-                SkewRow(
-                    model=model,
-                    subject=gallery.query.name,
-                    over=over,
-                    k=cut.k,
-                    value=float(skews.max()),
-                    status=status_of(float(skews.max())),
-                    favoured=gallery.names[int(np.argmax(skews))],
-                    null_median=null.median,
-                    null_p95=null.p95,
-                    tied=gallery.tied(model, cut),
-                )
+    for model in gallery.query.similarity:
+        skews = gallery.skews(model, cut)
+        rows.append(
+            SkewRow(
+                model=model,
+                subject=gallery.query.name,
+                over=over,
+                k=cut.k,
+                value=float(skews.max()),
+                status=status_of(float(skews.max())),
+                favoured=gallery.names[int(np.argmax(skews))],
+                null_median=null.median,
+                null_p95=null.p95,
+                tied=gallery.tied(model, cut),
             )
+        )
     return rows
 
 

@@ -269,7 +269,10 @@ class AuditDecision(_Record):
 
 
 class AuditRecord(_Record):
-    """The versioned result of an audit: audit.json."""
+    """The versioned result of an audit: audit.json.
+
+    `left_out` names crossed attributes that were not looked at, and why: too few sets in some group.
+    """
 
     schema_version: Literal[1] = SCHEMA_VERSION
     suite: str
@@ -280,6 +283,7 @@ class AuditRecord(_Record):
     models: list[AuditedModel]
     decision: AuditDecision
     probes: list[ProbeAudit]
+    left_out: dict[str, str] = Field(default_factory=dict)
     environment: Environment
     command: str
     created_at: str

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from fairgate import gate
-from fairgate.audit.answers import Answers, Asked, reference_groups
+from fairgate.audit.answers import CROSS, Answers, Asked, reference_groups, viable_groupings
 from fairgate.audit.effects import group_effects, outcomes_of, taken_for
 from fairgate.audit.fairness import compare_fairness
 from fairgate.audit.implicit import compare_implicit
@@ -82,6 +82,7 @@ def audit(
         ],
         decision=AuditDecision(alpha=asked.alpha, seed=asked.seed, draws=asked.draws, reference=dict(asked.reference)),
         probes=_probes(prepared, asked, opened, wishes),
+        left_out={CROSS.join(grouping): reason for grouping, reason in asked.left_out.items()},
         environment=environment(prepared.root, next(iter(opened.values())).device),
         command=command,
         created_at=now.isoformat(timespec="seconds"),
@@ -98,10 +99,13 @@ def _asked(prepared: gate.Prepared, wishes: Wishes) -> Asked:
         raise SettingsError(
             f"the margin is {wishes.margin}.", where="--margin", remedy="give a number of at least 0, such as 0.01"
         )
+    groupings, left_out = viable_groupings(dataset.index, list(attributes), suite.groups.min_sets)
     return Asked(
         index=dataset.index,
         suite=suite.suite,
         attributes=attributes,
+        groupings=groupings,
+        left_out=left_out,
         counterfactual=info.counterfactual,
         reference=reference_groups(attributes, wishes.reference),
         alpha=suite.decision.alpha,

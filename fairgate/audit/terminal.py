@@ -46,6 +46,7 @@ def terminal_lines(record: AuditRecord) -> list[str]:
                 named = ", ".join(f"{clean(pair.first, 24)} → {clean(pair.second, 24)}" for pair in pairs)
                 lines.append(f"* {clean(named, 200)}: {why}")
         lines += refusal_words(probe.refusals)
+    lines += [f"not told over {clean(over)}: {clean(reason)}" for over, reason in record.left_out.items()]
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:
         lines.append(f"note: {clean(record.dataset.notice)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from audit_toy import audit_of, classification, effects_of, implicit
 from toy_repository import SUITE, Toy
 
 from fairgate.audit import AuditRecord, Wishes
-from fairgate.audit.answers import reference_groups
+from fairgate.audit.answers import reference_groups, viable_groupings
+from fairgate.audit.page import render_page
+from fairgate.audit.terminal import terminal_lines
 from fairgate.audit.wording import findings, harmed, refusal_words
 from fairgate.errors import SettingsError
 from fairgate.statistics import holm
@@ -107,6 +110,50 @@ def test_another_reference_group_may_be_chosen(audited_toy: Toy) -> None:
 def test_a_reference_that_is_no_group_is_refused(wanted: list[str], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         reference_groups({"skin_tone": ["light", "dark"], "gender": ["male", "female"]}, wanted)
+
+
+class Rows:
+    """Three attributes over 40 single images; `c` is rare in one group of `a`."""
+
+    set_id = np.array([str(number) for number in range(40)], dtype=object)
+    columns: ClassVar = {
+        "a": np.arange(40) % 2,
+        "b": np.arange(40) // 2 % 2,
+        "c": ((np.arange(40) % 2) * (np.arange(40) < 30)),
+    }
+
+    def codes(self, grouping: tuple[str, ...]) -> tuple[np.ndarray, list[str]]:
+        code = np.zeros(40, dtype=np.int64)
+        for name in grouping:
+            code = code * 2 + self.columns[name]
+        names = [
+            " × ".join(f"{name}{bit}" for name, bit in zip(grouping, bits, strict=True)) for bits in cells(grouping)
+        ]
+        return code, names
+
+
+def cells(grouping: tuple[str, ...]) -> list[tuple[int, ...]]:
+    return list(np.ndindex(*(2 for _ in grouping)))
+
+
+def test_attributes_are_crossed_as_far_as_sets_reach() -> None:
+    singles = (("a",), ("b",), ("c",))
+    groupings, left_out = viable_groupings(Rows(), ["a", "b", "c"], 6)
+    assert groupings == (*singles, ("a", "b"), ("b", "c"))
+    assert left_out[("a", "c")] == "a0 × c1 stands in 0 sets, and groups are told from 6 (groups.min_sets)"
+    assert set(left_out) == {("a", "b", "c"), ("a", "c")}
+    assert viable_groupings(Rows(), ["a", "b"], 10) == ((("a",), ("b",), ("a", "b")), {})
+    assert viable_groupings(Rows(), ["a", "b"], 11)[0] == (("a",), ("b",))
+    assert viable_groupings(Rows(), ["a"], 99) == ((("a",),), {})
+
+
+def test_a_crossing_of_too_few_sets_is_left_out_and_said(toy: Toy) -> None:
+    toy.write_suite(SUITE.replace("decision:", "groups: {min_sets: 81}\ndecision:"))
+    record = audit_of(toy.root, "base", "biased")
+    assert set(record.left_out) == {"skin_tone × gender"}
+    assert {row.over for row in classification(record).effects} == {"skin_tone", "gender"}
+    assert "Nothing is told over skin_tone × gender" in render_page(record)
+    assert any(line.startswith("not told over skin_tone × gender") for line in terminal_lines(record))
 
 
 def test_an_implicit_association_is_told_by_group_and_within_sets(toy: Toy) -> None:
