@@ -1,4 +1,4 @@
-"""What skew and NDKL must not depend on, what they must find, and what they must refuse."""
+"""Skew and NDKL by hand, planted preferences that they must find, and what they must refuse."""
 
 from __future__ import annotations
 
@@ -62,75 +62,6 @@ def test_a_long_gallery_is_ranked_as_a_full_sort_ranks_it(seed: int, k: int) -> 
     shown = np.stack([np.bincount(labels[row], minlength=3) for row in order])
     expected = skew_of_counts(shown, np.bincount(labels))
     np.testing.assert_array_equal(skew_at_k(scores, labels, k, groups=3), expected)
-
-
-@quick
-@given(seed=seeds, k=st.integers(1, 36))
-def test_the_order_of_images_does_not_matter(seed: int, k: int) -> None:
-    scores, labels = gallery(seed)
-    order = stream(seed, "order").permutation(labels.size)
-    for metric in (skew_at_k, ndkl_at_k):
-        expected = metric(scores, labels, k, groups=3)
-        np.testing.assert_allclose(metric(scores[:, order], labels[order], k, groups=3), expected, atol=1e-12)
-
-
-@quick
-@given(seed=seeds, k=st.integers(1, 36))
-def test_renaming_groups_renames_skews_and_leaves_ndkl(seed: int, k: int) -> None:
-    scores, labels = gallery(seed)
-    new = stream(seed, "names").permutation(3)
-    renamed = skew_at_k(scores, new[labels], k, groups=3)
-    np.testing.assert_allclose(renamed[:, new], skew_at_k(scores, labels, k, groups=3), atol=1e-12)
-    ndkl = ndkl_at_k(scores, labels, k, groups=3)
-    np.testing.assert_allclose(ndkl_at_k(scores, new[labels], k, groups=3), ndkl, atol=1e-12)
-
-
-@quick
-@given(seed=seeds, k=st.integers(1, 36), copies=st.integers(2, 4))
-def test_a_gallery_copied_whole_has_the_same_skew_at_a_k_scaled_alike(seed: int, k: int, copies: int) -> None:
-    scores, labels = gallery(seed)
-    many = skew_at_k(np.tile(scores, copies), np.tile(labels, copies), k * copies, groups=3)
-    np.testing.assert_allclose(many, skew_at_k(scores, labels, k, groups=3), atol=1e-12)
-
-
-@quick
-@given(seed=seeds, k=st.integers(1, 36))
-def test_only_the_order_of_scores_matters(seed: int, k: int) -> None:
-    scores, labels = gallery(seed)
-    for monotone in (np.exp(scores), scores.astype(np.float32) * 7 - 3, (scores * labels.size).round().astype(int)):
-        np.testing.assert_allclose(
-            ndkl_at_k(monotone, labels, k, groups=3), ndkl_at_k(scores, labels, k, groups=3), atol=1e-12
-        )
-
-
-@quick
-@given(seed=seeds, k=st.integers(1, 36))
-def test_skews_keep_their_bounds(seed: int, k: int) -> None:
-    scores, labels = gallery(seed)
-    rarest = np.bincount(labels).min() / labels.size
-    highest = max_skew_at_k(scores, labels, k, groups=3)
-    assert (highest >= -1e-12).all()
-    assert (highest <= -np.log(rarest) + 1e-12).all()
-    assert (min_skew_at_k(scores, labels, k, groups=3) <= 1e-12).all()
-    ndkl = ndkl_at_k(scores, labels, k, groups=3)
-    assert (ndkl >= -1e-12).all()
-    assert (ndkl <= -np.log(rarest) + 1e-12).all()
-
-
-@quick
-@given(seed=seeds)
-def test_the_whole_gallery_is_at_parity(seed: int) -> None:
-    scores, labels = gallery(seed)
-    np.testing.assert_allclose(skew_at_k(scores, labels, labels.size, groups=3), 0.0, atol=1e-12)
-
-
-@quick
-@given(seed=seeds, k=st.integers(1, 36))
-def test_undefined_images_change_nothing(seed: int, k: int) -> None:
-    scores, labels = gallery(seed)
-    extra = stream(seed, "undefined").random((3, 5))
-    more, marked = np.concatenate([extra, scores], axis=1), np.concatenate([np.full(5, -1), labels])
-    np.testing.assert_array_equal(ndkl_at_k(more, marked, k, groups=3), ndkl_at_k(scores, labels, k, groups=3))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,314 @@
+"""The table's second part: sets, tables over groups, associations and embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from property_inputs import (
+    Array,
+    Draw,
+    Rows,
+    classified,
+    complete_sets,
+    eighths,
+    galleries,
+    labelled,
+    losses,
+    neighbourhoods,
+    spread_galleries,
+)
+from property_laws import (
+    UNDEFINED,
+    Metric,
+    affine,
+    agrees,
+    at_parity,
+    between,
+    copied,
+    follows,
+    holds,
+    only_the_order,
+    order_of,
+    times,
+    unchanged,
+)
+
+from fairgate import metrics as m
+
+IMAGES, QUERIES, GROUPS, SETS, MEMBERS, WORDS = (
+    order_of(axis) for axis in ("images", "queries", "groups", "sets", "members", "words")
+)
+LABELS, SYNTHETIC = order_of("labels"), order_of("synthetic")
+
+
+def kept(answer: Array, a: float, b: float) -> Array:
+    return answer
+
+
+def scaled(answer: Array, a: float, b: float) -> Array:
+    return a * answer
+
+
+def spread(answer: Array, a: float, b: float) -> Array:
+    return abs(a) * answer
+
+
+def mapped(answer: Array, a: float, b: float) -> Array:
+    return a * answer + b
+
+
+def signed(answer: Array, a: float, b: float) -> Array:
+    return np.sign(a) * answer
+
+
+def alike(value: float) -> Any:
+    return lambda g: g.but(values=np.full_like(g.values, value))
+
+
+def mirrored(answer: Array) -> Array:
+    return 1.0 - answer
+
+
+def swapped(g: Rows, one: str, other: str) -> Rows:
+    return g.but(**{one: g.fields[other], other: g.fields[one]})
+
+
+def known(g: Rows) -> Any:
+    return g.values[g.labels >= 0]
+
+
+def lowest(g: Rows) -> float:
+    return float(known(g).min())
+
+
+def highest(g: Rows) -> float:
+    return float(known(g).max())
+
+
+def in_sets(g: Rows) -> m.ImplicitAssociation:
+    return m.implicit_association(g.values, g.labels, groups=g.groups, sets=g.member_of)
+
+
+def in_other_scenes(draw: Draw, g: Rows) -> Rows:
+    """The whole set scores otherwise, within 0 to 1."""
+    shift = np.array(draw(st.lists(st.integers(0, 8), min_size=g.sets, max_size=g.sets))) / 8.0
+    return g.but(values=(g.values + shift[g.member_of]) / 2.0)
+
+
+def share(kind: str) -> Any:
+    return lambda g: getattr(m.neighbour_shares(g.real, g.real_group, g.synthetic, g.target_group, k=g.k), kind)
+
+
+def accepted(g: Rows, tau: float = 0.3) -> Any:
+    return m.knn_accept(g.real, g.real_group, g.synthetic, g.target_group, k=g.k, tau_real=tau, tau_group=0.25)
+
+
+NEIGHBOURS = (SYNTHETIC, order_of("real"), GROUPS, affine("real", "synthetic", to=kept))
+BY_GROUP = (IMAGES, GROUPS, copied("images"), UNDEFINED)
+
+OTHERS = [
+    Metric(
+        "softmax_probability",
+        eighths("images", "labels"),
+        "images labels",
+        lambda g: np.stack([m.softmax_probability(g.values, code, scale=4.0) for code in range(g.size("labels"))], 1),
+        (
+            *(IMAGES, LABELS, between(0.0, 1.0)),
+            unchanged("a shift of the logits", lambda _, g: g.but(values=g.values + 100.0)),
+            holds("probabilities of all labels", lambda _, p: np.isclose(p.sum(axis=1), 1.0)),
+            agrees(
+                "one column per image",
+                lambda g: [
+                    m.softmax_probability(np.tile(4.0 * row, (row.size, 1)), np.arange(row.size)) for row in g.values
+                ],
+            ),
+            at_parity(alike(0.5), lambda g: 1.0 / g.size("labels")),
+        ),
+    ),
+    Metric(
+        "set_std",
+        eighths("sets", "members", least=2),
+        "sets",
+        lambda g: m.set_std(g.values),
+        (SETS, MEMBERS, affine("values", to=spread), between(0.0, 0.5**0.5), at_parity(alike(0.25), 0.0)),
+    ),
+    Metric(
+        "fairness",
+        eighths("sets", "members", least=2),
+        "",
+        lambda g: m.fairness(g.values),
+        (SETS, MEMBERS, copied("sets"), between(1.0 - 0.5**0.5, 1.0), at_parity(alike(0.25), 1.0)),
+    ),
+    Metric(
+        "set_deviation",
+        eighths("sets", "members", least=2),
+        "sets members",
+        lambda g: m.set_deviation(g.values),
+        (
+            *(SETS, MEMBERS, affine("values", to=scaled), between(-1.0, 1.0), at_parity(alike(0.25), 0.0)),
+            holds("nothing in sum", lambda _, deviation: np.isclose(deviation.sum(axis=1), 0.0)),
+        ),
+    ),
+    Metric(
+        "accuracy_by_group",
+        labelled(binary=True),
+        "groups",
+        lambda g: m.accuracy_by_group(g.values, g.labels, g.groups).accuracy,
+        (
+            *(*BY_GROUP, between(0.0, 1.0), at_parity(alike(1.0), 1.0)),
+            follows("wrong for right", lambda _, g: (g.but(values=1.0 - g.values), mirrored)),
+        ),
+    ),
+    Metric(
+        "misclassification_table",
+        classified(),
+        "groups classes predictions",
+        lambda g: m.misclassification_table(g.predicted, g.true, g.labels, g.groups, g.classes),
+        (
+            *(IMAGES, GROUPS, copied("images", grows=True)),
+            holds("every image once", lambda g, table: table.sum() == (g.labels >= 0).sum()),
+            follows("true for predicted", lambda _, g: (swapped(g, "true", "predicted"), lambda t: t.swapaxes(1, 2))),
+            holds(
+                "rows are true classes",
+                lambda g, table: table.sum(axis=(0, 2)) == np.bincount(g.true[g.labels >= 0], minlength=g.classes),
+            ),
+        ),
+    ),
+    Metric(
+        "group_means",
+        labelled(),
+        "groups",
+        lambda g: m.group_means(g.values, g.labels, g.groups).mean,
+        (*BY_GROUP, affine("values", to=mapped), between(lowest, highest), at_parity(alike(0.25), 0.25)),
+    ),
+    Metric(
+        "by_set_and_group",
+        labelled(),
+        "sets groups",
+        lambda g: m.by_set_and_group(g.values, g.member_of, g.labels, n_sets=g.sets, groups=g.groups),
+        (*BY_GROUP, SETS, affine("values", to=mapped), between(lowest, highest)),
+    ),
+    Metric(
+        "intersection",
+        labelled(),
+        "images",
+        lambda g: m.intersection([g.labels, g.member_of], [g.groups, g.sets]),
+        (
+            *(IMAGES, between(-1, lambda g: g.groups * g.sets - 1)),
+            holds("both codes", lambda g, code: (code // g.sets == g.labels) | (g.labels < 0)),
+            holds("the last fastest", lambda g, code: (code % g.sets == g.member_of) | (g.labels < 0)),
+            holds("undefined in any", lambda g, code: (code == -1) == (g.labels < 0)),
+        ),
+    ),
+    Metric(
+        "c_asc",
+        spread_galleries(),
+        "queries groups",
+        lambda g: m.c_asc(g.scores, g.labels, groups=g.groups, ddof=0),  # ddof=1 would tell copies apart
+        (*BY_GROUP, QUERIES, affine("scores", to=signed)),
+    ),
+    Metric(
+        "top_k_similarity",
+        galleries(distinct=False),
+        "queries",
+        lambda g: m.top_k_similarity(g.scores, g.k),
+        (
+            *(IMAGES, QUERIES, copied("images"), affine("scores", to=mapped, negative=False)),
+            between(lambda g: g.scores.mean(axis=1), lambda g: g.scores.max(axis=1)),
+        ),
+    ),
+    Metric(
+        "word_strength",
+        eighths("words"),
+        "words",
+        lambda g: m.word_strength(g.values, [0.125, 0.5, 0.5, 1.0]),
+        (WORDS, between(0.0, 1.0), at_parity(alike(1.0), 1.0)),
+    ),
+    Metric(
+        "association",
+        losses(),
+        "",
+        lambda g: m.association(g.a, g.b),
+        (
+            *(IMAGES, order_of("of a"), order_of("of b"), copied("images"), only_the_order("a", "b")),
+            *(between(0.0, 1.0), at_parity(lambda g: g.but(a=g.a * 0.0, b=g.b * 0.0), 0.5)),
+            follows("a for b", lambda _, g: (swapped(g, "a", "b"), mirrored)),
+        ),
+    ),
+    Metric(
+        "association, soft",
+        losses(),
+        "",
+        lambda g: m.association(g.a, g.b, soft=True, scale=0.5),
+        (
+            *(IMAGES, order_of("of a"), order_of("of b"), copied("images"), between(0.0, 1.0)),
+            unchanged("a shift of the losses", lambda _, g: g.but(a=g.a + 3.0, b=g.b + 3.0)),
+            follows("a for b", lambda _, g: (swapped(g, "a", "b"), mirrored)),
+        ),
+    ),
+    Metric(
+        "differential_association",
+        eighths("pairs", least=2),
+        "",
+        lambda g: m.differential_association(*g.values[:2]),
+        (
+            *(between(-1.0, 1.0), at_parity(alike(0.75), 0.0)),
+            follows("x for y", lambda _, g: (g.but(values=g.values[:2][::-1]), np.negative)),
+        ),
+    ),
+    Metric(
+        "implicit_association",
+        labelled(),
+        "groups",
+        lambda g: m.implicit_association(g.values, g.labels, groups=g.groups).mean,
+        (*BY_GROUP, between(lowest, highest), at_parity(alike(0.5), 0.5)),
+    ),
+    Metric(
+        "implicit_association, within sets",
+        complete_sets(),
+        "groups",
+        lambda g: in_sets(g).within_sets,
+        (
+            *(IMAGES, GROUPS, SETS, copied("images"), UNDEFINED),
+            *(between(-1.0, 1.0), at_parity(alike(0.5), 0.0)),
+            follows("other scenes", lambda draw, g: (in_other_scenes(draw, g), lambda answer: answer / 2.0)),
+        ),
+    ),
+    Metric(
+        "average_prompts",
+        eighths("prompts", "dim", low=1),
+        "queries dim",
+        lambda g: m.average_prompts(g.values, "unit_mean_unit"),
+        (
+            *(order_of("prompts"), order_of("dim"), copied("prompts"), times("values"), between(0.0, 1.0)),
+            holds("unit length", lambda _, row: np.isclose(np.linalg.norm(row, axis=1), 1.0)),
+        ),
+    ),
+    Metric(
+        "neighbour_shares, of real images",
+        neighbourhoods(),
+        "synthetic",
+        share("real"),
+        (*NEIGHBOURS, between(0.0, 1.0)),
+    ),
+    Metric(
+        "neighbour_shares, of the own group",
+        neighbourhoods(),
+        "synthetic",
+        share("group"),
+        (*NEIGHBOURS, between(0.0, 1.0)),
+    ),
+    Metric(
+        "knn_accept",
+        neighbourhoods(),
+        "synthetic",
+        accepted,
+        (
+            *NEIGHBOURS,
+            agrees("the two shares", lambda g: (share("real")(g) > 0.3) & (share("group")(g) > 0.25)),
+            holds("a higher bar accepts no other", lambda g, yes: yes | ~accepted(g, 0.6)),
+        ),
+    ),
+]
