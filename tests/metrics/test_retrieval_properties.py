@@ -23,14 +23,6 @@ quick = settings(max_examples=40, deadline=None)
 seeds = st.integers(0, 10_000)
 
 
-def gallery(seed: int, *, queries: int = 3, per_group: int = 12, groups: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct scores, and labels in which every group appears."""
-    rng = stream(seed, "gallery")
-    labels = np.concatenate([np.arange(groups), rng.integers(0, groups, groups * (per_group - 1))])
-    scores = np.stack([rng.permutation(labels.size) for _ in range(queries)]) / labels.size
-    return scores, labels
-
-
 def test_skew_of_a_ranking_counted_by_hand() -> None:
     scores = np.array([[0.9, 0.8, 0.7, 0.6, 0.1, 0.0]])
     labels = np.array([0, 0, 0, 1, 1, 1])
