@@ -183,7 +183,7 @@ def _groups(
     codes = np.zeros(groups, dtype=np.int64) if attribute is None else np.asarray(attribute, dtype=np.int64)
     labels = tuple(f"group {index}" for index in range(groups)) if names is None else tuple(names)
     if (
-        not value.size
+        not subjects * groups
         or drawn.shape[1:] != value.shape
         or len(drawn) < 2
         or sets.shape not in ((), (subjects,))

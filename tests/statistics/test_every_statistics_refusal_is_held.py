@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from refusals import sites_met, sites_written
+from test_interval_errors import REFUSALS as INTERVALS
 from test_paired_errors import REFUSALS as PAIRED
 from test_statistics_errors import REFUSALS as STATISTICS
 
@@ -13,5 +14,5 @@ from fairgate.errors import StatisticsError
 
 
 def test_every_raise_of_the_statistics_stands_in_a_table() -> None:
-    met = sites_met([*PAIRED.values(), *STATISTICS.values()], StatisticsError)
+    met = sites_met([*INTERVALS.values(), *PAIRED.values(), *STATISTICS.values()], StatisticsError)
     assert sites_written(Path(fairgate.statistics.__file__).parent) - met == set()
