@@ -8,7 +8,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from fairgate.records import CheckResult, Coverage, Verdict, overall, status_of
+from fairgate.records import CheckResult, Coverage, RunRecord, Verdict, overall, status_of
 
 
 def check(**changes: object) -> CheckResult:
@@ -47,6 +47,44 @@ def test_a_number_that_is_not_finite_becomes_null_beside_a_status() -> None:
     assert json.loads(result.model_dump_json())["value"] is None
     assert json.loads(result.model_dump_json())["status"] == "infinite"
     assert [status_of(value) for value in (None, math.nan, 0.0)] == ["absent", "absent", "ok"]
+
+
+def test_a_finite_number_is_written_as_it_is() -> None:
+    written = json.loads(check(value=0.25, lo=None, hi=math.nan).model_dump_json())
+    assert (written["value"], written["lo"], written["hi"]) == (0.25, None, None)
+    assert [status_of(value) for value in (math.inf, -math.inf, -0.5)] == ["infinite", "infinite", "ok"]
+
+
+def run_record(verdict: Verdict, *checks: CheckResult, **changes: object) -> RunRecord:
+    fields = {
+        "suite": "jobs",
+        "suite_digest": "s",
+        "verdict": verdict,
+        "dataset": {"name": "d", "version": "1", "fingerprint": "f", "counterfactual": True, "attributes": {}},
+        "model": {"uri": "m", "fingerprint": "f"},
+        "baseline": None,
+        "coverage": {"expected_sets": 1, "scored_sets": 1, "expected_images": 2, "scored_images": 2, "prompts": 1},
+        "probes": {},
+        "decision": {"alpha": 0.05, "correction": "holm", "seed": 0, "draws": 100},
+        "checks": checks,
+        "environment": {"fairgate": "0", "python": "3", "platform": "p", "device": "cpu"},
+        "command": "c",
+        "created_at": "now",
+        "seconds": 1.0,
+    }
+    return RunRecord.model_validate({**fields, **changes})
+
+
+def test_every_verdict_is_counted_also_those_that_did_not_occur() -> None:
+    record = run_record("fail", check(), check(verdict="fail"), check())
+    assert record.counts() == {"pass": 2, "inconclusive": 0, "fail": 1, "error": 0}
+    assert run_record("error").counts() == {"pass": 0, "inconclusive": 0, "fail": 0, "error": 0}
+
+
+def test_the_gate_opens_for_a_pass_and_for_doubt_where_that_is_allowed() -> None:
+    verdicts: list[Verdict] = ["pass", "inconclusive", "fail", "error"]
+    assert [run_record(verdict).ok for verdict in verdicts] == [True, False, False, False]
+    assert [run_record(verdict, allow_inconclusive=True).ok for verdict in verdicts] == [True, True, False, False]
 
 
 def test_an_item_names_check_and_subject() -> None:

@@ -1,0 +1,42 @@
+"""Edges of the metrics: exact values where a rule turns, inputs of other kinds, options at their defaults."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairgate.errors import MetricError
+from fairgate.metrics import group_means, intersection, misclassification_table, softmax_probability
+
+
+def test_a_scale_of_one_half_flattens_the_softmax() -> None:
+    logits = [[np.log(9.0), 0.0]]
+    assert softmax_probability(logits, 0, scale=0.5) == pytest.approx([0.75])
+    assert softmax_probability(logits, 0, scale=1.0) == pytest.approx([0.9])
+    assert softmax_probability(logits, 0) == pytest.approx([0.9])
+
+
+def test_logits_of_one_image_do_not_drown_anothers() -> None:
+    assert softmax_probability([[0.0, 0.0], [2000.0, 2000.0]], 0).tolist() == [0.5, 0.5]
+
+
+def test_a_true_label_for_every_image_or_one_for_all() -> None:
+    logits = np.log([[1.0, 3.0], [3.0, 1.0]])
+    assert softmax_probability(logits, np.array([1, 1])) == pytest.approx([0.75, 0.25])
+    assert softmax_probability(logits, 1) == pytest.approx([0.75, 0.25])
+    with pytest.raises(MetricError, match=r"true_index has shape \(1,\), but there are 2 images"):
+        softmax_probability(logits, np.array([1]))
+
+
+def test_groups_and_classes_that_nobody_shows_have_their_places() -> None:
+    table = misclassification_table([0, 0], [0, 0], [0, 0], 2, 3)
+    assert table.shape == (2, 3, 3)
+    assert table.sum() == table[0, 0, 0] == 2
+    found = group_means([1.0, 3.0], [0, 0], 3, absent="nan")
+    np.testing.assert_array_equal(found.mean, [2.0, np.nan, np.nan])
+    assert found.counts.tolist() == [2, 0, 0]
+
+
+def test_undefined_in_the_first_or_in_the_last_attribute_is_undefined_in_the_combination() -> None:
+    assert intersection([[0, -1, 1, -1], [1, 1, -1, -1]], [2, 2]).tolist() == [1, -1, -1, -1]
+    assert intersection([[0, 1, -1]], [2]).tolist() == [0, 1, -1]
