@@ -109,6 +109,11 @@ def _implicit(probe: ImplicitAudit) -> Iterator[dict[str, Any]]:
 
 
 def _retrieval(probe: RetrievalAudit) -> Iterator[dict[str, Any]]:
+    for recall in probe.recall:
+        yield {
+            **{"table": "models", "model": recall.model, "quantity": f"R@{recall.k}", "n_sets": recall.n_sets},
+            **{"value": recall.value, "lo": recall.lo, "hi": recall.hi},
+        }
     for row in probe.skews:
         yield {
             **{"table": "skew", "model": row.model, "subject": row.subject, "over": row.over},

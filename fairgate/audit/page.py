@@ -15,12 +15,15 @@ from fairgate.audit.record import (
     EffectRow,
     ImplicitAudit,
     Outcome,
+    RecallRow,
     RelativeDifference,
     RetrievalAudit,
     WithinRow,
 )
 from fairgate.audit.terminal import percent_words
-from fairgate.audit.wording import disagreements, family_words, findings, most_taken, refusal_words
+from fairgate.audit.wording import disagreements, family_words, findings, most_taken, percent_of, refusal_words
+from fairgate.reports.charts import Track
+from fairgate.reports.scale import Scale, scale_for
 from fairgate.reports.words import number, signed
 
 _SUBJECTS: Final = 12
@@ -79,6 +82,8 @@ class RetrievalView:
 
     probe: RetrievalAudit
     noun: str
+    recall: tuple[tuple[RecallRow, Track], ...]
+    recall_scale: Scale
     figures: tuple[tuple[SkewFigure, Grid], ...]
     within: tuple[Grid, ...]
     refusals: tuple[str, ...]
@@ -202,7 +207,7 @@ def _taken(record: AuditRecord, probe: ClassificationAudit) -> list[Grid]:
                 most = most_taken(held, model.name, subject, group)
                 share = 0.0 if most is None else most.count / most.total
                 text = "–" if most is None else f"“{most.predicted}”"
-                cells.append(Shaded(text, math.ceil(_SHADES * share), "" if most is None else f"{share:.0%}"))
+                cells.append(Shaded(text, math.ceil(_SHADES * share), "" if most is None else percent_of(share)))
             lines.append((group, tuple(cells)))
         grids.append(Grid(subject, tuple(model.name for model in record.models), tuple(lines)))
     return grids
@@ -252,7 +257,13 @@ def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> RetrievalView:
     ]
     by_subject = [(one, _skews_by_subject(record, probe, one.over, one.k)) for one in figures]
     noun = "subject" if probe.kind == "retrieval" else "word"
-    return RetrievalView(probe, noun, tuple(by_subject), tuple(within), tuple(refusal_words(probe.refusals)))
+    scale = scale_for([1.0, *(x for row in probe.recall for x in (row.value, row.lo, row.hi))])
+    recall = tuple(
+        (row, Track(value=scale.at(row.value), lo=scale.at(row.lo), hi=scale.at(row.hi))) for row in probe.recall
+    )
+    return RetrievalView(
+        probe, noun, recall, scale, tuple(by_subject), tuple(within), tuple(refusal_words(probe.refusals))
+    )
 
 
 def _skews_by_subject(record: AuditRecord, probe: RetrievalAudit, over: str, k: int) -> Grid:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.audit.answers import CROSS, Answers, Asked
-from fairgate.audit.record import Refusal, RelativeDifference, SkewRow, SkewSummary, WithinRow
+from fairgate.audit.record import RecallRow, Refusal, RelativeDifference, SkewRow, SkewSummary, WithinRow
 from fairgate.errors import MetricError
 from fairgate.metrics import (
     NullSkew,
@@ -22,6 +22,7 @@ from fairgate.metrics import (
 )
 from fairgate.randomness import stream
 from fairgate.records import status_of
+from fairgate.statistics import bootstrap
 from fairgate.suites.cell import Floats
 from fairgate.suites.plan import Grouping
 
@@ -251,6 +252,29 @@ def _difference(
         null_median=float(by_chance[0]),
         null_p95=float(by_chance[1]),
     )
+
+
+def recalls(asked: Asked, probe: str, answers: Answers, ks: Sequence[int]) -> list[RecallRow]:
+    """R@K of every model; none where there is but one subject to find, or a k that finds every one."""
+    set_code = asked.cell(None).set_code
+    rows = []
+    for k in ks:
+        for model, scores in answers.items():
+            if scores.rank is None or k >= len(asked.subjects):
+                continue
+            rng = stream(asked.seed, "audit", "recall", asked.suite, probe, k)
+            found = bootstrap((scores.rank <= k).astype(np.float64), set_code, rng, asked.draws, alpha=asked.alpha)
+            rows.append(
+                RecallRow(
+                    model=model,
+                    k=k,
+                    value=found.estimate,
+                    lo=found.lo,
+                    hi=found.hi,
+                    n_sets=int(set_code.max()) + 1,
+                )
+            )
+    return rows
 
 
 def summaries(skews: Sequence[SkewRow]) -> list[SkewSummary]:

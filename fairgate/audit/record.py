@@ -206,6 +206,17 @@ class WithinRow(_Record):
     subjects: int
 
 
+class RecallRow(_Record):
+    """R@K: how often an image's own subject's query is among the k nearest of all subjects', with its interval."""
+
+    model: str
+    k: int
+    value: float
+    lo: float
+    hi: float
+    n_sets: int
+
+
 class SkewSummary(_Record):
     """The distribution over subjects of MaxSkew@K; `beyond` counts subjects above their fair ranker's 95% point."""
 
@@ -249,6 +260,7 @@ class RetrievalAudit(_Record):
     kind: Literal["retrieval", "association"]
     name: str
     digest: str
+    recall: list[RecallRow] = Field(default_factory=list)
     skews: list[SkewRow]
     summaries: list[SkewSummary]
     within: list[WithinRow]

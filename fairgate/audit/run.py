@@ -16,7 +16,7 @@ from fairgate.audit.effects import group_effects, outcomes_of, taken_for
 from fairgate.audit.fairness import compare_fairness
 from fairgate.audit.implicit import compare_implicit
 from fairgate.audit.names import short_names
-from fairgate.audit.ranking import Cut, Query, compare_ranking, everybody, own_galleries, summaries
+from fairgate.audit.ranking import Cut, Query, compare_ranking, everybody, own_galleries, recalls, summaries
 from fairgate.audit.record import (
     AuditDecision,
     AuditedModel,
@@ -174,7 +174,9 @@ def _probes(
             found.append(_retrieval(asked, name, digests[name], "association", queries, cuts))
         elif isinstance(probe, RetrievalProbe):
             queries, cuts = own_galleries(asked, answers(name)), _cuts(suite, name, asked, wishes.k)
-            found.append(_retrieval(asked, name, digests[name], "retrieval", queries, cuts))
+            ranked = _retrieval(asked, name, digests[name], "retrieval", queries, cuts)
+            recall = recalls(asked, name, answers(name), _recall_ks(suite, name))
+            found.append(ranked.model_copy(update={"recall": recall}))
         elif probe.positive is not None:
             found.append(compare_implicit(asked, name, digests[name], probe.positive, answers(name)))
         else:
@@ -229,6 +231,12 @@ def _margin(suite: Suite, probe: str) -> float:
         if check.probe == probe and check.metric == "fairness" and check.no_worse_than is not None
     ]
     return min(named, default=MARGIN)
+
+
+def _recall_ks(suite: Suite, probe: str) -> list[int]:
+    """Where the suite asks whether a search finds its subject; else at the first place."""
+    asked = [check.k for check in suite.checks if check.probe == probe and check.metric == "recall_at_k" and check.k]
+    return list(dict.fromkeys(asked)) or [1]
 
 
 def _cuts(suite: Suite, probe: str, asked: Asked, k: int | None) -> list[Cut]:

@@ -28,8 +28,11 @@ def terminal_tables(record: AuditRecord) -> Iterator[Table]:
                 yield _pairs(probe)
         elif isinstance(probe, ImplicitAudit):
             yield _implicit(probe)
-        elif probe.summaries:
-            yield _skews(probe)
+        else:
+            if probe.recall:
+                yield _recall(probe)
+            if probe.summaries:
+                yield _skews(probe)
             if probe.within:
                 yield _within(probe)
 
@@ -115,6 +118,13 @@ def _implicit(probe: ImplicitAudit) -> Table:
         rows.append([clean(model, 40), clean(over, 40), *ends, number(probe.spread(model, over))])
     title = f"{probe.name}: P(“{clean(probe.positive, 60)}”) by group"
     return _table(title, ["model", "over", "lowest", "highest", "spread"], rows)
+
+
+def _recall(probe: RetrievalAudit) -> Table:
+    rows = [
+        [clean(row.model, 40), f"{number(row.value)} {interval(row.lo, row.hi)}", str(row.k)] for row in probe.recall
+    ]
+    return _table(f"{probe.name}: utility", ["model", "R@k", "k"], rows)
 
 
 def _skews(probe: RetrievalAudit) -> Table:

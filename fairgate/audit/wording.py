@@ -17,7 +17,7 @@ from fairgate.audit.record import (
     RetrievalAudit,
     TakenFor,
 )
-from fairgate.reports.words import clean, interval, number, p_value, share_words, signed
+from fairgate.reports.words import clean, interval, number, share_words, signed
 
 _WHY: Final[dict[Agreement, str]] = {
     "agree": "",
@@ -87,20 +87,20 @@ def _harm(row: EffectRow, probe: ClassificationAudit) -> str:
     subject = "" if row.subject is None else f" {clean(row.subject, 60)}"
     limits = interval(row.lo, row.hi) or "in every set"
     said = (
-        f"{clean(row.model, 60)} gets {_percent(mean + effect)} of {clean(row.group, 80)}{subject} images right, and "
-        f"{_percent(mean)} of {clean(row.reference, 80)} ones ({signed(effect)} {limits})"
+        f"{clean(row.model, 60)} gets {percent_of(mean + effect)} of {clean(row.group, 80)}{subject} images right, and "
+        f"{percent_of(mean)} of {clean(row.reference, 80)} ones ({signed(effect)} {limits})"
     )
     most = most_taken(probe.taken, row.model, row.subject, row.group)
     return (
         said
         if most is None
-        else f"{said}; {_percent(most.count / most.total)} are taken for “{clean(most.predicted, 60)}”"
+        else f"{said}; {percent_of(most.count / most.total)} are taken for “{clean(most.predicted, 60)}”"
     )
 
 
-def _percent(share: float) -> str:
-    """`97.5%`, and `100%` where there is nothing behind the point."""
-    return f"{100 * share:.1f}".removesuffix(".0") + "%"
+def percent_of(share: float) -> str:
+    """`97.5%`, `100%` where there is nothing behind the point, and `<0.1%` for what is not nothing."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
 
 
 def most_taken(taken: Iterable[TakenFor], model: str, subject: str | None, group: str) -> TakenFor | None:
@@ -110,19 +110,25 @@ def most_taken(taken: Iterable[TakenFor], model: str, subject: str | None, group
 
 
 def _pairs(probe: ClassificationAudit) -> list[str]:
-    said = []
+    """Over all subjects: who treats set-mates more alike than whom, the less fair model told once; largest first."""
+    against: dict[tuple[str, bool], list[tuple[str, float]]] = {}
     for pair in probe.pairs:
-        if pair.subject is not None or pair.conclusion not in ("first_fairer", "second_fairer"):
-            continue
-        fairer, other = (pair.first, pair.second) if pair.conclusion == "first_fairer" else (pair.second, pair.first)
-        change = abs(pair.spread_delta or 0.0)
+        if pair.subject is None and pair.conclusion in ("first_fairer", "second_fairer"):
+            ends = (pair.first, pair.second)
+            fairer, other = ends if pair.conclusion == "first_fairer" else ends[::-1]
+            told = against.setdefault((other, pair.agreement == "opposite"), [])
+            told.append((fairer, abs(pair.spread_delta or 0.0)))
+    said = []
+    for (worse, opposite), fairer_ones in sorted(against.items(), key=lambda one: -max(change for _, change in one[1])):
+        changes = [change for _, change in fairer_ones]
+        least, most = number(min(changes)), number(max(changes))
+        by = least if least == most else f"{least} to {most}"
+        names = ", ".join(clean(name, 60) for name, _ in fairer_ones)
         text = (
-            f"{clean(fairer, 60)} treats set-mates more alike than {clean(other, 60)}: the spread of P(true) inside a "
-            f"set is smaller by {number(change)} on average (paired p {p_value(pair.p_paired)})"
+            f"{clean(worse, 60)} treats set-mates less alike than {clean(names, 300)}: the spread of P(true) inside a "
+            f"set is larger by {by} on average"
         )
-        if pair.agreement == "opposite":
-            text += f", although F_M, a median, says the opposite (Mood’s p {p_value(pair.p_mood_adjusted)})"
-        said.append(text)
+        said.append(f"{text}, although F_M, a median, says the opposite" if opposite else text)
     return said
 
 

@@ -59,6 +59,19 @@ def test_the_skew_within_each_group_is_the_mean_over_subjects(audited_toy: Toy, 
     assert told.null_median > 0.3  # chance alone makes two groups differ by a third of each other, and more
 
 
+def test_utility_stands_beside_skew(audited_toy: Toy, toy_audit: AuditRecord) -> None:
+    rows = {row.model: row for row in ranked(toy_audit).recall}
+    assert set(rows) == {"base", "tuned", "biased"}
+    for name, row in rows.items():
+        prepared = gate.prepare("jobs", audited_toy.root)
+        typed = {"model": uri(name), "baseline": "none", "mlflow": "off", "cache": "off"}
+        rank = gate.score(prepared, resolve(prepared.loaded.suite, typed)).scores["search"].rank
+        assert rank is not None
+        assert (row.k, row.n_sets) == (1, 80)
+        assert row.value == pytest.approx((rank == 1).mean())
+        assert row.lo <= row.value <= row.hi
+
+
 def test_the_cut_within_a_group_is_the_same_share_and_has_room_for_every_group() -> None:
     assert within_cut(Cut(100, "uniform"), over=2, fixed=4) == Cut(25, "uniform")
     assert within_cut(Cut(8, "dataset"), over=4, fixed=4) == Cut(4, "dataset")
