@@ -47,8 +47,8 @@ def finite(name: str, values: ArrayLike, axes: tuple[str, ...]) -> NDArray[np.fl
     return array
 
 
-def codes(name: str, values: ArrayLike, *, size: int, groups: int, undefined: bool = True) -> IntArray:
-    """`values` as (size,) integer codes 0..groups-1, with -1 for undefined where that is allowed."""
+def codes(name: str, values: ArrayLike, *, size: int, groups: int | None, undefined: bool = True) -> IntArray:
+    """`values` as (size,) integer codes 0..groups-1 (None: any), with -1 for undefined where that is allowed."""
     array = np.asarray(values)
     if array.shape != (size,):
         raise MetricError(
@@ -63,13 +63,15 @@ def codes(name: str, values: ArrayLike, *, size: int, groups: int, undefined: bo
             remedy="code the groups as 0, 1, ... and undefined as -1",
         )
     lowest = -1 if undefined else 0
-    outside = (array < lowest) | (array >= groups)
+    outside = (array < lowest) | (False if groups is None else array >= groups)
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
+        limits = f"under {lowest}" if groups is None else f"outside {lowest}..{groups - 1}"
+        remedy = "correct the codes" if groups is None else f"declare more than {groups}, or correct the codes"
         raise MetricError(
-            f"{name} holds the code {int(array[first])}, outside {lowest}..{groups - 1}.",
+            f"{name} holds the code {int(array[first])}, {limits}.",
             where=f"{name}: first at image {first}",
-            remedy=f"declare more than {groups}, or correct the codes" + (" (-1 is undefined)" if undefined else ""),
+            remedy=remedy + (" (-1 is undefined)" if undefined else ""),
         )
     return array.astype(np.int64, copy=False)
 

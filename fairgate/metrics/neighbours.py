@@ -14,9 +14,6 @@ from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
 from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, codes, finite
 
-ANY_GROUP = int(np.iinfo(np.int64).max)
-"""Codes are compared here and never counted, so that any code is declared."""
-
 
 @dataclass(frozen=True, slots=True)
 class NeighbourShares:
@@ -58,8 +55,8 @@ def neighbour_shares(
         )
     group = np.concatenate(
         [
-            codes("real_group", real_group, size=len(known), groups=ANY_GROUP),
-            codes("target_group", target_group, size=len(made), groups=ANY_GROUP, undefined=False),
+            codes("real_group", real_group, size=len(known), groups=None),
+            codes("target_group", target_group, size=len(made), groups=None, undefined=False),
         ]
     )
     others = len(known) + len(made) - (0 if include_self else 1)

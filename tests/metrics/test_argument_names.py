@@ -128,8 +128,8 @@ CODES: list[tuple[str, str, Call]] = [
     ("sets: first at image 1", "0..1", lambda: by_set_and_group(FLAT, -HALVES, ZEROS, n_sets=2, groups=4)),
     ("labels: first at image 2", "-1..2", lambda: by_set_and_group(FLAT, ZEROS, WRONG, n_sets=4, groups=3)),
     ("fixed: first at image 2", "-1..1", lambda: max_skew_within(ONE, HALVES, WRONG, 1, groups=2, fixed_groups=2)),
-    ("real_group: first at image 3", "-1..3", lambda: neighbour_shares(np.eye(4), WRONG, np.eye(4), ZEROS, k=1)),
-    ("target_group: first at image 1", "0..0", lambda: neighbour_shares(np.eye(4), ZEROS, np.eye(4), -HALVES, k=1)),
+    ("real_group: first at image 3", "under -1", lambda: neighbour_shares(np.eye(4), WRONG, np.eye(4), ZEROS, k=1)),
+    ("target_group: first at image 1", "under 0", lambda: neighbour_shares(np.eye(4), ZEROS, np.eye(4), -HALVES, k=1)),
     ("order_labels: first at image 2", "0..1", lambda: counts_at_k_weighted(WRONG, np.ones((1, 4), int), 1, groups=2)),
 ]
 
@@ -150,4 +150,4 @@ def misshapen(call: Call) -> tuple[str, str]:
 def miscoded(call: Call) -> tuple[str | None, str]:
     with pytest.raises(MetricError, match="holds the code") as caught:
         call()
-    return caught.value.where, caught.value.problem.split("outside ")[1].rstrip(".")
+    return caught.value.where, caught.value.problem.split(", ")[1].removeprefix("outside ").removesuffix(".")

@@ -313,9 +313,9 @@ REFUSALS = {
     ),
     "a target group undefined": Refusal(
         lambda: neighbour_shares([[0.0]], np.array([0]), [[0.0]], np.array([-1]), k=1),
-        "target_group holds the code -1, outside 0..0.",
+        "target_group holds the code -1, under 0.",
         "target_group: first at image 0",
-        "declare more than 1, or correct the codes",
+        "correct the codes",
     ),
 }
 
