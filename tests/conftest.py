@@ -19,3 +19,9 @@ def toy(tmp_path: Path) -> Toy:
     from toy_repository import toy_repository
 
     return toy_repository(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def embedded_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Embeddings of the embedded release, computed once for all tests that gate its checkpoints."""
+    return tmp_path_factory.mktemp("embedded") / "cache"

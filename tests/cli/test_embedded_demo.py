@@ -25,12 +25,12 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def reports(tmp_path_factory: pytest.TempPathFactory, embedded_cache: Path) -> Path:
     """The three reports of a demonstration."""
     folder = tmp_path_factory.mktemp("demo") / "reports"
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
-        patch.setenv("FAIRGATE_CACHE", str(folder.parent / "cache"))
+        patch.setenv("FAIRGATE_CACHE", str(embedded_cache))
         result = CliRunner().invoke(app, ["demo", "--report", str(folder), "--mlflow", "off"])
     assert result.exit_code == 0, result.output
     assert "base and tuned passed, biased failed" in result.output
@@ -63,7 +63,9 @@ def test_every_report_says_that_the_embedded_world_is_a_test_instrument(reports:
             assert "test instrument" in (reports / name / page).read_text(encoding="utf-8")
 
 
-def test_the_second_time_imports_no_torch_and_decides_the_same(reports: Path, tmp_path: Path) -> None:
+def test_the_second_time_imports_no_torch_and_decides_the_same(
+    reports: Path, tmp_path: Path, embedded_cache: Path
+) -> None:
     words = [
         *("--fairness-suite", "occupations", "-q", "--fairness-mlflow", "off", f"--fairness-report={tmp_path}"),
         *("--fairness-model", "open_clip:local-dir:build/portraits/checkpoints/biased"),
@@ -73,7 +75,7 @@ def test_the_second_time_imports_no_torch_and_decides_the_same(reports: Path, tm
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={**os.environ, "FAIRGATE_CACHE": str(reports.parent / "cache")},
+        env={**os.environ, "FAIRGATE_CACHE": str(embedded_cache)},
         capture_output=True,
         text=True,
         check=False,
