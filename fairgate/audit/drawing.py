@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fairgate.audit.record import EffectRow, FairnessRow, PairRow, SkewRow, SkewSummary
@@ -83,11 +83,17 @@ class SkewFigure:
     scale: Scale
 
 
+def share_scale(shares: Iterable[float | None]) -> Scale:
+    """A line for shares. Where all are one number, a stretch below it: never one beyond 1."""
+    held = [share for share in shares if share is not None]
+    return scale_for([*held, 0.9 * min(held)] if held and min(held) == max(held) else held)
+
+
 def dots_of(rows: Sequence[FairnessRow]) -> Dots:
     """Models on all subjects, the highest F_M first (the highest accuracy, where F_M is not defined)."""
     ordered = sorted(rows, key=lambda row: (-(row.fairness or 0.0), -(row.accuracy or 0.0)))
-    fairness = scale_for(x for row in ordered for x in (row.fairness, row.lo, row.hi))
-    accuracy = scale_for(x for row in ordered for x in (row.accuracy, row.accuracy_lo, row.accuracy_hi))
+    fairness = share_scale(x for row in ordered for x in (row.fairness, row.lo, row.hi))
+    accuracy = share_scale(x for row in ordered for x in (row.accuracy, row.accuracy_lo, row.accuracy_hi))
     drawn = tuple(
         (
             row,

@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fairgate.audit.drawing import Dots, Forest, PairTable, SkewFigure, dots_of, forests_of, pairs_of, skews_of
+from fairgate.audit.drawing import (
+    Dots,
+    Forest,
+    PairTable,
+    SkewFigure,
+    dots_of,
+    forests_of,
+    pairs_of,
+    share_scale,
+    skews_of,
+)
 from fairgate.audit.effects import WHAT
 from fairgate.audit.record import (
     AuditRecord,
@@ -23,12 +33,12 @@ from fairgate.audit.record import (
 from fairgate.audit.terminal import percent_words
 from fairgate.audit.wording import disagreements, family_words, findings, most_taken, percent_of, refusal_words
 from fairgate.reports.charts import Track
-from fairgate.reports.scale import Scale, scale_for
+from fairgate.reports.scale import Scale
 from fairgate.reports.words import number, signed
 
 _SUBJECTS: Final = 12
 """Subjects told in full in one place of the page; the rest stand in audit.csv."""
-_ROWS: Final = 6000
+_ROWS: Final = 2500
 """Rows of forest plots on one page."""
 _SHADES: Final = 7
 
@@ -257,7 +267,7 @@ def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> RetrievalView:
     ]
     by_subject = [(one, _skews_by_subject(record, probe, one.over, one.k)) for one in figures]
     noun = "subject" if probe.kind == "retrieval" else "word"
-    scale = scale_for([1.0, *(x for row in probe.recall for x in (row.value, row.lo, row.hi))])
+    scale = share_scale(x for row in probe.recall for x in (row.value, row.lo, row.hi))
     recall = tuple(
         (row, Track(value=scale.at(row.value), lo=scale.at(row.lo), hi=scale.at(row.hi))) for row in probe.recall
     )
