@@ -31,6 +31,7 @@ from fairgate.statistics import (
     Unavailable,
     divergence_interval,
     extreme_interval,
+    median_interval,
     set_counts,
     skew_interval,
     weighted_median,
@@ -142,8 +143,7 @@ def scored(world: str, scores: str, sets: int, groups: int, galleries: int, draw
         counts = set_counts(sets, draws, rng)
         p = expit(logit)
         drawn = 1 - weighted_median(set_std(p), counts)
-        lo, hi = np.quantile(drawn, [0.025, 0.975])
-        tally["fairness"].add(drawn, Interval(fairness(p), lo, hi, "percentile", draws))
+        tally["fairness"].add(drawn, median_interval(1 - set_std(p)))
         for name, values, trials in (("gap", set_deviation(p), None), ("accuracy", (logit > 0) * 1.0, [sets] * groups)):
             drawn = counts @ values / sets
             interval = extreme_interval(values.mean(axis=0), drawn, n_sets=sets, which="min", trials=trials)
@@ -223,7 +223,7 @@ TITLES = {
     "max": "MaxSkew@K",
     "min": "MinSkew@K",
     "ndkl": "NDKL@K, mean over galleries of this size",
-    "fairness": "Fairness, 1 - median(set std): plain percentiles",
+    "fairness": "Fairness, 1 - median(set std)",
     "gap": "Lowest group_gap",
     "accuracy": "Lowest accuracy of a group",
     "more": "Averages over subjects; images that are no sets",

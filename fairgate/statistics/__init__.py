@@ -4,6 +4,7 @@ from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols,
 from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
 from fairgate.statistics.extremes import Unavailable, divergence_interval, extreme_interval, skew_interval
 from fairgate.statistics.flips import sign_flip_test
+from fairgate.statistics.medians import median_interval
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import PairedResult, paired_statistic_test, paired_test
 from fairgate.statistics.power import Power, power, power_of_draws
@@ -28,6 +29,7 @@ __all__ = [
     "group_regression",
     "holm",
     "image_regression",
+    "median_interval",
     "moods_median_test",
     "paired_statistic_test",
     "paired_test",

@@ -27,7 +27,7 @@ class Interval:
     estimate: float
     lo: float
     hi: float
-    method: Literal["percentile", "bca", "extreme", "reflected"]
+    method: Literal["percentile", "bca", "extreme", "reflected", "order statistics"]
     draws: int
 
 

@@ -186,6 +186,14 @@ def test_a_group_without_spread_has_an_estimate_and_no_p_value() -> None:
     assert np.isnan(same.p).tolist() == [False, True]
 
 
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e4])
+def test_what_counts_as_no_spread_does_not_hang_on_the_unit(unit: float) -> None:
+    steady = np.array([0.1, 0.4, 0.8])
+    outcome = unit * np.stack([steady, steady + 0.1, steady + np.array([0.1, 0.1, 0.1 + 1e-9])], axis=1).ravel()
+    result = cluster_ols(outcome, list("abc") * 3, np.repeat([0, 1, 2], 3), reference="a")
+    assert np.isnan(result.p).tolist() == [False, True, False]
+
+
 def three_groups(shift: float, seed: int, sets: int = 200) -> Any:
     rng = stream(seed, "clusters")
     outcome = rng.normal(0.0, 1.0, (sets, 1)) + rng.normal(0.0, 0.5, (sets, 3)) + [0.0, 0.0, shift]
