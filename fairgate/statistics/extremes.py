@@ -125,7 +125,9 @@ def skew_interval(
     if reason:
         return Unavailable(reason)
     lower, upper = _share_limits(shares, places)
-    return _extreme(groups, _as_skew(lower, ceiling), _as_skew(upper, ceiling), which, alpha)
+    found = _extreme(groups, _as_skew(lower, ceiling), _as_skew(upper, ceiling), which, alpha)
+    # Shares have one sum, the desired too: some group is shown its share or more, and some its share or less.
+    return replace(found, lo=max(found.lo, 0.0)) if which == "max" else replace(found, hi=min(found.hi, 0.0))
 
 
 def divergence_interval(

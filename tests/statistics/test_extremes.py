@@ -169,20 +169,29 @@ def test_shares_that_no_resample_moves_count_their_trials() -> None:
 
 
 def test_max_skew_is_a_share_of_the_places_a_group_could_take() -> None:
-    # A gallery of 30 and 70 images, the top 20 of which show 10 and 10.
-    images, k = np.array([30, 70]), 20
-    share = np.array([0.5, 0.5])  # of the 20 places
-    desired = images / 100
-    draws = np.log(symmetric(np.sqrt(share * (1 - share) / 20), share) / desired)
+    # A gallery of 300 and 700 images, the top 200 of which show 100 and 100.
+    images, k = np.array([300, 700]), 200
+    share = np.array([0.5, 0.5])  # of the 200 places
+    desired = images / 1000
+    draws = np.log(symmetric(np.sqrt(share * (1 - share) / 200), share) / desired)
     skew = np.log(share / desired)
-    interval = given(skew_interval(skew, draws, k=k, images=images, n_sets=100))
+    interval = given(skew_interval(skew, draws, k=k, images=images, n_sets=1000))
     assert interval.estimate == pytest.approx(np.log(5 / 3))
-    assert interval.hi == pytest.approx(np.log(beta.ppf(0.975, 11, 10) / 0.3))
-    assert interval.lo == pytest.approx(np.log(beta.ppf(sidak(0.025, 2), 10, 11) / 0.3))
-    lowest = given(skew_interval(skew, draws, k=k, images=images, n_sets=100, which="min"))
+    assert interval.hi == pytest.approx(np.log(beta.ppf(0.975, 101, 100) / 0.3))
+    assert interval.lo == pytest.approx(np.log(beta.ppf(sidak(0.025, 2), 100, 101) / 0.3))
+    lowest = given(skew_interval(skew, draws, k=k, images=images, n_sets=1000, which="min"))
     assert lowest.estimate == pytest.approx(np.log(5 / 7))
-    assert lowest.lo == pytest.approx(np.log(beta.ppf(0.025, 10, 11) / 0.7))
-    assert lowest.hi == pytest.approx(np.log(beta.ppf(1 - sidak(0.025, 2), 11, 10) / 0.7))
+    assert lowest.lo == pytest.approx(np.log(beta.ppf(0.025, 100, 101) / 0.7))
+    assert lowest.hi == pytest.approx(np.log(beta.ppf(1 - sidak(0.025, 2), 101, 100) / 0.7))
+
+
+def test_no_largest_skew_lies_below_0_and_no_smallest_above() -> None:
+    draws = np.log(symmetric([0.1, 0.1], [0.5, 0.5]) * 2)
+    how: dict[str, Any] = {"k": 20, "images": [50, 50], "n_sets": 50}
+    assert given(skew_interval([0.0, 0.0], draws, **how)).lo == 0.0
+    assert given(skew_interval([0.0, 0.0], draws, **how)).hi > 0.3
+    assert given(skew_interval([0.0, 0.0], draws, which="min", **how)).hi == 0.0
+    assert given(skew_interval([0.0, 0.0], draws, which="min", **how)).lo < -0.3
 
 
 def test_a_group_with_fewer_images_than_places_is_held_against_its_images() -> None:
@@ -206,14 +215,14 @@ def test_skew_against_other_targets(desired: Any, shares: list[float]) -> None:
 def test_shares_are_desired_within_each_attribute() -> None:
     images = np.array([50, 50, 20, 80])
     desired = np.array([0.5, 0.5, 0.2, 0.8])
-    skew = np.log(np.array([0.5, 0.5, 0.3, 0.7]) / desired)
-    draws = np.log(symmetric(np.full(4, 0.1), np.array([0.5, 0.5, 0.3, 0.7])) / desired)
+    skew = np.log(0.5 / desired)
+    draws = np.log(symmetric(np.full(4, 0.05), 0.5) / desired)
     how: dict[str, Any] = {"k": 20, "n_sets": 100, "attribute": [0, 0, 1, 1]}
     both = given(skew_interval(skew, draws, images=images, **how))
     alone = given(skew_interval(skew[2:], draws[:, 2:], k=20, images=images[2:], n_sets=100))
-    assert both.estimate == alone.estimate == pytest.approx(np.log(1.5))
+    assert both.estimate == alone.estimate == pytest.approx(np.log(2.5))
     assert both.hi == pytest.approx(alone.hi)
-    assert both.lo < alone.lo  # one attribute more that could have been the worst by chance
+    assert 0 < both.lo < alone.lo  # one attribute more that could have been the worst by chance
 
 
 def test_an_absent_group_bounds_the_largest_skew_and_has_no_smallest() -> None:
