@@ -133,6 +133,12 @@ def test_the_small_sample_factor_is_on_unless_told_otherwise() -> None:
     assert corrected.use_correction
 
 
+def test_two_clusters_are_enough_by_hand() -> None:
+    result = cluster_ols([1.0, 2, 3, 2], list("abab"), [0, 0, 1, 1], reference="a", use_correction=False)
+    np.testing.assert_allclose(result.coefficient, [2.0, 0.0])
+    np.testing.assert_allclose(result.covariance, [[0.5, -0.5], [-0.5, 0.5]])  # a pulls by -1/2 and 1/2, b - a against
+
+
 def test_the_other_reference_turns_the_sign() -> None:
     one, other = (cluster_ols(**by_hand(), reference=name) for name in "ab")
     assert other.names == ("b", "a")
