@@ -121,6 +121,26 @@ class Probe:
         """NDKL@k over groups (Geyik et al. 2019)."""
         return self._measure("ndkl_at_k", over=over, k=k)
 
+    def bias(self, over: str | Sequence[str], k: int = 100) -> Measured:
+        """|Bias@k| of an attribute with two groups: how unequally the top k shows them (Wang et al. 2021)."""
+        return self._measure("bias_at_k", over=over, k=k)
+
+    def entropy(self, over: str | Sequence[str], k: int = 100) -> Measured:
+        """Normalised entropy of the groups in the top k: 1 is uniform (Hamidieh et al. 2024)."""
+        return self._measure("normalized_entropy_at_k", over=over, k=k)
+
+    def recall(self, over: str | Sequence[str] | None = None, k: int = 1) -> Measured:
+        """Share of images whose own subject's query is among the k nearest; with `over`, of the worst group."""
+        return self._measure("recall_at_k", over=over, k=k)
+
+    def p_true(self, over: str | Sequence[str] | None = None) -> Measured:
+        """Mean P(true label); with `over`, of the worst group."""
+        return self._measure("p_true", over=over)
+
+    def c_asc(self, over: str | Sequence[str]) -> Measured:
+        """The largest |C-ASC| over groups, averaged over the probe's words or queries (Hamidieh et al. 2024)."""
+        return self._measure("c_asc", over=over)
+
     def _measure(self, metric: str, *, over: str | Sequence[str] | None = None, k: int | None = None) -> Measured:
         spec = METRICS[metric]
         rule: dict[str, Any] = {"probe": self._name, "metric": metric, "k": k}

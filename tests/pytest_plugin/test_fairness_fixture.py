@@ -29,6 +29,11 @@ def test_doctors(fairness):
     assert search.max_skew(over="gender", k=60) <= 0.6
     assert search.min_skew(over="gender", k=60) >= -3
     assert search.ndkl(over="gender", k=60) <= 1
+    assert search.bias(over="gender", k=60) <= 0.5
+    assert search.entropy(over=["skin_tone", "gender"], k=60) >= 0.8
+    assert search.c_asc(over="gender") <= 0.5
+    assert fairness.probe("search").recall() >= 0.9
+    assert doctors.p_true(over="gender") >= 0.5
     fairness.assert_no_intersectional_regression(over=("skin_tone", "gender"), margin=0.04)
 """
 
