@@ -71,31 +71,31 @@ class Asked:
 
 
 def viable_groupings(
-    index: Index, attributes: Sequence[str], min_sets: int
+    index: Index, attributes: Sequence[str], min_sets: int, unit: str = "set"
 ) -> tuple[tuple[Grouping, ...], dict[Grouping, str]]:
     """Each attribute, and all of them crossed; where some group would hold too few sets, every pair that does not.
 
-    Also the crossings that are left out, each with its emptiest group in words.
+    Also the crossings that are left out, each with its emptiest group in words, counted in units.
     """
     singles = tuple((name,) for name in attributes)
     whole = tuple(attributes)
     left_out: dict[Grouping, str] = {}
     if len(whole) < 2:
         return singles, left_out
-    thin = _thinnest(index, whole, min_sets)
+    thin = _thinnest(index, whole, min_sets, unit)
     if thin is None:
         return (*singles, whole), left_out
     left_out[whole] = thin
     pairs = []
     for pair in combinations(whole, 2) if len(whole) > 2 else ():
-        if (thin := _thinnest(index, pair, min_sets)) is None:
+        if (thin := _thinnest(index, pair, min_sets, unit)) is None:
             pairs.append(pair)
         else:
             left_out[pair] = thin
     return (*singles, *pairs), left_out
 
 
-def _thinnest(index: Index, grouping: Grouping, min_sets: int) -> str | None:
+def _thinnest(index: Index, grouping: Grouping, min_sets: int, unit: str) -> str | None:
     """The group with the fewest sets, where that are too few."""
     codes, names = index.codes(grouping)
     _, sets = np.unique(index.set_id, return_inverse=True)
@@ -104,7 +104,8 @@ def _thinnest(index: Index, grouping: Grouping, min_sets: int) -> str | None:
     fewest = int(counts.argmin())
     if counts[fewest] >= min_sets:
         return None
-    return f"{names[fewest]} stands in {counts[fewest]:,} sets, and groups are told from {min_sets} (groups.min_sets)"
+    held_by = f"{counts[fewest]:,} {unit}{'' if counts[fewest] == 1 else 's'}"
+    return f"{names[fewest]} has {held_by}, and groups are told from {min_sets} (groups.min_sets)"
 
 
 Answers = Mapping[str, ProbeScores]

@@ -99,7 +99,8 @@ def _asked(prepared: gate.Prepared, wishes: Wishes) -> Asked:
         raise SettingsError(
             f"the margin is {wishes.margin}.", where="--margin", remedy="give a number of at least 0, such as 0.01"
         )
-    groupings, left_out = viable_groupings(dataset.index, list(attributes), suite.groups.min_sets)
+    unit = "set" if info.counterfactual else "image"
+    groupings, left_out = viable_groupings(dataset.index, list(attributes), suite.groups.min_sets, unit)
     return Asked(
         index=dataset.index,
         suite=suite.suite,

@@ -25,7 +25,7 @@ def terminal_tables(record: AuditRecord) -> Iterator[Table]:
         if isinstance(probe, ClassificationAudit):
             yield _fairness(probe)
             if probe.pairs:
-                yield _pairs(probe)
+                yield _pairs(probe) if record.dataset.counterfactual else _accuracies(probe)
         elif isinstance(probe, ImplicitAudit):
             yield _implicit(probe)
         else:
@@ -108,6 +108,20 @@ def _pairs(probe: ClassificationAudit) -> Table:
     if any(why_of(pair) for pair in pairs):
         table.caption = "* Mood’s test and the paired test disagree; why stands below"
     return table
+
+
+def _accuracies(probe: ClassificationAudit) -> Table:
+    """Pairs of models on single images, which have no spread inside a set."""
+    pairs = [pair for pair in probe.pairs if pair.subject is None][:_PAIRS]
+    rows = [
+        [
+            f"{clean(pair.first, 24)} → {clean(pair.second, 24)}",
+            f"{signed(pair.accuracy_delta)} {interval(pair.accuracy_lo, pair.accuracy_hi)}",
+            p_value(pair.p_accuracy),
+        ]
+        for pair in pairs
+    ]
+    return _table(f"{probe.name}: second against first", ["models", "Δ accuracy", "paired p"], rows)
 
 
 def _implicit(probe: ImplicitAudit) -> Table:

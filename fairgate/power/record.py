@@ -17,8 +17,9 @@ class GroupPower(_Record):
     """One group of a check (None: a check without groups), in the unit of its metric.
 
     `detectable` is the smallest regression that fails with the odds at the present sets; `sets_needed` for the wished
-    one. Absent is infinite: too few sets to fail whatever happens, or a wish that lies within the margin. `curve` holds
-    the detectable regression at the check's `sizes`.
+    one, both counted in sets that hold the group. Absent is infinite: too few sets to fail whatever happens, or a wish
+    that lies within the margin. `curve` holds the detectable regression at the check's `sizes`, of which the group has
+    the present share.
     """
 
     group: str | None

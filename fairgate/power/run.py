@@ -132,7 +132,12 @@ class _Look:
             why = "; ".join(filter(None, [error.problem.rstrip("."), error.remedy]))
             return told.model_copy(update={"unavailable": why})
         sizes = _sizes(cell.n_sets)
-        curves = found.at(np.array(sizes))
+        # A dataset of another size holds every group in the present proportion.
+        shares = found.n_sets / cell.n_sets
+        curves = [
+            found.at(np.maximum(2, np.round(np.array(sizes) * share)).astype(np.int64))[:, at]
+            for at, share in enumerate(shares)
+        ]
         names = now.groups if len(now.groups) == len(found.n_sets) else [None] * len(found.n_sets)
         groups = [
             GroupPower(
@@ -141,7 +146,7 @@ class _Look:
                 standard_error=float(found.standard_error[at]),
                 detectable=float(found.detectable[at]),
                 sets_needed=int(needed) if np.isfinite(needed := found.sets_needed[at]) else None,
-                curve=curves[:, at].tolist(),
+                curve=curves[at].tolist(),
             )
             for at, name in enumerate(names)
         ]

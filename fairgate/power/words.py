@@ -38,7 +38,7 @@ def detectable_words(group: GroupPower | None) -> str:
     if group is None:
         return number(None)
     infinite = group.detectable is None or math.isinf(group.detectable)
-    return "none: too few sets" if infinite else number(group.detectable)
+    return "none: too few" if infinite else number(group.detectable)
 
 
 def needed_words(check: CheckPower, group: GroupPower) -> str:
@@ -57,7 +57,8 @@ def terminal_table(record: PowerRecord) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("check", no_wrap=True)
     table.add_column("hardest group", no_wrap=True)
-    for name in ("margin", "sets", "visible now", *(f"×{step} sets" for step in _STEPS), "wished", "sets for it"):
+    unit = record.checks[0].unit
+    for name in ("margin", unit, "visible now", *(f"×{step} {unit}" for step in _STEPS), "wished", f"{unit} for it"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("curve", no_wrap=True)
     for check in record.checks:

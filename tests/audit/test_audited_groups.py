@@ -14,7 +14,7 @@ from toy_repository import SUITE, Toy
 from fairgate.audit import AuditRecord, Wishes
 from fairgate.audit.answers import reference_groups, viable_groupings
 from fairgate.audit.page import render_page
-from fairgate.audit.terminal import terminal_lines
+from fairgate.audit.terminal import terminal_lines, terminal_tables
 from fairgate.audit.wording import findings, harmed, refusal_words
 from fairgate.errors import SettingsError
 from fairgate.statistics import holm
@@ -140,11 +140,13 @@ def test_attributes_are_crossed_as_far_as_sets_reach() -> None:
     singles = (("a",), ("b",), ("c",))
     groupings, left_out = viable_groupings(Rows(), ["a", "b", "c"], 6)
     assert groupings == (*singles, ("a", "b"), ("b", "c"))
-    assert left_out[("a", "c")] == "a0 × c1 stands in 0 sets, and groups are told from 6 (groups.min_sets)"
+    assert left_out[("a", "c")] == "a0 × c1 has 0 sets, and groups are told from 6 (groups.min_sets)"
     assert set(left_out) == {("a", "b", "c"), ("a", "c")}
     assert viable_groupings(Rows(), ["a", "b"], 10) == ((("a",), ("b",), ("a", "b")), {})
     assert viable_groupings(Rows(), ["a", "b"], 11)[0] == (("a",), ("b",))
     assert viable_groupings(Rows(), ["a"], 99) == ((("a",),), {})
+    said = viable_groupings(Rows(), ["a", "b"], 11, "image")[1]["a", "b"]
+    assert said == "a0 × b0 has 10 images, and groups are told from 11 (groups.min_sets)"
 
 
 def test_a_crossing_of_too_few_sets_is_left_out_and_said(toy: Toy) -> None:
@@ -206,6 +208,8 @@ def test_single_images_have_no_f_m_and_keep_accuracy_and_effects(tmp_path: Path)
     (pair,) = found.pairs
     assert pair.conclusion is pair.p_mood is pair.p_paired is None
     assert pair.accuracy_hi < 0
+    (table,) = [table for table in terminal_tables(record) if "second against first" in str(table.title)]
+    assert [str(column.header) for column in table.columns] == ["models", "Δ accuracy", "paired p"]
     (region,) = [e for e in found.effects if (e.model, e.over, e.outcome) == ("bad", "region", "correct")]
     assert region.hi < 0
     assert region.n_sets == 120

@@ -82,6 +82,41 @@ def test_the_curve_falls_and_passes_the_present_size(toy_power: PowerRecord) -> 
     assert math.isinf(check.groups[0].curve[0])  # five sets cannot fail whatever happens
 
 
+def test_a_rare_group_stays_rare_in_a_larger_dataset(tmp_path: Path) -> None:
+    from fairgate.data import import_images
+
+    photos = [("north", number) for number in range(300)] + [("south", number) for number in range(100)]
+    labels = [f"{region}/{number}.jpg,{'Female' if number % 2 else 'Male'},{region}" for region, number in photos]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,gender,region", *labels]), encoding="utf-8")
+    groups = {"gender": ["Male", "Female"], "region": ["north", "south"]}
+    import_images(tmp_path / "labels.csv", None, "people", attributes=groups, subject="p", root=tmp_path / "datasets")
+    rng = np.random.default_rng(0)
+    for name in ("one", "two"):
+        right = rng.random(len(photos)) < 0.8
+        rows = [
+            f"{region}/{number}.jpg,{1.0 if (number % 2 == 0) == bool(ok) else -1.0},0.0"
+            for (region, number), ok in zip(photos, right, strict=True)
+        ]
+        header = "file,a photo of a man,a photo of a woman"
+        (tmp_path / f"{name}.csv").write_text("\n".join([header, *rows]), encoding="utf-8")
+    (tmp_path / "fairness_suites").mkdir()
+    (tmp_path / "fairness_suites" / "jobs.yaml").write_text(
+        "schema: 1\nsuite: jobs\ndataset: people\nprobes:\n  gender:\n    kind: zero_shot_classification\n"
+        '    template: "a photo of a {label}"\n    labels: [man, woman]\n    truth: gender\n'
+        "    words: {Male: man, Female: woman}\nchecks:\n"
+        "  - {id: gap, probe: gender, metric: accuracy, over: region, no_worse_than: baseline, margin: 0.05}\n",
+        encoding="utf-8",
+    )
+    record = power_of(tmp_path, baseline="model:scores:one.csv?values=logit", model="scores:two.csv?values=logit")
+    (check,) = record.checks
+    north, south = check.groups
+    assert (check.unit, check.n_sets, north.n_sets, south.n_sets) == ("images", 400, 300, 100)
+    assert north.detectable < south.detectable
+    for group in (north, south):
+        assert group.curve[check.sizes.index(400)] == pytest.approx(group.detectable)
+    assert "images" in printed(record)
+
+
 def test_the_wish_is_twice_the_margin_or_what_is_wished(power_toy: Toy, toy_power: PowerRecord) -> None:
     check = check_of(toy_power, "gaps[doctor]")
     assert check.wanted == 0.08
@@ -199,8 +234,8 @@ def test_too_few_sets_are_said_to_see_nothing(tmp_path: Path) -> None:
     write_scores_table(small.root / "tuned.csv", 4, seed=2)
     record = power_of(small.root)
     assert math.isinf(check_of(record, "gaps[doctor]").groups[0].detectable)
-    assert "none: too few sets" in printed(record)
-    assert "none: too few sets" in render_page(record)
+    assert "none: too few" in printed(record)
+    assert "none: too few" in render_page(record)
 
 
 def test_a_sparkline_shows_what_lies_beyond_the_margin() -> None:
