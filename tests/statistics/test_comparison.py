@@ -192,6 +192,13 @@ def test_a_group_without_spread_has_an_estimate_and_no_p_value() -> None:
     assert np.isnan(same.p).tolist() == [False, True]
 
 
+@pytest.mark.parametrize("sets", [3, 10])  # the plain mean of so many 0.1 lies above 0.1, and below it
+def test_a_group_that_never_varies_has_exactly_its_value(sets: int) -> None:
+    rows = np.stack([np.full(sets, 0.1), np.arange(sets)], axis=1).ravel()
+    result = cluster_ols(rows, ["a", "b"] * sets, np.repeat(np.arange(sets), 2), reference="a")
+    assert (result.coefficient[0], result.error[0]) == (0.1, 0.0)
+
+
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e4])
 def test_what_counts_as_no_spread_does_not_hang_on_the_unit(unit: float) -> None:
     steady = np.array([0.1, 0.4, 0.8])
