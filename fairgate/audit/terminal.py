@@ -43,11 +43,13 @@ def terminal_lines(record: AuditRecord) -> list[str]:
     lines = [f"• {text}" for text in found[:_FINDINGS]]
     if len(found) > _FINDINGS:
         lines.append(f"  and {len(found) - _FINDINGS} more in the report")
+    several = sum(isinstance(probe, ClassificationAudit) for probe in record.probes) > 1
     for probe in record.probes:
         if isinstance(probe, ClassificationAudit):
+            of_probe = f"{clean(probe.name, 60)}: " if several else ""
             for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None):
                 named = ", ".join(f"{clean(pair.first, 24)} → {clean(pair.second, 24)}" for pair in pairs)
-                lines.append(f"* {clean(named, 200)}: {why}")
+                lines.append(f"* {of_probe}{clean(named, 200)}: {why}")
         lines += refusal_words(probe.refusals)
     lines += [f"not told over {clean(over)}: {clean(reason)}" for over, reason in record.left_out.items()]
     lines.append(f"reproduce: {clean(record.command)}")

@@ -12,6 +12,7 @@ from fairgate.audit.record import (
     AuditRecord,
     ClassificationAudit,
     EffectRow,
+    ImplicitAudit,
     PairRow,
     Refusal,
     RetrievalAudit,
@@ -29,6 +30,10 @@ _WHY: Final[dict[Agreement, str]] = {
     "opposite": "the medians and the means moved against each other: a median does not see what happens in fewer than "
     "half of the sets",
 }
+
+
+NOTABLE: Final = 0.02
+"""A shift of a probability that is smaller is no finding, however clear."""
 
 
 def why_of(pair: PairRow) -> str:
@@ -53,16 +58,55 @@ def subject_words(subject: str | None) -> str:
 
 
 def findings(record: AuditRecord) -> list[str]:
-    """What a reader should see first, most telling first: harmed groups, pairs, searches beyond chance."""
-    found: list[str] = []
-    for probe in record.probes:
-        if isinstance(probe, ClassificationAudit):
-            found += [_harm(row, probe) for row in harmed(probe, record.decision.alpha)]
-            found += _pairs(probe)
-    for probe in record.probes:
-        if isinstance(probe, RetrievalAudit):
-            found += _beyond_chance(probe, record.decision.alpha)
+    """What a reader should see first: harmed groups, pairs of models, associations, searches beyond chance."""
+    alpha, found = record.decision.alpha, []
+    for of_kind in (ClassificationAudit, ImplicitAudit, RetrievalAudit):
+        probes = [probe for probe in record.probes if isinstance(probe, of_kind)]
+        for probe in probes:
+            told = _findings(probe, alpha)
+            found += [f"{clean(probe.name, 60)}: {text}" for text in told] if len(probes) > 1 else told
     return found or ["No group effect, pair of models or search stands out."]
+
+
+def _findings(probe: ClassificationAudit | ImplicitAudit | RetrievalAudit, alpha: float) -> list[str]:
+    if isinstance(probe, RetrievalAudit):
+        return _beyond_chance(probe, alpha)
+    if isinstance(probe, ImplicitAudit):
+        what = f"P(“{clean(probe.positive, 60)}”)"
+        return [_shift(row, what) for row in _notable(probe.effects, alpha) if row.over == probe.groups[-1].over]
+    wrong = harmed(probe, alpha)
+    told = {(row.model, row.group) for row in wrong}
+    unsure = [
+        row
+        for row in _notable(probe.effects, alpha)
+        if (row.outcome, row.over) == ("p_true", probe.taken_over)
+        and (row.model, row.group) not in told
+        and (row.effect or 0.0) < 0
+    ]
+    return [_harm(row, probe) for row in wrong] + [_shift(row, "P(true label)") for row in unsure] + _pairs(probe)
+
+
+def _notable(effects: Iterable[EffectRow], alpha: float) -> list[EffectRow]:
+    """Effects over all subjects that are clear after correction and whose whole interval lies beyond NOTABLE."""
+    rows = [
+        row
+        for row in effects
+        if row.subject is None
+        and row.p_adjusted is not None
+        and row.p_adjusted <= alpha
+        and row.lo is not None
+        and row.hi is not None
+        and (row.hi < -NOTABLE or row.lo > NOTABLE)
+    ]
+    return sorted(rows, key=lambda row: -abs(row.effect or 0.0))
+
+
+def _shift(row: EffectRow, what: str) -> str:
+    effect = row.effect or 0.0
+    return (
+        f"{clean(row.model, 60)}: {what} of {clean(row.group, 80)} images is {number(abs(effect))} "
+        f"{'lower' if effect < 0 else 'higher'} than of {clean(row.reference, 80)} ones {interval(row.lo, row.hi)}"
+    )
 
 
 def harmed(probe: ClassificationAudit, alpha: float) -> list[EffectRow]:

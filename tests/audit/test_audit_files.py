@@ -7,10 +7,11 @@ import io
 import re
 
 import pytest
-from audit_toy import classification
+from audit_toy import audit_of, classification
 from rich.console import Console
+from toy_repository import SUITE, Toy
 
-from fairgate.audit import AuditRecord
+from fairgate.audit import AuditRecord, Wishes
 from fairgate.audit.files import render_csv, render_latex
 from fairgate.audit.names import short_names
 from fairgate.audit.page import render_page
@@ -78,6 +79,38 @@ def test_the_page_shows_effects_confusions_and_chance(toy_audit: AuditRecord) ->
     ):
         assert text in page
     assert page.count("✱") > 2
+
+
+def test_implicit_associations_and_words_stand_in_every_output(toy: Toy) -> None:
+    words = '  words: {kind: association, template: "a photo of a {word}", words: [nurse, line cook, chef]}\n'
+    trust = '  trust: {kind: zero_shot_classification, template: "a photo of a {label}", labels: [doctor, nurse], '
+    toy.write_suite(SUITE.replace("decision:", trust + "positive: doctor}\n" + words + "decision:"))
+    record = audit_of(toy.root, "base", "biased", wishes=Wishes(k=20))
+    page, text = render_page(record), printed(record)
+    for shown in (page, text):
+        assert "P(“doctor”)" in shown
+        assert "words" in shown
+    assert "every word, for which all images compete" in page
+    assert "highest less lowest" in page
+    assert "within sets" in page
+    rows = list(csv.DictReader(io.StringIO(render_csv(record))))
+    assert {row["quantity"] for row in rows if row["table"] == "implicit"} == {
+        *("mean P(positive label)", "P(positive label) within sets"),
+    }
+    assert {row["subject"] for row in rows if row["table"] == "skew" and row["probe"] == "words"} == {
+        *("nurse", "line cook", "chef"),
+    }
+    assert "Implicit association, probe trust: P(doctor) by skin\\_tone $\\times$ gender" in render_latex(record)
+    assert page.count("drawn squares") >= 1 + page.count("<section") - 3
+
+
+def test_refusals_stand_in_every_output(toy: Toy) -> None:
+    toy.write_suite(SUITE)
+    record = audit_of(toy.root, "base", wishes=Wishes(k=161))
+    assert "No MaxSkew@161 of chef over gender" in render_page(record)
+    assert "No MaxSkew@161 of chef over gender" in printed(record)
+    assert not [row for row in csv.DictReader(io.StringIO(render_csv(record))) if row["table"] == "skew"]
+    assert record == AuditRecord.model_validate_json(record.model_dump_json())
 
 
 def test_a_page_of_few_models_and_no_mistakes_renders(toy_audit: AuditRecord) -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from audit_toy import audit_of, classification, effects_of, implicit
-from toy_repository import SUITE, Toy
+from toy_repository import SUITE, Toy, write_scores_table
 
 from fairgate.audit import AuditRecord, Wishes
 from fairgate.audit.answers import reference_groups, viable_groupings
@@ -89,6 +89,16 @@ def test_the_findings_name_the_group_the_share_and_the_label(toy_audit: AuditRec
     assert all("biased" in text for text in rest)
 
 
+def test_a_group_that_is_named_rightly_but_less_surely_is_a_finding(toy: Toy) -> None:
+    write_scores_table(toy.root / "unsure.csv", 40, seed=7, planted={("doctor", "dark", "female"): 0.9})
+    record = audit_of(toy.root, "base", "unsure")
+    assert not harmed(classification(record), 0.05)
+    (said,) = [text for text in findings(record) if "P(true label)" in text]
+    assert said == (
+        "unsure: P(true label) of dark × female images is 0.061 lower than of light × male ones [−0.077, −0.046]"
+    )
+
+
 def test_nothing_stands_out_of_harmless_models(audited_toy: Toy) -> None:
     assert findings(audit_of(audited_toy.root, "base", "tuned")) == [
         "No group effect, pair of models or search stands out."
@@ -161,7 +171,8 @@ def test_a_crossing_of_too_few_sets_is_left_out_and_said(toy: Toy) -> None:
 def test_an_implicit_association_is_told_by_group_and_within_sets(toy: Toy) -> None:
     probe = '  trust: {kind: zero_shot_classification, template: "a photo of a {label}", labels: [doctor, nurse], '
     toy.write_suite(SUITE.replace("  search:\n", probe + "positive: doctor}\n  search:\n"))
-    found = implicit(audit_of(toy.root, "base", "biased"))
+    record = audit_of(toy.root, "base", "biased")
+    found = implicit(record)
     assert found.positive == "doctor"
     planted, before = (
         {row.group: row for row in found.groups if row.model == name and row.over == "skin_tone × gender"}
@@ -173,6 +184,12 @@ def test_an_implicit_association_is_told_by_group_and_within_sets(toy: Toy) -> N
     effect = [row for row in found.effects if row.model == "biased" and row.group == "dark × female"]
     assert {row.outcome for row in effect} == {"p_positive"}
     assert max(row.hi for row in effect if row.subject == "doctor") < -0.2
+    assert any(
+        text.startswith("biased: P(“doctor”) of dark × female images is 0.2")
+        and "lower than of light × male ones" in text
+        for text in findings(record)
+    )
+    assert not any(text.startswith("base: P(") for text in findings(record))
 
 
 def test_single_images_have_no_f_m_and_keep_accuracy_and_effects(tmp_path: Path) -> None:
