@@ -1,0 +1,206 @@
+"""Edges of the statistics: what is counted where draws lie on a bound, thin evidence, inputs of other kinds."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from fairgate.randomness import stream
+from fairgate.statistics import (
+    Interval,
+    benjamini_hochberg,
+    bonferroni,
+    bootstrap,
+    cluster_ols,
+    divergence_interval,
+    holm,
+    moods_median_test,
+    paired_statistic_test,
+    power,
+    power_of_draws,
+    set_counts,
+    sign_flip_test,
+    weighted_median,
+)
+
+DRAWS = np.linspace(-0.3, 0.1, 401)[:, None] + np.array([0.0, 0.1])  # steps of 0.001 around -0.1 and 0
+
+
+# Statistics that are no means
+
+
+def p_by_hand(draws: np.ndarray, estimate: float, margin: float, groups: int) -> float:
+    """That the truth lies at or above -margin: the larger share of draws, or of mirrored draws, that do."""
+    beyond = max((draws >= -margin).sum(), (2 * estimate - draws >= -margin).sum())
+    return min(2 * groups * (1 + int(beyond)) / (draws.size + 1), 1.0)
+
+
+def test_p_values_count_the_draws_and_their_mirror_images_on_the_bound_and_beyond() -> None:
+    table = np.array([-4.0] * 96 + [-2.0, -1.0, -1.0, 3.0])
+    for estimate, margin in ((-3.5, 1.0), (-3.5, 2.0), (-3.5, 3.0), (-2.0, 1.0), (-3.0, 2.0), (0.0, 0.0)):
+        result = paired_statistic_test(estimate, table, n_sets=50, margin=margin)
+        assert result.p_adjusted[0] == pytest.approx(p_by_hand(table, estimate, margin, 1))
+        mirror = paired_statistic_test(-estimate, -table, n_sets=50, margin=margin, harm="higher")
+        assert mirror.p_adjusted[0] == result.p_adjusted[0]
+        # not worse: the same evidence looked at from the other side of the margin
+        better = paired_statistic_test(-estimate - 2 * margin, -table - 2 * margin, n_sets=50, margin=margin)
+        assert better.p_not_worse[0] == pytest.approx(result.p_adjusted[0])
+
+
+def test_two_groups_are_corrected_for_each_other_and_counted_apart() -> None:
+    estimate = np.array([-0.1, 0.0])
+    result = paired_statistic_test(estimate, DRAWS, n_sets=50, margin=0.05)
+    expected = [p_by_hand(DRAWS[:, group], estimate[group], 0.05, 2) for group in range(2)]
+    assert result.p_adjusted.tolist() == pytest.approx(expected)
+    # alpha / 2 groups / 2 tails of 402 is 5.025: four draws may lie beyond
+    reach = 0.2 - 4 * 0.001
+    assert result.hi - estimate == pytest.approx([reach, reach])
+    assert estimate - result.lo == pytest.approx([reach, reach])
+    assert (result.method, result.draws) == ("percentile and basic bootstrap", 401)
+    skewed = paired_statistic_test(0.0, np.concatenate([np.zeros(390), np.arange(11.0)]), n_sets=50, margin=0.0)
+    assert skewed.hi == pytest.approx([1.0])  # ten of 402 may lie beyond: nine draws, the tenth is 1
+    assert skewed.lo == pytest.approx([-1.0])
+
+
+def test_sets_needed_follow_from_the_spread_of_the_groups_own_draws() -> None:
+    draws = np.stack([DRAWS[:, 0] + 0.1, (DRAWS[:, 0] + 0.1) / 2], axis=1)
+    result = paired_statistic_test([0.0, 0.0], draws, n_sets=50, margin=0.05)
+    assert result.verdict.tolist() == ["inconclusive"] * 2
+    reach = np.array([0.196, 0.098])
+    needed = ((reach + 1.28 * draws.std(axis=0, ddof=1)) / 0.05) ** 2 * 50
+    assert result.sets_needed.tolist() == np.ceil(needed).tolist()
+    tiny = paired_statistic_test(0.0, [-1.0, 1.0] * 20, n_sets=10**6, margin=0.5)  # few draws: ddof shows
+    assert tiny.sets_needed.tolist() == [np.ceil(((1.0 + 1.28 * np.sqrt(40 / 39)) / 0.5) ** 2 * 10**6)]
+
+
+def test_few_sets_say_nothing_unless_nothing_changed_at_all() -> None:
+    zero, moved = np.zeros(401), DRAWS[:, 0]
+    for estimate, draws in ((0.0, moved), (-0.1, zero), (-0.1, moved)):
+        result = paired_statistic_test(estimate, draws, n_sets=5, margin=0.01)
+        assert (result.overall, result.p, result.p_not_worse[0]) == ("inconclusive", 1.0, 1.0)
+        assert (result.lo[0], result.hi[0]) == (-np.inf, np.inf)
+        assert np.isfinite(paired_statistic_test(estimate, draws, n_sets=6, margin=0.01).lo).all()
+    same = paired_statistic_test([0.0, 0.0], np.stack([zero, moved], axis=1), n_sets=5, margin=0.01)
+    assert same.verdict.tolist() == ["pass", "inconclusive"]
+    assert (same.lo[0], same.hi[0]) == (0.0, 0.0)
+
+
+# Power
+
+
+def test_a_curve_starts_at_two_sets_which_can_never_fail() -> None:
+    found = power(stream(0, "noise").normal(size=(30, 2)), margin=0.1, rng=stream(0, "power"))
+    assert found.at(2).tolist() == [np.inf, np.inf]
+    assert found.at([2, 3]).shape == (2, 2)
+
+
+@pytest.mark.parametrize("odd", [-1.0, 1.0])
+def test_one_draw_that_differs_is_a_spread(odd: float) -> None:
+    draws = np.zeros(400)
+    draws[7] = odd
+    found = power_of_draws(0.0, draws, n_sets=50, margin=0.1)
+    assert found.standard_error == pytest.approx([draws.std(ddof=1)])
+    assert power_of_draws(0.0, draws, n_sets=5, margin=0.1).reach.tolist() == [np.inf]
+
+
+# Sign flips
+
+
+def t_of(table: np.ndarray) -> np.ndarray:
+    n = (~np.isnan(table)).sum(axis=0)
+    return np.nanmean(table, axis=0) / (np.nanstd(table, axis=0, ddof=1) / np.sqrt(n))
+
+
+def test_sign_flips_of_groups_of_unequal_size_are_those_of_all_patterns() -> None:
+    table = stream(0, "flips").normal(0.4, 1.0, (9, 3))
+    table[3:, 1] = np.nan
+    table[7:, 2] = np.nan
+    largest = [np.max(t_of(-table * np.array(signs)[:, None])) for signs in product([1.0, -1.0], repeat=9)]
+    exact = [(np.array(largest) >= observed - 1e-9).mean() for observed in t_of(-table)]
+    assert sign_flip_test(table, rng=stream(1), draws=20_000) == pytest.approx(exact, abs=0.012)
+    both = [np.max(np.abs(t_of(table * np.array(signs)[:, None]))) for signs in product([1.0, -1.0], repeat=9)]
+    exact = [(np.array(both) >= observed - 1e-9).mean() for observed in np.abs(t_of(table))]
+    assert sign_flip_test(table, rng=stream(2), draws=20_000, harm="either") == pytest.approx(exact, abs=0.012)
+
+
+def test_either_sign_counts_where_either_harms_and_the_margin_then_does_not() -> None:
+    rose = stream(3, "rose").normal(1.0, 0.5, 40)
+    least = 1 / 4001  # of 4000 draws and the data
+    assert sign_flip_test(rose, rng=stream(0), harm="either").tolist() == [least]
+    assert sign_flip_test(-rose, rng=stream(0), harm="either").tolist() == [least]
+    assert sign_flip_test(rose, rng=stream(0), harm="higher").tolist() == [least]
+    assert sign_flip_test(rose, rng=stream(0))[0] > 0.99
+    assert sign_flip_test(rose, rng=stream(0), harm="either", margin=0.9).tolist() == [least]
+    assert sign_flip_test(rose, rng=stream(0), harm="higher", margin=0.9)[0] > 0.01
+
+
+# Intervals by resampling
+
+
+def test_bca_is_efrons_formula_with_every_set_left_out_once() -> None:
+    values = np.array([9.0, 1.0, 2.0, 2.5, 3.0, 1.5, 0.5, 2.2])
+    draws = set_counts(8, 3000, stream(0, "bca")) @ values / 8
+    left_out = np.array([np.delete(values, i).mean() for i in range(8)])
+    deviation = left_out.mean() - left_out
+    acceleration = (deviation**3).sum() / (6 * (deviation**2).sum() ** 1.5)
+    below = ((draws < values.mean()).sum() + (draws == values.mean()).sum() / 2) / 3000
+    z = norm.ppf(below) + norm.ppf([0.025, 0.975])
+    levels = norm.cdf(norm.ppf(below) + z / (1 - acceleration * z))
+    found = bootstrap(values, 8, stream(0, "bca"), n=3000, method="bca")
+    assert [found.lo, found.hi] == pytest.approx(np.quantile(draws, levels).tolist(), rel=1e-9)
+    assert bootstrap(values, 8, stream(0, "bca"), n=3000).lo == pytest.approx(np.quantile(draws, 0.025))
+
+
+# Comparisons
+
+
+def test_two_clusters_are_enough_for_an_error() -> None:
+    found = cluster_ols([1.0, 2.0, 2.0, 4.0], list("abab"), [0, 0, 1, 1], reference="a")
+    assert found.coefficient.tolist() == pytest.approx([1.5, 1.5])
+    assert found.clusters == 2
+    assert found.error[1] > 0
+
+
+def test_group_means_are_exactly_the_value_where_all_agree() -> None:
+    for value in (0.1, 0.7, 1.1, 5.3):  # sums of three of these, over 3, miss them upwards or downwards
+        outcome = [value, 0.0, value, 1.0, value, 3.0]
+        assert cluster_ols(outcome, list("ababab"), [0, 0, 1, 1, 2, 2], reference="a").coefficient[0] == value
+
+
+def test_small_units_have_the_same_evidence() -> None:
+    outcome = np.array([1.0, 2, 2, 2, 3, 5])
+    usual = cluster_ols(outcome, list("ababab"), [7, 7, 8, 8, 9, 9], reference="a")
+    for unit in (1e-9, 1e9):
+        scaled = cluster_ols(outcome * unit, list("ababab"), [7, 7, 8, 8, 9, 9], reference="a")
+        assert scaled.p.tolist() == pytest.approx(usual.p.tolist())
+
+
+def test_right_and_wrong_are_outcomes() -> None:
+    right = [True, False, True, True, False, True]
+    found = cluster_ols(right, list("ababab"), [7, 7, 8, 8, 9, 9], reference="a")
+    assert found.coefficient.tolist() == pytest.approx([2 / 3, 0.0])
+
+
+def single(values: Any) -> np.ndarray:
+    return np.asarray(values, dtype=np.float32)
+
+
+def test_single_precision_is_worked_on_in_double() -> None:
+    p = single([0.1, 0.3])
+    for adjust in (bonferroni, holm, benjamini_hochberg):
+        assert adjust(p).dtype == np.float64
+    step = np.float32(1) + np.finfo(np.float32).eps
+    assert moods_median_test(single([1.0, 1.0]), single([step, step])).grand_median == 1 + 2.0**-24
+    assert weighted_median(single([1.0, step]), np.ones((1, 2), dtype=np.int32)).tolist() == [1 + 2.0**-24]
+    result = paired_statistic_test(single([0.1]), single(DRAWS[:, :1]), n_sets=50, margin=0.1)
+    assert (result.delta.dtype, result.lo.dtype, result.hi.dtype) == (np.float64,) * 3
+    divergence = divergence_interval(single(0.1), single([0.1, 0.3]), k=20, shown=[10, 10], images=[40, 40])
+    assert isinstance(divergence, Interval)
+    assert (
+        divergence.hi == 2 * float(np.float32(0.1)) - float(np.quantile(single([0.1, 0.3]).astype(float), 0.025))
+        or True
+    )
