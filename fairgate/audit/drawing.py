@@ -148,7 +148,7 @@ def _forest(subject: str | None, effects: Sequence[EffectRow], scale: Scale, alp
             value=scale.at(row.effect),
             lo=scale.at(row.lo),
             hi=scale.at(row.hi),
-            failed=clear and (row.effect or 0.0) < 0,
+            failed=clear and (row.effect or 0.0) < 0 and row.outcome != "p_positive",  # neither way is better there
         )
         groups.setdefault(row.group, []).append(ForestRow(row, track, clear))
     means = dict.fromkeys((row.model, row.reference_mean) for row in effects)
