@@ -52,6 +52,7 @@ def test_a_number_that_is_not_finite_becomes_null_beside_a_status() -> None:
 def test_a_finite_number_is_written_as_it_is() -> None:
     written = json.loads(check(value=0.25, lo=None, hi=math.nan).model_dump_json())
     assert (written["value"], written["lo"], written["hi"]) == (0.25, None, None)
+    assert check(hi=math.nan).model_dump(mode="json")["hi"] is None
     assert [status_of(value) for value in (math.inf, -math.inf, -0.5)] == ["infinite", "infinite", "ok"]
 
 

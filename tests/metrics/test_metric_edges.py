@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from fairgate.errors import MetricError
-from fairgate.metrics import group_means, intersection, misclassification_table, softmax_probability
+from fairgate.metrics import (
+    Preset,
+    group_means,
+    intersection,
+    max_skew_at_k,
+    misclassification_table,
+    softmax_probability,
+)
 
 
 def test_a_scale_of_one_half_flattens_the_softmax() -> None:
@@ -40,3 +47,12 @@ def test_groups_and_classes_that_nobody_shows_have_their_places() -> None:
 def test_undefined_in_the_first_or_in_the_last_attribute_is_undefined_in_the_combination() -> None:
     assert intersection([[0, -1, 1, -1], [1, 1, -1, -1]], [2, 2]).tolist() == [1, -1, -1, -1]
     assert intersection([[0, 1, -1]], [2]).tolist() == [0, 1, -1]
+
+
+def test_a_preset_passes_its_variant_of_absent_groups_on() -> None:
+    scores, labels = [np.arange(20.0)], np.array([1] + [0] * 19)
+    preset = Preset(name="a rare group", source="here", zero="clamp_1_over_k", max_skew_k=(4,))
+    found = preset.evaluate(scores, labels, groups=2)["max_skew@4"]
+    assert found == pytest.approx([np.log((1 / 4) / (1 / 20))])
+    assert found == max_skew_at_k(scores, labels, 4, groups=2, zero="clamp_1_over_k")
+    assert max_skew_at_k(scores, labels, 4, groups=2) == pytest.approx([np.log(20 / 19)])
