@@ -125,8 +125,10 @@ def _divergence(
         images=counted.images,
         alpha=alpha,
     )
-    if isinstance(found, Unavailable) or not entropy:
+    if not entropy:
         return found
+    if isinstance(found, Unavailable):
+        return Unavailable(found.reason.replace("NDKL", "entropy"))
     return Interval(1 - found.estimate, max(0.0, 1 - found.hi), 1 - found.lo, found.method, found.draws)
 
 
