@@ -9,13 +9,14 @@ import pytest
 from refusals import Refusal, check
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics import divergence_interval, extreme_interval, skew_interval
+from fairgate.statistics import divergence_interval, extreme_interval, median_interval, skew_interval
 
 TWO = np.array([0.25, 0.5])
 DRAWS = np.tile(TWO, (4, 1)) + np.array([[0.0], [0.125], [0.0], [-0.125]])
 WHERE = "interval of an extreme"
 SHAPES = "pass (groups,) with (draws, groups), or (subjects, groups) with (draws, subjects, groups); max or min"
 ALPHA = "choose alpha between 0 and 1"
+MEDIAN = "pass one finite value per set, and alpha between 0 and 1"
 NDKL = "pass NDKL's draws"
 
 
@@ -95,6 +96,30 @@ REFUSALS = {
         "estimates are not shares 0..1 of one trial or more.",
         WHERE,
         "leave out `trials` for means",
+    ),
+    "a median of values not finite": Refusal(
+        lambda: median_interval([0.1, np.inf, np.nan]),
+        "values (3,), 2 of them not finite, and alpha 0.05 make no interval.",
+        "median_interval",
+        MEDIAN,
+    ),
+    "a median of two axes": Refusal(
+        lambda: median_interval([[0.1, 0.2]]),
+        "values (1, 2), 0 of them not finite, and alpha 0.05 make no interval.",
+        "median_interval",
+        MEDIAN,
+    ),
+    "a median at alpha 0": Refusal(
+        lambda: median_interval([0.1], alpha=0.0),
+        "values (1,), 0 of them not finite, and alpha 0.0 make no interval.",
+        "median_interval",
+        MEDIAN,
+    ),
+    "a median at alpha 1": Refusal(
+        lambda: median_interval([0.1], alpha=1.0),
+        "values (1,), 0 of them not finite, and alpha 1.0 make no interval.",
+        "median_interval",
+        MEDIAN,
     ),
     "a skew above the possible": Refusal(
         lambda: skew_interval([0.7, 0.0], DRAWS, k=4, images=[10, 10], n_sets=9),
