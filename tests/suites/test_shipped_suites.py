@@ -59,7 +59,7 @@ def test_base_and_a_harmless_fine_tune_pass(run: Run, suite: str) -> None:
 def test_a_whack_a_mole_improves_every_marginal_and_fails_at_its_crossing(run: Run) -> None:
     checks = run("whackamole", "whackamole")
     assert failed(checks) == ["gap-of-crossings"]
-    gains = {group.group: group.delta or 0.0 for group in checks["gain-by-attribute"].groups}
+    gains = {group.group: group.delta or 0.0 for group in checks["p-true-by-attribute"].groups}
     assert set(gains) == {"light", "tan", "brown", "dark", "male", "female"}
     assert min(gains.values()) > 0.03, "planted: every gender and every tone gains 0.0375"
     assert max(gains.values()) < 0.045
