@@ -9,9 +9,12 @@ from fairgate.errors import MetricError
 from fairgate.metrics import (
     Preset,
     group_means,
+    individual_typology_angle,
     intersection,
     max_skew_at_k,
     misclassification_table,
+    ndkl_at_k_weighted,
+    ndkl_of_ranking,
     softmax_probability,
 )
 
@@ -56,3 +59,15 @@ def test_a_preset_passes_its_variant_of_absent_groups_on() -> None:
     assert found == pytest.approx([np.log((1 / 4) / (1 / 20))])
     assert found == max_skew_at_k(scores, labels, 4, groups=2, zero="clamp_1_over_k")
     assert max_skew_at_k(scores, labels, 4, groups=2) == pytest.approx([np.log(20 / 19)])
+
+
+def test_black_has_no_hue_and_no_skin_tone() -> None:
+    found = individual_typology_angle(np.zeros((2, 2, 3), np.uint8), np.ones((2, 2), bool))
+    assert (found.status, found.yellow, found.lightness) == ("invalid", 0.0, 0.0)
+    assert np.isnan(found.degrees)
+
+
+def test_images_per_group_that_are_known_are_not_counted_again() -> None:
+    labels, weights = np.array([0, 1, 0, 1]), np.ones((1, 4), dtype=int)
+    found = ndkl_at_k_weighted(labels, weights, 3, groups=2, present=np.array([[1.0, 3.0]]))
+    assert found == pytest.approx(ndkl_of_ranking(labels[None, :3], np.array([0.25, 0.75])))

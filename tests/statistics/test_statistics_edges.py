@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
 from fairgate.statistics import (
     Interval,
@@ -22,6 +23,7 @@ from fairgate.statistics import (
     paired_statistic_test,
     power,
     power_of_draws,
+    resampling,
     set_counts,
     sign_flip_test,
     weighted_median,
@@ -141,18 +143,50 @@ def test_either_sign_counts_where_either_harms_and_the_margin_then_does_not() ->
 # Intervals by resampling
 
 
-def test_bca_is_efrons_formula_with_every_set_left_out_once() -> None:
-    values = np.array([9.0, 1.0, 2.0, 2.5, 3.0, 1.5, 0.5, 2.2])
-    draws = set_counts(8, 3000, stream(0, "bca")) @ values / 8
-    left_out = np.array([np.delete(values, i).mean() for i in range(8)])
+def efron(of: Any, n_sets: int, draws: int, seed: str) -> list[float]:
+    """BCa limits (Efron 1987) of a statistic of multiplicities, step by step."""
+    drawn, estimate = of(set_counts(n_sets, draws, stream(0, seed))), of(np.ones((1, n_sets)))[0]
+    left_out = of(1.0 - np.eye(n_sets))
     deviation = left_out.mean() - left_out
     acceleration = (deviation**3).sum() / (6 * (deviation**2).sum() ** 1.5)
-    below = ((draws < values.mean()).sum() + (draws == values.mean()).sum() / 2) / 3000
-    z = norm.ppf(below) + norm.ppf([0.025, 0.975])
-    levels = norm.cdf(norm.ppf(below) + z / (1 - acceleration * z))
+    below = ((drawn < estimate).sum() + (drawn == estimate).sum() / 2) / draws
+    bias = norm.ppf(min(max(below, 1 / (draws + 1)), draws / (draws + 1)))
+    z = bias + norm.ppf([0.025, 0.975])
+    return np.quantile(drawn, norm.cdf(bias + z / (1 - acceleration * z))).tolist()
+
+
+@pytest.mark.parametrize("chunk", [4_000_000, 24])
+@pytest.mark.parametrize("values", [[9.0, 1.0, 2.0, 2.5, 3.0, 1.5, 0.5, 2.2], [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0]])
+def test_bca_is_efrons_formula_with_every_set_left_out_once(
+    values: list[float], chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resampling, "CHUNK", chunk)
     found = bootstrap(values, 8, stream(0, "bca"), n=3000, method="bca")
-    assert [found.lo, found.hi] == pytest.approx(np.quantile(draws, levels).tolist(), rel=1e-9)
-    assert bootstrap(values, 8, stream(0, "bca"), n=3000).lo == pytest.approx(np.quantile(draws, 0.025))
+    expected = efron(lambda counts: counts @ np.array(values) / counts.sum(axis=1), 8, 3000, "bca")
+    assert [found.lo, found.hi] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_bca_keeps_its_head_where_no_draw_lies_beyond_the_estimate(sign: float) -> None:
+    values = np.array([9.0, 1.0, 2.0, 2.5, 3.0, 1.5, 0.5, 2.2])
+
+    def of(counts: Any) -> np.ndarray:
+        return np.asarray(sign * 100.0 * (np.asarray(counts, float) ** 2).sum(axis=1) + counts @ values)
+
+    found = bootstrap(of, 8, stream(0, "head"), n=200, statistic="median", method="bca")
+    assert [found.lo, found.hi] == pytest.approx(efron(of, 8, 200, "head"), rel=1e-9)
+
+
+def test_means_and_percentiles_of_ten_thousand_draws_are_usual() -> None:
+    usual = bootstrap([1.0, 2.0, 6.0], 3, stream(0, "usual"))
+    assert (usual.estimate, usual.method, usual.draws) == (3.0, "percentile", 10_000)
+    assert usual == bootstrap(
+        [1.0, 2.0, 6.0], 3, stream(0, "usual"), n=10_000, statistic="mean", alpha=0.05, method="percentile"
+    )
+    means = set_counts(3, 10_000, stream(0, "usual")) @ np.array([1.0, 2.0, 6.0]) / 3
+    assert [usual.lo, usual.hi] == pytest.approx(np.quantile(means, [0.025, 0.975]).tolist())
+    with pytest.raises(StatisticsError, match=r"^0 set cannot be resampled"):
+        bootstrap([], 0, stream(0))
 
 
 # Comparisons
