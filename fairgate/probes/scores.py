@@ -70,21 +70,22 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    images = {
+        "set_id": pa.array(rows.set_id, pa.string()),
+        "member": pa.array(rows.member, pa.string()),
+        "subject": pa.array(rows.subject, pa.string()).dictionary_encode(),
+        **{key: pa.array(codes, pa.string()).dictionary_encode() for key, codes in rows.attributes.items()},
+    }
     tables = []
     for name, probe in scores.items():
         n = len(probe.value)
-        columns: dict[str, Any] = {
-            "probe": pa.array([name] * n).dictionary_encode(),
-            "set_id": pa.array(rows.set_id, pa.string()),
-            "member": pa.array(rows.member, pa.string()),
-            "subject": pa.array(rows.subject, pa.string()).dictionary_encode(),
-            **{key: pa.array(codes, pa.string()).dictionary_encode() for key, codes in rows.attributes.items()},
+        answers: dict[str, Any] = {
             "value": pa.array(probe.value, pa.float64()),
             "predicted": pa.array([None] * n if probe.predicted is None else probe.predicted, pa.string()),
             "correct": pa.array([None] * n if probe.correct is None else probe.correct, pa.bool_()),
             "rank": pa.array([None] * n if probe.rank is None else probe.rank, pa.int64()),
         }
-        tables.append(pa.table(columns))
+        tables.append(pa.table({"probe": pa.array([name] * n).dictionary_encode(), **images, **answers}))
     partial = path.with_name(f".{path.name}.partial")
     table = pa.concat_tables(tables).unify_dictionaries()
     pq.write_table(table, partial, compression="zstd", write_page_checksum=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from fairgate.probes import classify, retrieve
+from fairgate.errors import ScoresError
+from fairgate.probes import ProbeScores, associate, classify, read_scores, retrieve, scores_digest, write_scores
 
 SUBJECT = np.array(["chef", "doctor", "doctor"], dtype=object)
 LABELS = {"chef": ["chef", "cook"], "doctor": ["doctor", "nurse", "vet"]}
@@ -54,3 +60,82 @@ def test_each_image_is_compared_with_its_own_subjects_query() -> None:
     assert scores.value.tolist() == [10.0, 21.0, 22.0]
     assert scores.predicted is None
     assert scores.correct is None
+
+
+class Matrix:
+    """A scorer with the similarities that it was given."""
+
+    def __init__(self, table: list[list[float]]) -> None:
+        self._table = np.array(table)
+        self.asked: list[list[str]] = []
+
+    def similarity(self, ensembles: Sequence[Sequence[str]]) -> NDArray[np.float64]:
+        self.asked += [list(prompts) for prompts in ensembles]
+        return self._table
+
+
+def test_the_rank_is_the_place_of_the_own_query_and_equal_queries_count_as_nearer() -> None:
+    table = [[0.3, 0.2], [0.3, 0.2], [0.2, 0.2]]  # queries: chef, doctor
+    scores = retrieve(Matrix(table), SUBJECT, lambda name: [name])
+    assert scores.rank is not None
+    assert scores.rank.tolist() == [1, 2, 2]
+    assert retrieve(Matrix([[0.3], [0.2]]), SUBJECT[1:], lambda name: [name]).rank is None, "one subject: no contest"
+
+
+def test_an_association_has_scores_for_every_word_and_one_prompt_each() -> None:
+    scorer = Matrix([[0.1, 0.4], [0.2, 0.5], [0.3, 0.6]])
+    scores = associate(scorer, ["kind", "rude"], "a {} person".format)
+    assert scorer.asked == [["a kind person"], ["a rude person"]]
+    assert list(scores) == ["kind", "rude"]
+    assert scores["rude"].value.tolist() == [0.4, 0.5, 0.6]
+    assert scores["rude"].predicted is scores["rude"].correct is scores["rude"].rank is None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The images of a dataset, in stored order."""
+
+    set_id: NDArray[Any]
+    member: NDArray[Any]
+    subject: NDArray[Any]
+    attributes: Mapping[str, NDArray[Any]]
+
+
+def columns(order: list[int]) -> Columns:
+    def text(*values: str) -> NDArray[Any]:
+        return np.array(values, dtype=object)[order]
+
+    return Columns(text("a", "b", "b"), text("0", "0", "1"), SUBJECT[order], {"tone": text("x", "y", "x")})
+
+
+def test_kept_scores_come_back_in_the_order_that_is_asked_for_with_what_each_probe_has(tmp_path: Path) -> None:
+    kept = {
+        "labels": ProbeScores(np.array([0.1, 0.2, 0.3]), np.array(["u", "v", "w"], dtype=object), SUBJECT == "doctor"),
+        "pair": ProbeScores(np.array([0.4, 0.5, 0.6]), np.array(["u", "v", "w"], dtype=object)),
+        "search": ProbeScores(np.array([0.7, 0.8, 0.9]), rank=np.array([1, 2, 1])),
+        "words[kind [of]]": ProbeScores(np.array([1.0, 1.1, 1.2])),
+    }
+    path = tmp_path / "scores.parquet"
+    write_scores(path, columns([0, 1, 2]), kept)
+    back = read_scores(path, columns([2, 0, 1]))
+    assert list(back) == list(kept)
+    for name, one in kept.items():
+        for column in ("value", "predicted", "correct", "rank"):
+            was, came = getattr(one, column), getattr(back[name], column)
+            assert (was is None) == (came is None), (name, column)
+            assert was is None or was[[2, 0, 1]].tolist() == came.tolist(), (name, column)
+    same = read_scores(path, columns([0, 1, 2]))
+    assert scores_digest(same) == scores_digest(kept)
+    other = {**kept, "search": ProbeScores(kept["search"].value, rank=np.array([1, 1, 1]))}
+    assert scores_digest(other) != scores_digest(kept)
+
+
+def test_kept_scores_with_a_gap_in_a_column_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    write_scores(path, columns([0, 1, 2]), {"search": ProbeScores(np.array([0.7, 0.8, 0.9]), rank=np.array([1, 2, 1]))})
+    table = pq.read_table(path)
+    rows = table.to_pylist()
+    rows[1]["rank"] = None
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
+    with pytest.raises(ScoresError, match="columns with gaps"):
+        read_scores(path, columns([0, 1, 2]))
