@@ -8,6 +8,8 @@ import pytest
 from fairgate.errors import MetricError
 from fairgate.metrics import (
     Preset,
+    _ranking,
+    expected_max_skew,
     group_means,
     individual_typology_angle,
     intersection,
@@ -17,6 +19,7 @@ from fairgate.metrics import (
     ndkl_of_ranking,
     softmax_probability,
 )
+from fairgate.metrics._colour import cielab
 
 
 def test_a_scale_of_one_half_flattens_the_softmax() -> None:
@@ -71,3 +74,16 @@ def test_images_per_group_that_are_known_are_not_counted_again() -> None:
     labels, weights = np.array([0, 1, 0, 1]), np.ones((1, 4), dtype=int)
     found = ndkl_at_k_weighted(labels, weights, 3, groups=2, present=np.array([[1.0, 3.0]]))
     assert found == pytest.approx(ndkl_of_ranking(labels[None, :3], np.array([0.25, 0.75])))
+
+
+def test_pictures_and_lists_of_pixels_have_the_same_colours() -> None:
+    picture = np.arange(24, dtype=np.uint8).reshape(2, 4, 3) * 10
+    assert cielab(picture).tolist() == cielab(picture.reshape(-1, 3)).reshape(2, 4, 3).tolist()
+
+
+def test_the_null_is_the_same_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = expected_max_skew(20, "dataset", [30, 50, 20])
+    for piece in (1, 500):
+        monkeypatch.setattr(_ranking, "CHUNK", piece)
+        found = expected_max_skew(20, "dataset", [30, 50, 20])
+        assert (found.mean, found.median, found.p95) == pytest.approx((whole.mean, whole.median, whole.p95), rel=1e-9)
