@@ -107,21 +107,45 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
         wanted += ["rank"] if "rank" in file.schema_arrow.names else []  # not in files from before there were ranks
         table = file.read(columns=wanted)
         _require_kinds(table)
-        # to_pylist, because to_numpy would import pandas: 0.3 s
-        columns = {name: np.array(table.column(name).to_pylist(), dtype=object) for name in wanted}
-        columns["value"] = columns["value"].astype(np.float64)
+        columns = {name: _entries(table.column(name)) for name in wanted}
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
         raise ScoresError(
             f"the per-image scores cannot be read: {error}.",
             where=str(path),
             remedy="run the baseline again with `--fairness-report DIR`, and keep scores.parquet beside results.json",
         ) from error
-    order = {key: row for row, key in enumerate(zip(rows.set_id.tolist(), rows.member.tolist(), strict=True))}
-    scores: dict[str, ProbeScores] = {}
-    for name in dict.fromkeys(columns["probe"].tolist()):
-        of_probe = columns["probe"] == name
-        scores[name] = _aligned(name, {key: column[of_probe] for key, column in columns.items()}, order, path)
-    return scores
+    of_probe: dict[str, list[int]] = {}
+    for row, name in enumerate(columns["probe"].tolist()):
+        of_probe.setdefault(name, []).append(row)
+    return {
+        name: _aligned(name, {key: column[places] for key, column in columns.items()}, rows, path)
+        for name, places in of_probe.items()
+    }
+
+
+def _entries(column: Any) -> NDArray[Any]:
+    """A column as an array: float64, or objects with None for what is missing.
+
+    Text is decoded once per different text: the scores of many words repeat the names of all images. Not to_numpy,
+    which would import pandas: 0.3 s.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):
+        return np.array(column.fill_null(float("nan")).to_pylist() if column.null_count else _joined(column.chunks))
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not pa.types.is_string(column.type):
+        return np.array(column.to_pylist(), dtype=object)
+    entries = []
+    for chunk in column.dictionary_encode().chunks:
+        texts = np.array([*chunk.dictionary.to_pylist(), None], dtype=object)
+        entries.append(texts[np.from_dlpack(chunk.indices.fill_null(len(texts) - 1))])
+    return np.concatenate([np.empty(0, dtype=object), *entries])
+
+
+def _joined(chunks: Any) -> NDArray[np.float64]:
+    return np.concatenate([np.empty(0), *map(np.from_dlpack, chunks)])
 
 
 def _require_kinds(table: Any) -> None:
@@ -135,18 +159,8 @@ def _require_kinds(table: Any) -> None:
             raise TypeError(f"column '{field.name}' is of type {field.type}")
 
 
-def _aligned(name: str, columns: dict[str, Any], order: dict[Any, int], path: Path) -> ProbeScores:
-    keys = list(zip(columns["set_id"].tolist(), columns["member"].tolist(), strict=True))
-    unknown = [key for key in keys if key not in order]
-    if unknown or len(set(keys)) < len(keys) or len(keys) < len(order):
-        example = f"set '{unknown[0][0]}'" if unknown else "an image missing or doubled"
-        raise ScoresError(
-            f"probe '{name}' has {len(keys):,} scores, the dataset {len(order):,} images; they differ ({example}).",
-            where=str(path),
-            remedy="the record belongs to other data: run the baseline again on this dataset release",
-        )
-    rows = np.fromiter((order[key] for key in keys), dtype=np.int64, count=len(keys))
-    back = np.argsort(rows)
+def _aligned(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> ProbeScores:
+    back = _order_of(name, columns, rows, path)
     value = columns["value"][back]
     if not np.isfinite(value).all():
         raise ScoresError(f"probe '{name}' has scores that are not finite.", where=str(path), remedy="run it again")
@@ -156,3 +170,20 @@ def _aligned(name: str, columns: dict[str, Any], order: dict[Any, int], path: Pa
         raise ScoresError(f"probe '{name}' has columns with gaps.", where=str(path), remedy="run the baseline again")
     kinds: dict[str, Any] = {"predicted": object, "correct": bool, "rank": np.int64}
     return ProbeScores(value, **{key: column.astype(kinds[key]) for key, column in held.items()})
+
+
+def _order_of(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> NDArray[np.int64]:
+    """The table's row for every image, (images,). Raises ScoresError unless the two name the same images, each once."""
+    if np.array_equal(columns["set_id"], rows.set_id) and np.array_equal(columns["member"], rows.member):
+        return np.arange(len(columns["value"]))
+    order = {key: row for row, key in enumerate(zip(rows.set_id.tolist(), rows.member.tolist(), strict=True))}
+    keys = list(zip(columns["set_id"].tolist(), columns["member"].tolist(), strict=True))
+    unknown = [key for key in keys if key not in order]
+    if unknown or len(set(keys)) < len(keys) or len(keys) < len(order):
+        example = f"set '{unknown[0][0]}'" if unknown else "an image missing or doubled"
+        raise ScoresError(
+            f"probe '{name}' has {len(keys):,} scores, the dataset {len(order):,} images; they differ ({example}).",
+            where=str(path),
+            remedy="the record belongs to other data: run the baseline again on this dataset release",
+        )
+    return np.argsort(np.fromiter((order[key] for key in keys), dtype=np.int64, count=len(keys)))
