@@ -126,26 +126,22 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
 def _entries(column: Any) -> NDArray[Any]:
     """A column as an array: float64, or objects with None for what is missing.
 
-    Text is decoded once per different text: the scores of many words repeat the names of all images. Not to_numpy,
-    which would import pandas: 0.3 s.
+    Text is decoded once per different text: the scores of many words repeat the names of all images. Neither to_numpy
+    nor fill_null, which would import pandas: 0.3 s.
     """
     import pyarrow as pa
 
     if pa.types.is_floating(column.type):
-        return np.array(column.fill_null(float("nan")).to_pylist() if column.null_count else _joined(column.chunks))
+        if column.null_count:
+            return np.array(column.to_pylist(), dtype=np.float64)
+        return np.concatenate([np.empty(0), *map(np.from_dlpack, column.chunks)])
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if not pa.types.is_string(column.type):
         return np.array(column.to_pylist(), dtype=object)
-    entries = []
-    for chunk in column.dictionary_encode().chunks:
-        texts = np.array([*chunk.dictionary.to_pylist(), None], dtype=object)
-        entries.append(texts[np.from_dlpack(chunk.indices.fill_null(len(texts) - 1))])
+    coded = column.dictionary_encode(null_encoding="encode").chunks
+    entries = [np.array(chunk.dictionary.to_pylist(), dtype=object)[np.from_dlpack(chunk.indices)] for chunk in coded]
     return np.concatenate([np.empty(0, dtype=object), *entries])
-
-
-def _joined(chunks: Any) -> NDArray[np.float64]:
-    return np.concatenate([np.empty(0), *map(np.from_dlpack, chunks)])
 
 
 def _require_kinds(table: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,3 +141,19 @@ def test_kept_scores_with_a_gap_in_a_column_are_refused(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)
     with pytest.raises(ScoresError, match="columns with gaps"):
         read_scores(path, columns([0, 1, 2]))
+
+
+def test_reading_kept_scores_does_not_import_pandas(tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    write_scores(path, columns([0, 1, 2]), {"pair": ProbeScores(np.ones(3), np.array(["u", "v", "w"], dtype=object))})
+    code = f"""
+import sys
+from types import SimpleNamespace as Namespace
+import numpy as np
+from fairgate.probes import read_scores
+rows = Namespace(set_id=np.array(list("abb"), dtype=object), member=np.array(list("001"), dtype=object))
+assert read_scores({str(path)!r}, rows)["pair"].predicted.tolist() == ["u", "v", "w"]
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "False", done.stderr
