@@ -9,6 +9,7 @@ from fairgate import gate
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.pytest_plugin.explain import explain_check, number, worst_set_line
 from fairgate.records import CheckResult
+from fairgate.reports.words import no_interval_words, null_words, tie_words
 from fairgate.suites import Settings
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.schema import Check
@@ -28,7 +29,9 @@ class Measured(float):
     def __repr__(self) -> str:
         one = self.result
         where = f" for {one.subject}" if one.subject else ""
-        text = f"{one.metric}{where} = {number(one.value)} [{number(one.lo)}, {number(one.hi)}] over {one.n_sets} sets"
+        interval = no_interval_words(one) or f"[{number(one.lo)}, {number(one.hi)}]"
+        beside = "".join(f"; {words}" for words in (null_words(one), tie_words(one)) if words)
+        text = f"{one.metric}{where} = {number(one.value)} {interval} over {one.n_sets} sets{beside}"
         return f"{text}; {worst_set_line(one.worst_sets[0])}" if one.worst_sets else text
 
 

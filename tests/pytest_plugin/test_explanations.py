@@ -6,6 +6,7 @@ import pytest
 from toy_repository import toy_repository
 
 from fairgate.pytest_plugin.explain import explain_check
+from fairgate.pytest_plugin.fixture import Measured
 from fairgate.records import CheckResult, GroupResult
 
 
@@ -42,3 +43,32 @@ def test_a_defect_keeps_its_traceback(pytester: pytest.Pytester, monkeypatch: py
     result = pytester.runpytest("--fairness-suite", "jobs", "--fairness-mlflow", "off")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*ZeroDivisionError: a defect*"])
+
+
+def test_chance_ties_and_a_missing_interval_stand_under_the_reason() -> None:
+    check = CheckResult(
+        id="skew",
+        subject="doctor",
+        metric="min_skew_at_60",
+        probe="p",
+        rule="at_least",
+        better="higher",
+        value=-0.9,
+        interval="no interval: its share is unseen",
+        bound=-0.5,
+        null_median=-0.1,
+        null_p95=-0.3,
+        tie_at_k=True,
+        tie_lo=-1.2,
+        tie_hi=-0.4,
+        verdict="fail",
+        n_sets=9,
+        reason="min skew at 60 is −0.900",
+    )
+    assert explain_check(check)[2:] == [
+        "a fair ranker has −0.100, 95% over −0.300",
+        "equal scores at the cut: −1.200 to −0.400 by the order of files",
+        "no interval: its share is unseen",
+    ]
+    shown = repr(Measured(check))
+    assert shown.startswith("min_skew_at_60 for doctor = -0.900 no interval: its share is unseen over 9 sets; a fair")
