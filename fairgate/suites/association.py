@@ -23,13 +23,13 @@ def association_of(query: Query) -> Callable[[Counts], list[tuple[Floats, Floats
     cell = query.sets * groups + query.joint
     sums = np.bincount(cell, score, minlength=query.n_sets * groups).reshape(query.n_sets, groups)
     squares = np.bincount(query.sets, score**2, minlength=query.n_sets)
-    held = query.held
+    table = np.concatenate([sums, query.held, squares[:, None]], axis=1)  # multiplied once: reading counts is the cost
 
     def draw(counts: Counts) -> list[tuple[Floats, Floats]]:
-        weight = counts.astype(np.float64)
-        total, images = weight @ sums, weight @ held
+        drawn = counts.astype(np.float64) @ table
+        total, images, square = drawn[:, :groups], drawn[:, groups:-1], drawn[:, -1:]
         all_sum, all_images = total.sum(axis=1, keepdims=True), images.sum(axis=1, keepdims=True)
-        variance = ((weight @ squares)[:, None] - all_sum**2 / all_images) / (all_images - 1)
+        variance = (square - all_sum**2 / all_images) / (all_images - 1)
         found = []
         for grouping in query.groupings:
             inside, members = grouping.fold(total), grouping.fold(images)
