@@ -20,6 +20,7 @@ from fairgate.metrics import (
     softmax_probability,
 )
 from fairgate.metrics._colour import cielab
+from fairgate.randomness import stream
 
 
 def test_a_scale_of_one_half_flattens_the_softmax() -> None:
@@ -87,3 +88,10 @@ def test_the_null_is_the_same_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(_ranking, "CHUNK", piece)
         found = expected_max_skew(20, "dataset", [30, 50, 20])
         assert (found.mean, found.median, found.p95) == pytest.approx((whole.mean, whole.median, whole.p95), rel=1e-9)
+
+
+def test_a_simulated_null_is_held_against_the_target_it_was_given() -> None:
+    for desired in ("uniform", "dataset", [0.9, 0.1]):
+        exact = expected_max_skew(5, desired, [10, 30])
+        drawn = expected_max_skew(5, desired, [10, 30], 4000, stream(0, "null"))
+        assert (drawn.mean, drawn.median) == pytest.approx((exact.mean, exact.median), abs=0.02)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t as student
 
 from fairgate.randomness import stream
-from fairgate.statistics import Interval, Resamples, Unavailable, extreme_interval, set_counts
+from fairgate.statistics import Interval, Resamples, Unavailable, extreme_interval, set_counts, skew_interval
 
 
 def test_every_subject_is_widened_for_its_own_skewness() -> None:
@@ -53,3 +53,9 @@ def test_one_draw_may_be_asked_of_shared_resamples_and_nobody_changes_them() -> 
     np.testing.assert_array_equal(set_counts(4, 1, shared), set_counts(4, 2, stream(0, "shared"))[:1])
     with pytest.raises(ValueError, match="read-only"):
         shared.rows(4, 2)[0, 0] = 1
+
+
+def test_skews_of_few_sets_have_no_interval() -> None:
+    draws = np.log(np.tile([[0.9, 1.1], [1.1, 0.9]], (50, 1)))
+    assert skew_interval([0.0, 0.0], draws, k=10, images=[20, 20], n_sets=5) == Unavailable("5 sets are too few")
+    assert isinstance(skew_interval([0.0, 0.0], draws, k=10, images=[20, 20], n_sets=6), Interval)
