@@ -15,8 +15,9 @@ from fairgate.hashing import digest, sha256_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-METRIC_VERSION = 1
-"""Raised whenever a probe's numbers change their meaning: records of different versions are not compared."""
+METRIC_VERSION = 2
+"""Raised whenever a probe's numbers change their meaning: records of different versions are not compared. 2: labels of
+equal probability are no right answer."""
 
 
 class Rows(Protocol):

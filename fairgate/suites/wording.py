@@ -68,7 +68,7 @@ def regression_reason(
 
 
 def _metric(planned: PlannedCheck) -> str:
-    name = planned.check.metric.replace("_", " ")
+    name = {"c_asc": "C-ASC", "p_true": "mean P(true)"}.get(planned.check.metric, planned.check.metric.replace("_", " "))
     return name if planned.check.k is None else name.replace("at k", f"at {planned.check.k}")
 
 
