@@ -40,6 +40,15 @@ def test_values_of_nothing_but_zeros_have_shown_no_spread() -> None:
     )
 
 
+def test_the_group_that_resamples_lose_is_named_and_two_draws_are_enough() -> None:
+    draws = stream(0, "lost").normal(size=(2, 3, 2))
+    assert isinstance(extreme_interval(np.zeros((3, 2)), draws, n_sets=50), Interval)
+    draws[1, 0, 1] = np.nan
+    assert extreme_interval(np.zeros((3, 2)), draws, n_sets=50, names=["a", "b"]) == Unavailable(
+        "b stands in so few sets that resamples lose it"
+    )
+
+
 def test_shares_of_one_trial_have_wide_limits_and_few_sets_have_none() -> None:
     share, draws = np.array([1.0, 0.5]), np.tile([[1.0, 0.25], [1.0, 0.75]], (50, 1))
     found = extreme_interval(share, draws, n_sets=6, trials=[1, 8])

@@ -58,6 +58,9 @@ def test_two_groups_are_corrected_for_each_other_and_counted_apart() -> None:
     result = paired_statistic_test(estimate, DRAWS, n_sets=50, margin=0.05)
     expected = [p_by_hand(DRAWS[:, group], estimate[group], 0.05, 2) for group in range(2)]
     assert result.p_adjusted.tolist() == pytest.approx(expected)
+    lower = paired_statistic_test(estimate - 0.05, DRAWS - 0.05, n_sets=50, margin=0.0).p_adjusted
+    assert lower[0] == pytest.approx(p_by_hand(DRAWS[:, 0] - 0.05, -0.15, 0.0, 2))
+    assert lower[0] < lower[1] == 1.0
     # alpha / 2 groups / 2 tails of 402 is 5.025: four draws may lie beyond
     reach = 0.2 - 4 * 0.001
     assert result.hi - estimate == pytest.approx([reach, reach])
@@ -86,6 +89,9 @@ def test_few_sets_say_nothing_unless_nothing_changed_at_all() -> None:
         assert (result.overall, result.p, result.p_not_worse[0]) == ("inconclusive", 1.0, 1.0)
         assert (result.lo[0], result.hi[0]) == (-np.inf, np.inf)
         assert np.isfinite(paired_statistic_test(estimate, draws, n_sets=6, margin=0.01).lo).all()
+    assert paired_statistic_test(1.0, moved + 1.0, n_sets=5, margin=0.01).p_not_worse[0] == 1.0
+    assert paired_statistic_test(-1.0, moved - 1.0, n_sets=5, margin=0.01).p_adjusted[0] == 1.0
+    assert paired_statistic_test(1.0, moved + 1.0, n_sets=6, margin=0.01).p_not_worse[0] < 0.01
     same = paired_statistic_test([0.0, 0.0], np.stack([zero, moved], axis=1), n_sets=5, margin=0.01)
     assert same.verdict.tolist() == ["pass", "inconclusive"]
     assert (same.lo[0], same.hi[0]) == (0.0, 0.0)
@@ -136,7 +142,7 @@ def test_either_sign_counts_where_either_harms_and_the_margin_then_does_not() ->
     assert sign_flip_test(-rose, rng=stream(0), harm="either").tolist() == [least]
     assert sign_flip_test(rose, rng=stream(0), harm="higher").tolist() == [least]
     assert sign_flip_test(rose, rng=stream(0))[0] > 0.99
-    assert sign_flip_test(rose, rng=stream(0), harm="either", margin=0.9).tolist() == [least]
+    assert sign_flip_test(-rose, rng=stream(0), harm="either", margin=0.9).tolist() == [least]
     assert sign_flip_test(rose, rng=stream(0), harm="higher", margin=0.9)[0] > 0.01
 
 
