@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from fairgate.errors import BaselineError, SettingsError, StatisticsError, Suite
 from fairgate.power.record import CheckPower, GroupPower, PowerRecord
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
-from fairgate.statistics import Power, Resamples, power, power_of_draws
+from fairgate.statistics import Power, Resamples, image_changes, power, power_of_draws, power_of_images
 from fairgate.suites import PlannedCheck, Settings
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.cell import Cell, Cells
@@ -155,30 +155,23 @@ class _Look:
     def _power(self, planned: PlannedCheck, cell: Cell, now: Measure, before: Measure, wanted: float) -> Power:
         """As the gate decides: a test of means where the metric is one, else of resampled statistics."""
         check, seed = planned.check, self._suite.decision.seed
-        harm: Literal["lower", "higher"] = "lower" if METRICS[check.metric].better == "higher" else "higher"
+        asked: dict[str, Any] = {
+            "margin": check.bound,
+            "alpha": self._alpha,
+            "odds": self._odds,
+            "wanted": wanted,
+            "harm": "lower" if METRICS[check.metric].better == "higher" else "higher",
+        }
         rng = stream(seed, "power", self._suite.suite, planned.subject or "")
         if now.paired is not None and before.paired is not None:
-            return power(
-                now.paired - before.paired,
-                margin=check.bound,
-                rng=rng,
-                alpha=self._alpha,
-                odds=self._odds,
-                wanted=wanted,
-                draws=self.draws,
-                harm=harm,
-            )
+            return power(now.paired - before.paired, rng=rng, draws=self.draws, **asked)
+        if now.images is not None and before.images is not None:
+            (codes,), (names,) = cell.group_codes, cell.groups
+            changes = image_changes(now.images, before.images, codes, groups=len(names))
+            return power_of_images(changes, rng=rng, draws=self.draws, **asked)
         drawn = resample([now, before], cell.n_sets, self.draws, Resamples(cell.n_sets, self.draws, rng))
-        return power_of_draws(
-            now.value - before.value,
-            drawn[0].value - drawn[1].value,
-            n_sets=cell.n_sets,
-            margin=check.bound,
-            alpha=self._alpha,
-            odds=self._odds,
-            wanted=wanted,
-            harm=harm,
-        )
+        deltas = drawn[0].value - drawn[1].value
+        return power_of_draws(now.value - before.value, deltas, n_sets=cell.n_sets, **asked)
 
 
 def _sizes(n_sets: int) -> list[int]:

@@ -59,7 +59,8 @@ class Fairness:
     ) -> None:
         """Fail unless no group of the crossed attributes clearly or possibly fell behind its set-mates by `margin`.
 
-        Compares with the baseline of the run. `probe` may be left out where the suite has one classification probe.
+        Where images form no sets, a group is held against the mean of all groups. Compares with the baseline of the
+        run. `probe` may be left out where the suite has one classification probe.
         """
         result = self.check(
             {"probe": probe or self._classification(), "metric": "group_gap", "over": list(over)}
@@ -109,7 +110,10 @@ class Probe:
         return self._measure("accuracy", over=over)
 
     def group_gap(self, over: str | Sequence[str]) -> Measured:
-        """How far the worst group's P(true label) stands below its set-mates' mean (0 or less)."""
+        """How far the worst group's P(true label) stands below its set-mates' mean (0 or less).
+
+        Where images form no sets, below the mean of all groups.
+        """
         return self._measure("group_gap", over=over)
 
     def max_skew(self, over: str | Sequence[str], k: int = 100) -> Measured:

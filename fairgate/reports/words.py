@@ -29,7 +29,7 @@ _METRICS: Final = {
     "recall_at_k": "Recall",
     "c_asc": "C-ASC",
     "p_true": "mean P(true)",
-    "group_gap": "standing among set-mates",
+    "group_gap": "standing among groups",
     "set_std": "spread inside a set",
 }
 _UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -261,7 +261,8 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
         return f"{metric_words(check.metric)}{_over(check)} was not compared: {why}"
     if check.metric == "group_gap":
         moved = f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
-        said = f"{name or 'the worst group'} {moved} its set-mates"
+        others = "the mean of all groups" if unit_of(record) == "image" else "its set-mates"
+        said = f"{name or 'the worst group'} {moved} {others}"
     else:
         moved = "did not change" if delta == 0 else f"{'fell' if delta < 0 else 'rose'} by {number(abs(delta))}"
         said = f"{metric_words(check.metric)}{f' of {name}' if name else ''} {moved} against the baseline"

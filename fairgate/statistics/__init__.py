@@ -7,8 +7,8 @@ from fairgate.statistics.flips import sign_flip_test
 from fairgate.statistics.medians import median_interval
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import PairedResult, paired_statistic_test, paired_test
-from fairgate.statistics.power import Power, power, power_of_draws
-from fairgate.statistics.regression import group_changes, group_regression, image_regression
+from fairgate.statistics.power import Power, power, power_of_draws, power_of_images
+from fairgate.statistics.regression import group_changes, group_regression, image_changes, image_regression
 from fairgate.statistics.resampling import Interval, bootstrap, weighted_median
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "group_changes",
     "group_regression",
     "holm",
+    "image_changes",
     "image_regression",
     "median_interval",
     "moods_median_test",
@@ -35,6 +36,7 @@ __all__ = [
     "paired_test",
     "power",
     "power_of_draws",
+    "power_of_images",
     "set_count_chunks",
     "set_counts",
     "sign_flip_test",

@@ -12,6 +12,7 @@ of answers is lost, and the test must see it both past the margin and in enough 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +20,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, chdtri, ndtri, stdtrit
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics._limits import SPARSE, Limits, departures, is_mute, mean_limits
+from fairgate.statistics._limits import SPARSE, departures, is_mute, mean_limits
+from fairgate.statistics._strata import contrast_limits
 from fairgate.statistics.draws import FloatArray, Source
 from fairgate.statistics.paired import Design, Harm, differences, reach_of_draws
 
@@ -130,7 +132,7 @@ def power(
     return Power(
         standard_error=limits.error,
         reach=np.maximum(limits.below, limits.above) if harm == "either" else limits.above,
-        caution=_caution(2 * limits.n_sets / (_kurtosis(table, limits) - 1), odds),
+        caution=_caution(2 * limits.n_sets / (_kurtosis(table - limits.mean) - 1), odds),
         n_sets=limits.n_sets,
         margin=margin,
         alpha=alpha,
@@ -175,9 +177,73 @@ def power_of_draws(
     )
 
 
-def _kurtosis(table: FloatArray, limits: Limits) -> FloatArray:
-    """Fourth moment over the squared second, per group; 3 for normal noise, and at least so."""
-    deviation = table - limits.mean
+def power_of_images(
+    changes: Sequence[ArrayLike],
+    *,
+    margin: float,
+    rng: np.random.Generator,
+    alpha: float = 0.05,
+    odds: float = 0.8,
+    wanted: float | None = None,
+    draws: int = 4000,
+    harm: Harm = "lower",
+) -> Power:
+    """Power of `image_regression` from the changes (images of the group,) of every group: `image_changes` gives them.
+
+    A regression is a group's loss against the mean of all groups, and its error has a part from each of them. Other
+    numbers of images keep the groups' proportions; `n_sets` counts each group's images. Raises StatisticsError as
+    `power` does, for fewer than two groups or images in one, and where hardly any image of a group changed.
+    """
+    design = _checked(Design(margin, alpha, harm), odds, wanted)
+    samples = _samples(changes, design)
+    limits = contrast_limits(samples, alpha=alpha, draws=draws, rng=rng)
+    return Power(
+        standard_error=limits.error,
+        reach=np.maximum(limits.below, limits.above) if harm == "either" else limits.above,
+        caution=_caution(_freedom(samples), odds),
+        n_sets=limits.n_sets,
+        margin=margin,
+        alpha=alpha,
+        odds=odds,
+        wanted=wanted,
+        harm=harm,
+        _step=np.full(len(samples), np.nan),
+    )
+
+
+def _samples(changes: Sequence[ArrayLike], design: Design) -> list[FloatArray]:
+    """Changes of each group whose noise can be seen, turned so that lower is worse."""
+    samples = [design.sign * np.asarray(change, dtype=np.float64) for change in changes]
+    if len(samples) < 2 or not all(one.ndim == 1 and one.size > 1 and np.isfinite(one).all() for one in samples):
+        raise StatisticsError(
+            f"the changes of {len(samples)} groups are no samples of images.",
+            where="power_of_images",
+            remedy="give two groups or more, each with the finite changes (images,) of at least two images",
+        )
+    departing, largest = departures(samples)
+    if largest == 0:
+        raise _still("the differences do not vary from image to image.")
+    sparse = (departing < SPARSE) & (departing < np.array([one.size for one in samples]) - 1)
+    if sparse.any():
+        group = int(sparse.argmax())
+        raise _still(f"only {departing[group]} images of group {group} changed unlike the others: its noise is unseen.")
+    return samples
+
+
+def _freedom(samples: Sequence[FloatArray]) -> FloatArray:
+    """How well the squared error of each group's contrast is known, in degrees of freedom (Satterthwaite).
+
+    Every group has a part in it, whose own degrees of freedom kurtosis lowers.
+    """
+    error = np.array([one.var(ddof=1) / one.size for one in samples])
+    own = np.array([2 * one.size / (_kurtosis(one[:, None] - one.mean())[0] - 1) for one in samples])
+    part = (np.eye(len(samples)) - 1 / len(samples)) ** 2 * error
+    freedom: FloatArray = part.sum(axis=1) ** 2 / (part**2 / own).sum(axis=1)
+    return freedom
+
+
+def _kurtosis(deviation: FloatArray) -> FloatArray:
+    """Fourth moment over the squared second of deviations (sets, groups), at least the 3 of normal noise."""
     square = np.nanmean(deviation**2, axis=0)
     ratio = np.divide(np.nanmean(deviation**4, axis=0), square**2, out=np.full(square.shape, 3.0), where=square > 0)
     most: FloatArray = np.maximum(ratio, 3.0)

@@ -97,10 +97,19 @@ def image_regression(
     groups, a group with fewer than two images, and a margin or alpha out of range.
     """
     design = Design(margin, alpha, harm)
+    samples = [design.sign * change for change in image_changes(candidate, baseline, labels, groups=groups)]
+    return decided(design, contrast_limits(samples, alpha=alpha, draws=draws, rng=rng), "max-t bootstrap", draws)
+
+
+def image_changes(candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, *, groups: int) -> list[FloatArray]:
+    """How far each image of every group moved, (images of the group,): what `image_regression` compares the means of.
+
+    Changes that are mere rounding are exactly 0. Raises StatisticsError as `image_regression` does.
+    """
     new, old = (np.asarray(scores, dtype=np.float64) for scores in (candidate, baseline))
     label = np.asarray(labels)
     _check_images(new, old, label, groups)
-    change = design.sign * _without_round_off(new - old, new, old)
+    change = _without_round_off(new - old, new, old)
     samples = [change[label == group] for group in range(groups)]
     few = [group for group, sample in enumerate(samples) if sample.size < 2]
     if few:
@@ -109,7 +118,7 @@ def image_regression(
             where="image_regression",
             remedy="leave out groups below the suite's min_sets (label their images -1), and report them as not tested",
         )
-    return decided(design, contrast_limits(samples, alpha=alpha, draws=draws, rng=rng), "max-t bootstrap", draws)
+    return samples
 
 
 def _check_images(new: FloatArray, old: FloatArray, label: NDArray[np.int64], groups: int) -> None:

@@ -76,8 +76,8 @@ METRICS: dict[str, MetricSpec] = {
         -1,
         0,
         "yes",
-        counterfactual=True,
-        meaning="how far the worst group's P(true label) stands below its set-mates' mean",
+        meaning="how far the worst group's P(true label) stands below its set-mates' mean; where images form no sets, "
+        "below the mean of all groups",
     ),
     "recall_at_k": MetricSpec(
         RETRIEVED,

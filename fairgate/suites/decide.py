@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from fairgate.metrics import NullSkew
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import CheckResult
-from fairgate.statistics import PairedResult, Resamples, bonferroni, holm, paired_statistic_test, paired_test
+from fairgate.statistics import (
+    PairedResult,
+    Resamples,
+    bonferroni,
+    holm,
+    image_regression,
+    paired_statistic_test,
+    paired_test,
+)
 from fairgate.suites.assessed import Assessed
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.cell import Cell, Cells, Floats, Index
@@ -98,13 +106,13 @@ class _Table:
         testable = now.group_sets.min(initial=2) >= 2  # one set has no spread; `min_sets` says so in the result
         compared = before is not None and check.no_worse_than is not None and testable
         # A test of means resamples by itself; other statistics are compared in these draws.
-        both = [now, before] if compared and before is not None and now.paired is None else [now]
+        both = [now, before] if compared and before is not None and now.by_draws else [now]
         sets = self._sets(planned.subject, cell)
         drawn = resample(both, cell.n_sets, rule.draws, sets)
         limits = limits_of(planned, cell, now, drawn[0], rule.alpha)
         paired = None
         if compared and before is not None:
-            paired = self._compare(planned, now, before, drawn[0].value - drawn[-1].value, sets)
+            paired = self._compare(planned, cell, now, before, drawn[0].value - drawn[-1].value, sets)
         return Assessed(planned, cell, answers, now, before, limits, paired, ties_of(planned, cell, answers))
 
     def _sets(self, subject: str | None, cell: Cell) -> Resamples:
@@ -116,20 +124,18 @@ class _Table:
         return self._resamples[subject]
 
     def _compare(
-        self, planned: PlannedCheck, now: Measure, before: Measure, deltas: Floats, sets: Resamples
+        self, planned: PlannedCheck, cell: Cell, now: Measure, before: Measure, deltas: Floats, sets: Resamples
     ) -> PairedResult:
         check, rule = planned.check, self._suite.decision
         harm: Literal["lower", "higher"] = "lower" if METRICS[check.metric].better == "higher" else "higher"
+        asked: dict[str, Any] = {"margin": check.bound, "alpha": rule.alpha, "harm": harm}
         if now.paired is not None and before.paired is not None:
-            return paired_test(
-                now.paired,
-                before.paired,
-                margin=check.bound,
-                alpha=rule.alpha,
-                rng=sets,
-                draws=rule.draws,
-                harm=harm,
+            return paired_test(now.paired, before.paired, rng=sets, draws=rule.draws, **asked)
+        if now.images is not None and before.images is not None:
+            # Images are resampled within their groups, so that resamples of all images do not fit.
+            rng = stream(rule.seed, "images", self._suite.suite, planned.item)
+            (codes,), (names,) = cell.group_codes, cell.groups
+            return image_regression(
+                now.images, before.images, codes, groups=len(names), rng=rng, draws=rule.draws, **asked
             )
-        return paired_statistic_test(
-            now.value - before.value, deltas, n_sets=len(now.badness), margin=check.bound, alpha=rule.alpha, harm=harm
-        )
+        return paired_statistic_test(now.value - before.value, deltas, n_sets=len(now.badness), **asked)

@@ -40,7 +40,8 @@ def limits_of(planned: PlannedCheck, cell: Cell, now: Measure, drawn: Drawn, alp
         return Limits(float(lo), float(hi), plain)
     found, of = _extreme(planned, cell, now, drawn, alpha)
     if isinstance(found, Unavailable):
-        return Limits(None, None, f"no interval: {found.reason}", lows, highs, plain)
+        reason = found.reason.replace(" sets ", f" {cell.unit} ")
+        return Limits(None, None, f"no interval: {reason}", lows, highs, plain)
     how = f"{1 - alpha:.0%} bootstrap of {cell.unit}, {of}"
     return Limits(found.lo, found.hi, how, lows, highs, plain)
 
@@ -83,6 +84,8 @@ def _extreme(
         return _on_its_side(skew, which), worst
     if metric == "bias_at_k" and now.counted is not None:
         return _bias(values, draws, attribute, now.counted, sets, alpha), "limits of the group that is shown more"
+    if metric in ("group_gap", "p_true"):
+        sets = int(now.group_sets.min())  # Student's degrees of freedom, where groups have images of their own
     trials = now.group_sets[None, :] if metric in ("accuracy", "recall_at_k") else None
     return extreme_interval(
         values, draws, n_sets=sets, which=which, alpha=alpha, trials=trials, attribute=attribute

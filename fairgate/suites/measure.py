@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -46,7 +46,8 @@ class Measure:
 
     `draw(counts)` maps set multiplicities (draws, sets) to the statistic. `extreme` with `parts` says what the value is
     an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
-    what a paired test compares. `badness` (sets,) and `group_badness` (groups,) rank sets and groups by how loudly
+    what a paired test compares; `images` (images,), where images form no sets and their groups are compared with each
+    other, is that instead. `badness` (sets,) and `group_badness` (groups,) rank sets and groups by how loudly
     they speak against the metric. `counted` is what a rank metric was computed from.
     """
 
@@ -59,9 +60,15 @@ class Measure:
     group_images: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     group_sets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     paired: Floats | None = None
+    images: Floats | None = None
     extreme: Extreme | None = None
     parts: Parts = ()
     counted: Counted | None = None
+
+    @property
+    def by_draws(self) -> bool:
+        """Whether two runs are compared in resamples of the statistic: tests of means resample by themselves."""
+        return self.paired is None and self.images is None
 
 
 def measure(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -> Measure:
@@ -76,7 +83,7 @@ def measure(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -
     if check.metric == "recall_at_k":
         return _shares(cell, _found(planned, first)[cell.rows].astype(np.float64))
     if check.metric == "group_gap":
-        return _group_gap(cell, first)
+        return (_image_gap if cell.unit == "images" else _group_gap)(cell, first)
     from fairgate.suites.ranking import measure_ranking
 
     return measure_ranking(planned, cell, answers)
@@ -126,6 +133,34 @@ def _group_gap(cell: Cell, scores: ProbeScores) -> Measure:
     lowest = np.zeros(cell.n_sets)
     np.minimum.at(lowest, cell.set_code, deviation)
     return _means(cell, deviation, badness=-lowest)
+
+
+def _image_gap(cell: Cell, scores: ProbeScores) -> Measure:
+    """Without set-mates, a group stands among the other groups: its mean less the mean of all groups' means."""
+    value = scores.value[cell.rows]
+    plain = _shares(cell, value)
+
+    def standing(means: Floats) -> Floats:
+        found: Floats = means - np.nanmean(means, axis=-1, keepdims=True)
+        return found
+
+    def draw(resampled: Counts) -> Drawn:
+        means = plain.draw(resampled).groups
+        assert means is not None
+        gaps = standing(means)
+        return Drawn(np.nanmin(gaps, axis=1), gaps, ((gaps,),))
+
+    gaps = standing(plain.group_values)
+    return replace(
+        plain,
+        value=float(gaps.min()),
+        draw=draw,
+        group_values=gaps,
+        group_badness=-gaps,
+        paired=None,
+        images=value,
+        parts=((gaps,),),
+    )
 
 
 def _means(cell: Cell, values: Floats, badness: Floats) -> Measure:

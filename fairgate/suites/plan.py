@@ -33,6 +33,10 @@ class DatasetFacts(Protocol):
     def subjects(self) -> Sequence[str]: ...
     @property
     def counterfactual(self) -> bool: ...
+    @property
+    def n_sets(self) -> int: ...
+    @property
+    def n_rows(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,11 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
             f"check '{check.id}' measures {check.metric} inside counterfactual sets, and dataset "
             f"'{dataset.name}' has one image per set.",
             where=where,
-            remedy="use `metric: accuracy` with `over`, or a counterfactual dataset",
+            remedy="use `metric: group_gap` or `metric: accuracy` with `over`, or a counterfactual dataset",
         )
     groupings = _groupings(loaded, check, dataset, loaded.where(*loc, "over"))
+    if check.metric == "group_gap" and not dataset.counterfactual:
+        _one_family_of_images(check, groupings, dataset, loaded.where(*loc, "over"))
     if check.metric == "bias_at_k":
         _two_groups(check, groupings, dataset, loaded.where(*loc, "over"))
     if check.metric == "recall_at_k" and (check.k or 0) >= len(dataset.subjects):
@@ -114,6 +120,25 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
         return [PlannedCheck(check, None, groupings, where, (word,)) for word in words]
     subjects: Sequence[str | None] = dataset.subjects if check.by == "subject" else [None]
     return [PlannedCheck(check, subject, groupings, where, words) for subject in subjects]
+
+
+def _one_family_of_images(check: Check, groupings: Sequence[Grouping], dataset: DatasetFacts, where: str) -> None:
+    """Without set-mates, a group stands among the groups of its attribute, each with images of its own."""
+    if dataset.n_sets < dataset.n_rows:
+        raise SuiteError(
+            f"check '{check.id}' measures group_gap, and the {dataset.n_sets:,} sets of '{dataset.name}' hold "
+            f"{dataset.n_rows:,} images: they are neither counterfactual nor single images.",
+            where=where,
+            remedy="give every image a set of its own, or use `metric: p_true` with `over`",
+        )
+    if len(groupings) > 1:
+        asked = " and ".join(CROSS.join(grouping) for grouping in groupings)
+        raise SuiteError(
+            f"check '{check.id}' measures group_gap over {asked}, and a group of single images is held against the "
+            "groups of one attribute.",
+            where=where,
+            remedy=f"write a check for each (`over: {groupings[0][0]}`), or cross them (`over: crossed`)",
+        )
 
 
 def _two_groups(check: Check, groupings: Sequence[Grouping], dataset: DatasetFacts, where: str) -> None:

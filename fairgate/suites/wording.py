@@ -50,7 +50,7 @@ def regression_reason(
     delta, lo, hi = (float(limits[at]) for limits in (paired.delta, paired.lo, paired.hi))
     moved = "did not move" if delta == 0 else f"{'rose' if delta > 0 else 'fell'} by {_number(abs(delta))}"
     if check.metric == "group_gap":
-        moved = f"{moved} against its set-mates"
+        moved = f"{moved} against {'the mean of all groups' if cell.unit == 'images' else 'its set-mates'}"
     by_group = bool(now.groups) and len(paired.delta) == len(now.groups)
     if by_group:
         moved = f"{now.groups[at]} {moved}"
@@ -68,7 +68,9 @@ def regression_reason(
 
 
 def _metric(planned: PlannedCheck) -> str:
-    name = {"c_asc": "C-ASC", "p_true": "mean P(true)"}.get(planned.check.metric, planned.check.metric.replace("_", " "))
+    name = {"c_asc": "C-ASC", "p_true": "mean P(true)"}.get(
+        planned.check.metric, planned.check.metric.replace("_", " ")
+    )
     return name if planned.check.k is None else name.replace("at k", f"at {planned.check.k}")
 
 

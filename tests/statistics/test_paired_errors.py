@@ -15,6 +15,7 @@ from fairgate.statistics import (
     paired_test,
     power,
     power_of_draws,
+    power_of_images,
 )
 
 RUN = np.arange(12.0).reshape(6, 2) ** 1.5
@@ -30,6 +31,7 @@ COMPLETE = (
 )
 IMAGES = "pass (images,) each, over the images that both runs scored, in the same order"
 LABELS = "pass whole numbers 0..groups-1, -1 for unknown, and at least two groups"
+SAMPLES = "give two groups or more, each with the finite changes (images,) of at least two images"
 ODDS = "give odds from 0.5 to under 1, and the size of a regression, above 0, in the metric's unit"
 TWO_CHECKPOINTS = (
     "compare two different checkpoints, for example two seeds of one training run: their differences show how "
@@ -42,6 +44,42 @@ def rng() -> np.random.Generator:
 
 
 REFUSALS = {
+    "the power of one group of images": Refusal(
+        lambda: power_of_images([RUN[:, 0]], margin=0.1, rng=rng()),
+        "the changes of 1 groups are no samples of images.",
+        "power_of_images",
+        SAMPLES,
+    ),
+    "the power of a group of one image": Refusal(
+        lambda: power_of_images([RUN[:, 0], [0.1]], margin=0.1, rng=rng()),
+        "the changes of 2 groups are no samples of images.",
+        "power_of_images",
+        SAMPLES,
+    ),
+    "the power of a table of images": Refusal(
+        lambda: power_of_images([RUN[:, 0], RUN], margin=0.1, rng=rng()),
+        "the changes of 2 groups are no samples of images.",
+        "power_of_images",
+        SAMPLES,
+    ),
+    "the power of changes without end": Refusal(
+        lambda: power_of_images([RUN[:, 0], [0.1, np.inf]], margin=0.1, rng=rng()),
+        "the changes of 2 groups are no samples of images.",
+        "power_of_images",
+        SAMPLES,
+    ),
+    "the power of images that all moved alike": Refusal(
+        lambda: power_of_images([np.full(9, 0.5), np.full(7, 0.25)], margin=0.1, rng=rng()),
+        "the differences do not vary from image to image.",
+        "power",
+        TWO_CHECKPOINTS,
+    ),
+    "the power of images of which hardly one moved": Refusal(
+        lambda: power_of_images([np.arange(12.0), np.append(np.zeros(8), np.arange(1.0, 8.0))], margin=0.1, rng=rng()),
+        "only 7 images of group 1 changed unlike the others: its noise is unseen.",
+        "power",
+        TWO_CHECKPOINTS,
+    ),
     "a margin below 0": Refusal(
         lambda: paired_test([0.1, 0.2], [0.1, 0.2], margin=-0.1, rng=rng()),
         "margin -0.1, alpha 0.05 and harm 'lower' are no design of a test.",
