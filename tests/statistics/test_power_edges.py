@@ -60,6 +60,7 @@ def test_groups_in_which_hardly_an_answer_changes_must_lose_enough_of_them(sets:
     expected = [0.5 * lost_answers(margin / 0.5, n, groups=2) for n in (sets, 25, 900)]
     assert found.detectable.tolist() == pytest.approx([expected[0]] * 2)
     assert found.at([25, 900])[:, 0].tolist() == pytest.approx(expected[1:])
+    assert found.caution[1] == pytest.approx(np.sqrt(sets / chi2.ppf(0.2, sets)))  # as of normal noise
     certain = power(difference, margin=margin, rng=stream(2, "answers"), odds=0.95, alpha=0.2)
     assert certain.detectable[1] == pytest.approx(
         0.5 * lost_answers(margin / 0.5, sets, odds=0.95, alpha=0.2, groups=2)
@@ -78,13 +79,23 @@ def test_a_group_is_sparse_under_eight_departures_that_leave_two_sets_alike() ->
     assert [sparse(departing, 7) for departing in (4, 5, 6)] == [True, True, False]
 
 
-def test_either_harm_looks_as_far_as_the_farther_side() -> None:
-    difference = stream(4, "skewed").exponential(0.1, (100, 2))
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_either_harm_looks_as_far_as_the_farther_side(sign: float) -> None:
+    difference = sign * stream(4, "skewed").exponential(0.1, (100, 2))
     result = paired_test(difference, np.zeros((100, 2)), margin=0.0, rng=stream(4, "power"), harm="either")
     sides = np.stack([result.hi - result.delta, result.delta - result.lo])
     found = power(difference, margin=0.0, rng=stream(4, "power"), harm="either")
-    assert (sides[0] != sides[1]).all()
+    assert (sign * sides[0] > sign * sides[1]).all()
     assert found.reach == pytest.approx(sides.max(axis=0))
     for harm, side in (("lower", 0), ("higher", 1)):
         one = power(difference, margin=0.0, rng=stream(4, "power"), harm=harm)
         assert one.reach == pytest.approx(sides[side])
+
+
+def test_four_thousand_draws_are_usual() -> None:
+    def left(**options: int) -> float:
+        rng = stream(5, "power")
+        power(heavy(), margin=0.02, rng=rng, **options)
+        return rng.random()
+
+    assert left() == left(draws=4000) != left(draws=4001)
