@@ -170,3 +170,28 @@ def test_the_page_of_labels_without_images_is_whole_and_speaks_of_images(reposit
     words = " ".join(check.reason + (check.interval or "") for check in runs["openai_back"].checks)
     assert "sets" not in words
     assert "set-mates" not in page
+
+
+def test_the_repair_closes_the_gap_and_ends_leads_as_the_readme_says(repository: Example) -> None:
+    model = "scores:openai_{}.csv?values=logit"
+    before = by_id(repository.check("fairface_gaps", model.format("before"), "none", "gaps-before"))
+    against = f"file:{repository.root / 'runs' / 'gaps-before'}"
+    after = by_id(repository.check("fairface_gaps", model.format("after"), against, "gaps-after"))
+    assert [before["gap"].verdict, after["gap"].verdict] == ["fail", "pass"]
+    assert [before["gap"].worst_group, after["gap"].worst_group] == ["Black × Female", "Black × Male"]
+    told = after["no-intersectional-regression"]
+    assert (told.verdict, told.worst_group) == ("fail", "Southeast Asian × Male")
+    readme = (repository.root / "README.md").read_text(encoding="utf-8")
+    rows = [
+        f"| {name} | {signed(group.baseline)} | {signed(group.value)} | {signed(group.delta)} "
+        f"[{signed(group.delta_lo).lstrip('+')}, {signed(group.delta_hi).lstrip('+')}] | {group.verdict} |"
+        for name, group in groups_of(told).items()
+    ]
+    assert sum(row in readme for row in rows) == 6
+    assert "set-mates" not in repository.page("gaps-after")
+
+
+def signed(value: float | None) -> str:
+    """As the README writes differences: three decimals, and a sign unless they are 0.000."""
+    text = f"{value:+.3f}".replace("-", "−")
+    return text[1:] if text[1:] == "0.000" else text
