@@ -1,0 +1,116 @@
+"""Regressions on single images, step by step: noise of all groups in every contrast, and groups too thin to speak."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import beta
+from scipy.stats import t as student
+
+from fairgate.errors import StatisticsError
+from fairgate.randomness import stream
+from fairgate.statistics import PairedResult, image_regression, set_counts
+
+SIZES = (20, 35, 50)
+
+
+def samples() -> list[np.ndarray]:
+    """Skewed changes of three groups."""
+    rng = stream(0, "changes")
+    return [rng.exponential(0.1 * (number + 1), size) for number, size in enumerate(SIZES)]
+
+
+def judged(changes: list[np.ndarray], *, draws: int = 500, margin: float = 0.02, alpha: float = 0.05) -> PairedResult:
+    labels = np.repeat(np.arange(len(changes)), [change.size for change in changes])
+    change = np.concatenate(changes)
+    return image_regression(
+        change,
+        np.zeros(change.size),
+        labels,
+        groups=len(changes),
+        margin=margin,
+        alpha=alpha,
+        rng=stream(1, "draws"),
+        draws=draws,
+    )
+
+
+def test_limits_are_studentised_contrasts_of_groups_resampled_apart() -> None:
+    changes, rng = samples(), stream(1, "draws")
+    contrast = np.eye(3) - 1 / 3
+    moved, variance = [], []
+    for change in changes:
+        centred, counts = change - change.mean(), set_counts(change.size, 500, rng)
+        first = counts @ centred / change.size
+        moved.append(first)
+        variance.append((counts @ centred**2 / change.size - first**2) / (change.size - 1))
+    t = (np.stack(moved, axis=1) @ contrast.T) / np.sqrt(np.stack(variance, axis=1) @ (contrast**2).T)
+    noise = contrast**2 * [change.var(ddof=1) / change.size for change in changes]
+    error = np.sqrt(noise.sum(axis=1))
+    freedom = noise.sum(axis=1) ** 2 / (noise**2 / (np.array(SIZES) - 1)).sum(axis=1)
+    beyond = math.floor(0.025 * 501) - 1
+    result = judged(changes)
+    for found, extremes in (
+        (result.hi - result.delta, np.sort((-t).max(axis=1))),
+        (result.delta - result.lo, np.sort(t.max(axis=1))),
+    ):
+        expected = np.maximum(extremes[499 - beyond], student.ppf(0.975, freedom)) * error
+        np.testing.assert_allclose(found, expected)
+
+    means = np.array([change.mean() for change in changes])
+    np.testing.assert_allclose(result.delta, means - means.mean())
+
+
+def test_a_group_too_thin_to_speak_silences_every_contrast() -> None:
+    thin = [*samples()[:2], np.array([0.5, 0.4, 0.6, 0.5, 0.45])]
+    result = judged(thin)
+    assert (result.lo == -np.inf).all()
+    assert (result.hi == np.inf).all()
+    assert result.verdict.tolist() == ["inconclusive"] * 3
+    assert result.p_adjusted.tolist() == result.p_not_worse.tolist() == [1.0] * 3
+    assert np.isfinite(judged([*samples()[:2], np.append(thin[2], 0.55)]).lo).all()
+    still = judged([np.zeros(5), np.zeros(20)], margin=0.0)
+    assert (still.overall, still.lo.tolist(), still.hi.tolist()) == ("pass", [0.0, 0.0], [0.0, 0.0])
+
+
+def test_sparse_groups_reach_as_far_as_unseen_departures_may() -> None:
+    def reach(departing: int, images: int) -> float:
+        changes = [np.where(np.arange(images) < departing, 0.5 - np.arange(images) / 100, 0.0), np.zeros(images)]
+        return float((judged(changes).hi - judged(changes).delta)[0])
+
+    def unseen(departing: int, images: int) -> float:
+        level = 1 - 0.05 / 2 / 2
+        shares = [(beta.ppf(level, some + 1, images - some) - some / images) for some in (departing, 0)]
+        return 0.5 * 0.5 * sum(shares)
+
+    for departing, images in ((1, 30), (7, 30), (4, 7), (5, 7)):
+        assert reach(departing, images) == pytest.approx(unseen(departing, images))
+    for departing, images in ((8, 30), (6, 14)):
+        sparse = departing < 8 and departing < images - 1
+        assert (reach(departing, images) == pytest.approx(unseen(departing, images))) is sparse
+
+
+def test_groups_that_all_change_by_the_same_differ_by_exactly_nothing() -> None:
+    for value in (0.1, 0.7, 1.1):
+        result = judged([np.full(size, value) for size in (6, 7, 9)], margin=0.0)
+        assert result.delta.tolist() == [0.0, 0.0, 0.0]
+        assert not np.signbit(result.delta).any()
+
+
+def test_labels_of_one_group_alone_lack_the_other_group() -> None:
+    with pytest.raises(StatisticsError, match=r"fewer than two images show the groups \[1\]"):
+        image_regression([0.1, 0.2], [0.1, 0.2], [0, 0], groups=2, margin=0.1, rng=stream(0))
+
+
+def test_four_thousand_draws_are_usual() -> None:
+    def left(**options: int) -> tuple[float, int]:
+        rng = stream(2, "usual")
+        values = np.concatenate(samples()[:2])
+        labels = np.repeat([0, 1], SIZES[:2])
+        result = image_regression(values, values * 0.5, labels, groups=2, margin=0.1, rng=rng, **options)
+        return rng.random(), result.draws
+
+    assert left() == left(draws=4000)
+    assert left()[1] == 4000
