@@ -1,0 +1,143 @@
+"""Limits and p-values of paired means, worked out once more, step by step and group by group."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom
+from scipy.stats import t as student
+
+from fairgate.randomness import stream
+from fairgate.statistics import PairedResult, paired_test, set_counts
+
+DRAWS = 400
+
+
+@dataclass
+class Group:
+    """One group's differences, what is known of it, and its t in every resample."""
+
+    values: np.ndarray
+    drawn: np.ndarray
+
+    def __post_init__(self) -> None:
+        self.n = self.values.size
+        self.mean, self.error = self.values.mean(), self.values.std(ddof=1) / np.sqrt(self.n)
+        kinds, often = np.unique(self.values, return_counts=True)
+        self.departing = self.n - often.max()
+        self.largest = np.abs(kinds - kinds[often.argmax()]).max()
+        self.sparse = self.departing < 8 and self.departing < self.n - 1
+
+
+def groups_of(difference: np.ndarray) -> list[Group]:
+    counts = set_counts(len(difference), DRAWS, stream(1, "draws"))
+    found = []
+    for column in difference.T:
+        held = ~np.isnan(column)
+        values, times = column[held], counts[:, held]
+        size = times.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = times @ (values - values.mean()) / size
+            square = times @ (values - values.mean()) ** 2 / size - mean**2
+            found.append(Group(values, mean / np.sqrt(np.maximum(square, 0.0) / (size - 1))))
+    return found
+
+
+@dataclass
+class ByHand:
+    lo: np.ndarray
+    hi: np.ndarray
+    p_worse: np.ndarray
+    p_not_worse: np.ndarray
+
+
+def by_hand(difference: np.ndarray, margin: float, alpha: float) -> ByHand:
+    groups = groups_of(difference)
+    dense = [group for group in groups if not group.sparse]
+    part, largest = len(dense) / len(groups), max(group.largest for group in groups)
+    t = np.stack([group.drawn for group in dense], axis=1) if dense else np.zeros((DRAWS, 0))
+    lost = np.isnan(t).any(axis=1)
+    high, low = (np.sort(np.where(lost, np.inf, side.max(axis=1, initial=-np.inf))) for side in (t, -t))
+
+    def reach(group: Group, extremes: np.ndarray) -> float:
+        if 2.0 ** (1 - group.n) > alpha and (group.mean or group.error):
+            return math.inf
+        if group.sparse:
+            share = beta.ppf(1 - alpha / len(groups) / 2, group.departing + 1, group.n - group.departing)
+            return float((share - group.departing / group.n) * largest)
+        beyond = math.floor(alpha * part / 2 * (DRAWS + 1) + 1e-9) - 1
+        return float(max(extremes[DRAWS - 1 - beyond], student.ppf(1 - alpha / 2, group.n - 1)) * group.error)
+
+    def p(group: Group, distance: float, extremes: np.ndarray) -> float:
+        if 2.0 ** (1 - group.n) > alpha and (group.mean or group.error):
+            return 1.0
+        if group.sparse:
+            rate = group.departing / group.n + distance / largest
+            found = 2 * len(groups) * binom.cdf(group.departing, group.n, min(rate, 1.0)) if distance > 0 else 1.0
+        else:
+            stat = distance / group.error
+            drawn = 2 * (1 + (extremes >= stat).sum()) / (DRAWS + 1) / part
+            found = max(drawn, 2 * student.sf(stat, group.n - 1)) if stat > 0 else 1.0
+        return float(min(max(found, 2.0 ** (1 - group.n)), 1.0))
+
+    return ByHand(
+        lo=np.array([group.mean - reach(group, high) for group in groups]),
+        hi=np.array([group.mean + reach(group, low) for group in groups]),
+        p_worse=np.array([p(group, -margin - group.mean, low) for group in groups]),
+        p_not_worse=np.array([p(group, group.mean + margin, high) for group in groups]),
+    )
+
+
+def skewed(sets: int, shift: float = 0.0) -> np.ndarray:
+    return stream(0, "skewed", sets).exponential(0.1, (sets, 3)) * [1.0, 2.0, 0.5] + shift
+
+
+def gaps() -> np.ndarray:
+    found = skewed(60, -0.15)
+    found[20:, 1] = np.nan
+    found[:25, 2] = np.nan
+    return found
+
+
+def answers(sets: int, *departing: int) -> np.ndarray:
+    """Right-or-wrong answers of as many groups, of which so many changed, and a group of scores."""
+    changed = [np.where(np.arange(sets) < many, -1.0, 0.0) for many in departing]
+    return np.stack([*changed, stream(0, "scores").exponential(0.3, sets) - 0.35], axis=1)
+
+
+CASES = {
+    "skewed": skewed(40),
+    "skewed below": skewed(40, -0.25),
+    "gaps": gaps(),
+    "a sparse group": answers(50, 3),
+    "sparse groups, and one that is not any more": answers(50, 0, 7, 8),
+    "answers alone": answers(50, 1, 5)[:, :2],
+    "few sets": answers(9, 1, 6, 7, 8),
+    "six sets": skewed(6, -0.3),
+    "five sets": np.concatenate([skewed(5), np.zeros((5, 1))], axis=1),
+    "a group in five sets": np.where(np.arange(30)[:, None] < [30, 5, 6], skewed(30, -0.2), np.nan),
+}
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+@pytest.mark.parametrize("name", CASES)
+def test_limits_and_p_values_are_those_worked_out_by_hand(name: str, alpha: float) -> None:
+    difference = CASES[name]
+    base = np.where(np.isnan(difference), np.nan, 0.0)
+    for margin in (0.0, 0.05, 0.3):
+        options = {"margin": margin, "alpha": alpha, "draws": DRAWS}
+        result = paired_test(difference, base, rng=stream(1, "draws"), **options)
+        agree(result, by_hand(difference, margin, alpha))
+        mirrored = paired_test(-difference, base, rng=stream(1, "draws"), harm="higher", **options)
+        np.testing.assert_allclose(-mirrored.hi, result.lo)
+        np.testing.assert_allclose(mirrored.p_adjusted, result.p_adjusted)
+
+
+def agree(result: PairedResult, expected: ByHand) -> None:
+    np.testing.assert_allclose(result.lo, expected.lo)
+    np.testing.assert_allclose(result.hi, expected.hi)
+    np.testing.assert_allclose(result.p_adjusted, expected.p_worse)
+    np.testing.assert_allclose(result.p_not_worse, expected.p_not_worse)
