@@ -61,6 +61,14 @@ def shares_above(effect: np.ndarray, fraction: float) -> np.ndarray:
     return ndtr(effect - brentq(lambda cut: ndtr(effect - cut).mean() - fraction, -12, 12))
 
 
+def endless_ndkl(effect: np.ndarray, k: int, images: int) -> float:
+    """NDKL of an endless gallery, every place of the top k taken as its fraction of the gallery."""
+    places = np.arange(1, k + 1)
+    discount = 1 / np.log2(places + 1)
+    shares = np.array([shares_above(effect, place / images) / (place / images) for place in places])
+    return float(discount @ (shares * np.log(shares)).mean(axis=1) / discount.sum())
+
+
 @dataclass
 class Tally:
     """What happened to one statistic in one cell, gallery after gallery."""
@@ -84,10 +92,16 @@ class Tally:
     def cells(self) -> list[str]:
         """Truth, naive coverage, coverage and median width, and how often an interval was given."""
         if not self.given:
-            return [f"{self.truth:.2f}", percent(self.covers(self.naive)), "none", "", "0"]
+            return [f"{round(self.truth, 2) + 0.0:.2f}", percent(self.covers(self.naive)), "none", "", "0"]
         width = float(np.median(np.subtract(*np.array(self.given).T[::-1])))
         covers = percent(self.covers(self.given))
-        return [f"{self.truth:.2f}", percent(self.covers(self.naive)), covers, f"{width:.2f}", self.printed()]
+        return [
+            f"{round(self.truth, 2) + 0.0:.2f}",
+            percent(self.covers(self.naive)),
+            covers,
+            f"{width:.2f}",
+            self.printed(),
+        ]
 
     def printed(self) -> str:
         return f"{100 * len(self.given) / self.galleries:.0f}"
@@ -102,6 +116,7 @@ def ranked(world: str, sets: int, groups: int, k: int, galleries: int, draws: in
     effect = shifts(world, groups)
     skews = np.log(shares_above(effect, k / (sets * groups)) / (k / (sets * groups)))
     tally = {"max": Tally(skews.max()), "min": Tally(skews.min()), "ndkl": Tally()}
+    tally["endless"] = Tally(endless_ndkl(effect, k, sets * groups))
     label, of_set = np.tile(np.arange(groups), sets), np.repeat(np.arange(sets), groups)
     ndkls = []
     for index in range(galleries):
@@ -122,6 +137,9 @@ def ranked(world: str, sets: int, groups: int, k: int, galleries: int, draws: in
         ndkls.append(float(ndkl_at_k(scores[None], label, k, groups=groups)[0]))
         drawn = ndkl_at_k_weighted(label[order], weights, k, **how)
         tally["ndkl"].add(drawn, divergence_interval(ndkls[-1], drawn, k=k, shown=shown, images=present[0]))
+        low, high = np.quantile(drawn, [0.025, 0.975])
+        reflected = Interval(ndkls[-1], 2 * ndkls[-1] - high, 2 * ndkls[-1] - low, "reflected", draws)
+        tally["endless"].add(drawn, reflected)
     tally["ndkl"].truth = float(np.mean(ndkls))
     return tally
 
@@ -248,6 +266,7 @@ TITLES = {
     "max": "MaxSkew@K",
     "min": "MinSkew@K",
     "ndkl": "NDKL@K, mean over galleries of this size",
+    "endless": "NDKL@K of an endless gallery: percentiles and reflected limits, neither offered",
     "fairness": "Fairness, 1 - median(set std)",
     "gap": "Lowest group_gap",
     "accuracy": "Lowest accuracy of a group",
@@ -259,7 +278,7 @@ def report(found: dict[str, list[tuple[list[str], Tally]]], options: argparse.Na
     """Markdown tables."""
     lines = [f"{options.galleries} galleries a row, {options.draws} draws each; coverage in percent, nominal 95.", ""]
     for name, title in TITLES.items():
-        third = "k" if name in ("max", "min", "ndkl", "more") else "P(true)"
+        third = "k" if name in ("max", "min", "ndkl", "endless", "more") else "P(true)"
         lines += [
             f"**{title}**",
             "",
