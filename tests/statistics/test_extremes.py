@@ -71,7 +71,7 @@ def test_the_interval_is_for_95_percent_unless_told_otherwise() -> None:
 
 def test_one_skewed_group_widens_the_side_of_its_tail_for_all_groups() -> None:
     steady = np.tile([1.0, -1.0], 200)
-    tailed = np.tile([3.0, -1.0, -1.0, -1.0], 100)  # skewness 2 / sqrt(3)
+    tailed = np.tile([1.5, -0.5, -0.5, -0.5], 100)  # skewness 2 / sqrt(3)
     means = np.array([0.0, -5.0])
     interval = given(extreme_interval(means, np.stack([steady, tailed - 5], axis=1), n_sets=1000))
     error = np.std(steady, ddof=1) * np.sqrt(1000 / 999)
@@ -129,6 +129,10 @@ def test_a_group_without_spread_or_lost_in_resamples_gets_a_reason() -> None:
     draws[17, 0] = np.nan
     lost = extreme_interval([0.0, 0.7], draws, n_sets=50)
     assert lost == Unavailable("group 0 stands in so few sets that resamples lose it")
+
+
+def test_two_draws_are_enough_to_show_a_spread() -> None:
+    assert isinstance(extreme_interval([0.0, 1.0], [[0.1, 1.1], [-0.1, 0.9]], n_sets=10), Interval)
 
 
 # Shares
