@@ -26,6 +26,7 @@ PATTERNS: list[tuple[str, str]] = [
     (r"undefined=False.* => .*undefined=None", "None is as false as False"),
     (r"max\(1, .*// .* => .*max\([12], .*//? ", PIECE),
     (r"(partition|take_along_axis)\(.*axis=1.* => ", DEFAULT),
+    (r"cast\(", "a cast does nothing at run time"),
     (r"copy=False.* => ", COPY),
     (r"reshape\(-1, .* => .*reshape\(-2, ", "NumPy takes any negative length for the one that is left"),
 ]
@@ -73,6 +74,8 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("relative_difference", '"INF"'): "Python reads the name in any case",
     ("_check_images", "XXiuXX"): "no NumPy type has the kind X",
     ("_Reach.p_value", ", 2.0)"): "draws as few are refused",
+    ("tie_range", "groups + 2)"): "a group without images changes nothing",
+    ("tie_range", "np.arange(k + 2)"): "no group has more than k places: the entry is not read",
     ("sign_flip_test", "np.where(np.isnan(values), None"): "NumPy turns None into NaN",
     ("sign_flip_test", "np.nan_to_num(table, )"): DEFAULT,
     ("sign_flip_test", "beyond = "): "the allowance for rounding is a little wider or narrower",
