@@ -132,10 +132,11 @@ class CheckResult(_Record):
 
     `value` with `lo` and `hi` is the estimate and its interval, `interval` how it was found, or why there is none;
     `bound` is what the value was held against (for `no_worse_than`, the margin). `delta` is candidate minus baseline,
-    `p_adjusted` the corrected one-sided p-value of "worse than the margin". `better` says which way the metric is good, where that is known. `worst_group` names where
-    a failing check failed. Of a rank metric, `null_median` is what a perfectly fair ranker has half of the time and
-    `null_p95` what it is no worse than 95% of the time; `tie_at_k` says whether images of equal score stand on both
-    sides of the cut, and `tie_lo` and `tie_hi` what other orders of them would have made of the value.
+    `p_adjusted` the corrected one-sided p-value of "worse than the margin". `better` says which way the metric is good,
+    where that is known. `worst_group` names where a failing check failed. Of a rank metric, `null_median` is what a
+    perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k` says
+    whether images of equal score stand on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
+    would have made of the value.
     """
 
     id: str

@@ -15,7 +15,9 @@ from fairgate.errors import StatisticsError
 from fairgate.metrics import set_std
 from fairgate.randomness import stream
 from fairgate.statistics import (
+    Interval,
     bonferroni,
+    median_interval,
     moods_median_test,
     paired_statistic_test,
     paired_test,
@@ -64,7 +66,7 @@ def compare_fairness(
     for subject, cell in asked.cells():
         scope = _Scope.of(asked, probe, subject, cell, answers)
         medians, accuracies = _resampled(scope)
-        rows += _rows(scope, medians, accuracies)
+        rows += _rows(scope, accuracies)
         pairs += _pairs(scope, medians, margin)
     return rows, pairs
 
@@ -88,10 +90,9 @@ def _resampled(scope: _Scope) -> tuple[Floats | None, Floats]:
     return np.concatenate(medians) if medians else None, np.concatenate(accuracies)
 
 
-def _rows(scope: _Scope, medians: Floats | None, accuracies: Floats) -> list[FairnessRow]:
+def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
     levels = [scope.asked.alpha / 2, 1 - scope.asked.alpha / 2]
     accuracy_limits = np.quantile(accuracies, levels, axis=0)
-    limits = None if medians is None else np.quantile(medians, levels, axis=0)
     rows = []
     for at, model in enumerate(scope.models):
         row = FairnessRow(
@@ -103,9 +104,12 @@ def _rows(scope: _Scope, medians: Floats | None, accuracies: Floats) -> list[Fai
             n_sets=len(scope.size),
             n_images=int(scope.size.sum()),
         )
-        if limits is not None and scope.spread is not None:
-            fairness = float(1.0 - np.median(scope.spread[:, at]))
-            row = row.model_copy(update={"fairness": fairness, "lo": float(limits[0, at]), "hi": float(limits[1, at])})
+        if scope.spread is not None:
+            found: dict[str, float] = {"fairness": float(1.0 - np.median(scope.spread[:, at]))}
+            limits = median_interval(scope.spread[:, at], alpha=scope.asked.alpha)
+            if isinstance(limits, Interval):
+                found |= {"lo": 1.0 - limits.hi, "hi": 1.0 - limits.lo}
+            row = row.model_copy(update=found)
         rows.append(row)
     return rows
 

@@ -31,7 +31,8 @@ class AuditedModel(_Record):
 
 
 class FairnessRow(_Record):
-    """One model on one subject (None: on all): F_M and accuracy, each with a set-bootstrap interval.
+    """One model on one subject (None: on all): F_M with the interval of its median's order statistics (absent under 6
+    sets), and accuracy with a set-bootstrap interval.
 
     `fairness` is absent where images are no counterfactual sets.
     """

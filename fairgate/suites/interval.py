@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fairgate.statistics import Interval, Unavailable, divergence_interval, extreme_interval, skew_interval
+from fairgate.statistics import (
+    Interval,
+    Unavailable,
+    divergence_interval,
+    extreme_interval,
+    median_interval,
+    skew_interval,
+)
 from fairgate.suites.cell import Cell, Floats
 from fairgate.suites.measure import Counted, Drawn, Measure
 from fairgate.suites.plan import PlannedCheck
@@ -35,14 +42,17 @@ def limits_of(planned: PlannedCheck, cell: Cell, now: Measure, drawn: Drawn, alp
     """Limits at confidence 1 - alpha of a measured and resampled check."""
     plain = f"{1 - alpha:.0%} bootstrap of {cell.unit}, percentile"
     lows, highs = percentiles(drawn.groups, alpha) if drawn.groups is not None else (None, None)
-    if now.extreme is None:
+    if planned.check.metric == "fairness":
+        found, how = _fairness(now, alpha), f"{1 - alpha:.0%} order statistics of the spreads inside sets"
+    elif now.extreme is None:
         lo, hi = percentiles(drawn.value, alpha)
         return Limits(float(lo), float(hi), plain)
-    found, of = _extreme(planned, cell, now, drawn, alpha)
+    else:
+        found, of = _extreme(planned, cell, now, drawn, alpha)
+        how = f"{1 - alpha:.0%} bootstrap of {cell.unit}, {of}"
     if isinstance(found, Unavailable):
         reason = found.reason.replace(" sets ", f" {cell.unit} ")
         return Limits(None, None, f"no interval: {reason}", lows, highs, plain)
-    how = f"{1 - alpha:.0%} bootstrap of {cell.unit}, {of}"
     return Limits(found.lo, found.hi, how, lows, highs, plain)
 
 
@@ -50,6 +60,14 @@ def percentiles(draws: Floats, alpha: float) -> tuple[Any, Any]:
     """Percentile interval along the draws. A resample whose statistic is infinite (an absent group) stays infinite."""
     lo, hi = np.nanquantile(draws, [alpha / 2, 1 - alpha / 2], axis=0, method="inverted_cdf")
     return lo, hi
+
+
+def _fairness(now: Measure, alpha: float) -> Interval | Unavailable:
+    """1 less the median of the sets' spreads, whose interval is exact; the bootstrap's percentiles fall short."""
+    spread = median_interval(now.badness, alpha=alpha)
+    if isinstance(spread, Unavailable):
+        return spread
+    return replace(spread, estimate=1 - spread.estimate, lo=1 - spread.hi, hi=1 - spread.lo)
 
 
 def _extreme(
