@@ -40,6 +40,7 @@ from fairgate.metrics import (
     tie_at_k,
     tie_range,
     top_k_similarity,
+    weighted_group_counts,
     word_strength,
 )
 
@@ -130,6 +131,7 @@ CODES: list[tuple[str, str, Call]] = [
     ("fixed: first at image 2", "-1..1", lambda: max_skew_within(ONE, HALVES, WRONG, 1, groups=2, fixed_groups=2)),
     ("real_group: first at image 3", "under -1", lambda: neighbour_shares(np.eye(4), WRONG, np.eye(4), ZEROS, k=1)),
     ("target_group: first at image 1", "under 0", lambda: neighbour_shares(np.eye(4), ZEROS, np.eye(4), -HALVES, k=1)),
+    ("labels: first at image 2", "-1..1", lambda: weighted_group_counts(WRONG, np.ones((1, 4), int), 2)),
     ("order_labels: first at image 2", "0..1", lambda: counts_at_k_weighted(WRONG, np.ones((1, 4), int), 1, groups=2)),
 ]
 

@@ -18,8 +18,10 @@ from fairgate.metrics import (
     ndkl_at_k_weighted,
     ndkl_of_ranking,
     relative_difference,
+    skew_at_k,
     skew_at_k_weighted,
     softmax_probability,
+    weighted_group_counts,
 )
 from fairgate.metrics._colour import cielab
 from fairgate.randomness import stream
@@ -113,3 +115,15 @@ def test_small_skews_that_differ_are_compared() -> None:
     assert relative_difference([[4e-13, 8e-13]]) == 0.0
     assert relative_difference([[4e-13, 8e-12]]) == np.inf
     assert relative_difference([[0.25, 0.5]]) == 1.0
+
+
+def test_scores_of_bytes_rank_like_numbers() -> None:
+    found = skew_at_k(np.array([[0, 200, 100, 50]], np.uint8), np.array([0, 1, 1, 0]), 2, groups=2)
+    assert found[0].tolist() == [-np.inf, np.log(2)]
+
+
+def test_every_draw_is_counted_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_ranking, "CHUNK", 8)
+    weights = np.arange(15).reshape(5, 3)
+    found = weighted_group_counts(np.array([0, 1, 0]), weights, 2)
+    assert found.tolist() == np.stack([weights[:, 0] + weights[:, 2], weights[:, 1]], axis=1).tolist()

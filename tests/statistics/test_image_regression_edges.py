@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import beta
+from scipy.stats import beta, chi2, kurtosis
 from scipy.stats import t as student
 
 from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
-from fairgate.statistics import PairedResult, image_regression, set_counts
+from fairgate.statistics import PairedResult, group_changes, image_regression, power_of_images, set_counts
 
 SIZES = (20, 35, 50)
 
@@ -113,3 +113,41 @@ def test_four_thousand_draws_are_usual() -> None:
 
     assert left() == left(draws=4000)
     assert left()[1] == 4000
+
+
+def test_no_image_at_all_lacks_every_group() -> None:
+    with pytest.raises(StatisticsError, match=r"fewer than two images show the groups \[0, 1\]"):
+        image_regression([], [], np.array([], dtype=int), groups=2, margin=0.1, rng=stream(0))
+
+
+def test_changes_of_tiny_scores_are_no_rounding() -> None:
+    tiny = 1e-20 * np.array([[1.0, 2.0], [3.0, 5.0]])
+    np.testing.assert_allclose(group_changes(tiny, np.zeros((2, 2))), 1e-20 * np.array([[-0.5, 0.5], [-1.0, 1.0]]))
+    np.testing.assert_allclose(group_changes(np.zeros((2, 2)), tiny), 1e-20 * np.array([[0.5, -0.5], [1.0, -1.0]]))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_power_on_images_looks_as_far_as_the_test(sign: float) -> None:
+    changes = [sign * change for change in samples()]
+    labels, change = np.repeat([0, 1, 2], SIZES), np.concatenate(changes)
+    options = {"margin": 0.0, "harm": "either", "draws": 500}
+    result = image_regression(change, 0.0 * change, labels, groups=3, rng=stream(1, "draws"), **options)
+    found = power_of_images(changes, rng=stream(1, "draws"), **options)
+    assert found.reach == pytest.approx(np.maximum(result.hi - result.delta, result.delta - result.lo))
+
+
+def test_power_on_images_needs_noise_and_a_question() -> None:
+    assert np.isinf(power_of_images([samples()[0], [0.1, 0.2]], margin=0.1, rng=stream(0)).detectable).all()
+    with pytest.raises(StatisticsError, match="only 3 images of group 1 changed unlike the others"):
+        power_of_images([samples()[0], [0.0, 0.0, 0.1, 0.2, 0.3]], margin=0.1, rng=stream(0))
+    with pytest.raises(StatisticsError, match=r"a wanted regression of 0\.0"):
+        power_of_images(samples(), margin=0.1, rng=stream(0), wanted=0.0)
+
+
+def test_caution_on_images_has_a_part_from_every_group() -> None:
+    changes = [change + 1.0 for change in samples()]
+    found = power_of_images(changes, margin=0.1, rng=stream(0), odds=0.9)
+    part = (np.eye(3) - 1 / 3) ** 2 * [change.var(ddof=1) / change.size for change in changes]
+    own = [2 * change.size / (max(kurtosis(change, fisher=False), 3.0) - 1) for change in changes]
+    freedom = part.sum(axis=1) ** 2 / (part**2 / own).sum(axis=1)
+    assert found.caution == pytest.approx(np.sqrt(freedom / chi2.ppf(0.1, freedom)))

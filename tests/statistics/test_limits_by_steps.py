@@ -75,7 +75,7 @@ def by_hand(difference: np.ndarray, margin: float, alpha: float) -> ByHand:
         if 2.0 ** (1 - group.n) > alpha and (group.mean or group.error):
             return 1.0
         if group.sparse:
-            rate = group.departing / group.n + distance / largest
+            rate = group.departing / group.n + (distance / largest if largest else math.inf)
             found = 2 * len(groups) * binom.cdf(group.departing, group.n, min(rate, 1.0)) if distance > 0 else 1.0
         else:
             stat = distance / group.error
@@ -118,6 +118,10 @@ CASES = {
     "few sets": answers(9, 1, 6, 7, 8),
     "six sets": skewed(6, -0.3),
     "five sets": np.concatenate([skewed(5), np.zeros((5, 1))], axis=1),
+    "one flat group": stream(0, "flat").uniform(-0.1, 0.08, (12, 1)),
+    "flat groups": stream(1, "flat").uniform(-0.1, 0.05, (30, 2)),
+    "all but one by the same": np.append(np.full(9, -0.5), -0.4)[:, None],
+    "all by the same": np.full((10, 1), -0.1),
     "a group in five sets": np.where(np.arange(30)[:, None] < [30, 5, 6], skewed(30, -0.2), np.nan),
 }
 
@@ -131,9 +135,66 @@ def test_limits_and_p_values_are_those_worked_out_by_hand(name: str, alpha: floa
         options = {"margin": margin, "alpha": alpha, "draws": DRAWS}
         result = paired_test(difference, base, rng=stream(1, "draws"), **options)
         agree(result, by_hand(difference, margin, alpha))
+        np.testing.assert_array_equal(result.sets_needed, needed(difference, result, margin))
         mirrored = paired_test(-difference, base, rng=stream(1, "draws"), harm="higher", **options)
         np.testing.assert_allclose(-mirrored.hi, result.lo)
         np.testing.assert_allclose(mirrored.p_adjusted, result.p_adjusted)
+
+
+def needed(difference: np.ndarray, result: PairedResult | PairedSides, margin: float) -> np.ndarray:
+    """Sets that settle on which side of the margin each inconclusive group's estimate stands."""
+    answers_ = []
+    for group, column in enumerate(difference.T):
+        values = column[~np.isnan(column)]
+        distance = result.delta[group] + margin
+        side = result.delta[group] - result.lo[group] if distance > 0 else result.hi[group] - result.delta[group]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sets = np.ceil(((side + 1.28 * values.std(ddof=1) / np.sqrt(values.size)) / distance) ** 2 * values.size)
+        answers_.append(sets if sets <= 1000 * values.size else np.inf)
+    return np.where(result.verdict == "inconclusive", answers_, np.nan)
+
+
+def test_means_are_exactly_the_value_that_all_sets_share() -> None:
+    for sets in (3, 6, 7, 10, 13):
+        for value in (0.1, -0.1, 0.7, 1.1):
+            difference = np.stack([np.full(sets, value), stream(0, "other").normal(size=sets)], axis=1)
+            result = paired_test(difference, np.zeros((sets, 2)), margin=0.1, rng=stream(0), draws=200)
+            assert result.delta[0] == value
+
+
+def test_signs_that_just_reach_the_level_may_speak() -> None:
+    result = paired_test([0.1, 0.2, 0.4], np.zeros(3), margin=0.1, alpha=0.25, rng=stream(0), draws=200)
+    assert np.isfinite(result.lo).all()
+    silent = paired_test([0.1, 0.2, 0.4], np.zeros(3), margin=0.1, alpha=0.24, rng=stream(0), draws=200)
+    assert np.isinf(silent.lo).all()
+
+
+def test_zeros_have_no_sign_and_the_method_is_said() -> None:
+    for harm in ("lower", "higher", "either"):
+        result = paired_test(np.ones(9), np.ones(9), margin=0.0, rng=stream(0), harm=harm)
+        assert not np.signbit(result.delta).any()
+        assert (result.method, result.draws) == ("max-t bootstrap", 4000)
+
+
+def test_where_either_harms_the_nearer_margin_says_how_many_sets_are_needed() -> None:
+    for shift in (-0.2, -0.1, 0.0, 0.1):
+        difference = skewed(40, shift)
+        result = paired_test(difference, np.zeros((40, 3)), margin=0.15, rng=stream(1), harm="either", draws=DRAWS)
+        below = needed(difference, result, 0.15)
+        swapped = PairedSides(-result.delta, -result.hi, -result.lo, result.verdict)
+        above = needed(-difference, swapped, 0.15)
+        nearer = np.abs(0.15 - result.delta) < np.abs(result.delta + 0.15)
+        np.testing.assert_array_equal(result.sets_needed, np.where(nearer, above, below))
+
+
+@dataclass
+class PairedSides:
+    """A result looked at from the other side."""
+
+    delta: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    verdict: np.ndarray
 
 
 def agree(result: PairedResult, expected: ByHand) -> None:
