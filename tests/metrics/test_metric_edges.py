@@ -17,8 +17,8 @@ from fairgate.metrics import (
     misclassification_table,
     ndkl_at_k_weighted,
     ndkl_of_ranking,
+    ranking,
     relative_difference,
-    skew_at_k,
     skew_at_k_weighted,
     softmax_probability,
     weighted_group_counts,
@@ -118,8 +118,8 @@ def test_small_skews_that_differ_are_compared() -> None:
 
 
 def test_scores_of_bytes_rank_like_numbers() -> None:
-    found = skew_at_k(np.array([[0, 200, 100, 50]], np.uint8), np.array([0, 1, 1, 0]), 2, groups=2)
-    assert found[0].tolist() == [-np.inf, np.log(2)]
+    scores, labels = np.array([[0, 200, 100, 50]], np.uint8), np.array([0, 1, 1, 0])
+    assert ranking(scores, labels, 4, groups=2).tolist() == [[1, 2, 3, 0]]
 
 
 def test_every_draw_is_counted_in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
 from fairgate.statistics import PairedResult, group_changes, image_regression, power_of_images, set_counts
+from fairgate.statistics.paired import Harm
 
 SIZES = (20, 35, 50)
 
@@ -151,3 +152,10 @@ def test_caution_on_images_has_a_part_from_every_group() -> None:
     own = [2 * change.size / (max(kurtosis(change, fisher=False), 3.0) - 1) for change in changes]
     freedom = part.sum(axis=1) ** 2 / (part**2 / own).sum(axis=1)
     assert found.caution == pytest.approx(np.sqrt(freedom / chi2.ppf(0.1, freedom)))
+
+
+@pytest.mark.parametrize("harm", ["lower", "higher", "either"])
+def test_no_change_has_no_sign(harm: Harm) -> None:
+    scores, labels = np.linspace(0.1, 0.9, 18), np.tile([0, 1, 2], 6)
+    result = image_regression(scores, scores, labels, groups=3, margin=0.0, rng=stream(0), harm=harm)
+    assert not np.signbit([result.delta, result.lo, result.hi]).any()

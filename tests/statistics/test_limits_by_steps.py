@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pytest
@@ -131,7 +132,7 @@ CASES = {
 def test_limits_and_p_values_are_those_worked_out_by_hand(name: str, alpha: float) -> None:
     difference = CASES[name]
     base = np.where(np.isnan(difference), np.nan, 0.0)
-    for margin in (0.0, 0.05, 0.3):
+    for margin in (0.0, 0.01, 0.05, 0.3):
         options = {"margin": margin, "alpha": alpha, "draws": DRAWS}
         result = paired_test(difference, base, rng=stream(1, "draws"), **options)
         agree(result, by_hand(difference, margin, alpha))
@@ -177,13 +178,13 @@ def test_zeros_have_no_sign_and_the_method_is_said() -> None:
 
 
 def test_where_either_harms_the_nearer_margin_says_how_many_sets_are_needed() -> None:
-    for shift in (-0.2, -0.1, 0.0, 0.1):
+    for shift, margin in product((-0.2, -0.1, 0.0, 0.1), (0.15, 0.02)):
         difference = skewed(40, shift)
-        result = paired_test(difference, np.zeros((40, 3)), margin=0.15, rng=stream(1), harm="either", draws=DRAWS)
-        below = needed(difference, result, 0.15)
+        result = paired_test(difference, np.zeros((40, 3)), margin=margin, rng=stream(1), harm="either", draws=DRAWS)
+        below = needed(difference, result, margin)
         swapped = PairedSides(-result.delta, -result.hi, -result.lo, result.verdict)
-        above = needed(-difference, swapped, 0.15)
-        nearer = np.abs(0.15 - result.delta) < np.abs(result.delta + 0.15)
+        above = needed(-difference, swapped, margin)
+        nearer = np.abs(margin - result.delta) < np.abs(result.delta + margin)
         np.testing.assert_array_equal(result.sets_needed, np.where(nearer, above, below))
 
 
