@@ -72,6 +72,7 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("skew_interval", "np.minimum(share, 2.0)"): "a share exceeds 1 by rounding at most",
     ("_narrowed", "above = "): CHOICE,
     ("_narrowed", "k + above.size"): CHOICE,
+    ("floating", "array.dtype, None"): "float32 becomes float64, and holds the same numbers",
     ("top_k", "if found.size"): CHOICE,
     ("_bound", "while lanes"): CHOICE,
     ("_bound", "half = "): CHOICE,

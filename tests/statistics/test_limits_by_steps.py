@@ -142,6 +142,14 @@ def test_limits_and_p_values_are_those_worked_out_by_hand(name: str, alpha: floa
         np.testing.assert_allclose(mirrored.p_adjusted, result.p_adjusted)
 
 
+def test_weak_evidence_has_a_p_value_under_one() -> None:
+    difference = stream(0, "flat").uniform(-0.3, 0.1, (12, 1))
+    margin = float(-difference.mean() - 0.5 * difference.std(ddof=1) / np.sqrt(12))  # half an error beyond it
+    result = paired_test(difference, np.zeros((12, 1)), margin=margin, rng=stream(1, "draws"), draws=DRAWS)
+    agree(result, by_hand(difference, margin, 0.05))
+    assert 0.5 < result.p < 0.8
+
+
 def needed(difference: np.ndarray, result: PairedResult | PairedSides, margin: float) -> np.ndarray:
     """Sets that settle on which side of the margin each inconclusive group's estimate stands."""
     answers_ = []
