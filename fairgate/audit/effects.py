@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from fairgate.audit.record import EffectRow, Outcome, Refusal, TakenFor
 from fairgate.errors import StatisticsError
 from fairgate.statistics import ClusterOLS, cluster_ols, holm
 from fairgate.suites.cell import Cell, Floats
+from fairgate.suites.confusions import wrong_answers
 
 WHAT: Final[dict[Outcome, str]] = {
     "correct": "right answers",
@@ -123,26 +124,9 @@ def _rows(fits: Sequence[_Fit]) -> list[EffectRow]:
 def taken_for(asked: Asked, answers: Answers) -> tuple[str, list[TakenFor]]:
     """Wrong answers, counted per model, subject and group of all attributes crossed."""
     grouping = asked.groupings[-1]
-    codes, names = asked.index.codes(grouping)
-    found: list[TakenFor] = []
-    for model, scores in answers.items():
-        wrong = ~np.asarray(scores.correct, dtype=bool)
-        for subject in asked.subjects:
-            here = asked.index.subject == subject
-            totals = np.bincount(codes[here], minlength=len(names))
-            counts: dict[tuple[int, str], int] = {}
-            for row in np.flatnonzero(here & wrong).tolist():
-                key = (int(codes[row]), str(np.asarray(scores.predicted)[row]))
-                counts[key] = counts.get(key, 0) + 1
-            found += [
-                TakenFor(
-                    model=model,
-                    subject=subject,
-                    group=names[code],
-                    predicted=label,
-                    count=count,
-                    total=int(totals[code]),
-                )
-                for (code, label), count in sorted(counts.items(), key=lambda one: (one[0][0], -one[1], one[0][1]))
-            ]
+    found = [
+        TakenFor(model=model, **asdict(taken))
+        for model, scores in answers.items()
+        for taken in wrong_answers(asked.index, scores, grouping)
+    ]
     return CROSS.join(grouping), found

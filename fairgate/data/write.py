@@ -13,7 +13,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 import fairgate
 from fairgate.data.card import dataset_card
-from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, check_name
+from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, Shard, check_name
 from fairgate.data.rows import SetReader, check_attributes
 from fairgate.data.shards import ShardWriter, writing
 from fairgate.data.tally import Tally
@@ -56,18 +56,7 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
     tally = Tally(declared)
     with new_folder(folder) as partial:
         writer = ShardWriter(partial, shard_bytes)
-        n_sets = 0
-        try:
-            for members in reader.sets(rows):
-                writer.add(members)
-                n_sets += 1
-                for row in members:
-                    tally.add(row)
-            if not n_sets:
-                raise DatasetError("there are no rows.", where=str(folder), remedy="give at least one set")
-            shards = writer.close()
-        finally:
-            writer.abort()
+        shards = _write_sets(reader.sets(rows), writer, tally, where=str(folder))
         counts = tally.counts()
         manifest = Manifest(
             name=name,
@@ -80,7 +69,7 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
             attributes=declared,
             subjects=list(counts.subjects),
             members=list(reader.members) if reader.members else None,
-            n_sets=n_sets,
+            n_sets=sum(shard.sets for shard in shards),
             n_rows=sum(shard.rows for shard in shards),
             counts=counts,
             image_encoding="+".join(sorted(writer.encodings)) or "none",
@@ -91,6 +80,24 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
         )
         write_description(partial, manifest)
     return manifest
+
+
+def _write_sets(
+    sets: Iterable[list[dict[str, object]]], writer: ShardWriter, tally: Tally, *, where: str
+) -> list[Shard]:
+    """Write and count every set. Whatever happens, no file is left open."""
+    n_sets = 0
+    try:
+        for members in sets:
+            writer.add(members)
+            n_sets += 1
+            for row in members:
+                tally.add(row)
+        if not n_sets:
+            raise DatasetError("there are no rows.", where=where, remedy="give at least one set")
+        return writer.close()
+    finally:
+        writer.abort()
 
 
 def write_description(folder: Path, manifest: Manifest) -> None:

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from fairgate.probes import ProbeScores
 from fairgate.records import Misclassification
 from fairgate.suites.cell import Index
-from fairgate.suites.plan import PlannedCheck
+from fairgate.suites.plan import Grouping, PlannedCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How often images of one group, of one subject, were taken for another label."""
+
+    subject: str
+    group: str
+    predicted: str
+    count: int
+    total: int
+
+
+def wrong_answers(index: Index, scores: ProbeScores, grouping: Grouping) -> Iterator[Taken]:
+    """Wrong answers per subject, group and label; of a group the commonest first. None where nothing was predicted."""
+    if scores.predicted is None or scores.correct is None:
+        return
+    codes, names = index.codes(grouping)
+    for subject in dict.fromkeys(index.subject.tolist()):
+        rows = np.flatnonzero(index.subject == subject)
+        totals = np.bincount(codes[rows], minlength=len(names))
+        wrong = rows[~scores.correct[rows]].tolist()
+        taken = Counter((int(codes[row]), str(scores.predicted[row])) for row in wrong)
+        for (code, label), count in sorted(taken.items(), key=lambda one: (one[0][0], -one[1], one[0][1])):
+            yield Taken(subject, names[code], label, count, int(totals[code]))
 
 
 def confusions(
@@ -22,27 +49,7 @@ def confusions(
     """
     found: list[Misclassification] = []
     for probe, one in scores.items():
-        if one.predicted is None or one.correct is None:
-            continue
         asked = [grouping for check in planned if check.check.probe == probe for grouping in check.groupings]
-        codes, names = index.codes(max(asked, key=len, default=tuple(index.attributes)))
-        for subject in dict.fromkeys(index.subject.tolist()):
-            rows = np.flatnonzero(index.subject == subject)
-            totals = np.bincount(codes[rows], minlength=len(names))
-            wrong = rows[~one.correct[rows]]
-            taken: dict[tuple[int, str], int] = {}
-            for row in wrong.tolist():
-                key = (int(codes[row]), str(one.predicted[row]))
-                taken[key] = taken.get(key, 0) + 1
-            found += [
-                Misclassification(
-                    probe=probe,
-                    subject=subject,
-                    group=names[code],
-                    predicted=label,
-                    count=count,
-                    total=int(totals[code]),
-                )
-                for (code, label), count in sorted(taken.items())
-            ]
+        grouping = max(asked, key=len, default=tuple(index.attributes))
+        found += [Misclassification(probe=probe, **asdict(taken)) for taken in wrong_answers(index, one, grouping)]
     return found
