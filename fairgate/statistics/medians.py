@@ -19,15 +19,15 @@ def median_interval(values: ArrayLike, *, alpha: float = 0.05) -> Interval | Una
     stay a little short of 95%.) `Unavailable` where not even the smallest value is safe: under 6 sets at alpha 0.05.
     Raises StatisticsError for values that are not finite and an alpha out of range.
     """
-    ranked = np.sort(np.asarray(values, dtype=np.float64))
-    if ranked.ndim != 1 or not np.isfinite(ranked).all() or not 0 < alpha < 1:
+    value = np.asarray(values, dtype=np.float64)
+    if value.ndim != 1 or not np.isfinite(value).all() or not 0 < alpha < 1:
         raise StatisticsError(
-            f"values {ranked.shape}, {int((~np.isfinite(ranked)).sum())} of them not finite, and alpha {alpha} "
+            f"values {value.shape}, {int((~np.isfinite(value)).sum())} of them not finite, and alpha {alpha} "
             "make no interval.",
             where="median_interval",
             remedy="pass one finite value per set, and alpha between 0 and 1",
         )
-    n = ranked.size
+    ranked, n = np.sort(value), value.size
     below = int((bdtr(np.arange(n), n, 0.5) <= alpha / 2).sum())
     if not below:
         return Unavailable(f"{n} sets are too few")

@@ -109,6 +109,12 @@ REFUSALS = {
         "median_interval",
         MEDIAN,
     ),
+    "a median of one number": Refusal(
+        lambda: median_interval(0.5),
+        "values (), 0 of them not finite, and alpha 0.05 make no interval.",
+        "median_interval",
+        MEDIAN,
+    ),
     "a median at alpha 0": Refusal(
         lambda: median_interval([0.1], alpha=0.0),
         "values (1,), 0 of them not finite, and alpha 0.0 make no interval.",
