@@ -28,8 +28,7 @@ error in capitals. The tests of `fairgate/metrics`, `fairgate/statistics` and `f
 each; one that they do not notice survives. At least 90% must be killed, and every survivor has a reason.
 
 mutmut leaves out properties and what stands outside functions. It keeps the result of a function until its source
-changes, so that the table holds results of several runs; survivors without a reason were run again with the tests
-that were added since.
+changes, whatever becomes of the tests; the table is of one run from nothing.
 
     pip install mutmut           # 3.8; no dependency of fairgate, and no part of `make check`
     mutmut run                   # what to mutate, and the tests to run, stand in pyproject.toml; 20 to 60 minutes
