@@ -173,6 +173,12 @@ REFUSALS = {
         "rgb",
         EIGHT_BITS,
     ),
+    "the angle of an image of numbers": Refusal(
+        lambda: individual_typology_angle(np.zeros((2, 3)), np.ones((2, 3), bool)),
+        "rgb is float64 of shape (2, 3), but 8-bit RGB of shape (h, w, 3) is needed.",
+        "rgb",
+        'pass np.asarray(image.convert("RGB")), or scale 0..1 floats by 255, round and cast to uint8',
+    ),
     "a mask of numbers": Refusal(
         lambda: individual_typology_angle(PIXELS, np.ones((2, 2))),
         "mask is float64 of shape (2, 2), but bool of shape (2, 2) is needed.",
