@@ -87,7 +87,7 @@ def _extreme(
         sets = _sets_of_subjects(cell)
     which: Any = now.extreme
     if metric in ("max_skew_at_k", "min_skew_at_k") and now.counted is not None:
-        skew = skew_interval(
+        return skew_interval(
             values,
             draws,
             k=planned.check.k or 0,
@@ -98,8 +98,7 @@ def _extreme(
             alpha=alpha,
             attribute=attribute,
             names=now.groups,
-        )
-        return _on_its_side(skew, which), worst
+        ), worst
     if metric == "bias_at_k" and now.counted is not None:
         return _bias(values, draws, attribute, now.counted, sets, alpha), "limits of the group that is shown more"
     if metric in ("group_gap", "p_true"):
@@ -108,13 +107,6 @@ def _extreme(
     return extreme_interval(
         values, draws, n_sets=sets, which=which, alpha=alpha, trials=trials, attribute=attribute
     ), worst
-
-
-def _on_its_side(found: Interval | Unavailable, which: str) -> Interval | Unavailable:
-    """Some group always has its desired share or more, and some its share or less: MaxSkew >= 0 >= MinSkew."""
-    if isinstance(found, Unavailable):
-        return found
-    return replace(found, lo=max(found.lo, 0.0)) if which == "max" else replace(found, hi=min(found.hi, 0.0))
 
 
 def _stacked(now: Measure, drawn: Drawn) -> tuple[Floats, Floats, Any]:
