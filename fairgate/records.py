@@ -12,6 +12,8 @@ SCHEMA_VERSION: Literal[1] = 1
 
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 Rule = Literal["at_least", "at_most", "no_worse_than"]
+Against = Literal["baseline", "anchor"]
+Decider = Literal["merge base", "this change"]
 
 _SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "fail": 2, "error": 3}
 
@@ -57,12 +59,52 @@ class ModelInfo(_Record):
 
 
 class BaselineInfo(_Record):
-    """What the candidate was compared with."""
+    """What the candidate was compared with.
+
+    `commit` is where `git:` found its record: the merge base. `rescored` says why the baseline's checkpoint was scored
+    in this run instead of read from its record. `unchanged`: the candidate is this very checkpoint, so that every
+    difference is zero.
+    """
 
     source: str
     uri: str
     fingerprint: str
     created_at: str | None = None
+    commit: str | None = None
+    rescored: str | None = None
+    unchanged: bool = False
+
+
+class DefinitionChange(_Record):
+    """One thing that a change alters in the gate itself: `checks.skew.at_most`, as text before and now.
+
+    None: it was not there before, or is not there now.
+    """
+
+    what: str
+    before: str | None
+    now: str | None
+
+
+class GateDefinition(_Record):
+    """The gate as the merge base defines it, held against the one of this change. No changes: they are the same.
+
+    `suite_digest` is None where the merge base has no such suite.
+    """
+
+    source: str
+    commit: str
+    suite_digest: str | None
+    changes: list[DefinitionChange] = Field(default_factory=list)
+
+
+class Waiver(_Record):
+    """Somebody's promise that a check may fail until a date, `until` (ISO, its last day). An expired one waives
+    nothing."""
+
+    until: str
+    reason: str
+    expired: bool
 
 
 class Coverage(_Record):
@@ -164,6 +206,10 @@ class CheckResult(_Record):
     tie_lo: Number = None
     tie_hi: Number = None
     verdict: Verdict
+    waiver: Waiver | None = None
+    decided_by: Decider | None = None
+    other_bound: Number = None
+    other_verdict: Verdict | None = None
     n_sets: int
     sets_needed: int | None = None
     reason: str
@@ -173,8 +219,15 @@ class CheckResult(_Record):
 
     @property
     def item(self) -> str:
-        """The check's name in pytest ids and tables: `skew[doctor]`, `c-asc[nurse]`, or `skew` of all subjects."""
-        return self.id if self.about is None else f"{self.id}[{self.about}]"
+        """The check's name in pytest ids and tables: `skew[doctor]`, `c-asc[nurse]`, or `skew` of all subjects;
+        `no-regression@anchor` where the anchor is what it was compared with."""
+        return item_name(self.id, self.about, self.against)
+
+    @property
+    def waived(self) -> bool:
+        """Whether a waiver that is still good keeps this verdict from closing the gate; what could not be computed is
+        never waived."""
+        return self.waiver is not None and not self.waiver.expired and self.verdict in ("fail", "inconclusive")
 
     @property
     def about(self) -> str | None:
@@ -203,7 +256,7 @@ class Decision(_Record):
 
 
 class Environment(_Record):
-    """Where the run took place. Never part of a verdict."""
+    """Where the run took place. Never part of a verdict. `git_height` counts the commits that led here."""
 
     fairgate: str
     python: str
@@ -212,11 +265,18 @@ class Environment(_Record):
     packages: dict[str, str] = Field(default_factory=dict)
     git_commit: str | None = None
     git_dirty: bool | None = None
+    git_branch: str | None = None
+    git_height: int | None = None
+    pull_request: int | None = None
     ci_url: str | None = None
 
 
 class RunRecord(_Record):
-    """The versioned result of one suite on one checkpoint: results.json, and the next run's baseline."""
+    """The versioned result of one suite on one checkpoint: results.json, and the next run's baseline.
+
+    `definition` compares the gate with that of the merge base, where the baseline is `git:`. `warnings` are about where
+    the two runs took place (other versions, device, precision). `baseline_reason` is why this record became a baseline.
+    """
 
     schema_version: Literal[1] = SCHEMA_VERSION
     suite: str
@@ -226,6 +286,8 @@ class RunRecord(_Record):
     dataset: DatasetInfo
     model: ModelInfo
     baseline: BaselineInfo | None
+    anchor: BaselineInfo | None = None
+    definition: GateDefinition | None = None
     coverage: Coverage
     probes: dict[str, str]
     scores_digest: str | None = None
@@ -233,6 +295,8 @@ class RunRecord(_Record):
     checks: list[CheckResult]
     confusions: list[Misclassification] = Field(default_factory=list)
     environment: Environment
+    warnings: list[str] = Field(default_factory=list)
+    baseline_reason: str | None = None
     command: str
     created_at: str
     seconds: float
@@ -242,9 +306,25 @@ class RunRecord(_Record):
         """Whether the gate is open: all passed, or inconclusive where the run allows that."""
         return self.verdict == "pass" or (self.verdict == "inconclusive" and self.allow_inconclusive)
 
+    @property
+    def decided(self) -> Verdict:
+        """The verdict that the checks add up to: waived ones aside, the most severe. A record that says otherwise of
+        itself was forged or damaged."""
+        return overall([check.verdict for check in self.checks if not check.waived])
+
     def counts(self) -> dict[Verdict, int]:
-        """Number of checks per verdict, every verdict named."""
+        """Number of checks per verdict, every verdict named; waived ones count as what they are."""
         return {verdict: sum(check.verdict == verdict for check in self.checks) for verdict in _SEVERITY}
+
+
+def item_name(check: str, about: str | None = None, against: Against | None = None) -> str:
+    """A check's item, as pytest ids and tables name it.
+
+    >>> item_name("no-regression", "doctor", "anchor")
+    'no-regression@anchor[doctor]'
+    """
+    name = f"{check}@anchor" if against == "anchor" else check
+    return name if about is None else f"{name}[{about}]"
 
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import string
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
-from fairgate.records import Rule
+from fairgate.records import Against, Rule
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
@@ -207,6 +208,7 @@ class Check(_Part):
     at_most: float | None = None
     no_worse_than: Literal["baseline"] | None = None
     margin: Annotated[float, Field(ge=0)] | None = None
+    anchor_margin: Annotated[float, Field(ge=0)] | None = None
     decide: Literal["estimate", "interval"] = "estimate"
 
     @model_validator(mode="before")
@@ -214,7 +216,7 @@ class Check(_Part):
     def _numbers(cls, data: Any) -> Any:
         """Whole numbers are fine where a bound is wanted (`at_most: 1`)."""
         if isinstance(data, dict):
-            for key in ("at_least", "at_most", "margin"):
+            for key in ("at_least", "at_most", "margin", "anchor_margin"):
                 if type(data.get(key)) is int:
                     data = {**data, key: float(data[key])}
         return data
@@ -230,6 +232,8 @@ class Check(_Part):
             raise ValueError(
                 "`margin` and `no_worse_than` go together: how much worse than the baseline is still fine?"
             )
+        if self.anchor_margin is not None and self.no_worse_than is None:
+            raise ValueError("`anchor_margin` is the margin of a `no_worse_than: baseline` check to the suite's anchor")
         return self
 
     @property
@@ -242,24 +246,46 @@ class Check(_Part):
         """What the check is held against: the bound, or the margin to the baseline."""
         return next(value for value in (self.at_least, self.at_most, self.margin) if value is not None)
 
+    def margin_to(self, against: Against) -> float:
+        """The margin to the baseline or to the anchor, which is the same unless the check says so."""
+        return self.bound if against == "baseline" or self.anchor_margin is None else self.anchor_margin
+
+
+class Waived(_Part):
+    """A check, on all subjects or on one subject or word, that may fail until the end of a day, and why."""
+
+    check: Name
+    subject: Text | None = None
+    until: date
+    reason: Text
+
 
 class Suite(_Part):
-    """One file of `fairness_suites/`: a dataset, probes, checks."""
+    """One file of `fairness_suites/`: a dataset, probes, checks.
+
+    `anchor` is a second, pinned baseline (the last release): every `no_worse_than: baseline` check is compared with it
+    too, as an item of its own, so that many small passes do not add up to a large regression.
+    """
 
     schema_: Literal[1] = Field(alias="schema")
     suite: Name
     dataset: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*(@v[0-9]+)?$", max_length=80)]
     model: Text | None = None
     baseline: Text | None = None
+    anchor: Text | None = None
     on_inconclusive: Literal["fail", "warn"] | None = None
     probes: Annotated[dict[Name, Probe], Field(min_length=1)]
     groups: Groups = Groups()
     decision: DecisionRule = DecisionRule()
     checks: Annotated[list[Check], Field(min_length=1)]
+    waivers: list[Waived] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _ids(self) -> Suite:
         ids = [check.id for check in self.checks]
         if twice := sorted({id_ for id_ in ids if ids.count(id_) > 1}):
             raise ValueError(f"check ids stand twice: {twice}")
+        waived = [(waiver.check, waiver.subject) for waiver in self.waivers]
+        if many := sorted({str(check) for check, subject in waived if waived.count((check, subject)) > 1}):
+            raise ValueError(f"waivers stand twice, for {many}")
         return self
