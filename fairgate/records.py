@@ -179,11 +179,16 @@ class CheckResult(_Record):
     perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k` says
     whether images of equal score stand on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
     would have made of the value.
+
+    `against` says which of the two a `no_worse_than` check was compared with: the baseline, or the anchor that guards
+    against slow drift. Where the merge base defines the check otherwise than this change, `decided_by` says whose
+    definition gave the verdict (the stricter one's), `other_bound` and `other_verdict` what the other one says.
     """
 
     id: str
     subject: str | None
     word: str | None = None
+    against: Against | None = None
     metric: str
     probe: str
     over: str | None = None
