@@ -9,10 +9,17 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from fairgate.hashing import digest, sha256_bytes
-from fairgate.records import CheckResult, RunRecord
+from fairgate.records import CheckResult, RunRecord, item_name
 
 RUN_KEY = "fairgate.run_key"
 """Tag that tells two evaluations apart, and one evaluation from its second sending."""
+
+VERDICT = "fairgate.verdict"
+PULL_REQUEST = "fairgate.pull_request"
+DIRTY = "fairgate.git.dirty"
+
+LONGEST_TAG = 5000
+"""Characters of a tag's value; MLflow stops at 8,000, older servers at 5,000."""
 
 LONGEST_NAME = 200
 """Characters of a metric's stem: MLflow stops at 250, and a suffix follows."""
@@ -61,6 +68,11 @@ def safe_part(text: str) -> str:
     return "-" if safe in {"", ".", ".."} else safe
 
 
+def step(record: RunRecord) -> int:
+    """Where a run's numbers stand in MLflow's charts: the count of commits that led to it; 0 where it is not known."""
+    return record.environment.git_height or 0
+
+
 def metrics(record: RunRecord) -> dict[str, float]:
     """Every finite number of the record by its MLflow name; a number that is absent or infinite is left out."""
     found = {f"gate/{verdict}": float(count) for verdict, count in record.counts().items()}
@@ -78,7 +90,8 @@ def metrics(record: RunRecord) -> dict[str, float]:
 
 def _stem(check: CheckResult, taken: dict[str, str]) -> str:
     """`check-id/subject`, or `check-id/all`; a stem that another check already has is told apart by a hash."""
-    stem = f"{safe_part(check.id)}/{safe_part(check.about or 'all')}"[:LONGEST_NAME]
+    part = safe_part(item_name(check.id, None, check.against))
+    stem = f"{part}/{safe_part(check.about or 'all')}"[:LONGEST_NAME]
     if stem.startswith("gate/") or taken.get(stem, check.item) != check.item:
         stem = f"{stem}-{sha256_bytes(check.item.encode())[:8]}"
     taken[stem] = check.item
@@ -114,7 +127,7 @@ def params(record: RunRecord) -> dict[str, str]:
         over = f" over {check.over}" if check.over else ""
         bound = "" if check.bound is None else f" {check.bound:g}"
         sentence = f"{check.metric} of {check.probe}{over}: {check.rule}{bound}"
-        sentences = asked.setdefault(f"check/{safe_part(check.id)}", [])
+        sentences = asked.setdefault(f"check/{safe_part(item_name(check.id, None, check.against))}", [])
         if sentence not in sentences:
             sentences.append(sentence)
     probes = {f"probe/{safe_part(name)}": prompts for name, prompts in record.probes.items()}
@@ -125,16 +138,19 @@ def params(record: RunRecord) -> dict[str, str]:
 
 def tags(record: RunRecord) -> dict[str, str]:
     """Where the run came from and what it found; what the record does not know is left out."""
-    place, baseline = record.environment, record.baseline
+    place, baseline, anchor = record.environment, record.baseline, record.anchor
     known = {
         RUN_KEY: run_key(record),
         "fairgate.suite": record.suite,
-        "fairgate.verdict": record.verdict,
+        VERDICT: record.verdict,
         "fairgate.version": place.fairgate,
         "fairgate.device": place.device,
         "fairgate.created_at": record.created_at,
         "fairgate.git.commit": place.git_commit,
-        "fairgate.git.dirty": None if place.git_dirty is None else str(place.git_dirty).lower(),
+        DIRTY: None if place.git_dirty is None else str(place.git_dirty).lower(),
+        "fairgate.git.branch": place.git_branch,
+        "fairgate.git.merge_base": baseline.commit if baseline else None,
+        PULL_REQUEST: None if place.pull_request is None else str(place.pull_request),
         "fairgate.ci_url": place.ci_url,
         "fairgate.model.uri": record.model.uri,
         "fairgate.model.fingerprint": record.model.fingerprint,
@@ -142,9 +158,15 @@ def tags(record: RunRecord) -> dict[str, str]:
         "fairgate.baseline.source": baseline.source if baseline else "none",
         "fairgate.baseline.uri": baseline.uri if baseline else None,
         "fairgate.baseline.fingerprint": baseline.fingerprint if baseline else None,
+        "fairgate.baseline.rescored": baseline.rescored if baseline else None,
+        "fairgate.anchor.uri": anchor.uri if anchor else None,
+        "fairgate.anchor.fingerprint": anchor.fingerprint if anchor else None,
+        "fairgate.definition.changes": str(len(record.definition.changes)) if record.definition else None,
+        "fairgate.waived": str(sum(check.waived for check in record.checks)),
+        "fairgate.warnings": "; ".join(record.warnings) or None,
         "fairgate.dataset.name": record.dataset.name,
         "fairgate.dataset.version": record.dataset.version,
         "fairgate.dataset.fingerprint": record.dataset.fingerprint,
         "mlflow.source.git.commit": place.git_commit,  # MLflow's own pages link a run to its commit by this name
     }
-    return {key: value for key, value in known.items() if value is not None}
+    return {key: value[:LONGEST_TAG] for key, value in known.items() if value is not None}

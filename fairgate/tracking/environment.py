@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -35,16 +37,48 @@ def environment(root: Path, device: str) -> Environment:
         packages=packages,
         git_commit=commit,
         git_dirty=None if status is None else bool(status),
+        git_branch=_branch(root, os.environ),
+        git_height=_height(root),
+        pull_request=_pull_request(os.environ),
         ci_url=_ci_url(os.environ),
     )
 
 
 def _git(root: Path, *words: str) -> str | None:
     try:
-        done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, timeout=10, check=False)  # noqa: S603, S607
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, timeout=10, check=False)  # noqa: S603, S607
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
+
+
+def _branch(root: Path, environment: Mapping[str, str]) -> str | None:
+    """The branch; where CI has checked out a bare commit, the one that it says the commit is of."""
+    checked_out = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
+    named = environment.get("GITHUB_REF_NAME") if environment.get("GITHUB_REF_TYPE") == "branch" else None
+    branch = environment.get("GITHUB_HEAD_REF") or checked_out or named
+    return branch.encode(errors="replace").decode() if branch else None
+
+
+def _height(root: Path) -> int | None:
+    """How many commits led here. A shallow clone does not know."""
+    if _git(root, "rev-parse", "--is-shallow-repository") != "false":
+        return None
+    count = _git(root, "rev-list", "--count", "HEAD")
+    return int(count) if count else None
+
+
+def _pull_request(environment: Mapping[str, str]) -> int | None:
+    """The number from GITHUB_REF (`refs/pull/N/merge`), or from the event where the ref is the base branch's."""
+    if found := re.match(r"refs/pull/(\d{1,9})/", environment.get("GITHUB_REF", "")):
+        return int(found[1])
+    try:
+        event = json.loads(Path(environment.get("GITHUB_EVENT_PATH", "")).read_bytes())
+    except (OSError, ValueError):
+        return None
+    asked = event.get("pull_request") if isinstance(event, dict) else None
+    number = asked.get("number") if isinstance(asked, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 def _ci_url(environment: Mapping[str, str]) -> str | None:

@@ -93,7 +93,8 @@ def _fill(client: MlflowClient, run_id: str, record: RunRecord) -> None:
     from mlflow.entities import Dataset, DatasetInput, Metric, Param
 
     started = content.started_ms(record)  # not the clock: a run completed later must not hold every number twice
-    metrics = [Metric(name, value, started, 0) for name, value in content.metrics(record).items()]
+    step = content.step(record)
+    metrics = [Metric(name, value, started, step) for name, value in content.metrics(record).items()]
     params = [Param(name, value) for name, value in content.params(record).items()]
     client.log_batch(run_id, metrics=metrics, params=params, synchronous=True)
     data = record.dataset

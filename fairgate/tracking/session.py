@@ -22,15 +22,18 @@ _DURING_THE_CALL = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a retry would obey `Retry-After: 3600`; the queue is our retry
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
 """Set for the length of a call, except where the person already said otherwise."""
 
 _REMEDY = "check the address and the server, then send what is waiting with `fairgate push`"
+READ_REMEDY = "check the address (--fairness-mlflow, --mlflow) and the server"
 
 
 @contextlib.contextmanager
-def session(uri: str) -> Iterator[MlflowClient]:
-    """An `MlflowClient` for `uri`. Whatever keeps MLflow from answering leaves as a TrackingError."""
+def session(uri: str, problem: str = "MLflow did not take the run", remedy: str = _REMEDY) -> Iterator[MlflowClient]:
+    """An `MlflowClient` for `uri`, its registry included. Whatever keeps MLflow from answering leaves as a
+    TrackingError that starts with `problem`."""
     if not uri:  # MLflow would take its process-wide address instead
         raise TrackingError("the MLflow address is empty.", remedy="give an address, or `off` for none")
     with _environment(), warnings.catch_warnings():
@@ -48,13 +51,11 @@ def session(uri: str) -> Iterator[MlflowClient]:
         with _quiet():
             try:
                 _answers(uri)
-                yield MlflowClient(uri)
+                yield MlflowClient(uri, registry_uri=uri)
             # OSError: requests' errors, refused sockets, full disks. ValueError, ParseError: answers that are not
             # MLflow's, such as a proxy's login page. ImportError: a database whose driver is not installed.
             except (MlflowException, SQLAlchemyError, OSError, ValueError, ParseError, ImportError) as error:
-                raise TrackingError(
-                    f"MLflow did not take the run: {_first_line(error)}", where=redact(uri), remedy=_REMEDY
-                ) from error
+                raise TrackingError(f"{problem}: {_first_line(error)}", where=redact(uri), remedy=remedy) from error
 
 
 def redact(text: str) -> str:
