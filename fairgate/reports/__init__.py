@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairgate.reports.comment import job_summary, render_comment
 from fairgate.reports.github import github_annotations
 from fairgate.reports.html import render_html
-from fairgate.reports.junit import junit_properties
+from fairgate.reports.junit import junit_properties, junit_suite_properties
 from fairgate.reports.results import read_results, results_schema, write_results
 from fairgate.reports.terminal import terminal_summary, terminal_table
 from fairgate.reports.words import common_cause
@@ -15,6 +15,7 @@ __all__ = [
     "github_annotations",
     "job_summary",
     "junit_properties",
+    "junit_suite_properties",
     "read_results",
     "render_comment",
     "render_html",

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairgate.errors import FairgateError
-from fairgate.records import CheckResult, RunRecord
+from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports.markdown import escape, fenced, folded, table, web_address
+from fairgate.reports.remarks import beside, change_cells, definition_words, provenance, remarks, waiver_words
 from fairgate.reports.words import (
     SYMBOL,
     bound_words,
@@ -36,22 +37,25 @@ LEAST_CHARS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Detail:
-    """How much is told: sentences and rows at most, groups of failing checks or not, text clipped to `clip`."""
+    """How much is told: sentences, rows, changes of the gate's definition and remarks at most, groups of failing checks
+    or not, text clipped to `clip`."""
 
     sentences: int
     rows: int
     passing: int
     groups: int
+    changes: int
+    remarks: int
     clip: int
 
 
 _LEVELS: Final = (
-    _Detail(20, 400, 400, 40, 300),
-    _Detail(20, 200, 100, 10, 200),
-    _Detail(10, 100, 0, 0, 120),
-    _Detail(5, 30, 0, 0, 80),
-    _Detail(3, 5, 0, 0, 40),
-    _Detail(1, 0, 0, 0, 24),
+    _Detail(20, 400, 400, 40, 100, 20, 300),
+    _Detail(20, 200, 100, 10, 50, 20, 200),
+    _Detail(10, 100, 0, 0, 25, 10, 120),
+    _Detail(5, 30, 0, 0, 10, 5, 80),
+    _Detail(3, 5, 0, 0, 3, 2, 40),
+    _Detail(1, 0, 0, 0, 0, 0, 24),
 )
 
 
@@ -79,18 +83,42 @@ def job_summary(record: RunRecord, report_url: str | None = None, max_chars: int
 
 def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
     checks = reading_order(record.checks)
-    failing = [check for check in checks if check.verdict != "pass"]
+    failing = [check for check in checks if check.verdict != "pass" and not check.waived]
+    waived = [check for check in checks if check.waived]
     passing = [check for check in checks if check.verdict == "pass"]
     parts = [
         f"## {SYMBOL[record.verdict]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
+        _definition(record, detail),
         f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
         _notice(record, detail),
+        _remarks(record, detail),
         *_told(failing, record, detail),
-        _groups(failing, record, detail),
+        _waived(waived, record, detail),
+        _groups([*failing, *waived], record, detail),
         _passing(passing, record, detail),
         _about(record, detail),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _definition(record: RunRecord, detail: _Detail) -> str:
+    """That the gate itself changed, and in a table what was asked before and is now."""
+    said = definition_words(record)
+    if said is None or record.definition is None:
+        return ""
+    text = f"⚠ **{escape(said[0].upper() + said[1:], max(detail.clip, 160))}.**"
+    changes = record.definition.changes
+    if not changes or not detail.changes:
+        return text
+    cells = [change_cells(change, detail.clip) for change in changes[: detail.changes]]
+    text += f"\n\n{table(('what', 'before', 'now'), [[*map(escape, row)] for row in cells])}"
+    more = len(changes) - detail.changes
+    return f"{text}\n\n<sub>{more:,} more changes are in results.json.</sub>" if more > 0 else text
+
+
+def _remarks(record: RunRecord, detail: _Detail) -> str:
+    lines = [f"- {'⚠ ' if one.level == 'warning' else ''}{escape(one.text, detail.clip)}" for one in remarks(record)]
+    return "\n".join(_at_most(lines, detail.remarks, "- and {} more remarks")) if detail.remarks else ""
 
 
 def _link(report_url: str | None) -> str:
@@ -114,8 +142,26 @@ def _told(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) ->
 
 
 def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
-    lines = [f"- {SYMBOL[check.verdict]} {escape(sentence(check, record), detail.clip)}" for check in failing]
+    lines = []
+    for check in failing:
+        said = "; ".join(escape(text, detail.clip) for text in (sentence(check, record), *beside(check)))
+        lines.append(f"- {SYMBOL[check.verdict]} {said}")
     return "\n".join(_at_most(lines, detail.sentences, "- and {} more"))
+
+
+def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
+    """Every check that a waiver keeps from closing the gate, by name, date and reason, and its numbers on demand."""
+    lines = [
+        f"- {SYMBOL[check.verdict]} {escape(check.item, detail.clip)}: {check.verdict}, "
+        f"{escape(waiver_words(check), detail.clip)}"
+        for check in waived
+    ]
+    told = _at_most(lines, detail.sentences, "- and {} more")
+    if not told:
+        return ""
+    rows = _rows(waived, record, detail.rows, detail)
+    numbers = folded("Numbers of the waived checks", rows) if rows else ""
+    return "\n".join([f"**Waived: {share_words(len(waived), 'check')}, not passed**", "", *told, "", numbers]).rstrip()
 
 
 def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:
@@ -143,7 +189,7 @@ def _row(check: CheckResult, detail: _Detail) -> list[str]:
     return [
         SYMBOL[check.verdict],
         escape(check.item, detail.clip),
-        number(check.baseline),
+        f"{number(check.baseline)} (anchor)" if check.against == "anchor" else number(check.baseline),
         _cell(number(check.value, check.status), check.lo, check.hi),
         _cell(signed(check.delta), check.delta_lo, check.delta_hi),
         _bound(check),
@@ -153,9 +199,11 @@ def _row(check: CheckResult, detail: _Detail) -> list[str]:
 
 
 def _bound(check: CheckResult) -> str:
-    """The bound, and what a fair ranker has, which puts it in proportion."""
+    """The bound, whose it is, and what a fair ranker has, which puts it in proportion."""
     null = null_words(check).replace("a fair ranker has", "fair:")
-    return f"{bound_words(check)} ({null})" if null else bound_words(check)
+    whose = f"of {check.decided_by}" if check.decided_by else ""
+    beside_it = "; ".join(words for words in (whose, null) if words)
+    return f"{bound_words(check)} ({beside_it})" if beside_it else bound_words(check)
 
 
 def _cell(text: str, lo: float | None, hi: float | None) -> str:
@@ -196,12 +244,11 @@ def _passing(passing: Sequence[CheckResult], record: RunRecord, detail: _Detail)
 def _about(record: RunRecord, detail: _Detail) -> str:
     if detail.rows == 0:
         return ""
-    base = record.baseline
-    held = "none" if base is None else f"{escape(base.uri, detail.clip)} ({escape(base.fingerprint[:12])})"
     data, decided = record.dataset, record.decision
     lines = [
         f"- model: {escape(record.model.uri, detail.clip)} ({escape(record.model.fingerprint[:12])})",
-        f"- baseline: {held}",
+        f"- baseline: {_reference(record.baseline, detail)}",
+        *([] if record.anchor is None else [f"- anchor: {_reference(record.anchor, detail)}"]),
         f"- dataset: {escape(data.name, detail.clip)}/{escape(data.version, 24)} ({escape(data.fingerprint[:12])})",
         f"- decided at alpha {decided.alpha:g}, corrected by {escape(decided.correction, 24)} over the whole suite, "
         f"{decided.draws:,} draws, seed {decided.seed}",
@@ -209,6 +256,14 @@ def _about(record: RunRecord, detail: _Detail) -> str:
     ]
     again = fenced(record.command) if len(record.command) <= 8 * detail.clip else ""
     return folded("Model, baseline, dataset, and the command to reproduce", "\n".join(lines) + f"\n\n{again}".rstrip())
+
+
+def _reference(info: BaselineInfo | None, detail: _Detail) -> str:
+    if info is None:
+        return "none"
+    whence = provenance(info)
+    named = f"{escape(info.uri, detail.clip)} ({escape(info.fingerprint[:12])})"
+    return f"{named}, {escape(whence, detail.clip)}" if whence else named
 
 
 def _at_most(lines: Sequence[str], limit: int, more: str) -> list[str]:

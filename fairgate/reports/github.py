@@ -2,42 +2,68 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from fairgate.records import CheckResult, RunRecord
+from fairgate.reports.remarks import beside, definition_words, remarks
 from fairgate.reports.words import clean, reading_order, sentence
 
 SHOWN_PER_LEVEL: Final = 10
 """GitHub keeps ten errors and ten warnings of a step and drops the rest silently."""
+_LEVEL: Final = {"warning": "warning", "note": "notice"}
+_COMMAND: Final = re.compile(r"^(\s*)::")
+_OLDER_COMMAND: Final = re.compile(r"##(?=\w*\[)")
 
 
 def github_annotations(record: RunRecord) -> list[str]:
-    """`::error` for what failed or could not be computed, `::warning` for what is inconclusive; one line each.
+    """`::error` for what failed or could not be computed, `::warning` for what is inconclusive or waived, for a gate
+    whose definition changed and for what else a reader must not overlook, `::notice` for the rest; one line each.
 
     An inconclusive check that the run does not allow closes the gate, so it is an error too. Where more than ten of a
     level are due, the tenth says how many are not shown.
     """
-    errors: list[CheckResult] = []
-    warnings: list[CheckResult] = []
-    for check in reading_order(record.checks):
-        if check.verdict in ("fail", "error") or (check.verdict == "inconclusive" and not record.allow_inconclusive):
-            errors.append(check)
-        elif check.verdict == "inconclusive":
-            warnings.append(check)
-    lines = _level("error", errors, record) + _level("warning", warnings, record)
+    checks = [check for check in reading_order(record.checks) if check.verdict != "pass"]
+    errors = [_check_line("error", check, record) for check in checks if _closes(check, record)]
     if record.verdict == "error" and not errors:
-        lines.insert(0, _line("error", f"fairgate {record.suite}", "the run could not be completed; nothing is proven"))
-    return lines
-
-
-def _level(level: str, checks: list[CheckResult], record: RunRecord) -> list[str]:
-    shown = checks if len(checks) <= SHOWN_PER_LEVEL else checks[: SHOWN_PER_LEVEL - 1]
-    lines = [
-        _line(level, f"{record.suite} {check.item}", f"{sentence(check, record)}. {check.reason}") for check in shown
+        errors = [_line("error", f"fairgate {record.suite}", "the run could not be completed; nothing is proven")]
+    changed = definition_words(record)
+    warnings = [] if changed is None else [_line("warning", f"{record.suite}: gate definition", changed)]
+    said = [
+        (remark.level, _line(_LEVEL[remark.level], f"fairgate {record.suite}", remark.text))
+        for remark in remarks(record)
     ]
-    if len(shown) < len(checks):
-        lines.append(_line(level, f"fairgate {record.suite}", f"{len(checks) - len(shown)} more; see the report"))
-    return lines
+    warnings += [line for level, line in said if level == "warning"]
+    warnings += [_check_line("warning", check, record) for check in checks if not _closes(check, record)]
+    notices = [line for level, line in said if level == "note"]
+    return [
+        line
+        for level, lines in (("error", errors), ("warning", warnings), ("notice", notices))
+        for line in _shown(level, lines, record)
+    ]
+
+
+def inert(line: str) -> str:
+    """A line of a log that no CI takes for a command: GitHub obeys one that begins with `::`, and older forms of it
+    anywhere in a line."""
+    return _OLDER_COMMAND.sub("# #", _COMMAND.sub(r"\1: :", line))
+
+
+def _closes(check: CheckResult, record: RunRecord) -> bool:
+    return not check.waived and (check.verdict != "inconclusive" or not record.allow_inconclusive)
+
+
+def _shown(level: str, lines: list[str], record: RunRecord) -> list[str]:
+    """All lines of a level, or nine of them and one that counts the rest."""
+    if len(lines) <= SHOWN_PER_LEVEL:
+        return lines
+    kept = lines[: SHOWN_PER_LEVEL - 1]
+    return [*kept, _line(level, f"fairgate {record.suite}", f"{len(lines) - len(kept)} more; see the report")]
+
+
+def _check_line(level: str, check: CheckResult, record: RunRecord) -> str:
+    said = "; ".join([sentence(check, record), *beside(check)])
+    return _line(level, f"{record.suite} {check.item}", f"{said}. {check.reason}")
 
 
 def _line(level: str, title: str, message: str) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
+from fairgate.reports.github import inert
+from fairgate.reports.remarks import beside, change_cells, definition_words, provenance, remarks, waiver_words
 from fairgate.reports.words import (
     SYMBOL,
     bound_words,
@@ -33,14 +35,17 @@ if TYPE_CHECKING:
 
 _CHECK_WIDTH: Final = 20
 _NOTES: Final = 3
+_CHANGES: Final = 8
+_FAILING: Final = 5
 _STYLE: Final[dict[Verdict, str]] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "magenta"}
 
 
 def terminal_table(record: RunRecord) -> Table:
     """Every check in a row, failing ones first. Foreign text is plain: it carries no markup and no control codes.
 
-    A bound of `Δ 0.020` is the margin of a `no_worse_than: baseline` check; `fair` and `95%` under a bound are what a
-    perfectly fair ranker has half of the time, and is no worse than 95% of the time.
+    The number in the column "baseline" is the anchor's where it says so. Under a verdict stands that it is waived, and
+    under a bound whose it is. A bound of `Δ 0.020` is the margin of a `no_worse_than` check; `fair` and `95%` under a
+    bound are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time.
     """
     from rich import box
     from rich.table import Table
@@ -58,46 +63,87 @@ def terminal_table(record: RunRecord) -> Table:
         regression = check.rule == "no_worse_than"
         shown.add_row(
             Text(_folded(check.item), style="bold" if check.verdict == "fail" else ""),
-            number(check.baseline),
+            Text(_stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else None)),
             Text(_stacked(number(check.value, check.status), None if regression else interval(check.lo, check.hi))),
             Text(_stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi))),
-            Text(_stacked(bound_words(check).replace("margin", "Δ"), _fair(check))),
+            Text(_stacked(_stacked(bound_words(check).replace("margin", "Δ"), _whose(check)), _fair(check))),
             p_value(check.p_adjusted),
-            Text(f"{SYMBOL[check.verdict]} {check.verdict}", style=style),
+            Text(_stacked(f"{SYMBOL[check.verdict]} {check.verdict}", _waived(check)), style=style),
         )
     return shown
 
 
 def terminal_summary(record: RunRecord) -> list[str]:
-    """Plain lines under the table: totals and coverage, what failed, the worst set, the command, the notice."""
+    """Plain lines under the table: the verdict, what changed in the gate itself, totals and coverage, what failed and
+    what is waived, the worst set, the command, the notice. No line is a command to the CI that shows it."""
     lines = [f"{SYMBOL[record.verdict]} {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)})"]
+    lines += _definition(record)
     lines.append(f"coverage: {coverage_words(record)}")
     if record.coverage.missing:
         named = ", ".join(clean(name, 60) for name in record.coverage.missing[:5])
         more = len(record.coverage.missing) - 5
         lines.append(f"missing: {named}{f' and {more:,} more' if more > 0 else ''}")
-    failing = [check for check in reading_order(record.checks) if check.verdict != "pass"]
+    lines += _compared(record)
+    lines += [f"{remark.level}: {remark.text}" for remark in remarks(record)]
+    checks = reading_order(record.checks)
+    failing = [check for check in checks if check.verdict != "pass" and not check.waived]
     cause = common_cause(record)
-    if cause is not None:
-        lines += [
-            f"! nothing could be computed: {clean(line)}" if at == 0 else f"  {clean(line)}"
-            for at, line in enumerate(cause.splitlines())
-        ]
-        failing = []
-    lines += [f"{SYMBOL[check.verdict]} {sentence(check, record)}" for check in failing[:5]]
-    if len(failing) > 5:
-        lines.append(f"  and {len(failing) - 5} more in the table")
-    untested = [check for check in failing if check.rule == "no_worse_than" and check.verdict == "inconclusive"]
-    if record.baseline is None and untested:
-        lines.append(f"  {clean(untested[0].reason)}")
+    lines += _told(failing, record) if cause is None else _cause(cause)
+    waived = [check for check in checks if check.waived]
+    lines += [
+        f"waived: {clean(check.item, 120)}, {check.verdict}, {waiver_words(check)}" for check in waived[:_FAILING]
+    ]
+    if len(waived) > _FAILING:
+        lines.append(f"  and {len(waived) - _FAILING} more waived checks in the table")
     lines += [f"note: {clean(text)}" for text in _notes(record)]
-    worst = _worst_set(failing)
+    worst = _worst_set([*failing, *waived]) if cause is None else None
     if worst is not None:
         lines.append(f"worst {unit_of(record)}: {_set_words(record, *worst)}")
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:
         lines.append(f"note: {clean(record.dataset.notice)}")
+    return [inert(line) for line in lines]
+
+
+def _definition(record: RunRecord) -> list[str]:
+    """What changed in the gate itself, a line per change; of many, the first few."""
+    said = definition_words(record)
+    if said is None or record.definition is None:
+        return []
+    changes = record.definition.changes
+    lines = [f"warning: {said}"]
+    for change in changes[:_CHANGES]:
+        what, before, now = change_cells(change, 80)
+        lines.append(f"  {what}: {before} → {now}")
+    if len(changes) > _CHANGES:
+        lines.append(f"  and {len(changes) - _CHANGES:,} more in results.json")
     return lines
+
+
+def _compared(record: RunRecord) -> list[str]:
+    """Baseline and anchor, where the command that reproduces the run does not name them whole."""
+    shown = [("baseline", record.baseline)] if record.baseline is not None and record.baseline.commit else []
+    shown += [("anchor", record.anchor)] if record.anchor is not None else []
+    return [f"{name}: {clean(info.uri, 120)} ({provenance(info)})" for name, info in shown if info is not None]
+
+
+def _told(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
+    """What closes the gate in a sentence each; of many, the first few."""
+    lines = [
+        "; ".join([f"{SYMBOL[check.verdict]} {sentence(check, record)}", *beside(check)])
+        for check in failing[:_FAILING]
+    ]
+    if len(failing) > _FAILING:
+        lines.append(f"  and {len(failing) - _FAILING} more in the table")
+    untested = [check for check in failing if check.rule == "no_worse_than" and check.verdict == "inconclusive"]
+    if record.baseline is None and untested:
+        lines.append(f"  {clean(untested[0].reason)}")
+    return lines
+
+
+def _cause(cause: str) -> list[str]:
+    first, *rest = cause.splitlines() or [""]
+    return [f"! nothing could be computed: {clean(first)}", *(f"  {clean(line)}" for line in rest)]
 
 
 def _notes(record: RunRecord) -> list[str]:
@@ -119,7 +165,19 @@ def _folded(item: str) -> str:
             lines.append("")
         whole = lines.pop() + piece
         lines += [whole[at : at + _CHECK_WIDTH] for at in range(0, len(whole), _CHECK_WIDTH)] or [whole]
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(inert(line.rstrip()) for line in lines)
+
+
+def _whose(check: CheckResult) -> str | None:
+    """Whose bound decided, where the merge base's and this change's differ."""
+    return None if check.decided_by is None else f"of {check.decided_by}"
+
+
+def _waived(check: CheckResult) -> str | None:
+    """That a waiver holds, or that it has expired, under a verdict that is no pass."""
+    if check.waiver is None or check.verdict == "pass":
+        return None
+    return "waived" if check.waived else "waiver expired" if check.waiver.expired else "not waived"
 
 
 def _fair(check: CheckResult) -> str | None:

@@ -8,15 +8,17 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, Literal
 
-from fairgate.records import CheckResult, GroupResult, RunRecord, Status, Verdict, WorstSet
+from fairgate.records import Against, BaselineInfo, CheckResult, GroupResult, RunRecord, Status, Verdict, WorstSet
 
 ABSENT: Final = "–"
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
-READING_ORDER: Final[tuple[Verdict, ...]] = ("fail", "error", "inconclusive", "pass")
-_COUNTED: Final[dict[Verdict, str]] = {
+Standing = Literal["fail", "error", "inconclusive", "waived", "pass"]
+READING_ORDER: Final[tuple[Standing, ...]] = ("fail", "error", "inconclusive", "waived", "pass")
+_COUNTED: Final[dict[Standing, str]] = {
     "fail": "failed",
     "error": "could not be computed",
     "inconclusive": "inconclusive",
+    "waived": "waived",
     "pass": "passed",
 }
 _METRICS: Final = {
@@ -92,8 +94,13 @@ def metric_words(metric: str) -> str:
     return _METRICS.get(metric, clean(metric, 60).replace("_", " "))
 
 
+def reference(check: CheckResult) -> Against:
+    """What the check was compared with, in a word: the baseline, or the anchor."""
+    return check.against or "baseline"
+
+
 def bound_words(check: CheckResult) -> str:
-    """What the check asks: `≥ 0.850`, `≤ 0.900`, or `margin 0.040` against the baseline."""
+    """What the check asks: `≥ 0.850`, `≤ 0.900`, or `margin 0.040` against the baseline or the anchor."""
     if check.bound is None:
         return ABSENT
     mark = {"at_least": "≥", "at_most": "≤", "no_worse_than": "margin"}[check.rule]
@@ -165,12 +172,13 @@ def why_absent(record: RunRecord, check: CheckResult, field: str) -> str:
     if check.verdict == "error":
         return "could not be computed"
     if field in ("baseline", "delta", "p_adjusted"):
-        if record.baseline is None:
-            return "no baseline"
+        other = reference(check)
+        if _compared_with(check, record) is None:
+            return f"no {other}"
         if field == "p_adjusted":
-            return "not tested against the baseline"
+            return f"not tested against the {other}"
         infinite = check.status == "infinite" or check.baseline is not None
-        return "infinite" if field == "delta" and infinite else "nothing finite in the baseline"
+        return "infinite" if field == "delta" and infinite else f"nothing finite in the {other}"
     return "not measured"
 
 
@@ -180,23 +188,37 @@ def common_cause(record: RunRecord) -> str | None:
     return reasons.pop() if len(reasons) == 1 else None
 
 
+def standing(check: CheckResult) -> Standing:
+    """Where a report puts a check: its verdict, or `waived`, which is neither passed nor in the way."""
+    return "waived" if check.waived else check.verdict
+
+
 def reading_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
-    """What failed first, then what could not be computed or settled, then the rest; the suite's order inside."""
-    return sorted(checks, key=lambda check: READING_ORDER.index(check.verdict))
+    """What failed first, then what could not be computed or settled, what is waived, and the rest; the suite's order
+    inside."""
+    return sorted(checks, key=lambda check: READING_ORDER.index(standing(check)))
+
+
+def tally(record: RunRecord) -> dict[Standing, int]:
+    """Number of checks by where they stand, in reading order: a waived one counts as waived and as nothing else."""
+    stood = [standing(check) for check in record.checks]
+    return {place: stood.count(place) for place in READING_ORDER}
 
 
 def totals(record: RunRecord) -> str:
-    """`2 failed, 1 inconclusive, 14 passed`: every verdict that occurs."""
-    counts = record.counts()
-    said = [f"{counts[verdict]} {_COUNTED[verdict]}" for verdict in READING_ORDER if counts[verdict]]
+    """`2 failed, 1 inconclusive, 1 waived, 14 passed`: every verdict that occurs."""
+    said = [f"{count} {_COUNTED[place]}" for place, count in tally(record).items() if count]
     return ", ".join(said) or "no check was run"
 
 
 def verdict_words(record: RunRecord) -> str:
-    """The verdict of the run as a reader says it."""
+    """The verdict of the run as a reader says it; one that rests on waivers says so."""
+    waived = tally(record)["waived"]
+    beside = f", with {share_words(waived, 'check')} waived" if waived and record.ok else ""
     if record.verdict == "inconclusive":
-        return "inconclusive (allowed here)" if record.allow_inconclusive else "inconclusive (counts as a failure)"
-    return record.verdict
+        allowed = "inconclusive (allowed here)" if record.allow_inconclusive else "inconclusive (counts as a failure)"
+        return allowed + beside
+    return record.verdict + beside
 
 
 def coverage_words(record: RunRecord) -> str:
@@ -248,6 +270,10 @@ def worst_of(check: CheckResult) -> GroupResult | None:
     return next((group for group in check.groups if group.group == check.worst_group), None)
 
 
+def _compared_with(check: CheckResult, record: RunRecord) -> BaselineInfo | None:
+    return record.anchor if reference(check) == "anchor" else record.baseline
+
+
 def _over(check: CheckResult) -> str:
     return f" over {clean(check.over, 60)}" if check.over else ""
 
@@ -256,16 +282,18 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
     worst = worst_of(check)
     delta = check.delta if worst is None or worst.delta is None else worst.delta
     name = "" if check.worst_group is None else clean(check.worst_group, 80)
+    other = reference(check)
     if delta is None:
-        why = "there is no baseline" if record.baseline is None else "the baseline does not hold it"
+        lacks = _compared_with(check, record) is None
+        why = f"there is no {other}" if lacks else f"the {other} does not hold it"
         return f"{metric_words(check.metric)}{_over(check)} was not compared: {why}"
     if check.metric == "group_gap":
         moved = f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
         others = "the mean of all groups" if unit_of(record) == "image" else "its set-mates"
-        said = f"{name or 'the worst group'} {moved} {others}"
+        said = f"{name or 'the worst group'} {moved} {others}{' against the anchor' if other == 'anchor' else ''}"
     else:
         moved = "did not change" if delta == 0 else f"{'fell' if delta < 0 else 'rose'} by {number(abs(delta))}"
-        said = f"{metric_words(check.metric)}{f' of {name}' if name else ''} {moved} against the baseline"
+        said = f"{metric_words(check.metric)}{f' of {name}' if name else ''} {moved} against the {other}"
     return f"{said}; margin {number(check.bound)}{_unsettled(check, record)}"
 
 
