@@ -32,9 +32,14 @@ def run_key(record: RunRecord) -> str:
     return digest(record.model_dump(mode="json"))
 
 
+def experiment_of(suite: str) -> str:
+    """`fairgate/SUITE`."""
+    return f"fairgate/{suite}"
+
+
 def experiment_name(record: RunRecord) -> str:
     """`fairgate/SUITE`."""
-    return f"fairgate/{record.suite}"
+    return experiment_of(record.suite)
 
 
 def run_name(record: RunRecord) -> str:

@@ -1,0 +1,155 @@
+"""Registered models: a version as a checkpoint on this disk, and a verdict written back to it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+from fairgate.errors import ModelError, TrackingError
+from fairgate.hashing import digest
+from fairgate.records import RunRecord
+from fairgate.tracking import content
+from fairgate.tracking.checkpoint import ARCHITECTURE_TAG, checkpoint_uri
+from fairgate.tracking.session import READ_REMEDY, redact, session
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+_WAYS = "write mlflow-model:NAME/VERSION, such as mlflow-model:clip/3, or mlflow-model:NAME@ALIAS"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredModel:
+    """A version of a registered model, downloaded: `local_uri` is a model URI that `open_scorer` reads."""
+
+    name: str
+    version: str
+    local_uri: str
+
+
+def fetch_model(name_version: str, uri: str, folder: Path) -> RegisteredModel:
+    """Download `NAME/VERSION` or `NAME@ALIAS` into a folder of its own under `folder`; a version is downloaded once.
+
+    MLflow is asked even so, for what the alias means now. Bare weights need the architecture, from the tag
+    `fairgate.architecture` of the version or of the model. Raises ModelError where MLflow does not answer, has no such
+    version, or where the version is not one checkpoint in safetensors.
+    """
+    name, version, alias = _parsed(name_version)
+    try:
+        with session(uri, f"model '{name_version}' could not be fetched from MLflow", READ_REMEDY) as client:
+            found = _version(client, name, version, alias, uri)
+            source = str(client.get_model_version_download_uri(name, str(found.version)))
+            identity = digest([uri, name, str(found.version), source, int(found.creation_timestamp or 0)])
+            kept = folder.absolute() / f"{content.safe_part(name)}-{found.version}-{identity[:8]}"
+            if not kept.is_dir():
+                _download(client, source, uri, kept)
+            tags = client.get_registered_model(name).tags | found.tags
+    except TrackingError as error:
+        raise ModelError(error.problem, where=error.where, remedy=error.remedy) from error
+    return RegisteredModel(name, str(found.version), checkpoint_uri(kept, tags.get(ARCHITECTURE_TAG)))
+
+
+def tag_model_version(name: str, version: str, record: RunRecord, run_id: str, uri: str) -> None:
+    """Write a verdict to a version as tags `fairgate.SUITE.*`. Raises TrackingError where MLflow does not take them."""
+    place = record.environment
+    known = {
+        "verdict": record.verdict,
+        "run_id": run_id,
+        "created_at": record.created_at,
+        "model_fingerprint": record.model.fingerprint,
+        "dataset": f"{record.dataset.name}/{record.dataset.version}",
+        "baseline": record.baseline.uri if record.baseline else "none",
+        "waived": str(sum(check.waived for check in record.checks)),
+        "git_commit": place.git_commit,
+        "ci_url": place.ci_url,
+    }
+    remedy = "the verdict stands; check the address, and that this job may write to the registry"
+    with session(uri, f"the verdict was not written to version {version} of model '{name}'", remedy) as client:
+        for key, value in known.items():
+            tag = f"fairgate.{content.safe_part(record.suite)}.{key}"
+            if value is not None:
+                client.set_model_version_tag(name, version, tag, value[: content.LONGEST_TAG])
+
+
+def _parsed(text: str) -> tuple[str, str | None, str | None]:
+    """Name, version and alias; one of the last two is None."""
+    name, at, alias = text.rpartition("@")
+    if at and name and alias and "/" not in text:
+        return name, None, alias
+    name, slash, version = text.rpartition("/")
+    if slash and name and not set(name) & set("/@:") and version.isascii() and version.isdigit():
+        return name, version, None
+    raise ModelError(f"'{text:.200}' is not a version of a registered model.", where="mlflow-model:", remedy=_WAYS)
+
+
+def _version(client: MlflowClient, name: str, version: str | None, alias: str | None, uri: str) -> Any:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        if version is None:
+            return client.get_model_version_by_alias(name, alias)
+        return client.get_model_version(name, version)
+    except MlflowException as error:
+        if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
+            raise
+        asked = f"version {version}" if alias is None else f"alias '{alias}'"
+        raise ModelError(
+            f"MLflow has no {asked} of a registered model '{name}'.",
+            where=redact(uri),
+            remedy="check name, version and address; the page Models of MLflow lists what is registered",
+        ) from error
+
+
+def _download(client: MlflowClient, source: str, uri: str, kept: Path) -> None:
+    """Bring a version's files to `kept`, whole or not at all."""
+    from mlflow.artifacts import download_artifacts
+
+    from fairgate.models.files import require_folder
+
+    address = _resolved(client, source)
+    if (local := _local(address)) is not None and local.is_dir():
+        require_folder(local)  # MLflow's copy would follow a link out of it
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".incoming-", dir=kept.parent) as scratch:
+        got = Path(download_artifacts(artifact_uri=address, dst_path=scratch, tracking_uri=uri, registry_uri=uri))
+        parcel = Path(scratch) / "parcel"
+        if got.is_file():  # a version may be registered from one file
+            parcel.mkdir()
+            shutil.move(got, parcel / got.name)
+        else:
+            got.rename(parcel)
+        try:
+            parcel.rename(kept)
+        except OSError:
+            if not kept.is_dir():  # else a neighbouring job was faster
+                raise
+
+
+def _resolved(client: MlflowClient, source: str, depth: int = 8) -> str:
+    """The address of the files behind `models:/` and `runs:/`, which MLflow itself would look for in the process-wide
+    store."""
+    parts = [unquote(part) for part in urlparse(source).path.split("/") if part]
+    scheme = source.partition(":")[0]
+    if scheme not in {"models", "runs"} or not parts or not depth:
+        return source
+    if scheme == "models":
+        if len(parts) > 1:
+            return _resolved(client, str(client.get_model_version_download_uri(parts[0], parts[1])), depth - 1)
+        return str(client.get_logged_model(parts[0]).artifact_location)
+    run_id, *path = parts
+    run = client.get_run(run_id)
+    if path:
+        models = client.search_logged_models([run.info.experiment_id], filter_string=f"source_run_id = '{run_id}'")
+        for model in models:
+            if model.name == path[0]:
+                return "/".join([model.artifact_location, *path[1:]])
+    return "/".join([str(run.info.artifact_uri), *path])
+
+
+def _local(address: str) -> Path | None:
+    parsed = urlparse(address)
+    return Path(unquote(parsed.path)) if parsed.scheme in {"", "file"} else None
