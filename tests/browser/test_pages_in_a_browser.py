@@ -1,0 +1,165 @@
+"""Every page in a headless Chromium: fits every width, works by keyboard, prints whole, asks for nothing, is accessible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+from sites import NAMES
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.xdist_group("browser")
+each_page = pytest.mark.parametrize("name", NAMES)
+
+WIDTHS = (390, 768, 1280, 1600)
+PAPER = 718
+"""The width of A4 within a browser's usual margins, in CSS pixels."""
+FOCUSABLE = "a[href], button, summary, [tabindex='0']"
+
+
+@contextmanager
+def opened(
+    browser: Browser, path: Path, scheme: Literal["light", "dark"] = "light", *, bypass_csp: bool = False
+) -> Iterator[Page]:
+    """The page in a window of its own. Its policy is in force unless bypassed; what it says or asks for is an error."""
+    context = browser.new_context(
+        color_scheme=scheme, bypass_csp=bypass_csp, reduced_motion="reduce", viewport={"width": 1280, "height": 900}
+    )
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    page.on("request", lambda request: said.append(f"request: {request.url}") if not _own(request.url, path) else None)
+    page.on("requestfailed", lambda request: said.append(f"failed: {request.url}"))
+    page.goto(path.as_uri())
+    yield page
+    context.close()
+    assert said == []
+
+
+def _own(url: str, path: Path) -> bool:
+    """Whether this is the file itself, or a picture that stands in it."""
+    return url.split("#")[0] == path.as_uri() or url.startswith("data:image/")
+
+
+def unfold(page: Page) -> None:
+    """Open everything that is folded."""
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+
+
+@each_page
+def test_no_page_is_wider_than_its_window(browser: Browser, pages: Mapping[str, Path], name: str) -> None:
+    with opened(browser, pages[name]) as page:
+        unfold(page)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(_BEYOND, width) == []
+
+
+_BEYOND = """width => [...document.querySelectorAll('body *')]
+  .filter(one => !one.closest('.scroll') && !one.closest('svg') && one.checkVisibility()
+    && one.getBoundingClientRect().right > width + 1)
+  .map(one => one.outerHTML.slice(0, 120))"""
+
+
+@each_page
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_wrong(
+    browser: Browser, axe: str, pages: Mapping[str, Path], name: str, scheme: Literal["light", "dark"]
+) -> None:
+    with opened(browser, pages[name], scheme, bypass_csp=True) as page:
+        unfold(page)
+        page.evaluate(axe)
+        found: list[dict[str, Any]] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+    told = [f"{one['impact']} {one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"][:3]]
+    assert told == []
+
+
+@each_page
+def test_the_two_schemes_look_different(browser: Browser, pages: Mapping[str, Path], name: str) -> None:
+    ground = "getComputedStyle(document.body).backgroundColor"
+    with opened(browser, pages[name], "light") as page:
+        light = page.evaluate(ground)
+        page.emulate_media(color_scheme="dark")
+        assert page.evaluate(ground) != light
+
+
+@each_page
+def test_the_keyboard_reaches_everything_the_skip_link_first(
+    browser: Browser, pages: Mapping[str, Path], name: str
+) -> None:
+    with opened(browser, pages[name]) as page:
+        page.keyboard.press("Tab")
+        skip = page.locator(":focus")
+        assert skip.get_attribute("class") == "skip"
+        box = skip.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "main"
+        page.evaluate("document.activeElement.blur(); window.scrollTo(0, 0)")
+        unfold(page)
+        wanted = page.evaluate(f"document.querySelectorAll({FOCUSABLE!r}).length")
+        page.evaluate("document.querySelector('.skip').focus()")
+        stops = [page.evaluate(_STOP)]
+        while len(stops) < wanted:
+            page.keyboard.press("Tab")
+            stops.append(page.evaluate(_STOP))
+        assert [stop["at"] for stop in stops] == list(range(wanted))
+        assert [stop["html"] for stop in stops if not stop["outlined"]] == []
+
+
+_STOP = f"""() => {{
+  const one = document.activeElement, style = getComputedStyle(one);
+  return {{
+    at: [...document.querySelectorAll({FOCUSABLE!r})].indexOf(one),
+    html: one.outerHTML.slice(0, 120),
+    outlined: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2,
+  }};
+}}"""
+
+
+@each_page
+def test_links_and_folds_answer_to_enter(browser: Browser, pages: Mapping[str, Path], name: str) -> None:
+    with opened(browser, pages[name]) as page:
+        for place, link in enumerate(page.locator("nav a").all()):
+            link.focus()
+            page.keyboard.press("Enter")
+            target = page.locator(f"[id='{(link.get_attribute('href') or '')[1:]}']")
+            assert target.count() == 1, place
+            assert target.evaluate("one => one.getBoundingClientRect().top < innerHeight")
+        for fold in page.locator("main details > summary:visible").all()[:5]:
+            before = fold.evaluate("one => one.parentElement.open")
+            fold.focus()
+            page.keyboard.press("Enter")
+            assert fold.evaluate("one => one.parentElement.open") != before
+
+
+@each_page
+def test_on_paper_everything_is_shown_and_nothing_is_cut(
+    browser: Browser, pages: Mapping[str, Path], name: str
+) -> None:
+    with opened(browser, pages[name], "dark") as page:
+        page.set_viewport_size({"width": PAPER, "height": 1000})
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+        assert page.evaluate(_FOLDED) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= PAPER
+        assert page.evaluate(_CUT) == []
+        assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+_FOLDED = """() => [...document.querySelectorAll('details > *:not(summary)')]
+  .filter(one => !one.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true})
+    || one.getBoundingClientRect().height === 0)
+  .map(one => one.outerHTML.slice(0, 120))"""
+_CUT = """() => [...document.querySelectorAll('body *')]
+  .filter(one => !one.closest('svg') && !one.matches('.sr') && one.clientWidth > 0
+    && (getComputedStyle(one).overflowX !== 'visible' || one.matches('.scroll')) && one.scrollWidth > one.clientWidth + 1)
+  .map(one => `${one.scrollWidth} in ${one.clientWidth}: ${one.outerHTML.slice(0, 160)}`)"""
