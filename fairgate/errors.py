@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+LONGEST = 2000
+"""Characters of a part of an error that are shown: it may quote a file that somebody made long."""
+_BREAKS = re.compile("[\t\n\r\x0b\x0c\x85\u2028\u2029]+ *")
+_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_COMMAND = re.compile(r"^::|##(?=\[)")
 
 
 class FairgateError(Exception):
     """Base of all errors that fairgate raises on purpose.
 
-    `problem` is a sentence; `where` a file, line, check or image; `remedy` what the reader can do now.
+    `problem` is a sentence; `where` a file, line, check or image; `remedy` what the reader can do now. Each is one line
+    that a terminal and a log show as it stands, whatever file it quotes (`harmless`).
     """
 
     def __init__(self, problem: str, *, where: str | None = None, remedy: str | None = None) -> None:
+        problem = harmless(problem)
+        where, remedy = (None if part is None else harmless(part) for part in (where, remedy))
         super().__init__(problem, where, remedy)
         self.problem = problem
         self.where = where
@@ -65,6 +75,20 @@ class BaselineError(FairgateError):
 
 class TrackingError(FairgateError):
     """MLflow did not take a run. Never changes a verdict."""
+
+
+def harmless(text: str) -> str:
+    """Foreign text on one line of at most 2,000 characters, without what a terminal or a CI log would act on.
+
+    Control characters (escape sequences), those that change the direction of writing and halves of characters become
+    �, and nothing reads as a workflow command of GitHub (`::error::`, `##[group]`).
+
+    >>> harmless("two\\n::error::lines")
+    'two ::error::lines'
+    """
+    joined = _UNSEEN.sub("�", _BREAKS.sub(" ", text))
+    joined = _COMMAND.sub(lambda found: " ".join(found.group()), joined)
+    return joined if len(joined) <= LONGEST else f"{joined[: LONGEST - 1]}…"
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:

@@ -93,7 +93,7 @@ def test_a_repository_without_suites_says_so(tmp_path: Path) -> None:
         ("suite: jobs", "suite: jobs\nsuite: jobs", "stands twice", "keep one"),
         ("suite: jobs", "suite: &a jobs\nmodel: *a", "aliases", "mend"),
         ("suite: jobs", "suite: jobs\n? [a, b]\n: c", "plain text", "as a word"),
-        ("schema: 1", "schema: !!python/object/apply:os.system ['true']", "plain data|schema", ""),
+        ("schema: 1", "schema: !!python/object/apply:os.system ['true']", "tags", ""),
     ],
 )
 def test_what_is_wrong_is_named_with_a_remedy(toy: Toy, old: str, new: str, problem: str, remedy: str) -> None:
