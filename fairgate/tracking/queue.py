@@ -20,7 +20,6 @@ DEFAULT_QUEUE = Path(".fairgate/queue")
 
 _RECORD = "record.json"
 _FILES = "files"
-_PER_SET = "per_set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +40,21 @@ class Pushed:
     message: str
 
 
-def log_or_queue(
-    record: RunRecord, files: Sequence[Path], uri: str, queue: Path = DEFAULT_QUEUE, *, per_set: Path | None = None
-) -> LogOutcome:
+def log_or_queue(record: RunRecord, files: Sequence[Path], uri: str, queue: Path = DEFAULT_QUEUE) -> LogOutcome:
     """Log a run; when MLflow is out, keep it in `queue`. Never raises for an outage: the verdict stands."""
     database = sqlite_path(uri)
     first = database is not None and not database.exists()
     try:
-        run_id = log_run(record, files, uri=uri, per_set=per_set)
+        run_id = log_run(record, files, uri=uri)
     except TrackingError as error:
-        return _keep(record, [*files], per_set, queue, error)
+        return _keep(record, files, queue, error)
     note = " (its tables were made now, which takes seconds, once)" if first else ""
     return LogOutcome(run_id, None, f"MLflow: run {run_id} in {content.experiment_name(record)}, {redact(uri)}{note}")
 
 
-def _keep(
-    record: RunRecord, files: Sequence[Path], per_set: Path | None, queue: Path, error: TrackingError
-) -> LogOutcome:
+def _keep(record: RunRecord, files: Sequence[Path], queue: Path, error: TrackingError) -> LogOutcome:
     try:
-        entry = _enqueue(record, files, per_set, queue)
+        entry = _enqueue(record, files, queue)
     except OSError as full:
         return LogOutcome(
             None,
@@ -72,7 +67,7 @@ def _keep(
     )
 
 
-def _enqueue(record: RunRecord, files: Sequence[Path], per_set: Path | None, queue: Path) -> Path:
+def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path) -> Path:
     """Copy a run into the queue, whole or not at all."""
     queue.mkdir(parents=True, exist_ok=True)
     ignore = queue / ".gitignore"
@@ -90,9 +85,6 @@ def _enqueue(record: RunRecord, files: Sequence[Path], per_set: Path | None, que
         for path in files:
             if path.is_file():
                 shutil.copy2(path, parcel / _FILES / path.name)
-        if per_set and per_set.is_file():
-            (parcel / _PER_SET).mkdir()
-            shutil.copy2(per_set, parcel / _PER_SET / per_set.name)
         (parcel / _RECORD).write_text(record.model_dump_json(indent=2), encoding="utf-8")
         parcel.rename(entry)
     return entry
@@ -121,12 +113,11 @@ def _send(entry: Path, uri: str) -> Pushed:
     try:
         record = RunRecord.model_validate_json((entry / _RECORD).read_bytes())
         files = sorted((entry / _FILES).iterdir())
-        per_set = next(iter((entry / _PER_SET).iterdir()), None) if (entry / _PER_SET).is_dir() else None
     except (OSError, ValidationError) as error:
         first = str(error).splitlines()[0]
         return Pushed(entry, None, f"{entry} does not hold a run that this version reads ({first}); it stays.")
     try:
-        run_id = log_run(record, files, uri=uri, per_set=per_set)
+        run_id = log_run(record, files, uri=uri)
     except TrackingError as error:
         return Pushed(entry, None, str(error))
     shutil.rmtree(entry)

@@ -19,16 +19,16 @@ DEFAULT_URI = "sqlite:///fairgate.db"
 """A store beside the work: artifacts go to `mlartifacts/` in the same folder."""
 
 
-def log_run(record: RunRecord, files: Sequence[Path], *, uri: str, per_set: Path | None = None) -> str:
+def log_run(record: RunRecord, files: Sequence[Path], *, uri: str) -> str:
     """Write one evaluation to MLflow and return the run's id.
 
-    `files` become artifacts under their own names, `per_set` (the scores by `set_id`, which make a run a baseline)
-    under `per_set/`. Sending the same record again returns the run that is there; a run that an outage cut in two is
-    completed. MLflow's process-wide state (tracking URI, active run, autologging) is neither read nor changed.
+    `files` become artifacts under their own names; results.json and scores.parquet make a run a baseline. Sending the
+    same record again returns the run that is there; a run that an outage cut in two is completed. MLflow's process-wide
+    state (tracking URI, active run, autologging) is neither read nor changed.
 
     Raises TrackingError when a file is missing, or when MLflow cannot be reached or refuses.
     """
-    for path in [*files, *([per_set] if per_set else [])]:
+    for path in files:
         if not path.is_file():
             raise TrackingError(
                 "a file that the run should keep is not there.", where=str(path), remedy="write the reports first"
@@ -41,8 +41,6 @@ def log_run(record: RunRecord, files: Sequence[Path], *, uri: str, per_set: Path
         _fill(client, run_id, record)
         for path in files:
             client.log_artifact(run_id, str(path))
-        if per_set:
-            client.log_artifact(run_id, str(per_set), "per_set")
         client.set_terminated(run_id, end_time=content.started_ms(record) + round(1000 * record.seconds))
         return run_id
 

@@ -45,11 +45,9 @@ def files(tmp_path: Path) -> list[Path]:
     return paths
 
 
-def test_a_run_is_read_back_as_it_was_logged(uri: str, client: MlflowClient, files: list[Path], tmp_path: Path) -> None:
-    per_set = tmp_path / "scores.parquet"
-    per_set.write_bytes(b"PAR1")
+def test_a_run_is_read_back_as_it_was_logged(uri: str, client: MlflowClient, files: list[Path]) -> None:
     record = a_record(checks=[a_check("skew", "soup @ chef", lo=-math.inf), a_check("fairness", None, delta=None)])
-    run = client.get_run(log_run(record, files, uri=uri, per_set=per_set))
+    run = client.get_run(log_run(record, files, uri=uri))
 
     assert client.get_experiment(run.info.experiment_id).name == "fairgate/occupations"
     assert run.info.run_name == "0123456-abcdef01"
@@ -72,8 +70,7 @@ def test_a_run_is_read_back_as_it_was_logged(uri: str, client: MlflowClient, fil
     (dataset,) = run.inputs.dataset_inputs
     assert (dataset.dataset.name, dataset.dataset.digest) == ("occupations", "f" * 36)
     artifacts = [item.path for item in client.list_artifacts(run.info.run_id)]
-    assert artifacts == ["comment.md", "per_set", "report.html", "results.json"]
-    assert [item.path for item in client.list_artifacts(run.info.run_id, "per_set")] == ["per_set/scores.parquet"]
+    assert artifacts == ["comment.md", "report.html", "results.json"]
 
 
 def test_artifacts_live_beside_the_database(uri: str, store: Path, files: list[Path]) -> None:
