@@ -15,6 +15,7 @@ from fairgate.cli.demo import demo
 from fairgate.cli.portraits import portraits_app
 from fairgate.cli.power import power
 from fairgate.cli.push import push
+from fairgate.cli.report import report_app
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -31,6 +32,7 @@ app.command()(power)
 app.command()(push)
 app.add_typer(dataset_app, name="dataset")
 app.add_typer(portraits_app, name="portraits")
+app.add_typer(report_app, name="report")
 app.add_typer(suite_app, name="suite")
 
 

@@ -1,0 +1,113 @@
+"""`fairgate report`: look at a run's report that somebody else made, and render it again from its record."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.cli.errors import friendly
+from fairgate.errors import FairgateError
+
+if TYPE_CHECKING:
+    from fairgate.records import RunRecord
+
+report_app = typer.Typer(no_args_is_help=True, help="Check, render and unpack the report of a run.")
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds a results.json.")]
+
+
+@report_app.command()
+@friendly()
+def check(
+    folder: Folder,
+    commit: Annotated[str | None, typer.Option(help="The commit that the run must have judged, in full.")] = None,
+    pull_request: Annotated[int | None, typer.Option(min=1, help="The pull request that it must have been of.")] = None,
+    verdict: Annotated[bool, typer.Option("--verdict", help="Print the verdict, and nothing else.")] = False,
+) -> None:
+    """Read a record strictly: its schema, its numbers, and whether they agree. Exit code 0: it is whole, whatever its
+    verdict; 4: it is damaged, forged, or of another run."""
+    record = _record(folder)
+    _require_origin(record, commit, pull_request, folder)
+    if verdict:
+        typer.echo(record.verdict)
+        return
+    from fairgate.reports.words import clean, totals
+
+    typer.echo(f"{folder}: {clean(record.suite, 80)}: {record.verdict} ({totals(record)}); the record is whole")
+
+
+@report_app.command()
+@friendly()
+def render(
+    folder: Folder,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="New folder for the rendered report.")],
+    report_url: Annotated[str | None, typer.Option(help="Address that the comment links to.")] = None,
+) -> None:
+    """Render comment.md and report.html (without pictures) from a record, and from nothing else in its folder.
+
+    results.json is written again from what was read; scores.parquet is copied unread where there is one.
+    """
+    from fairgate import reports
+
+    record = _record(folder)
+    pages = {
+        "comment.md": reports.render_comment(record, report_url),
+        "report.html": reports.render_html(record, None),
+    }
+    try:
+        reports.write_results(record, out)
+        for name, text in pages.items():
+            (out / name).write_text(text, encoding="utf-8")
+        if (folder / "scores.parquet").is_file():
+            shutil.copyfile(folder / "scores.parquet", out / "scores.parquet")
+    except OSError as error:
+        raise FairgateError(
+            f"the report cannot be written ({error.strerror or error}).", where=str(out), remedy="name another folder"
+        ) from error
+    typer.echo(f"rendered {out}")
+
+
+@report_app.command()
+@friendly()
+def unpack(
+    archive: Annotated[Path, typer.Argument(metavar="ZIP", help="The artifact of a gate's run.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder to unpack into.")],
+) -> None:
+    """Take results.json and scores.parquet out of an artifact, within limits; everything else stays in it."""
+    from fairgate.reports.artifact import unpack_report
+
+    left = unpack_report(archive, folder)
+    typer.echo(f"unpacked {folder}; {len(left)} other file(s) stay in the archive")
+
+
+@report_app.command()
+@friendly()
+def tell(folder: Folder) -> None:
+    """Tell a GitHub runner of a record: annotations, and a section of the job's summary. Elsewhere: nothing."""
+    from fairgate.cli.github import tell_github
+
+    tell_github(_record(folder))
+
+
+def _record(folder: Path) -> RunRecord:
+    from fairgate.reports import read_results
+
+    return read_results(folder / "results.json")
+
+
+def _require_origin(record: RunRecord, commit: str | None, pull_request: int | None, folder: Path) -> None:
+    """Raise FairgateError where the record says that it is of another commit or pull request."""
+    made = record.environment
+    remedy = "take the report of the run in question"
+    if commit is not None and made.git_commit != commit:
+        raise FairgateError(
+            f"the record is of commit {str(made.git_commit)[:40]!r}, not of {commit[:40]!r}.",
+            where=str(folder),
+            remedy=f"{remedy}; the gate must check out the pull request's head, not its merge",
+        )
+    if pull_request is not None and made.pull_request != pull_request:
+        of = "no pull request" if made.pull_request is None else f"pull request {made.pull_request}"
+        raise FairgateError(f"the record is of {of}, not of {pull_request}.", where=str(folder), remedy=remedy)
