@@ -51,11 +51,13 @@ class DatasetInfo(_Record):
 
 
 class ModelInfo(_Record):
-    """A checkpoint: where it was loaded from and the hash of its bytes."""
+    """A checkpoint: where it was loaded from and the hash of its bytes. `registered` is the version of a model that
+    MLflow's registry holds, `NAME/3`, also where the URI names it by an alias."""
 
     uri: str
     fingerprint: str
     precision: str | None = None
+    registered: str | None = None
 
 
 class BaselineInfo(_Record):

@@ -1,13 +1,25 @@
 """What a candidate is compared with, and whether it may be."""
 
-from fairgate.baselines.compare import require_another_checkpoint, require_comparable, require_own_scores
-from fairgate.baselines.spec import BaselineSpec, parse_baseline, record_files
+from fairgate.baselines.compare import (
+    environment_warnings,
+    mismatch,
+    require_another_checkpoint,
+    require_own_scores,
+)
+from fairgate.baselines.git import Repository
+from fairgate.baselines.kept import Kept, baseline_folder, kept_in_folder, kept_in_git
+from fairgate.baselines.spec import BaselineSpec, parse_baseline
 
 __all__ = [
     "BaselineSpec",
+    "Kept",
+    "Repository",
+    "baseline_folder",
+    "environment_warnings",
+    "kept_in_folder",
+    "kept_in_git",
+    "mismatch",
     "parse_baseline",
-    "record_files",
     "require_another_checkpoint",
-    "require_comparable",
     "require_own_scores",
 ]

@@ -2,35 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fairgate.errors import BaselineError
 from fairgate.probes import ProbeScores
-from fairgate.records import DatasetInfo, RunRecord
+from fairgate.records import DatasetInfo, Environment, RunRecord
 
 
-def require_comparable(record: RunRecord, dataset: DatasetInfo, probes: Mapping[str, str], where: str) -> None:
-    """Raise BaselineError, saying what differs, unless a record was made on the same data with the same probes.
+def mismatch(record: RunRecord, dataset: DatasetInfo, asked: Sequence[Mapping[str, str]]) -> str | None:
+    """Why a record cannot be compared as it is, or None: other data, or other questions.
 
-    `probes` maps each probe that the checks compare to its digest (prompts, labels, metric version).
+    Each of `asked` maps the probes that checks compare to their digests (prompts, labels, metric version).
     """
     if record.dataset.fingerprint != dataset.fingerprint:
-        raise BaselineError(
+        return (
             f"the baseline was scored on dataset '{record.dataset.name}/{record.dataset.version}' "
             f"({record.dataset.fingerprint[:12]}), this run on '{dataset.name}/{dataset.version}' "
-            f"({dataset.fingerprint[:12]}).",
-            where=where,
-            remedy="score the baseline's checkpoint on this release with `--fairness-baseline model:URI`",
+            f"({dataset.fingerprint[:12]})"
         )
-    differing = [name for name, digest in probes.items() if record.probes.get(name) != digest]
+    differing = dict.fromkeys(name for one in asked for name, key in one.items() if record.probes.get(name) != key)
     if differing:
-        raise BaselineError(
-            f"the baseline asked other questions: prompts, labels or metric version of {', '.join(differing)} differ.",
-            where=where,
-            remedy="score the baseline's checkpoint with this suite: `--fairness-baseline model:URI`",
-        )
+        named = ", ".join(differing)
+        return f"the baseline asked other questions: prompts, labels or metric version of {named} differ"
+    return None
+
+
+def environment_warnings(
+    name: str, here: tuple[Environment, str | None], there: tuple[Environment | None, str | None]
+) -> list[str]:
+    """Where two runs took place differently, which can move scores by itself; `name` says what was compared with.
+
+    Each side is an environment, where it is known, and the precision of its scores.
+    """
+    now, before = here[0], there[0]
+    pairs: list[tuple[str, str | None, str | None]] = [("precision", here[1], there[1])]
+    if before is not None:
+        pairs += [
+            ("device", now.device.partition(":")[0], before.device.partition(":")[0]),
+            ("fairgate", now.fairgate, before.fairgate),
+        ]
+        pairs += [(one, version, before.packages.get(one)) for one, version in now.packages.items() if one != "numpy"]
+    return [
+        f"the {name} was scored with {what} {then}, this run with {what} {this}: scores can differ by that alone"
+        for what, this, then in pairs
+        if this is not None and then is not None and this != then
+    ]
 
 
 def require_own_scores(record: RunRecord, digest: str, where: str) -> None:
@@ -47,10 +65,12 @@ def require_another_checkpoint(
     candidate: tuple[str, Mapping[str, ProbeScores]],
     baseline: tuple[str, Mapping[str, ProbeScores]],
     where: str,
+    *,
+    anchor: bool = False,
 ) -> None:
     """Raise BaselineError when candidate and baseline (each a fingerprint and its scores) are one and the same, or two
     checkpoints with identical scores: either way nothing was compared."""
-    if candidate[0] == baseline[0]:
+    if candidate[0] == baseline[0] and not anchor:
         raise BaselineError(
             f"the baseline is the candidate: both are checkpoint {candidate[0][:12]}.",
             where=where,

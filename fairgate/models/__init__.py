@@ -2,6 +2,6 @@
 
 from fairgate.models.cache import CacheWarning, EmbeddingCache
 from fairgate.models.protocols import ImageIndex, ImageSource, Scorer
-from fairgate.models.registry import open_scorer
+from fairgate.models.registry import local_path, open_scorer
 
-__all__ = ["CacheWarning", "EmbeddingCache", "ImageIndex", "ImageSource", "Scorer", "open_scorer"]
+__all__ = ["CacheWarning", "EmbeddingCache", "ImageIndex", "ImageSource", "Scorer", "local_path", "open_scorer"]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairgate.errors import ModelError, did_you_mean
+from fairgate.models.files import WEIGHTS
 from fairgate.models.protocols import ImageSource, Progress, Request, Scorer
 
 if TYPE_CHECKING:
@@ -53,6 +54,22 @@ def open_scorer(
     request = Request(uri, address, source, device, cache, allow_pickle, base, progress, batch_size)
     scorer: Scorer = adapter.scorer(request)
     return scorer
+
+
+def local_path(uri: str) -> Path | None:
+    """The file or folder that a model URI names, as it is written there; None for a tag or another kind of name.
+
+    >>> local_path("open_clip:ViT-B-32@runs/ckpt.safetensors").as_posix()
+    'runs/ckpt.safetensors'
+    """
+    scheme, _, address = uri.partition(":")
+    if scheme == "open_clip" and not address.startswith("local-dir:"):
+        address = address.partition("@")[2]
+        return Path(address) if "/" in address or Path(address).suffix in WEIGHTS else None
+    if scheme not in ADAPTERS or not address:
+        return None
+    address = address.removeprefix("local-dir:") if scheme == "open_clip" else address
+    return Path(address.partition("?")[0] if scheme == "scores" else address)
 
 
 def _unknown_scheme(uri: str, scheme: str) -> ModelError:

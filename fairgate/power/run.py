@@ -44,7 +44,8 @@ def suite_power(
     a wish or odds out of range.
     """
     _require_sensible(wanted, odds)
-    planned = [one for one in prepared.planned if one.check.no_worse_than is not None]
+    compared = [one for one in prepared.planned if one.against is not None]
+    planned = [one for one in compared if one.against == "baseline"]
     if not planned:
         raise SuiteError(
             f"suite '{prepared.loaded.name}' compares nothing with a baseline, so that no regression is looked for.",
@@ -59,7 +60,7 @@ def suite_power(
             remedy="name a second seed of the same training, say: --baseline model:URI or file:DIR",
         )
     rule = prepared.loaded.suite.decision
-    look = _Look(prepared, scored.scores, scored.before, len(planned), wanted, odds)
+    look = _Look(prepared, scored.scores, scored.before, len(compared), wanted, odds)
     return PowerRecord(
         suite=prepared.loaded.name,
         suite_digest=prepared.loaded.digest,
@@ -68,7 +69,7 @@ def suite_power(
         baseline=scored.baseline,
         alpha=rule.alpha,
         correction=rule.correction,
-        comparisons=len(planned),
+        comparisons=len(compared),
         odds=odds,
         seed=rule.seed,
         draws=look.draws,

@@ -11,7 +11,7 @@ from fairgate.errors import FairgateError
 from fairgate.metrics import NullSkew
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
-from fairgate.records import CheckResult
+from fairgate.records import Against, CheckResult
 from fairgate.statistics import (
     PairedResult,
     Resamples,
@@ -44,12 +44,15 @@ def decide(
     candidate: Mapping[str, ProbeScores],
     baseline: Mapping[str, ProbeScores] | None,
     null: Null,
+    anchor: Mapping[str, ProbeScores] | None = None,
 ) -> list[CheckResult]:
     """Measure, compare and decide every planned check; `null` holds the fair ranker's value by check item.
 
+    Comparisons with the baseline and with the anchor are one family.
+
     A check that cannot be measured is an error that says why, and counts in the correction as one that shows nothing.
     """
-    table = _Table(index, suite, candidate, baseline)
+    table = _Table(index, suite, candidate, {"baseline": baseline or {}, "anchor": anchor or {}})
     assessed: list[Assessed | CheckResult] = []
     for one in planned:
         try:
@@ -87,12 +90,12 @@ class _Table:
         index: Index,
         suite: Suite,
         candidate: Mapping[str, ProbeScores],
-        baseline: Mapping[str, ProbeScores] | None,
+        others: Mapping[Against, Mapping[str, ProbeScores]],
     ) -> None:
         self._cells = Cells(index)
         self._suite = suite
         self._candidate = candidate
-        self._baseline = baseline or {}
+        self._others = others
         self._resamples: dict[str | None, Resamples] = {}
 
     def assess(self, planned: PlannedCheck) -> Assessed:
@@ -101,8 +104,9 @@ class _Table:
         cell = self._cells.of(planned)
         answers = [self._candidate[name] for name in planned.answers]
         now, before = measure(planned, cell, answers), None
-        if all(name in self._baseline for name in planned.answers):
-            before = measure(planned, cell, [self._baseline[name] for name in planned.answers])
+        other = self._others[planned.against or "baseline"]
+        if all(name in other for name in planned.answers):
+            before = measure(planned, cell, [other[name] for name in planned.answers])
         testable = now.group_sets.min(initial=2) >= 2  # one set has no spread; `min_sets` says so in the result
         compared = before is not None and check.no_worse_than is not None and testable
         # A test of means resamples by itself; other statistics are compared in these draws.
@@ -128,7 +132,7 @@ class _Table:
     ) -> PairedResult:
         check, rule = planned.check, self._suite.decision
         harm: Literal["lower", "higher"] = "lower" if METRICS[check.metric].better == "higher" else "higher"
-        asked: dict[str, Any] = {"margin": check.bound, "alpha": rule.alpha, "harm": harm}
+        asked: dict[str, Any] = {"margin": planned.bound, "alpha": rule.alpha, "harm": harm}
         if now.paired is not None and before.paired is not None:
             return paired_test(now.paired, before.paired, rng=sets, draws=rule.draws, **asked)
         if now.images is not None and before.images is not None:

@@ -14,7 +14,7 @@ from fairgate.hashing import digest
 from fairgate.suites import schema
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.sense import check_makes_sense
-from fairgate.suites.source import Loc, Source, read_source
+from fairgate.suites.source import Loc, Source, parse_source, read_source
 from fairgate.suites.utility import require_utility
 
 FOLDER = "fairness_suites"
@@ -66,7 +66,16 @@ def suite_path(name: str, root: Path) -> Path:
 def load_suite(path: Path, root: Path) -> LoadedSuite:
     """Read and check a suite file. Everything that can be known without the dataset is checked here."""
     shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-    source = read_source(path, shown=shown)
+    return _checked(read_source(path, shown=shown))
+
+
+def load_text(text: bytes, path: Path, *, shown: str) -> LoadedSuite:
+    """A suite as it stood elsewhere, in another commit say; `shown` is how its errors name it."""
+    return _checked(parse_source(text, path, shown=shown))
+
+
+def _checked(source: Source) -> LoadedSuite:
+    path = source.path
     try:
         suite = schema.Suite.model_validate(source.data)
     except ValidationError as error:

@@ -35,7 +35,12 @@ OPTIONS = {
     option.name: option
     for option in (
         Option("model", "checkpoint to judge (default: the suite's `model:`)", "URI"),
-        Option("baseline", "what to compare with: file:PATH, model:URI or none (default: the suite's)", "SPEC"),
+        Option(
+            "baseline",
+            "what to compare with: git:REF, file:PATH, mlflow:latest, mlflow:RUN_ID, model:URI or none "
+            "(default: the suite's)",
+            "SPEC",
+        ),
         Option(
             "report",
             "write results.json, report.html, comment.md and scores.parquet here (of several suites: in a folder each)",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Protocol
 
 from fairgate.errors import SuiteError, did_you_mean
+from fairgate.records import Against, item_name
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import AssociationProbe, Check, ZeroShotProbe
@@ -43,7 +44,8 @@ class DatasetFacts(Protocol):
 class PlannedCheck:
     """One check on one subject (None: on all), or with one word: one pytest item, one row of every table.
 
-    `words` are those of an association probe that the check averages over; of other probes there are none.
+    `words` are those of an association probe that the check averages over; of other probes there are none. `against`
+    says what a `no_worse_than` check is compared with: the baseline, or, as an item of its own, the suite's anchor.
     """
 
     check: Check
@@ -51,6 +53,7 @@ class PlannedCheck:
     groupings: tuple[Grouping, ...]
     where: str
     words: tuple[str, ...] = ()
+    against: Against | None = None
 
     @property
     def word(self) -> str | None:
@@ -60,8 +63,17 @@ class PlannedCheck:
     @property
     def item(self) -> str:
         """`skew[doctor]`, `c-asc[nurse]`, or `skew` when it is over all subjects and words."""
-        about = self.subject or self.word
-        return self.check.id if about is None else f"{self.check.id}[{about}]"
+        return item_name(self.check.id, self.about, self.against)
+
+    @property
+    def about(self) -> str | None:
+        """The subject or word that the item is about."""
+        return self.subject or self.word
+
+    @property
+    def bound(self) -> float:
+        """What the check is held against: its bound, or the margin to what it is compared with."""
+        return self.check.bound if self.against is None else self.check.margin_to(self.against)
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -92,7 +104,10 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
 
 
 def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Loc = ("checks",)) -> list[PlannedCheck]:
-    """One check on every subject it is about. `loc` is its place in the suite. Refuses as `plan_checks` does."""
+    """One check on every subject it is about, and a second time against the suite's anchor, if it has one.
+
+    `loc` is the check's place in the suite. Refuses as `plan_checks` does.
+    """
     where = loaded.where(*loc)
     if METRICS[check.metric].counterfactual and not dataset.counterfactual:
         raise SuiteError(
@@ -116,10 +131,15 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
         )
     probe = loaded.suite.probes[check.probe]
     words = tuple(probe.words) if isinstance(probe, AssociationProbe) else ()
+    against: Against | None = None if check.no_worse_than is None else "baseline"
     if check.by == "word":
-        return [PlannedCheck(check, None, groupings, where, (word,)) for word in words]
-    subjects: Sequence[str | None] = dataset.subjects if check.by == "subject" else [None]
-    return [PlannedCheck(check, subject, groupings, where, words) for subject in subjects]
+        planned = [PlannedCheck(check, None, groupings, where, (word,), against) for word in words]
+    else:
+        subjects: Sequence[str | None] = dataset.subjects if check.by == "subject" else [None]
+        planned = [PlannedCheck(check, subject, groupings, where, words, against) for subject in subjects]
+    if against is None or loaded.suite.anchor is None:
+        return planned
+    return [*planned, *(replace(one, against="anchor") for one in planned)]
 
 
 def _one_family_of_images(check: Check, groupings: Sequence[Grouping], dataset: DatasetFacts, where: str) -> None:

@@ -34,6 +34,7 @@ def result_of(
         id=check.id,
         subject=one.planned.subject,
         word=one.planned.word,
+        against=one.planned.against,
         metric=_metric(one.planned),
         probe=check.probe,
         over=one.planned.over,
@@ -44,7 +45,7 @@ def result_of(
         lo=lo,
         hi=hi,
         interval=how,
-        bound=check.bound,
+        bound=one.planned.bound,
         baseline=baseline,
         delta=float(paired.delta[at]) if paired else None if baseline is None else value - baseline,
         delta_lo=None if paired is None else float(paired.lo[at]),
@@ -72,6 +73,7 @@ def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:
         id=check.id,
         subject=planned.subject,
         word=planned.word,
+        against=planned.against,
         metric=_metric(planned),
         probe=check.probe,
         over=planned.over,
@@ -79,7 +81,7 @@ def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:
         better=METRICS[check.metric].better,
         value=None,
         status="absent",
-        bound=check.bound,
+        bound=planned.bound,
         verdict="error",
         n_sets=0,
         reason=str(error),
@@ -99,7 +101,7 @@ def _decided(one: Assessed, suite: Suite, p_adjusted: float | None) -> tuple[Ver
     if one.planned.check.no_worse_than is None:
         return _absolute(one)
     if one.paired is None or p_adjusted is None:
-        return _THIN, no_baseline_reason()
+        return _THIN, no_baseline_reason(one.planned)
     return _regression(one, one.paired, suite, p_adjusted)
 
 
@@ -116,7 +118,7 @@ def _regression(one: Assessed, paired: PairedResult, suite: Suite, p_adjusted: f
 def _absolute(one: Assessed) -> tuple[Verdict, str]:
     """The estimate against the bound; with `decide: interval` the whole interval, which is thin where there is none."""
     check, limits = one.planned.check, one.limits
-    bound = check.bound
+    bound = one.planned.bound
 
     def good(value: float) -> bool:
         return value >= bound if check.at_least is not None else value <= bound

@@ -78,7 +78,7 @@ def _rankings() -> str:
 
 def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:
     if check.no_worse_than:
-        if check.bound >= spec.highest - spec.lowest:
+        if max(check.bound, check.anchor_margin or 0) >= spec.highest - spec.lowest:
             raise refuse(
                 f"has a margin of {check.bound:g}, and {check.metric} cannot fall that far: it would never fail.",
                 "choose the smallest loss that you would not accept",

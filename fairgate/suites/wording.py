@@ -20,10 +20,12 @@ def thin_reason(cell: Cell, now: Measure, wanted: int) -> str:
     return f"{held}; the suite judges from {wanted} (groups.min_sets)"
 
 
-def no_baseline_reason() -> str:
+def no_baseline_reason(planned: PlannedCheck) -> str:
     """Nothing to compare with."""
+    if planned.against == "anchor":
+        return "there is no anchor to compare with; name one in the suite: `anchor: git:TAG`, file:DIR or model:URI"
     return (
-        "there is no baseline to compare with; give file:DIR (a report folder) or model:URI with --fairness-baseline "
+        "there is no baseline to compare with; give git:REF, file:DIR or model:URI with --fairness-baseline "
         "(`fairgate check`: --baseline)"
     )
 
@@ -56,7 +58,9 @@ def regression_reason(
         moved = f"{now.groups[at]} {moved}"
     elif before is not None:
         moved = f"{_metric(planned)} {moved}, {_number(before.value)} to {_number(now.value)}"
-    text = f"{moved} [{_number(lo)}, {_number(hi)}]; margin {_number(check.bound)}"
+    if planned.against == "anchor":
+        moved = f"since the anchor, {moved}"
+    text = f"{moved} [{_number(lo)}, {_number(hi)}]; margin {_number(planned.bound)}"
     if verdict != "inconclusive":
         return text
     if paired.overall == "fail":

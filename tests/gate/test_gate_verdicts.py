@@ -180,8 +180,9 @@ def test_the_same_run_twice_gives_the_same_record(toy: Toy) -> None:
         ({"model": "scores:none.csv?values=logit"}, "none.csv", "did you mean 'tuned.csv'"),
         ({"model": "scores:tuned.csv"}, "scale", "values="),
         ({"model": "scores:base.csv?values=logit"}, "the baseline is the candidate", "from before the change"),
-        ({"baseline": "mlflow:latest"}, "is not a baseline", "write file:PATH"),
-        ({"baseline": "file:nowhere"}, "lacks results.json", "fairgate check"),
+        ({"baseline": "mlflow:latest"}, "MLflow is off", "--fairness-mlflow"),
+        ({"baseline": "nothing"}, "is not a baseline", "write git:REF"),
+        ({"baseline": "file:nowhere"}, "lacks results.json", "fairgate baseline update"),
     ],
 )
 def test_what_stands_in_the_way_makes_an_error_and_never_a_pass(

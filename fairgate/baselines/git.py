@@ -1,0 +1,116 @@
+"""What a git repository held at the merge base. Read with plumbing commands: no hook, filter or text driver runs."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairgate.errors import BaselineError
+
+_SECONDS = 60
+_LFS = b"version https://git-lfs.github.com/spec/"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """The git repository around a folder; paths are relative to that folder."""
+
+    root: Path
+
+    def merge_base(self, ref: str) -> str:
+        """The commit where HEAD and `ref` parted. BaselineError for an unknown ref, or a history that is cut short."""
+        tip = self._commit(ref)
+        done = self._git("merge-base", "HEAD", tip)
+        if done.returncode == 0:
+            return done.stdout.decode().strip()
+        shallow = self._git("rev-parse", "--is-shallow-repository").stdout.strip() == b"true"
+        raise BaselineError(
+            f"HEAD and '{ref}' have no common commit here{', and the history is cut short' if shallow else ''}.",
+            where=f"git:{ref}",
+            remedy="fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in actions/checkout",
+        )
+
+    def read(self, commit: str, path: str) -> bytes | None:
+        """A file's bytes at a commit; None where there is no such file."""
+        done = self._git("cat-file", "blob", f"{commit}:./{path}")
+        if done.returncode != 0:
+            return None
+        if done.stdout.startswith(_LFS):
+            raise BaselineError(
+                f"{path} is kept in Git LFS, which fairgate does not read at another commit.",
+                where=f"{path} at {commit[:7]}",
+                remedy="commit it as it is (baselines are small), or track it with `dvc add`",
+            )
+        return done.stdout
+
+    def differs(self, commit: str, path: str) -> bool:
+        """Whether tracked files under a path are not as they were at a commit, or new ones stand there."""
+        changed = self._git("diff", "--no-ext-diff", "--no-textconv", "--quiet", commit, "--", f"./{path}")
+        extra = self._git("ls-files", "--others", "--exclude-standard", "--", f"./{path}")
+        return changed.returncode == 1 or bool(extra.stdout.strip())
+
+    def check_out(self, commit: str, path: str, into: Path) -> None:
+        """Bring a file or folder back as it was at a commit, from git or from DVC, to `into/path`.
+
+        Raises BaselineError where neither has it. Links are not followed: they are brought back as nothing.
+        """
+        listed = self._git("ls-tree", "-r", "-z", commit, "--", f"./{path}")
+        blobs = [line for line in listed.stdout.decode("utf-8", "replace").split("\0") if line.startswith("100")]
+        if blobs:
+            prefix = self._git("rev-parse", "--show-prefix").stdout.decode().strip()
+            for line in blobs:
+                name = line.partition("\t")[2].removeprefix(prefix)
+                target = into / name
+                if not target.resolve().is_relative_to(into.resolve()):
+                    continue
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(self.read(commit, name) or b"")
+            return
+        self._from_dvc(commit, path, into / path)
+
+    def _from_dvc(self, commit: str, path: str, target: Path) -> None:
+        """Fetch what DVC tracked at a commit, from its cache or remote."""
+        from dvc.api import DVCFileSystem
+        from dvc.exceptions import DvcException
+
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            DVCFileSystem(str(self.root), rev=commit).get(path, str(target), recursive=True)
+        except (DvcException, OSError, ValueError) as error:
+            raise BaselineError(
+                f"neither git nor DVC has {path} at {commit[:7]}: {error}",
+                where=path,
+                remedy="`dvc fetch --all-commits`, where DVC tracks it; else name a checkpoint with model:URI",
+            ) from error
+
+    def _commit(self, ref: str) -> str:
+        done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+        if done.returncode == 0:
+            return done.stdout.decode().strip()
+        outside = self._git("rev-parse", "--git-dir").returncode != 0
+        if outside:
+            raise BaselineError(
+                "this is no git repository, or git may not read it.",
+                where=str(self.root),
+                remedy="run inside it; `git config --global --add safe.directory DIR` where somebody else owns it",
+            )
+        raise BaselineError(
+            f"git knows no commit '{ref}'.",
+            where=f"git:{ref}",
+            remedy=f"fetch it (`git fetch origin {ref.removeprefix('origin/')}`; in actions/checkout `fetch-depth: 0`)",
+        )
+
+    def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        try:
+            return subprocess.run(  # noqa: S603
+                ["git", "--no-optional-locks", "--literal-pathspecs", *words],  # noqa: S607
+                cwd=self.root,
+                capture_output=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise BaselineError(
+                f"git did not answer: {error}", where=str(self.root), remedy="install git; try again"
+            ) from error

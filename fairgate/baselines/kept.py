@@ -1,0 +1,63 @@
+"""The two files of a kept record: results.json and scores.parquet, wherever they are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairgate.baselines.git import Repository
+from fairgate.errors import BaselineError
+
+RESULTS, SCORES = "results.json", "scores.parquet"
+
+_MAKE_ONE = "make one with `fairgate baseline update SUITE --reason TEXT` and commit it"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A record's files on this disk. `commit` is where git had them, `origin` how errors name them."""
+
+    results: Path
+    scores: Path
+    commit: str | None = None
+    origin: str | None = None
+
+
+def baseline_folder(suite: str) -> str:
+    """Where a suite's baseline is committed."""
+    return f"fairness_suites/baselines/{suite}"
+
+
+def kept_in_folder(target: str, root: Path) -> Kept:
+    """The files of a `file:` baseline, a results.json or its folder. Raises BaselineError when one is missing."""
+    path = root / target
+    results = path if path.suffix == ".json" else path / RESULTS
+    scores = results.with_name(SCORES)
+    for file in (results, scores):
+        if file.is_file():
+            continue
+        pointer = file.with_name(f"{file.name}.dvc")
+        fetch = f"fetch it: `dvc pull {pointer}`" if pointer.is_file() else f"{_MAKE_ONE}; keep it whole"
+        raise BaselineError(f"the baseline lacks {file.name}.", where=str(file), remedy=fetch)
+    return Kept(results, scores)
+
+
+def kept_in_git(repository: Repository, commit: str, folder: str, into: Path) -> Kept:
+    """The files that were committed at a commit, by git itself or, for large scores, by DVC, written to `into`.
+
+    Raises BaselineError when the commit has none.
+    """
+    for name in (RESULTS, SCORES):
+        found = repository.read(commit, f"{folder}/{name}")
+        if found is not None:
+            (into / name).write_bytes(found)
+        elif repository.read(commit, f"{folder}/{name}.dvc") is not None:
+            repository.check_out(commit, f"{folder}/{name}", into / "dvc")
+            (into / "dvc" / folder / name).rename(into / name)
+        else:
+            raise BaselineError(
+                f"no baseline is committed there: {folder}/{name} is not in the merge base.",
+                where=f"{folder} at {commit[:7]}",
+                remedy=f"on the main branch, {_MAKE_ONE}",
+            )
+    return Kept(into / RESULTS, into / SCORES, commit, f"{folder} at {commit[:7]}")

@@ -1,0 +1,26 @@
+"""The gate: suite + checkpoint + baseline -> run record -> sinks. The only evaluator there is.
+
+pytest and the command line both come here, so that they cannot disagree.
+"""
+
+from fairgate.gate.evaluate import Evaluation, evaluate
+from fairgate.gate.prepare import Definition, Prepared, hold, prepare
+from fairgate.gate.publish import publish
+from fairgate.gate.references import dataset_info
+from fairgate.gate.score import Progress, Scored, Scores, decide_one, score
+
+__all__ = [
+    "Definition",
+    "Evaluation",
+    "Prepared",
+    "Progress",
+    "Scored",
+    "Scores",
+    "dataset_info",
+    "decide_one",
+    "evaluate",
+    "hold",
+    "prepare",
+    "publish",
+    "score",
+]
