@@ -9,12 +9,12 @@ from fairgate.probes import METRIC_VERSION
 from fairgate.suites.schema import AssociationProbe, Probe, Suite, ZeroShotProbe
 
 
-def probe_digests(suite: Suite) -> dict[str, str]:
+def probe_digests(suite: Suite, metric_version: int = METRIC_VERSION) -> dict[str, str]:
     """What each probe asked, as its kind and a digest: runs that asked otherwise are not compared."""
 
     def asked(probe: Probe) -> str:
         # exclude_none: a key that a probe does not use leaves its digest as it was before there was such a key
-        asked = digest({"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": METRIC_VERSION})
+        asked = digest({"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": metric_version})
         implicit = isinstance(probe, ZeroShotProbe) and probe.positive is not None
         return f"{'implicit_association' if implicit else probe.kind}:{asked}"
 
