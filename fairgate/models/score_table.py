@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,11 @@ from fairgate.errors import ScoresError, did_you_mean
 from fairgate.models.protocols import Floats, ImageIndex, Rows
 
 PATH_COLUMNS = ("image", "file", "path")
+MAX_COLUMNS = 20_000
+MAX_CSV_BYTES = 2 << 30
+LONGEST_NAME = 4096
+_ROWS_PER_IMAGE = 10  # so many are still read, to name the images that are doubled or foreign
+_COLUMN_BYTES = 64 << 20
 _SHOWN = 3
 
 
@@ -24,7 +30,7 @@ class ScoreTable:
 
     path: Path
     prompts: tuple[str, ...]
-    keys: NDArray[np.str_]  # (images,) name of each image, in the dataset's order
+    keys: NDArray[np.object_]  # (images,) name of each image, in the dataset's order
     rows: Rows  # (images,) the table's row for each image
     _arrow: Any = field(repr=False)
 
@@ -60,60 +66,139 @@ class ScoreTable:
         import pyarrow as pa
 
         column = self._arrow.column(prompt)
-        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_null(column.type)):
-            first = next((value for value in column.to_pylist() if value is not None), None)
+        if not _is_number(column.type):
+            first = next((value.as_py() for chunk in column.chunks for value in chunk if value.is_valid), None)
             raise ScoresError(
-                f"column '{prompt}' does not hold numbers (such as {first!r}).",
+                f"column '{prompt}' does not hold numbers (such as {str(first)[:40]!r}).",
                 where=str(self.path),
                 remedy="write one number a row",
             )
-        chunks = column.cast(pa.float64()).fill_null(float("nan")).chunks
+        chunks = column.cast(pa.float64(), safe=False).fill_null(float("nan")).chunks
         return np.concatenate([np.empty(0), *map(np.from_dlpack, chunks)])  # to_numpy() would import pandas
 
 
 def read_table(path: Path, index: ImageIndex) -> ScoreTable:
     """Open a CSV or Parquet table and match its rows to the dataset's images, one to one. Raises ScoresError."""
-    arrow = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    arrow = _read_parquet(path, len(index.set_id)) if path.suffix == ".parquet" else _read_csv(path)
     names: list[str] = arrow.column_names
     keyed_by = _key_columns(names, path)
     wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
-    keys = _joined([np.asarray(column, dtype=np.str_) for column in wanted])
-    found = _joined([np.asarray(arrow.column(name).cast("string").to_pylist(), dtype=np.str_) for name in keyed_by])
+    keys = _joined([column.tolist() for column in wanted])
+    found = _joined([_texts(arrow.column(name), name, path) for name in keyed_by])
     prompts = tuple(name for name in names if name not in keyed_by)
-    return ScoreTable(path, prompts, keys, _match(keys, found, keyed_by, path), arrow)
+    return ScoreTable(path, prompts, np.array(keys, dtype=object), _match(keys, found, keyed_by, path), arrow)
 
 
-def _read_parquet(path: Path) -> Any:
+def _read_parquet(path: Path, images: int) -> Any:
+    """The table's columns, text as codes of its different texts: a file of a few bytes may repeat one a billion times.
+
+    Columns of other kinds than text and numbers are not read.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
+        facts = pq.read_metadata(path)
+        schema = pq.read_schema(path)
+        _require_plain_names(schema.names, path)
+        _require_bounded(facts, images, path)
+        text = [field.name for field in schema if _is_text(field.type)]
+        plain = [field.name for field in schema if _is_text(field.type) or _is_number(field.type)]
+        return pq.ParquetFile(path, read_dictionary=text).read(columns=plain).select(plain)
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         _unreadable(path, error)
+
+
+def _require_bounded(facts: Any, images: int, path: Path) -> None:
+    """Raises ScoresError for a table that unpacks to far more than scores of these images can need."""
+    if facts.num_rows > _ROWS_PER_IMAGE * images + _ROWS_PER_IMAGE:
+        raise ScoresError(
+            f"the table has {facts.num_rows:,} rows, and the dataset {images:,} images.",
+            where=str(path),
+            remedy="write one row an image",
+        )
+    sizes = dict[str, int]()
+    for group in range(facts.num_row_groups):
+        for column in map(facts.row_group(group).column, range(facts.num_columns)):
+            sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0) + column.total_uncompressed_size
+    name, size = max(sizes.items(), key=lambda item: item[1], default=("", 0))
+    if size > _COLUMN_BYTES + LONGEST_NAME * facts.num_rows:
+        raise ScoresError(
+            f"column '{name}' unpacks to {size / 2**20:,.0f} MB, which is no column of scores.",
+            where=str(path),
+            remedy="write one number a row and image",
+        )
 
 
 def _read_csv(path: Path) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
+    if path.stat().st_size > MAX_CSV_BYTES:
+        raise ScoresError(
+            f"the table has more than {MAX_CSV_BYTES // 2**20:,} MB.", where=str(path), remedy="write it as Parquet"
+        )
     try:
         with path.open(encoding="utf-8-sig", newline="") as handle:
-            header = next(csv.reader(handle), [])
-        doubled = sorted({name for name in header if header.count(name) > 1})
-        if doubled:
-            raise ScoresError(
-                f"column '{doubled[0]}' stands twice in the table.", where=str(path), remedy="keep one of the two"
-            )
+            _require_plain_names(next(csv.reader(handle), []), path)
         # names of images stay text: "0012" is not 12
         text = dict.fromkeys(("set_id", "member", *PATH_COLUMNS), pa.string())
-        return arrow_csv.read_csv(
+        arrow = arrow_csv.read_csv(
             path,
             convert_options=arrow_csv.ConvertOptions(column_types=text),
             parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
         )
-    except (pa.ArrowInvalid, UnicodeDecodeError, csv.Error, OSError) as error:
+        _require_plain_names(arrow.column_names, path)
+        return arrow
+    except (pa.ArrowException, csv.Error, OSError, ValueError, KeyError) as error:
         _unreadable(path, error)
+
+
+def _require_plain_names(names: Sequence[str], path: Path) -> None:
+    if len(names) > MAX_COLUMNS:
+        raise ScoresError(
+            f"the table has {len(names):,} columns; at most {MAX_COLUMNS:,} are read.",
+            where=str(path),
+            remedy="keep the columns of the suite's prompts",
+        )
+    doubled = sorted(name for name, count in Counter(names).items() if count > 1)
+    if doubled:
+        raise ScoresError(
+            f"column '{doubled[0]}' stands twice in the table.", where=str(path), remedy="keep one of the two"
+        )
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(held) or pa.types.is_large_string(held))
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
+
+
+def _texts(column: Any, name: str, path: Path) -> list[str]:
+    """A column that names images, each different text decoded once. Raises ScoresError for other kinds and giants."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(column.type):
+        return [str(value) for value in column.to_pylist()]
+    texts: list[str] = []
+    for chunk in column.chunks:
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        own = [text or "" for text in coded.dictionary.to_pylist()]
+        if any(len(text) > LONGEST_NAME for text in own):
+            raise ScoresError(
+                f"column '{name}' names an image with more than {LONGEST_NAME:,} characters.",
+                where=str(path),
+                remedy="name images as the dataset names them",
+            )
+        texts += ["" if code is None else own[code] for code in coded.indices.to_pylist()]
+    return texts
 
 
 def _unreadable(path: Path, error: Exception) -> NoReturn:
@@ -135,14 +220,11 @@ def _key_columns(names: Sequence[str], path: Path) -> list[str]:
     return by_path[:1]
 
 
-def _joined(columns: list[NDArray[np.str_]]) -> NDArray[np.str_]:
-    first, *rest = columns
-    for column in rest:
-        first = np.strings.add(np.strings.add(first, "/"), column)
-    return first
+def _joined(columns: list[list[str]]) -> list[str]:
+    return ["/".join(parts) for parts in zip(*columns, strict=True)]
 
 
-def _match(keys: NDArray[np.str_], found: NDArray[np.str_], keyed_by: list[str], path: Path) -> Rows:
+def _match(keys: list[str], found: list[str], keyed_by: list[str], path: Path) -> Rows:
     """Row of the table for each image; raises ScoresError unless the two lists of names are equal as sets."""
     by = " and ".join(f"`{name}`" for name in keyed_by)
     if _doubled(keys):
@@ -161,20 +243,19 @@ def _match(keys: NDArray[np.str_], found: NDArray[np.str_], keyed_by: list[str],
         (keys, found, "the table lacks {} of the dataset's images"),
         (found, keys, "the table scores {} images that the dataset does not have"),
     ):
-        absent = sorted({str(name) for name in left} - {str(name) for name in right})
+        absent = sorted(set(left).difference(right))
         if absent:
             raise ScoresError(
                 f"{problem.format(len(absent))}, by {by}: {_some(absent)}.",
                 where=str(path),
-                remedy=f"score exactly the dataset's images, named as it names them (such as {_some(list(keys[:1]))})",
+                remedy=f"score exactly the dataset's images, named as it names them (such as {_some(keys[:1])})",
             )
-    order = np.argsort(found)
-    return np.asarray(order[np.searchsorted(found, keys, sorter=order)], dtype=np.int64)
+    row_of = {name: row for row, name in enumerate(found)}
+    return np.array([row_of[name] for name in keys], dtype=np.int64)
 
 
-def _doubled(names: NDArray[np.str_]) -> list[str]:
-    values, counts = np.unique(names, return_counts=True)
-    return [str(name) for name in values[counts > 1]]
+def _doubled(names: list[str]) -> list[str]:
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def _some(names: Sequence[Any], total: int | None = None) -> str:

@@ -120,7 +120,7 @@ class _PlainLoader(yaml.SafeLoader):
 
 
 def _refuse(problem: str, event: yaml.Event) -> NoReturn:
-    raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
+    raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)  # type: ignore[arg-type] # stubs differ
 
 
 def _plain(node: yaml.Node, loc: Loc, lines: dict[Loc, int], shown: str) -> Any:
