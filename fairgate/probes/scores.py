@@ -20,6 +20,12 @@ METRIC_VERSION = 2
 equal probability are no right answer."""
 
 
+MAX_PROBES = 5000
+"""Probes and words that kept scores may tell of; of more, a file is not believed."""
+_TEXT = ["probe", "set_id", "member", "predicted"]
+_ROW_BYTES = 1024
+
+
 class Rows(Protocol):
     """The images that were asked about, in stored order: what `fairgate.data.Dataset.index` offers."""
 
@@ -104,7 +110,9 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
     wanted = ["probe", "set_id", "member", "value", "predicted", "correct"]
     try:
         # not read_table, which would import pyarrow.dataset: 0.2 s
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        # text stays codes of its different texts: a few bytes may repeat a long one a billion times
+        file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=_TEXT)
+        _require_bounded(file.metadata, len(rows.set_id))
         wanted += ["rank"] if "rank" in file.schema_arrow.names else []  # not in files from before there were ranks
         table = file.read(columns=wanted)
         _require_kinds(table)
@@ -124,6 +132,15 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
     }
 
 
+def _require_bounded(facts: Any, images: int) -> None:
+    """Raise ValueError for a file that unpacks to more than scores of these images can be."""
+    if facts.num_rows > MAX_PROBES * images:
+        raise ValueError(f"it holds {facts.num_rows:,} rows for {images:,} images")
+    size = sum(facts.row_group(group).total_byte_size for group in range(facts.num_row_groups))
+    if size > (64 << 20) + _ROW_BYTES * facts.num_rows:
+        raise ValueError(f"it unpacks to {size / 2**20:,.0f} MB")
+
+
 def _entries(column: Any) -> NDArray[Any]:
     """A column as an array: float64, or objects with None for what is missing.
 
@@ -136,13 +153,19 @@ def _entries(column: Any) -> NDArray[Any]:
         if column.null_count:
             return np.array(column.to_pylist(), dtype=np.float64)
         return np.concatenate([np.empty(0), *map(np.from_dlpack, column.chunks)])
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if not pa.types.is_string(column.type):
+    if not pa.types.is_dictionary(column.type) and not pa.types.is_string(column.type):
         return np.array(column.to_pylist(), dtype=object)
-    coded = column.dictionary_encode(null_encoding="encode").chunks
-    entries = [np.array(chunk.dictionary.to_pylist(), dtype=object)[np.from_dlpack(chunk.indices)] for chunk in coded]
+    entries = []
+    for chunk in column.chunks:
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        texts = np.array([*coded.dictionary.to_pylist(), None], dtype=object)  # the last one is what is missing
+        gaps = coded.indices.null_count
+        entries.append(texts[_with_gaps(coded.indices) if gaps else np.from_dlpack(coded.indices)])
     return np.concatenate([np.empty(0, dtype=object), *entries])
+
+
+def _with_gaps(codes: Any) -> list[int]:
+    return [-1 if code is None else code for code in codes.to_pylist()]
 
 
 def _require_kinds(table: Any) -> None:
@@ -153,7 +176,7 @@ def _require_kinds(table: Any) -> None:
     for field in table.schema:
         held = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if not kinds.get(field.name, pa.types.is_string)(held):
-            raise TypeError(f"column '{field.name}' is of type {field.type}")
+            raise TypeError(f"column '{field.name}' is of type {held}")
 
 
 def _aligned(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> ProbeScores:
