@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
@@ -14,7 +15,20 @@ from fairgate.records import CheckResult, RunRecord, item_name
 RUN_KEY = "fairgate.run_key"
 """Tag that tells two evaluations apart, and one evaluation from its second sending."""
 
+WHOLE = "all"
+"""What stands for the subject where a check is about all of them."""
+
+ASKED = "asks/"
+"""Start of the params that say what a check asked."""
+
 VERDICT = "fairgate.verdict"
+COMMIT = "fairgate.git.commit"
+BRANCH = "fairgate.git.branch"
+HEIGHT = "fairgate.git.height"
+DATASET = "fairgate.dataset.name"
+RELEASE = "fairgate.dataset.version"
+FINGERPRINT = "fairgate.dataset.fingerprint"
+CREATED = "fairgate.created_at"
 PULL_REQUEST = "fairgate.pull_request"
 DIRTY = "fairgate.git.dirty"
 
@@ -86,17 +100,25 @@ def metrics(record: RunRecord) -> dict[str, float]:
         "gate/scored_sets": float(record.coverage.scored_sets),
         "gate/expected_sets": float(record.coverage.expected_sets),
     }
-    taken: dict[str, str] = {}
-    for check in record.checks:
-        stem = _stem(check, taken)
+    for check, stem in zip(record.checks, stems(record).values(), strict=True):
         found |= {f"{stem}{suffix}": value for suffix, value in _numbers(check)}
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
+def stems(record: RunRecord) -> dict[str, str]:
+    """What each item of a record is called in MLflow, in the record's order: `check-id/subject`, or `check-id/all`."""
+    taken: dict[str, str] = {}
+    return {check.item: _stem(check, taken) for check in record.checks}
+
+
+def check_part(check: CheckResult) -> str:
+    """The first part of a check's names in MLflow."""
+    return safe_part(item_name(check.id, None, check.against))
+
+
 def _stem(check: CheckResult, taken: dict[str, str]) -> str:
-    """`check-id/subject`, or `check-id/all`; a stem that another check already has is told apart by a hash."""
-    part = safe_part(item_name(check.id, None, check.against))
-    stem = f"{part}/{safe_part(check.about or 'all')}"[:LONGEST_NAME]
+    """A stem that another item already has is told apart by a hash."""
+    stem = f"{check_part(check)}/{safe_part(check.about or WHOLE)}"[:LONGEST_NAME]
     if stem.startswith("gate/") or taken.get(stem, check.item) != check.item:
         stem = f"{stem}-{sha256_bytes(check.item.encode())[:8]}"
     taken[stem] = check.item
@@ -109,6 +131,7 @@ def _numbers(check: CheckResult) -> Iterator[tuple[str, float]]:
         "/lo": check.lo,
         "/hi": check.hi,
         "/n": check.n_sets,
+        "/bound": check.bound,
         "/delta": check.delta,
         "/p_adj": check.p_adjusted,
         "/null_median": check.null_median,
@@ -132,12 +155,38 @@ def params(record: RunRecord) -> dict[str, str]:
         over = f" over {check.over}" if check.over else ""
         bound = "" if check.bound is None else f" {check.bound:g}"
         sentence = f"{check.metric} of {check.probe}{over}: {check.rule}{bound}"
-        sentences = asked.setdefault(f"check/{safe_part(item_name(check.id, None, check.against))}", [])
+        sentences = asked.setdefault(f"check/{check_part(check)}", [])
         if sentence not in sentences:
             sentences.append(sentence)
     probes = {f"probe/{safe_part(name)}": prompts for name, prompts in record.probes.items()}
-    return {key: str(value) for key, value in (fixed | probes).items()} | {
-        key: "; ".join(sentences) for key, sentences in asked.items()
+    return (
+        {key: str(value) for key, value in (fixed | probes).items()}
+        | {key: "; ".join(sentences) for key, sentences in asked.items()}
+        | {f"{ASKED}{part}": text for part, text in questions(record).items()}
+    )
+
+
+def questions(record: RunRecord) -> dict[str, str]:
+    """What each check asks, as JSON by its part of a name: numbers of two runs that asked the same can be compared.
+
+    `asked` digests metric, groups and the probe's own digest, which holds its prompts and the version of the metrics.
+    """
+    of_part: dict[str, list[CheckResult]] = {}
+    for check in record.checks:
+        of_part.setdefault(check_part(check), []).append(check)
+    return {
+        part: json.dumps(
+            {
+                "metric": checks[0].metric,
+                "better": checks[0].better,
+                "rule": checks[0].rule,
+                "against": checks[0].against,
+                "asked": digest(
+                    sorted({(one.metric, one.over or "", record.probes.get(one.probe, "")) for one in checks})
+                ),
+            }
+        )
+        for part, checks in of_part.items()
     }
 
 
@@ -150,10 +199,11 @@ def tags(record: RunRecord) -> dict[str, str]:
         VERDICT: record.verdict,
         "fairgate.version": place.fairgate,
         "fairgate.device": place.device,
-        "fairgate.created_at": record.created_at,
-        "fairgate.git.commit": place.git_commit,
+        CREATED: record.created_at,
+        COMMIT: place.git_commit,
         DIRTY: None if place.git_dirty is None else str(place.git_dirty).lower(),
-        "fairgate.git.branch": place.git_branch,
+        BRANCH: place.git_branch,
+        HEIGHT: None if place.git_height is None else str(place.git_height),
         "fairgate.git.merge_base": baseline.commit if baseline else None,
         PULL_REQUEST: None if place.pull_request is None else str(place.pull_request),
         "fairgate.ci_url": place.ci_url,
@@ -169,9 +219,9 @@ def tags(record: RunRecord) -> dict[str, str]:
         "fairgate.definition.changes": str(len(record.definition.changes)) if record.definition else None,
         "fairgate.waived": str(sum(check.waived for check in record.checks)),
         "fairgate.warnings": "; ".join(record.warnings) or None,
-        "fairgate.dataset.name": record.dataset.name,
-        "fairgate.dataset.version": record.dataset.version,
-        "fairgate.dataset.fingerprint": record.dataset.fingerprint,
+        DATASET: record.dataset.name,
+        RELEASE: record.dataset.version,
+        FINGERPRINT: record.dataset.fingerprint,
         "mlflow.source.git.commit": place.git_commit,  # MLflow's own pages link a run to its commit by this name
     }
     return {key: value[:LONGEST_TAG] for key, value in known.items() if value is not None}
