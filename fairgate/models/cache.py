@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import secrets
 import shutil
 import warnings
 from collections.abc import Mapping
@@ -15,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
+
+from fairgate.whole import remove, sweep, whole
 
 FORMAT = "1"
 
@@ -42,6 +42,7 @@ class EmbeddingCache:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._writable = True
+        self._swept: set[Path] = set()
 
     def read(self, name: str) -> Entry | None:
         """The entry of that name, or None where there is none that can be trusted."""
@@ -64,13 +65,13 @@ class EmbeddingCache:
         if not self._writable:
             return
         path = self._path(name)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
         tensors = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in arrays.items()}
         metadata = {**(notes or {}), "format": FORMAT, "sha256": _checksum(tensors)}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            save_file(tensors, temporary, metadata=metadata)
-            temporary.replace(path)
+            self._sweep(path.parent)
+            with whole(path) as draft:
+                save_file(tensors, draft, metadata=metadata)
         except (OSError, SafetensorError) as error:
             self._writable = False
             warnings.warn(
@@ -78,8 +79,6 @@ class EmbeddingCache:
                 CacheWarning,
                 stacklevel=2,
             )
-        finally:
-            _remove(temporary)
 
     def names(self, prefix: str) -> list[str]:
         """Names of the entries directly below a prefix, in order."""
@@ -90,11 +89,16 @@ class EmbeddingCache:
 
     def drop(self, name: str) -> None:
         """Forget one entry. A folder that cannot be written keeps it; reading it again warns again."""
-        _remove(self._path(name))
+        remove(self._path(name))
 
     def drop_all(self, prefix: str) -> None:
         """Forget everything below a prefix."""
         shutil.rmtree(self.folder / prefix, ignore_errors=True)
+
+    def _sweep(self, folder: Path) -> None:
+        if folder not in self._swept:
+            self._swept.add(folder)
+            sweep(folder)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"
@@ -117,10 +121,3 @@ def _checksum(arrays: Mapping[str, NDArray[np.float32]]) -> str:
         seen.update(f"{name}{arrays[name].shape}".encode())
         seen.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
     return seen.hexdigest()
-
-
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:  # nothing was written there, or it may not be touched: either way it is never read
-        return

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -14,6 +12,7 @@ from pydantic import ValidationError
 
 from fairgate.errors import BaselineError
 from fairgate.records import SCHEMA_VERSION, RunRecord
+from fairgate.whole import write_whole
 
 FILE_NAME: Final = "results.json"
 MAX_BYTES: Final = 50 * 1024 * 1024
@@ -27,16 +26,7 @@ def write_results(record: RunRecord, folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE_NAME
-    text = record.model_dump_json(indent=2) + "\n"
-    handle, name = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=folder)
-    draft = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(text.encode())
-        draft.chmod(0o644)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_whole(path, record.model_dump_json(indent=2) + "\n")
     return path
 
 
