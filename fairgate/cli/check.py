@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairgate.cli.errors import friendly
+from fairgate.cli.github import tell_github
 from fairgate.suites.options import OPTIONS
+
+if TYPE_CHECKING:
+    from fairgate.gate import Evaluation, Prepared
+    from fairgate.suites import Settings
 
 FAILED = 1
 TABLE_WIDTH = 100  # the table needs this much, and a log file has room for it
@@ -28,12 +33,8 @@ def check(
     root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
 ) -> None:
     """Gate a checkpoint. Exit code 0: the gate is open, 1: it is shut, 4: the suite or an option is wrong."""
-    from rich.console import Console
-
     from fairgate import gate
-    from fairgate.reports import terminal_summary, terminal_table
     from fairgate.suites import resolve
-    from fairgate.suites.command import command_line
 
     typed = {
         "model": model,
@@ -46,6 +47,20 @@ def check(
     }
     prepared = gate.prepare(suite, root.resolve())
     settings = resolve(prepared.loaded.suite, typed, allow_pickle=allow_pickle)
+    evaluation, _ = gated(suite, prepared, settings)
+    if not evaluation.record.ok:
+        raise typer.Exit(FAILED)
+
+
+def gated(suite: str, prepared: Prepared, settings: Settings) -> tuple[Evaluation, Prepared]:
+    """Evaluate, publish and tell: what `fairgate check` does once its options are known."""
+    from rich.console import Console
+
+    from fairgate import gate
+    from fairgate.reports import terminal_summary, terminal_table
+    from fairgate.suites.command import command_line
+
+    prepared = gate.hold(prepared, settings)
     aside, console = Console(stderr=True), Console()
     if not console.is_terminal:
         console.width = max(console.width, TABLE_WIDTH)
@@ -60,5 +75,5 @@ def check(
     console.print(terminal_table(evaluation.record))
     for line in [*terminal_summary(evaluation.record), *evaluation.messages]:
         typer.echo(line)
-    if not evaluation.record.ok:
-        raise typer.Exit(FAILED)
+    tell_github(evaluation.record)
+    return evaluation, prepared

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fairgate.cli.audit import audit
+from fairgate.cli.baseline import baseline_app
 from fairgate.cli.check import check
 from fairgate.cli.dataset import dataset_app
 from fairgate.cli.demo import demo
@@ -30,6 +31,7 @@ app.command()(audit)
 app.command()(demo)
 app.command()(power)
 app.command()(push)
+app.add_typer(baseline_app, name="baseline")
 app.add_typer(dataset_app, name="dataset")
 app.add_typer(portraits_app, name="portraits")
 app.add_typer(report_app, name="report")

@@ -4,9 +4,10 @@ pytest and the command line both come here, so that they cannot disagree.
 """
 
 from fairgate.gate.evaluate import Evaluation, evaluate
+from fairgate.gate.keep import first_baseline, keep_baseline, refuse_update
 from fairgate.gate.prepare import Definition, Prepared, hold, prepare
 from fairgate.gate.publish import publish
-from fairgate.gate.references import dataset_info
+from fairgate.gate.references import dataset_info, kept_record
 from fairgate.gate.score import Progress, Scored, Scores, decide_one, score
 
 __all__ = [
@@ -19,8 +20,12 @@ __all__ = [
     "dataset_info",
     "decide_one",
     "evaluate",
+    "first_baseline",
     "hold",
+    "keep_baseline",
+    "kept_record",
     "prepare",
     "publish",
+    "refuse_update",
     "score",
 ]

@@ -121,7 +121,7 @@ def compare_with(
         found = Compared(info, answers, precision=scorer.precision)
     else:
         with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
-            kept = _kept(spec, prepared, settings, Path(scratch))
+            kept = kept_record(spec, prepared.loaded.name, prepared.root, settings.mlflow, Path(scratch))
             found = _of_record(spec, kept, asked, prepared, settings, progress, Path(scratch))
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
@@ -137,17 +137,22 @@ def compare_with(
     return found
 
 
-def _kept(spec: BaselineSpec, prepared: Prepared, settings: Settings, scratch: Path) -> Kept:
-    """The files of a record that was kept on disk, in git, or in MLflow."""
+def kept_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None, scratch: Path) -> Kept:
+    """The files of a record that was kept on disk, in git, or in MLflow; what must be fetched goes to `scratch`."""
     if spec.kind == "file":
-        return kept_in_folder(spec.target, prepared.root)
+        return kept_in_folder(spec.target, root)
     if spec.kind == "git":
-        repository = Repository(prepared.root)
-        commit = repository.merge_base(spec.target)
-        return kept_in_git(repository, commit, baseline_folder(prepared.loaded.name), scratch)
+        repository = Repository(root)
+        return kept_in_git(repository, repository.merge_base(spec.target), baseline_folder(suite), scratch)
+    if spec.kind != "mlflow":
+        raise BaselineError(
+            f"'{spec}' is no record that was kept.",
+            where="--fairness-baseline",
+            remedy="name one: git:REF, file:PATH, mlflow:latest or mlflow:RUN_ID",
+        )
     from fairgate.tracking import fetch_record
 
-    run = fetch_record(spec.target, prepared.loaded.name, _tracking_uri(settings, str(spec)), scratch)
+    run = fetch_record(spec.target, suite, _tracking_uri(mlflow, str(spec)), scratch)
     return Kept(run.results, run.scores, origin=f"MLflow run {run.run_id}")
 
 
@@ -240,12 +245,12 @@ def registered(uri: str, settings: Settings) -> tuple[str, str | None]:
     from fairgate.tracking import fetch_model
 
     folder = (settings.cache or Path(tempfile.gettempdir())) / "registered"
-    found = fetch_model(uri.removeprefix(MLFLOW_MODEL), _tracking_uri(settings, uri), folder)
+    found = fetch_model(uri.removeprefix(MLFLOW_MODEL), _tracking_uri(settings.mlflow, uri), folder)
     return found.local_uri, f"{found.name}/{found.version}"
 
 
-def _tracking_uri(settings: Settings, what: str) -> str:
-    uri = settings.mlflow or os.environ.get("MLFLOW_TRACKING_URI")
+def _tracking_uri(mlflow: str | None, what: str) -> str:
+    uri = mlflow or os.environ.get("MLFLOW_TRACKING_URI")
     if uri:
         return uri
     raise ModelError(

@@ -28,7 +28,7 @@ class SuiteFile(pytest.File):
         """One item per check and subject, whatever is selected later: the family stays whole."""
         session = self.config.stash[SESSION]
         suite = session.by_path[self.path]
-        for planned in session.prepared[suite].planned:
+        for planned in session.prepared[suite].everything:
             yield SuiteItem.from_parent(self, name=planned.item, suite=suite, where=planned.where)
 
 
@@ -44,7 +44,10 @@ class SuiteItem(pytest.Item):
         """Read this check's result; whoever comes first evaluates the suite."""
         session = self.config.stash[SESSION]
         check = session.result(self.suite, self.name)
+        session.ran.add((self.suite, self.name))
         self.user_properties += junit_properties(check)
+        if check.waived and check.waiver is not None:
+            pytest.xfail(f"waived until {check.waiver.until}: {check.waiver.reason}")
         lenient = session.records[self.suite].allow_inconclusive and check.verdict == "inconclusive"
         if check.verdict != "pass" and not lenient:
             raise FairnessFailure(check)

@@ -38,6 +38,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="load checkpoints that can run code when opened; only for files of your own, refused in CI",
     )
+    group.addoption(
+        "--fairness-update-baseline",
+        action="store_true",
+        help="keep a run that passes as fairness_suites/baselines/SUITE/; needs a reason, refused in CI",
+    )
+    group.addoption("--fairness-reason", metavar="TEXT", help="why the baseline is updated; kept in its record")
+    group.addoption("--fairness-force", action="store_true", help="keep a run as baseline that did not pass, too")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +54,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not names:
         return
     try:
+        if config.getoption("fairness_update_baseline"):
+            session_of(config).require_updatable()
         paths = [str(path) for path in session_of(config).prepare(names)]
     except FairgateError as error:
         raise pytest.UsageError(str(error)) from error
@@ -78,6 +87,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     from fairgate.pytest_plugin.items import SuiteFile
 
     return SuiteFile.from_parent(parent, path=file_path)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A run that was asked to become the baseline does so when all of it has run."""
+    ours = session.config.stash.get(SESSION, None)
+    if ours is not None and session.config.getoption("fairness_update_baseline") and not ours.keep_baselines():
+        session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:

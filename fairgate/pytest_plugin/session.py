@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairgate import gate
+from fairgate.errors import BaselineError
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import Settings, resolve, suite_names, suite_path
 from fairgate.suites.command import command_line
@@ -30,6 +31,8 @@ class GateSession:
         self.explained: set[str] = set()
         self.several = False
         self.messages: dict[str, tuple[str, ...]] = {}
+        self.evaluations: dict[str, gate.Evaluation] = {}
+        self.ran: set[tuple[str, str]] = set()
         worker = getattr(config, "workerinput", None)
         self.shared: Path | None = Path(worker["fairgate_shared"]) if worker else None
         self._owns_shared = False
@@ -44,19 +47,23 @@ class GateSession:
                 prepared = gate.prepare(name, self.root)
                 self.prepared[name] = prepared
                 self.by_path[prepared.loaded.path] = name
-                self.settings(name)
+                self.prepared[name] = gate.hold(prepared, self.settings(name))
         self.several = self.several or len(wanted) > 1
         return [self.prepared[name].loaded.path for name in wanted]
 
     def settings(self, name: str) -> Settings:
         """The options of this run, resolved for a suite."""
         option = self.config.getoption
-        return resolve(
+        settings = resolve(
             self.prepared[name].loaded.suite,
             {key: option(one.flag.lstrip("-").replace("-", "_")) for key, one in OPTIONS.items()},
             ini=lambda key: self.config.getini(key) or None,
             allow_pickle=option("fairness_allow_pickle"),
         )
+        typed = option("fairness_baseline") is not None
+        if option("fairness_update_baseline") and not typed and gate.first_baseline(self.prepared[name]):
+            return replace(settings, baseline="none")
+        return settings
 
     def result(self, suite: str, item: str) -> CheckResult:
         """A check's result; the first to ask for one evaluates the whole suite."""
@@ -108,7 +115,43 @@ class GateSession:
         evaluation = gate.evaluate(prepared, settings, command=command_line(suite, settings), progress=self._progress)
         evaluation = gate.publish(evaluation, prepared, settings)
         self.messages[suite] = evaluation.messages
+        self.evaluations[suite] = evaluation
         return evaluation.record
+
+    def require_updatable(self) -> None:
+        """Refuse to update a baseline in CI, without a reason, and where workers each run a part of the suite."""
+        gate.refuse_update(self.config.getoption("fairness_reason"))
+        if self.config.getoption("numprocesses", None) or hasattr(self.config, "workerinput"):
+            raise BaselineError(
+                "a baseline is not updated by a run that is spread over workers.",
+                where="--fairness-update-baseline with -n",
+                remedy="run without -n, or `fairgate baseline update SUITE --reason TEXT`",
+            )
+
+    def keep_baselines(self) -> bool:
+        """Keep every suite of this run as its baseline; what stands against one becomes a message of its suite."""
+        kept = True
+        for name, evaluation in self.evaluations.items():
+            try:
+                lines = self._keep(name, evaluation)
+            except BaselineError as error:
+                kept, lines = False, [f"the baseline was not updated: {error}"]
+            self.messages[name] += tuple(lines)
+        return kept and bool(self.evaluations)
+
+    def _keep(self, name: str, evaluation: gate.Evaluation) -> list[str]:
+        prepared, option = self.prepared[name], self.config.getoption
+        missing = [one.item for one in prepared.everything if (name, one.item) not in self.ran]
+        if missing:
+            raise BaselineError(
+                f"only a part of the suite was run: {len(missing)} of {len(prepared.everything)} items were not "
+                f"({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''}).",
+                where=f"suite {name}",
+                remedy="run the whole suite: without -k, -m, -x, --deselect or a node id",
+            )
+        return gate.keep_baseline(
+            evaluation, prepared, reason=option("fairness_reason"), force=option("fairness_force")
+        )
 
     def _progress(self, what: str, done: int, total: int) -> None:
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")

@@ -1,0 +1,120 @@
+"""`fairgate baseline`: look at the baselines of a suite, compare two, and make a new one on purpose."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.cli.errors import friendly
+from fairgate.suites.options import OPTIONS
+
+if TYPE_CHECKING:
+    from fairgate.records import RunRecord
+
+baseline_app = typer.Typer(no_args_is_help=True, help="Show, compare and update what checkpoints are compared with.")
+
+Root = Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")]
+Mlflow = Annotated[str | None, typer.Option(envvar="FAIRGATE_MLFLOW", help="Tracking URI, for `mlflow:` baselines.")]
+Suite = Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")]
+
+
+@baseline_app.command()
+@friendly()
+def show(
+    suite: Suite,
+    baseline: Annotated[str | None, typer.Argument(help="git:REF, file:PATH, mlflow:latest or mlflow:RUN_ID.")] = None,
+    mlflow: Mlflow = None,
+    root: Root = Path(),
+) -> None:
+    """What a baseline holds: which checkpoint, on which data, why, and every check's value."""
+    from fairgate.reports.kept import kept_lines, kept_table
+
+    record = _read(baseline or _committed(suite), suite, root.resolve(), mlflow)
+    for line in kept_lines(record):
+        typer.echo(line)
+    _print(kept_table(record))
+
+
+@baseline_app.command()
+@friendly()
+def diff(
+    suite: Suite,
+    before: Annotated[str, typer.Argument(help="git:REF, file:PATH, mlflow:latest or mlflow:RUN_ID.")] = "git:HEAD",
+    now: Annotated[str | None, typer.Argument(help="The same; without it, the one in the working tree.")] = None,
+    mlflow: Mlflow = None,
+    root: Root = Path(),
+) -> None:
+    """How two baselines differ: checkpoint, data, and each check's value. Nothing is decided here."""
+    from fairgate.reports.kept import difference_lines, difference_table
+
+    one = _read(before, suite, root.resolve(), mlflow)
+    other = _read(now or _committed(suite), suite, root.resolve(), mlflow)
+    for line in difference_lines(one, other):
+        typer.echo(line)
+    _print(difference_table(one, other))
+
+
+@baseline_app.command()
+@friendly()
+def update(
+    suite: Suite,
+    reason: Annotated[str | None, typer.Option(help="Why; kept in the baseline's record.")] = None,
+    force: Annotated[bool, typer.Option(help="Keep a run that did not pass.")] = False,
+    model: Annotated[str | None, typer.Option(help=OPTIONS["model"].help)] = None,
+    baseline: Annotated[str | None, typer.Option(help=OPTIONS["baseline"].help)] = None,
+    report: Annotated[str | None, typer.Option(help=OPTIONS["report"].help)] = None,
+    mlflow: Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)] = None,
+    device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
+    cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
+    root: Root = Path(),
+) -> None:
+    """Judge a checkpoint and keep it as the baseline under fairness_suites/baselines/SUITE/.
+
+    Refused in CI, without a reason, and, unless forced, for a run that did not pass. The first baseline of a suite is
+    compared with nothing.
+    """
+    from fairgate import gate
+    from fairgate.cli.check import gated
+    from fairgate.suites import resolve
+
+    gate.refuse_update(reason)
+    prepared = gate.prepare(suite, root.resolve())
+    typed = {"model": model, "baseline": baseline, "report": report, "mlflow": mlflow, "device": device, "cache": cache}
+    settings = resolve(prepared.loaded.suite, typed)
+    if baseline is None and gate.first_baseline(prepared):
+        typer.echo("This is the suite's first baseline: there is nothing to compare it with yet.")
+        settings = replace(settings, baseline="none")
+    evaluation, prepared = gated(suite, prepared, settings)
+    for line in gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force):
+        typer.echo(line)
+
+
+def _committed(suite: str) -> str:
+    from fairgate.baselines import baseline_folder
+
+    return f"file:{baseline_folder(suite)}"
+
+
+def _read(text: str, suite: str, root: Path, mlflow: str | None) -> RunRecord:
+    """A kept record, known to belong to its scores' suite."""
+    from fairgate import gate
+    from fairgate.baselines import parse_baseline
+    from fairgate.reports import read_results
+    from fairgate.suites import suite_path
+
+    suite_path(suite, root)
+    with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
+        return read_results(gate.kept_record(parse_baseline(text), suite, root, mlflow, Path(scratch)).results)
+
+
+def _print(table: object) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, 100)
+    console.print(table)
