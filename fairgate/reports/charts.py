@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from fairgate.records import CheckResult, GroupResult
 from fairgate.reports.scale import Scale, percent, scale_for
-from fairgate.reports.words import number, signed, with_interval
+from fairgate.reports.words import check_name, number, reference, signed, with_interval
 
 GroupKey = Callable[[str], tuple[int, ...]]
 
@@ -72,23 +72,25 @@ class SubjectRow:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Minimum, the stretch between the quartiles, median and maximum."""
+    """Minimum, the stretch between the quartiles, median and maximum; `said` in words, without "median"."""
 
     low: str
     start: str
     width: str
     median: str
     high: str
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """All subjects of one check on one line, and the box that sums them up."""
+    """All subjects of one check on one line, and the boxes that sum them up, now and `before` in the baseline."""
 
     first: CheckResult
     rows: tuple[SubjectRow, ...]
     scale: Scale
     box: Box | None
+    before: Box | None
     said: str
     more: int
     noun: str = "subject"
@@ -101,7 +103,7 @@ def estimate_of(check: CheckResult) -> Estimate | None:
         return None
     regression = check.rule == "no_worse_than"
     beside = [0.0] if regression else [check.baseline, check.null_median, check.null_p95]
-    bounds = _bounds(check)
+    bounds = margins_of(check)
     scale = scale_for([value, lo, hi, *bounds, *beside])
     shown = with_interval(signed(value) if regression else number(value), lo, hi)
     asked = {"at_least": "at least", "at_most": "at most", "no_worse_than": "margin"}[check.rule]
@@ -109,7 +111,7 @@ def estimate_of(check: CheckResult) -> Estimate | None:
         track=_held_track(check, scale),
         scale=scale,
         label=f"{'change' if regression else 'estimate'} {shown}; {asked} {number(check.bound)}",
-        caption="change against the baseline" if regression else "estimate",
+        caption=f"change against the {reference(check)}" if regression else "estimate",
         bound_label=f"{asked} {number(check.bound)}",
         bound_anchor="end" if scale.place(bounds[0]) > 50 else "start",
     )
@@ -123,10 +125,13 @@ def groups_of(check: CheckResult, key: GroupKey) -> GroupChart | None:
     values = scale_for([0.0, *(x for group in groups for x in (group.value, group.lo, group.hi, group.baseline))])
     moved = any(group.delta is not None for group in groups)
     regression = check.rule == "no_worse_than"
-    margins = _bounds(check) if regression else []
+    margins = margins_of(check) if regression else []
     spread = [x for group in groups for x in (group.delta, group.delta_lo, group.delta_hi)]
     changes = scale_for([0.0, *margins, *spread]) if moved else None
-    rows = [GroupRow(group, _value_track(group, values), _change_track(check, group, changes)) for group in groups]
+    rows = [
+        GroupRow(group, _value_track(group, values), change_track(check, group, changes) if changes else None)
+        for group in groups
+    ]
     return GroupChart(tuple(rows), values, changes)
 
 
@@ -135,30 +140,45 @@ def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:
     by_id: dict[str, list[CheckResult]] = {}
     for check in checks:
         if check.about is not None and not _absent(_held(check)[0]):
-            by_id.setdefault(check.id, []).append(check)
+            by_id.setdefault(check_name(check), []).append(check)
     return [_strip(found, most) for found in by_id.values() if len(found) >= 3]
 
 
 def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     first = checks[0]
     regression = first.rule == "no_worse_than"
-    held = [x for check in checks for x in (*_held(check), *_bounds(check))]
+    held = [x for check in checks for x in (*_held(check), *margins_of(check))]
     beside = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
     scale = scale_for([*held, 0.0] if regression else [*held, *beside])
-    higher_is_worse = first.better == "lower" or first.rule == "at_most"
-    ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=higher_is_worse)
+    ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=worse_is_higher(first))
     values = [value for check in checks if (value := _held(check)[0]) is not None and math.isfinite(value)]
+    earlier = [] if regression else [x for check in checks if (x := check.baseline) is not None and math.isfinite(x)]
     noun = "subject" if first.word is None else "word"
-    box, said = None, f"{len(checks)} {noun}s"
-    if len(values) >= 3:
-        low, high = min(values), max(values)
-        first_quarter, median, third_quarter = statistics.quantiles(values, n=4, method="inclusive")
-        start, end = scale.place(first_quarter), scale.place(third_quarter)
-        places = [percent(scale.place(x)) for x in (low, median, high)]
-        box = Box(places[0], percent(start), percent(end - start), places[1], places[2])
-        said += f": median {number(median)}, from {number(low)} to {number(high)}"
+    box, before = _box(values, scale), _box(earlier, scale)
+    said = f"{len(checks)} {noun}s"
+    if box is not None:
+        said += f": median {box.said}"
+    if before is not None:
+        said += f"; baseline: median {before.said}"
     rows = tuple(SubjectRow(check, _held_track(check, scale), _held(check)[0]) for check in ordered[:most])
-    return Strip(first, rows, scale, box, said, max(0, len(ordered) - most), noun)
+    return Strip(first, rows, scale, box, before, said, max(0, len(ordered) - most), noun)
+
+
+def _box(values: Sequence[float], scale: Scale) -> Box | None:
+    """The five numbers that sum up at least three values."""
+    if len(values) < 3:
+        return None
+    low, high = min(values), max(values)
+    first_quarter, median, third_quarter = statistics.quantiles(values, n=4, method="inclusive")
+    start, end = scale.place(first_quarter), scale.place(third_quarter)
+    places = [percent(scale.place(x)) for x in (low, median, high)]
+    said = f"{number(median)}, from {number(low)} to {number(high)}"
+    return Box(places[0], percent(start), percent(end - start), places[1], places[2], said)
+
+
+def worse_is_higher(check: CheckResult) -> bool:
+    """Whether a larger number is the worse one."""
+    return check.better == "lower" or check.rule == "at_most"
 
 
 def _held(check: CheckResult) -> tuple[float | None, float | None, float | None]:
@@ -171,7 +191,7 @@ def _held(check: CheckResult) -> tuple[float | None, float | None, float | None]
 def _held_track(check: CheckResult, scale: Scale) -> Track:
     """The held number as a dot with its interval, against the bound and, for a value, baseline and null."""
     value, lo, hi = _held(check)
-    bounds, regression = _bounds(check), check.rule == "no_worse_than"
+    bounds, regression = margins_of(check), check.rule == "no_worse_than"
     infinite = value is not None and math.isinf(value)
     return Track(
         zero=scale.at(0.0) if regression else None,
@@ -191,7 +211,7 @@ def _absent(value: float | None) -> bool:
     return value is None or math.isnan(value)
 
 
-def _bounds(check: CheckResult) -> list[float]:
+def margins_of(check: CheckResult) -> list[float]:
     """Where the bound stands on the drawn line: the margin on its bad side, or on both where that is not known."""
     bound = check.bound
     if bound is None:
@@ -207,7 +227,7 @@ def _bad_side(check: CheckResult, scale: Scale) -> tuple[tuple[str, str], ...]:
         return ()
     below = check.rule == "at_least" or (check.rule == "no_worse_than" and check.better != "lower")
     above = check.rule == "at_most" or (check.rule == "no_worse_than" and check.better != "higher")
-    ends = _bounds(check)
+    ends = margins_of(check)
     stretches = []
     if below:
         stretches.append(("0%", percent(scale.place(ends[0]))))
@@ -237,9 +257,8 @@ def _value_track(group: GroupResult, scale: Scale) -> Track:
     return replace(track, value=scale.at(value), lo=scale.at(group.lo), hi=scale.at(group.hi), bar=bar)
 
 
-def _change_track(check: CheckResult, group: GroupResult, scale: Scale | None) -> Track | None:
-    if scale is None:
-        return None
+def change_track(check: CheckResult, group: GroupResult, scale: Scale) -> Track:
+    """How far one group moved, with its interval, against the margin of a check that has one."""
     regression = check.rule == "no_worse_than"
     return Track(
         zero=scale.at(0.0),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from fairgate.records import CheckResult, MemberResult, RunRecord, WorstSet
 from fairgate.reports.charts import Estimate, GroupChart, GroupKey, Strip, estimate_of, groups_of, strips_of
+from fairgate.reports.effects import Effects, effects_of
+from fairgate.reports.history import HistoryPoint, Spark, sparks_of
 from fairgate.reports.pictures import Album, shown_sets
+from fairgate.reports.remarks import Remark, beside, change_cells, definition_words, remarks
 from fairgate.reports.scale import percent
 from fairgate.reports.tables import ConfusionTable, HeatMap, confusion_tables, group_key, heat_map
 from fairgate.reports.words import (
@@ -23,14 +26,19 @@ from fairgate.reports.words import (
 )
 
 _GROUPS_IN_A_CHECK: Final = 200
+_REMARKS: Final = 40
+_CHANGE_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one page holds: checks in full, checks in rows, group rows over all, pictures in characters."""
+    """How much one page holds: checks in full, checks in rows, changes of the gate's definition, group rows over all,
+    subjects in a drawing, pictures in characters."""
 
     failing: int
+    waived: int
     passing: int
+    changes: int
     group_rows: int
     tables: int
     subjects: int
@@ -78,7 +86,13 @@ class CheckView:
     heat: HeatMap | None = None
     sets: tuple[SetView, ...] = ()
     confusion: ConfusionTable | None = None
+    history: Spark | None = None
     unit: str = "value"
+
+    @property
+    def beside(self) -> list[str]:
+        """What stands beside the verdict: who decided it, and its waiver."""
+        return beside(self.check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,30 +103,49 @@ class Page:
     record: RunRecord
     counted: Literal["image", "set"]
     cause: str | None
+    definition: str | None
+    changes: tuple[tuple[str, str, str], ...]
+    remarks: tuple[Remark, ...]
     failing: tuple[CheckView, ...]
+    waived: tuple[CheckView, ...]
+    untold_waived: int
     passing: tuple[CheckView, ...]
     untold_passing: int
     strips: tuple[Strip, ...]
+    effects: tuple[Effects, ...]
     confusions: tuple[ConfusionTable, ...]
     untold_confusions: int
 
 
-def page_of(record: RunRecord, album: Album, limits: Limits) -> Page:
+def page_of(record: RunRecord, album: Album, limits: Limits, history: Sequence[HistoryPoint] = ()) -> Page:
     """Arrange a record for reading within limits; what does not fit is counted, and stands in results.json."""
     key = group_key(record.dataset)
     checks = reading_order(record.checks)
-    failing = [check for check in checks if check.verdict != "pass"]
+    failing = [check for check in checks if check.verdict != "pass" and not check.waived]
+    waived = [check for check in checks if check.waived]
     passing = [check for check in checks if check.verdict == "pass"]
     tables = confusion_tables(record.confusions, key)
-    arrange = _Arrangement(record, album, key, tables, limits.group_rows)
+    arrange = _Arrangement(record, album, key, tables, limits.group_rows, sparks_of(record, history))
+    told = arrange.views(failing, 0, limits.failing)
+    aside = arrange.views(waived[: limits.waived], len(told), limits.waived)
+    held = arrange.views(passing[: limits.passing], len(told) + len(aside), limits.passing)
     return Page(
         record=record,
         counted=unit_of(record),
         cause=common_cause(record),
-        failing=tuple(arrange.view(check, i, i < limits.failing) for i, check in enumerate(failing)),
-        passing=tuple(arrange.view(check, len(failing) + i, True) for i, check in enumerate(passing[: limits.passing])),
+        definition=definition_words(record),
+        changes=tuple(
+            change_cells(change, _CHANGE_CHARS)
+            for change in (record.definition.changes[: limits.changes] if record.definition else ())
+        ),
+        remarks=tuple(remarks(record)[:_REMARKS]),
+        failing=told,
+        waived=aside,
+        untold_waived=len(waived) - len(aside),
+        passing=held,
         untold_passing=max(0, len(passing) - limits.passing),
         strips=tuple(strips_of(checks, limits.subjects))[: limits.tables],
+        effects=tuple(effects_of(checks, key, limits.subjects)[: limits.tables]),
         confusions=tuple(tables[: limits.tables]),
         untold_confusions=max(0, len(tables) - limits.tables),
     )
@@ -122,17 +155,29 @@ class _Arrangement:
     """Turns checks into views, spending group rows until there are none left."""
 
     def __init__(
-        self, record: RunRecord, album: Album, key: GroupKey, tables: Sequence[ConfusionTable], group_rows: int
+        self,
+        record: RunRecord,
+        album: Album,
+        key: GroupKey,
+        tables: Sequence[ConfusionTable],
+        group_rows: int,
+        sparks: Mapping[str, Spark],
     ) -> None:
         self._record = record
         self._album = album
         self._key = key
         self._tables = {(table.probe, table.subject): table for table in tables}
         self._rows_left = group_rows
+        self._sparks = sparks
         self._several = len(subjects_of(record)) > 1
         self._shown_at: dict[str, str] = {}
 
+    def views(self, checks: Sequence[CheckResult], earlier: int, most: int) -> tuple[CheckView, ...]:
+        """One view per check, after `earlier` others; the first `most` of them in full."""
+        return tuple(self.view(check, earlier + at, at < most) for at, check in enumerate(checks))
+
     def view(self, check: CheckResult, place: int, told: bool) -> CheckView:
+        """A check with its drawings, or, where it is not told in full, its sentence alone."""
         anchor, said = f"check-{place + 1}", sentence(check, self._record)
         if not told:
             return CheckView(check, anchor, said, told=False)
@@ -150,6 +195,7 @@ class _Arrangement:
             heat=heat_map(check, self._key) if grouped else None,
             sets=tuple(self._set(check, worst, anchor, unit) for worst in shown_sets(check)),
             confusion=self._tables.pop((check.probe, check.subject or ""), None) if failing else None,
+            history=self._sparks.get(check.item),
             unit=unit,
         )
 

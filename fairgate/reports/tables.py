@@ -9,10 +9,11 @@ from typing import Final, Literal
 
 from fairgate.records import CheckResult, DatasetInfo, GroupResult, Misclassification
 from fairgate.reports.charts import GroupKey
-from fairgate.reports.words import number, signed
+from fairgate.reports.words import number, reference, signed
 
 CROSS: Final = " × "
 _SHADES: Final = 7
+_COLUMNS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,21 @@ def heat_map(check: CheckResult, key: GroupKey) -> HeatMap | None:
     numbers = [group.delta if changes else group.value for group in check.groups]
     top = max((abs(x) for x in numbers if x is not None and math.isfinite(x)), default=0.0)
     rows = tuple((d, tuple(_cell(check, found.get((d, a)), changes, top) for a in acrosses)) for d in downs)
-    return HeatMap("change against the baseline" if changes else "value", tuple(acrosses), rows)
+    return HeatMap(f"change against the {reference(check)}" if changes else "value", tuple(acrosses), rows)
+
+
+def crossed_with_subjects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> HeatMap | None:
+    """The change of every group in every subject of one check; None with more groups than a table holds."""
+    groups = sorted({group.group for check in checks for group in check.groups}, key=key)
+    if not 2 <= len(groups) <= _COLUMNS:
+        return None
+    moves = [group.delta for check in checks for group in check.groups]
+    top = max((abs(x) for x in moves if x is not None and math.isfinite(x)), default=0.0)
+    rows = []
+    for check in checks[:most]:
+        found = {group.group: group for group in check.groups}
+        rows.append((check.about or "", tuple(_cell(check, found.get(name), True, top) for name in groups)))
+    return HeatMap(f"change against the {reference(checks[0])}", tuple(groups), tuple(rows))
 
 
 def confusion_tables(found: Sequence[Misclassification], key: GroupKey) -> list[ConfusionTable]:

@@ -8,7 +8,17 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, Literal
 
-from fairgate.records import Against, BaselineInfo, CheckResult, GroupResult, RunRecord, Status, Verdict, WorstSet
+from fairgate.records import (
+    Against,
+    BaselineInfo,
+    CheckResult,
+    GroupResult,
+    RunRecord,
+    Status,
+    Verdict,
+    WorstSet,
+    item_name,
+)
 
 ABSENT: Final = "–"
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -97,6 +107,11 @@ def metric_words(metric: str) -> str:
 def reference(check: CheckResult) -> Against:
     """What the check was compared with, in a word: the baseline, or the anchor."""
     return check.against or "baseline"
+
+
+def check_name(check: CheckResult) -> str:
+    """The check's id, with `@anchor` where it was compared with that: its item without what it is about."""
+    return item_name(check.id, None, check.against)
 
 
 def bound_words(check: CheckResult) -> str:
