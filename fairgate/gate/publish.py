@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -10,28 +11,60 @@ from fairgate.gate.evaluate import Evaluation
 from fairgate.gate.prepare import Prepared
 from fairgate.probes import write_scores
 from fairgate.suites import Settings
+from fairgate.whole import sweep, write_whole
+
+REPORT_FILES = ("results.json", "scores.parquet", "report.html", "comment.md", "metrics.json")
+"""What a report folder holds; results.json is the first to go and the first to come."""
 
 
 def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> Evaluation:
     """Write the reports, then tell MLflow; what could not be told is a message."""
     messages = list(evaluation.messages)
-    with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
-        files: list[Path] = []
-        if settings.report is not None:
+    files: list[Path] = []
+    if settings.report is not None:
+        try:
+            files = _write_reports(settings.report, evaluation, prepared)
+            messages.append(f"report: {settings.report / 'report.html'}")
+        except OSError as error:
+            messages.append(_unwritten(settings.report, error))
+    if settings.mlflow is not None:
+        with contextlib.ExitStack() as held:
             try:
-                files = _write_reports(settings.report, evaluation, prepared)
-                messages.append(f"report: {settings.report / 'report.html'}")
+                files = files or _write_reports(_scratch(held), evaluation, prepared)
             except OSError as error:
-                messages.append(f"the report was not written, the verdict stands: {error}")
-        if settings.mlflow is not None:
-            files = files or _write_reports(Path(scratch), evaluation, prepared)
-            messages += _tell_mlflow(evaluation, [*files, prepared.loaded.path], prepared, settings, settings.mlflow)
+                messages.append(_untold(error))
+            else:
+                files = [*files, prepared.loaded.path]
+                messages += _tell_mlflow(evaluation, files, prepared, settings.mlflow)
     return replace(evaluation, messages=tuple(messages))
 
 
-def _tell_mlflow(
-    evaluation: Evaluation, files: list[Path], prepared: Prepared, settings: Settings, uri: str
-) -> list[str]:
+def _scratch(held: contextlib.ExitStack) -> Path:
+    """A folder for the files that MLflow copies, gone when `held` closes."""
+    return Path(held.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)))
+
+
+def _unwritten(folder: Path, error: OSError) -> str:
+    """The report folder could not be written: what, where, and what to do."""
+    old = " What it still holds is of an earlier run." if any((folder / name).exists() for name in REPORT_FILES) else ""
+    return (
+        f"warning: the report was not written, the verdict stands: {error.strerror or error}.{old}\n"
+        f"  where:  {folder}\n"
+        "  remedy: make room or make the folder writable, or name another with `--fairness-report DIR`; then run again"
+    )
+
+
+def _untold(error: OSError) -> str:
+    """There was no place for the files that MLflow would have copied."""
+    return (
+        f"warning: MLflow was not told of this run, the verdict stands: {error.strerror or error}.\n"
+        f"  where:  {error.filename or 'the folder for temporary files'}\n"
+        "  remedy: make room there or set TMPDIR to another folder, or name one with `--fairness-report DIR`; then run "
+        "again"
+    )
+
+
+def _tell_mlflow(evaluation: Evaluation, files: list[Path], prepared: Prepared, uri: str) -> list[str]:
     """The run, and where the model is a registered one, the verdict on its version."""
     from fairgate.errors import FairgateError
     from fairgate.tracking import log_or_queue, tag_model_version
@@ -50,10 +83,17 @@ def _tell_mlflow(
 
 
 def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared) -> list[Path]:
-    """results.json first, then scores, page and comment."""
+    """results.json first, then scores, page and comment.
+
+    What an earlier run left goes before anything is written: a run that is killed here, or a disk that is full, leaves
+    a folder that lacks files, never one whose page tells of another run than its record.
+    """
     from fairgate.reports import render_comment, render_html, write_results
 
     folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)
+    for name in REPORT_FILES:
+        (folder / name).unlink(missing_ok=True)
     files = [write_results(evaluation.record, folder)]
     if evaluation.scores:
         write_scores(folder / "scores.parquet", prepared.dataset.index, evaluation.scores)
@@ -64,6 +104,6 @@ def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared) -> 
         "comment.md": render_comment(evaluation.record),
     }
     for name, text in pages.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        write_whole(folder / name, text)
         files.append(folder / name)
     return files

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, sha256_bytes
+from fairgate.whole import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,10 +94,9 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
             "rank": pa.array([None] * n if probe.rank is None else probe.rank, pa.int64()),
         }
         tables.append(pa.table({"probe": pa.array([name] * n).dictionary_encode(), **images, **answers}))
-    partial = path.with_name(f".{path.name}.partial")
     table = pa.concat_tables(tables).unify_dictionaries()
-    pq.write_table(table, partial, compression="zstd", write_page_checksum=True)
-    partial.replace(path)
+    with whole(path) as draft:
+        pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
 
 
 def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
