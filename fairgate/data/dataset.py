@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fairgate.data.bounds import is_text, plain_text, require_bounded
 from fairgate.data.index import Index, strings
-from fairgate.data.manifest import Manifest, Shard, read_manifest
+from fairgate.data.manifest import MAX_ROWS, Manifest, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.errors import DatasetError
 from fairgate.hashing import sha256_file
@@ -106,8 +107,9 @@ class Dataset:
         Raises DatasetError for a set that the dataset does not have, or when it has labels only.
         """
         self._need_images()
-        wanted = np.isin(self.index.set_id.astype(str), np.asarray(list(set_ids), dtype=str))
-        if absent := set(set_ids).difference(self.index.set_id[wanted]):
+        asked = set(set_ids)
+        wanted = np.array([set_id in asked for set_id in self.index.set_id], dtype=np.bool_)
+        if absent := asked.difference(self.index.set_id[wanted]):
             raise DatasetError(
                 f"dataset '{self.manifest.ref}' has no set '{min(absent)}'.",
                 where=str(self.folder),
@@ -136,25 +138,35 @@ class Dataset:
         return find_problems(self)
 
     def parquet(self, shard: Shard) -> Any:
-        """An open `pyarrow.parquet.ParquetFile`. Raises DatasetError when the shard is missing or unreadable."""
+        """An open `pyarrow.parquet.ParquetFile`, text as codes of its different texts.
+
+        Raises DatasetError when the shard is missing or unreadable, or promises more than a dataset holds.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        path = self.folder / shard.file
         try:
-            return pq.ParquetFile(self.folder / shard.file)
+            text = [field.name for field in pq.read_schema(path) if is_text(field.type)]
+            parquet = pq.ParquetFile(path, read_dictionary=text)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
+        if parquet.metadata.num_rows > MAX_ROWS:
+            raise self.unreadable(shard, ValueError(f"it promises {parquet.metadata.num_rows:,} rows"))
+        return parquet
 
     def read_group(self, parquet: Any, shard: Shard, group: int, columns: list[str] | None = None) -> Any:
-        """One row group of an open shard as a `pyarrow.Table`. Raises DatasetError when its bytes do not decode."""
+        """One row group of an open shard as a `pyarrow.Table`. Raises DatasetError when its bytes do not decode, or
+        would unpack to more than a row group holds."""
         import pyarrow as pa
 
         try:
+            require_bounded(parquet, group)
             table = parquet.read_row_group(group, columns=columns)
             table.validate(full=True)
+            return plain_text(table)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
-        return table
 
     def _images(self, parquet: Any, shard: Shard, group: int) -> list[bytes]:
         column = self.read_group(parquet, shard, group, columns=["image.bytes"])["image"].combine_chunks()
@@ -168,7 +180,7 @@ class Dataset:
         try:
             table = self.parquet(shard).read(columns=wanted).select(wanted)
             table.validate(full=True)
-            return table.cast(pa.schema([(column, pa.string()) for column in wanted]))
+            return table.cast(pa.schema([(column, pa.dictionary(pa.int32(), pa.string())) for column in wanted]))
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
 

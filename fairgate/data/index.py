@@ -73,9 +73,15 @@ class Index:
 
 
 def strings(column: pa.ChunkedArray) -> Strings:
-    """A text column as Python strings, equal ones shared, so that repeated values cost a pointer each."""
-    chunks = column.dictionary_encode(null_encoding="encode").chunks  # of one shared dictionary
-    values = np.array([text or "" for text in chunks[-1].dictionary.to_pylist()], dtype=object)
-    codes = [np.from_dlpack(chunk.indices) for chunk in chunks]  # to_numpy() would import pandas
-    shared: Strings = values[np.concatenate(codes)]
-    return shared
+    """A dictionary-encoded text column as Python strings, equal ones shared: a repeated value costs a pointer."""
+    shared: dict[str, str] = {}
+    parts = [np.empty(0, dtype=object)]
+    for chunk in column.chunks:
+        own = [text or "" for text in chunk.dictionary.to_pylist()]
+        values = np.array([*(shared.setdefault(text, text) for text in own), ""], dtype=object)  # "" for what is null
+        codes = chunk.indices  # to_numpy() would import pandas
+        gaps = codes.null_count
+        parts.append(
+            values[[-1 if code is None else code for code in codes.to_pylist()] if gaps else np.from_dlpack(codes)]
+        )
+    return np.concatenate(parts)

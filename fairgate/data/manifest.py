@@ -7,13 +7,16 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError, field_validator
 
 from fairgate.errors import DatasetError
 
 MANIFEST_FILE = "manifest.json"
 CARD_FILE = "README.md"
 SCHEMA_VERSION: Final = 1
+MAX_BYTES: Final = 64 << 20
+MAX_ROWS: Final = 10_000_000
+"""Images of a dataset: more is no evaluation set, and a few bytes of Parquet can promise billions."""
 CROSS = " × "
 """Joins attributes ("race × gender") and groups ("dark × female") in names of intersections."""
 
@@ -80,6 +83,13 @@ class Manifest(_Strict):
     fairgate: str
     shards: list[Shard]
 
+    @field_validator("n_rows")
+    @classmethod
+    def _within_reason(cls, value: int) -> int:
+        if value > MAX_ROWS:
+            raise ValueError(f"a dataset has at most {MAX_ROWS:,} images")
+        return value
+
     @property
     def ref(self) -> str:
         """How a suite names this version: `occupations@v1`."""
@@ -99,14 +109,16 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of a dataset folder. Raises DatasetError when it is absent, unparsable or of another schema."""
     path = folder / MANIFEST_FILE
     try:
-        plain = json.loads(path.read_bytes())
+        content = _bounded(path)
+        plain = json.loads(content)
     except FileNotFoundError:
         raise DatasetError(
             f"there is no dataset in '{folder}'.", where=str(path), remedy="run `dvc pull datasets.dvc`"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise DatasetError(
-            f"the dataset's manifest cannot be read: {error}.",
+            f"the dataset's manifest cannot be read: {reason}.",
             where=str(path),
             remedy="run `dvc pull --force datasets.dvc`",
         ) from error
@@ -114,7 +126,7 @@ def read_manifest(folder: Path) -> Manifest:
     if found != SCHEMA_VERSION:
         raise _other_schema(found, path)
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        return Manifest.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -125,6 +137,14 @@ def read_manifest(folder: Path) -> Manifest:
         ) from error
 
 
+def _bounded(path: Path) -> bytes:
+    with path.open("rb") as handle:
+        content = handle.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES >> 20} MB")
+    return content
+
+
 def _other_schema(found: object, path: Path) -> DatasetError:
     if isinstance(found, int) and found > SCHEMA_VERSION:
         remedy = "update fairgate: this release was written by a newer one"
@@ -133,7 +153,7 @@ def _other_schema(found: object, path: Path) -> DatasetError:
     else:
         remedy = "run `dvc pull --force datasets.dvc`; the file is not a manifest of fairgate"
     return DatasetError(
-        f"the manifest has schema_version {found!r}, and this fairgate reads {SCHEMA_VERSION}.",
+        f"the manifest has schema_version {found!r:.40}, and this fairgate reads {SCHEMA_VERSION}.",
         where=str(path),
         remedy=remedy,
     )

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Formats that are decoded. Pillow knows many more; reading some of them runs other programs (EPS: Ghostscript)."""
+MAX_PIXELS = 1 << 26
+"""Pixels of one image (8,192 x 8,192): a small file can unpack to billions."""
+
+
 class Pixels(NamedTuple):
     """What an encoded image holds: its file format, and the SHA-256 of its decoded pixels, mode and size."""
 
@@ -35,14 +41,20 @@ def decode(data: bytes) -> Image:
     import PIL.ImageOps
 
     try:
-        image: Image = PIL.Image.open(BytesIO(data))
+        image: Image = PIL.Image.open(BytesIO(data), formats=FORMATS)
+        if image.width * image.height > MAX_PIXELS:
+            raise UnreadableImage(
+                f"it has {image.width:,} x {image.height:,} pixels; at most {MAX_PIXELS:,} are decoded"
+            )
         image.load()
         upright = PIL.ImageOps.exif_transpose(image)
         if upright.mode == "P" or "transparency" in upright.info:
             upright = upright.convert("RGBA")
+    except UnreadableImage:
+        raise
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, struct.error, zlib.error) as error:
         raise UnreadableImage(str(error) or type(error).__name__) from error
-    except PIL.Image.DecompressionBombError as error:
+    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning) as error:
         raise UnreadableImage(str(error)) from error
     upright.format = image.format
     return upright

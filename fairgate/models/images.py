@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from typing import TYPE_CHECKING
 
 from fairgate.errors import DatasetError
@@ -13,19 +15,29 @@ if TYPE_CHECKING:
     from fairgate.models.protocols import ImageSource
 
 
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""What is decoded: what `fairgate.data.pixels` verifies. Pillow knows more; some formats run other programs."""
+MAX_PIXELS = 1 << 26
+# whatever Pillow's decoders raise for bytes that are no image (its own UnidentifiedImageError is an OSError)
+_UNDECODABLE = (OSError, ValueError, SyntaxError, EOFError, IndexError, struct.error, zlib.error)
+
+
 def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image:
     """One image as 8-bit RGB, turned upright by its EXIF orientation.
 
     Palettes and CMYK are converted before any resizing (open_clip's own transform resizes first, which would pick
     palette entries at random), transparency is dropped as `convert("RGB")` does. Raises DatasetError naming the image.
     """
-    from PIL import Image, ImageOps, UnidentifiedImageError
+    from PIL import Image, ImageOps
 
     try:
-        with Image.open(io.BytesIO(data)) as opened:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
+            width, height = opened.size
+            if width * height > MAX_PIXELS:
+                raise _unreadable(f"is suspiciously large ({width:,} x {height:,} pixels)", source, row)
             opened.load()
             image = ImageOps.exif_transpose(opened)
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError) as error:
+    except _UNDECODABLE as error:
         raise _unreadable(f"cannot be decoded ({error})", source, row) from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _unreadable(f"is suspiciously large ({error})", source, row) from error
