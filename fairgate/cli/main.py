@@ -13,6 +13,7 @@ from fairgate.cli.baseline import baseline_app
 from fairgate.cli.check import check
 from fairgate.cli.dataset import dataset_app
 from fairgate.cli.demo import demo
+from fairgate.cli.doctor import doctor
 from fairgate.cli.portraits import portraits_app
 from fairgate.cli.power import power
 from fairgate.cli.push import push
@@ -29,6 +30,7 @@ suite_app = typer.Typer(no_args_is_help=True, help="Look at suites.")
 app.command()(check)
 app.command()(audit)
 app.command()(demo)
+app.command()(doctor)
 app.command()(power)
 app.command()(push)
 app.add_typer(baseline_app, name="baseline")

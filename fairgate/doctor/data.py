@@ -1,0 +1,95 @@
+"""Are the datasets there, whole, and kept where others find them?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from fairgate.data import Dataset
+from fairgate.doctor.finding import Finding, of_error, ok, trouble, warning
+from fairgate.doctor.programs import TOOK_TOO_LONG, run
+from fairgate.errors import DatasetError
+
+PATIENCE: Final = 20.0
+"""Seconds that DVC's remote is given."""
+_SHOWN: Final = 3
+
+
+def look_at_dataset(dataset: Dataset, full: bool) -> list[Finding]:
+    """Shards against the manifest; with `full` every row and picture too."""
+    area, manifest = f"dataset {dataset.manifest.ref}", dataset.manifest
+    if full:
+        problems = dataset.verify()
+        if problems:
+            first = [trouble(area, one.what, one.where, one.remedy) for one in problems[:_SHOWN]]
+            more = f"{len(problems) - _SHOWN} more problems; `fairgate dataset verify {manifest.ref}` names them all."
+            return first + ([trouble(area, more)] if len(problems) > _SHOWN else [])
+        return [ok(area, f"all {manifest.n_rows:,} rows are what was released", where=str(dataset.folder))]
+    try:
+        dataset.check_shards()
+    except DatasetError as error:
+        return [of_error(area, error)]
+    what = f"{len(manifest.shards)} shard(s) of {manifest.n_rows:,} rows are the files that were released"
+    return [ok(area, what, where=str(dataset.folder))]
+
+
+def look_at_dvc(root: Path) -> list[Finding]:
+    """Is the data pulled, and has its remote what others will pull?"""
+    if not (root / ".dvc").is_dir():
+        return [ok("dvc", "this repository does not use DVC")]
+    target = ["datasets.dvc"] if (root / "datasets.dvc").is_file() else []
+    here = _status(root, *target)
+    if isinstance(here, Finding):
+        return [here]
+    found = []
+    if here:
+        remedy = f"run `dvc pull {' '.join(target)}`".rstrip() + "; `dvc status` says what differs"
+        found.append(trouble("dvc", f"{_names(here)} is not the data that the commit names.", remedy=remedy))
+    if not _remotes(root):
+        remedy = "dvc remote add --default NAME URL, then `dvc push`: a fresh clone has no data without it"
+        return [*found, warning("dvc", "no remote is configured.", where=".dvc/config", remedy=remedy)]
+    return [*found, *_remote(root, target, whole=not here)]
+
+
+def _remote(root: Path, target: Sequence[str], whole: bool) -> list[Finding]:
+    there = _status(root, "--cloud", *target)
+    if isinstance(there, Finding):
+        return [there]
+    states = set(there.values()) if isinstance(there, dict) else set()
+    if "new" in states:
+        remedy = f"run `dvc push {' '.join(target)}`".rstrip()
+        return [warning("dvc", "the remote lacks data that is here: others cannot pull it.", remedy=remedy)]
+    if "missing" in states:
+        remedy = "find the machine that made the data, and `dvc push` there"
+        return [trouble("dvc", "data that the commit names is neither here nor on the remote.", remedy=remedy)]
+    return [ok("dvc", f"the remote answers{' and has what is here' if whole else ''}")]
+
+
+def _status(root: Path, *words: str) -> dict[str, Any] | Finding:
+    """`dvc status --json`, or the trouble that it had."""
+    command = ["dvc", "status", *words]
+    done = run([sys.executable, "-m", *command, "--json"], root, PATIENCE)
+    where = " ".join(command)
+    if done.code == TOOK_TOO_LONG:
+        remedy = "check the network and the remote's address (`dvc remote list`)"
+        return warning("dvc", f"DVC did not answer within {PATIENCE:g} s.", where=where, remedy=remedy)
+    try:
+        said = json.loads(done.out or "null")
+    except ValueError:
+        said = None
+    if done.code != 0 or not isinstance(said, dict):
+        remedy = "run that command and read what it says; `dvc remote list` shows the addresses"
+        return trouble("dvc", f"DVC could not tell: {done.last_line}", where=where, remedy=remedy)
+    return said
+
+
+def _remotes(root: Path) -> bool:
+    done = run([sys.executable, "-m", "dvc", "remote", "list"], root, PATIENCE)
+    return bool(done.out.strip())
+
+
+def _names(status: dict[str, Any]) -> str:
+    return ", ".join(list(status)[:_SHOWN])

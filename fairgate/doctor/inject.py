@@ -1,0 +1,188 @@
+"""A bias of known strength, planted in a model's scores: one group's images are recognised and found less."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.data import Index
+from fairgate.doctor.columns import Columns, Questions
+from fairgate.errors import DatasetError
+from fairgate.models.protocols import Floats
+from fairgate.probes import ProbeScores
+from fairgate.randomness import stream
+from fairgate.suites.ask import ask
+from fairgate.suites.plan import CROSS
+from fairgate.suites.schema import AssociationProbe, Suite, ZeroShotProbe
+
+NOISE: Final = 1e-4
+"""Of a column's standard deviation: what an innocent change moves."""
+_KEPT: Final = 1e-3
+"""Share of P(true) that is left where less than the strength was there to take."""
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The images that lose: their name, their parts (`dark`, `female`), and which rows they are."""
+
+    name: str
+    parts: tuple[str, ...]
+    rows: Bools
+
+
+def group_to_harm(suite: Suite, index: Index, answers: dict[str, ProbeScores]) -> Group:
+    """The crossing of the suite's attributes with most images; of several, the one that the model does worst by.
+
+    Taking from those who stand behind cannot make a model fairer. Raises DatasetError where there is one group only.
+    """
+    names = list(index.attributes) if suite.groups.attributes == "each" else list(suite.groups.attributes)
+    codes, groups = index.codes(names)
+    images = np.bincount(codes, minlength=len(groups))
+    if (images > 0).sum() < 2:
+        raise DatasetError(
+            "all images are of one group: nobody can be treated worse than others.",
+            where=CROSS.join(names),
+            remedy="use a dataset that shows several groups",
+        )
+    value = answers[_first_probe(suite)].value
+    means = np.bincount(codes, value, minlength=len(groups)) / np.maximum(images, 1)
+    most = np.flatnonzero(images == images.max())
+    chosen = int(most[means[most].argmin()])
+    return Group(groups[chosen], tuple(groups[chosen].split(CROSS)), codes == chosen)
+
+
+def planted(columns: Columns, suite: Suite, asked: Questions, index: Index, group: Group, strength: float) -> Columns:
+    """The columns with `strength` taken from the group.
+
+    Of a classification it is taken from P(true label) (or of the positive one) of each image: two probes that share a
+    prompt both lose, each at least that much. Of a query it is taken from the probability that an image of the group
+    stands before one of somebody else, by prompts that no classification asks.
+    """
+    lost: dict[str, Floats] = {}
+    for probe in suite.probes.values():
+        if isinstance(probe, ZeroShotProbe):
+            _take_from_labels(columns, probe, index, group, strength, lost)
+    found = columns.with_columns({prompt: columns.of[prompt] - delta for prompt, delta in lost.items()})
+    if columns.probability:
+        return found
+    for prompts, subject in asked.queries:
+        free = [prompt for prompt in dict.fromkeys(prompts) if prompt not in asked.labels]
+        rows = np.ones(len(index), dtype=bool) if subject is None else index.subject == subject
+        inside, outside = rows & group.rows, rows & ~group.rows
+        if not free or not inside.any() or not outside.any():
+            continue
+        before, now = columns.query(prompts), found.query(prompts)
+        target = max(_first(before[inside], before[outside]) - strength, 0.0)
+        sunk = _shift_to(target, now[inside], now[outside]) * columns.scale * len(prompts) / len(free)
+        found = found.with_columns({prompt: found.of[prompt] - sunk * inside for prompt in free})
+    return found
+
+
+def jittered(columns: Columns, suite: str) -> Columns:
+    """The columns as an innocent change leaves them: moved by a ten-thousandth of their spread."""
+    rng = stream(0, "doctor", suite)
+    moved = {prompt: one + NOISE * one.std() * rng.standard_normal(len(one)) for prompt, one in columns.of.items()}
+    if columns.probability:
+        moved = {prompt: np.minimum(one, 0.0) for prompt, one in moved.items()}
+    return columns.with_columns(moved)
+
+
+def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: Group) -> dict[str, float]:
+    """What each probe shows of the injection: the group's mean loss, in P(true), or in the odds of standing before
+    others (a mean over queries)."""
+    then, now = ask(before, index, suite), ask(after, index, suite)
+    found: dict[str, list[float]] = {}
+    for name, scores in then.items():
+        probe = name.partition("[")[0]
+        kind = suite.probes[probe]
+        if isinstance(kind, ZeroShotProbe):
+            lost = [float((scores.value - now[name].value)[group.rows].mean())]
+        else:
+            galleries = [np.ones(len(index), dtype=bool)]
+            if not isinstance(kind, AssociationProbe):
+                galleries = [index.subject == subject for subject in dict.fromkeys(index.subject.tolist())]
+            lost = [_sunk(scores.value, now[name].value, rows, group.rows) for rows in galleries]
+        found.setdefault(probe, []).extend(lost)
+    return {probe: float(np.mean(lost)) for probe, lost in found.items()}
+
+
+def _first_probe(suite: Suite) -> str:
+    """A classification if there is one: its numbers mean the same for every subject."""
+    for name, probe in suite.probes.items():
+        if isinstance(probe, ZeroShotProbe):
+            return name
+    name, probe = next(iter(suite.probes.items()))
+    return f"{name}[{probe.words[0]}]" if isinstance(probe, AssociationProbe) else name
+
+
+def _take_from_labels(
+    columns: Columns, probe: ZeroShotProbe, index: Index, group: Group, strength: float, lost: dict[str, Floats]
+) -> None:
+    """Add to `lost`, by prompt, what the true label's logit must lose for P(true) to fall by the strength."""
+    for subject in dict.fromkeys(index.subject.tolist()):
+        labels = list(probe.labels_of(subject))
+        logits = np.stack([columns.of[probe.prompt(label)] for label in labels], axis=1)
+        rows = group.rows & (index.subject == subject)
+        truths = _truths(probe, index, subject)
+        for place, label in enumerate(labels):
+            here = rows & (truths == label)
+            if not here.any():
+                continue
+            others = np.delete(logits[here], place, axis=1)
+            odds = logits[here, place] - _log_sum(others)
+            taken = lost.setdefault(probe.prompt(label), np.zeros(len(index)))
+            taken[here] = np.maximum(taken[here], odds - _logit(_lowered(odds, strength)))
+
+
+def _truths(probe: ZeroShotProbe, index: Index, subject: str) -> NDArray[np.object_]:
+    if probe.positive is not None:
+        return np.full(len(index), probe.positive, dtype=object)
+    if probe.truth == "subject":
+        return np.full(len(index), probe.word(subject), dtype=object)
+    values = index.attributes[probe.truth].tolist()
+    return np.array([probe.word(value) for value in values], dtype=object)
+
+
+def _lowered(odds: Floats, strength: float) -> Floats:
+    """P after the loss; what has less than the strength keeps a thousandth of it."""
+    p = np.exp(-np.logaddexp(0, -odds))
+    return np.asarray(np.maximum(p - strength, np.maximum(_KEPT * p, np.finfo(np.float64).tiny)))
+
+
+def _logit(p: Floats) -> Floats:
+    return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def _log_sum(logits: Floats) -> Floats:
+    top = logits.max(axis=1)
+    return np.asarray(top + np.log(np.exp(logits - top[:, None]).sum(axis=1)))
+
+
+def _first(inside: Floats, outside: Floats) -> float:
+    """Probability that one of `inside` stands before one of `outside`, equals counted half."""
+    ordered = np.sort(outside)
+    below = np.searchsorted(ordered, inside, "left") + np.searchsorted(ordered, inside, "right")
+    return float(below.mean()) / (2 * len(outside))
+
+
+def _shift_to(target: float, inside: Floats, outside: Floats) -> float:
+    """The smallest shift down of `inside` by which its probability of standing first falls to the target."""
+    low, high = 0.0, float(inside.max() - outside.min()) + 1e-9
+    if _first(inside, outside) <= target or high <= 0:
+        return 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _first(inside - middle, outside) <= target else (middle, high)
+    return high
+
+
+def _sunk(before: Floats, after: Floats, rows: Bools, group: Bools) -> float:
+    inside, outside = rows & group, rows & ~group
+    if not inside.any() or not outside.any():
+        return 0.0
+    return _first(before[inside], before[outside]) - _first(after[inside], after[outside])

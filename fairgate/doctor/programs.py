@@ -1,0 +1,47 @@
+"""Other programs asked, with a time limit: what they said, or that they said nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+NOT_STARTED: Final = -1
+TOOK_TOO_LONG: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A program that ended: its exit code (or NOT_STARTED, TOOK_TOO_LONG) and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last_line(self) -> str:
+        """The last thing that it said, for a message."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        return lines[-1][:300] if lines else "it said nothing"
+
+
+def run(words: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str] | None = None) -> Ran:
+    """Run a program in a folder. Never raises for a program that is missing, slow or fails."""
+    try:
+        done = subprocess.run(  # noqa: S603
+            list(words),
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Ran(TOOK_TOO_LONG, "", f"no answer within {seconds:g} s")
+    except OSError as error:
+        return Ran(NOT_STARTED, "", str(error))
+    return Ran(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))

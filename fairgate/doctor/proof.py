@@ -1,0 +1,142 @@
+"""Does the gate fail when it should? A bias is planted in the suite's own model, and real runs are held against it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fairgate import gate
+from fairgate.doctor.columns import Columns, columns_of, questions
+from fairgate.doctor.finding import Finding, Progress, of_error, ok, warning
+from fairgate.doctor.inject import group_to_harm, jittered, losses, planted
+from fairgate.doctor.judge import Planted, control, look, no_pipefail, same_again
+from fairgate.doctor.trial import Bench, Trial, has_xdist
+from fairgate.doctor.view import make_view
+from fairgate.errors import FairgateError
+from fairgate.gate.references import open_model
+from fairgate.models import Scorer
+from fairgate.probes import ProbeScores
+from fairgate.suites import Settings
+from fairgate.suites.ask import ask
+from fairgate.suites.schema import ZeroShotProbe
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Model URIs of three tables: as the model is, with the bias, and with next to nothing changed."""
+
+    plain: str
+    biased: str
+    jittered: str
+
+
+def prove(name: str, root: Path, settings: Settings, strength: float, progress: Progress) -> list[Finding]:
+    """Plant a bias of `strength` in a suite's model and see whether pytest, xdist, pipes and `fairgate check` fail.
+
+    The model is scored once (from cached embeddings where there are any); everything else reads tables in a scratch
+    folder. Nothing in the repository is written to.
+    """
+    area = f"inject {name}"
+    try:
+        with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:
+            return _proved(area, name, root, settings, strength, Path(scratch).resolve(), progress)
+    except FairgateError as error:
+        return [of_error(area, error)]
+
+
+def _proved(
+    area: str, name: str, root: Path, settings: Settings, strength: float, scratch: Path, progress: Progress
+) -> list[Finding]:
+    progress(f"{name}: scoring {settings.model}")
+    real = gate.prepare(name, root)
+    suite, index = real.loaded.suite, real.dataset.index
+    scorer = open_model(settings.model, real, settings, lambda what, done, of: progress(f"{what}: {done:,}/{of:,}"))
+    asked = questions(suite, real.dataset.manifest.subjects)
+    columns = columns_of(scorer, asked)
+    group = group_to_harm(suite, index, ask(columns, index, suite))
+    biased = planted(columns, suite, asked, index, group, strength)
+    lost = losses(suite, index, columns, biased, group)
+    tables = _Tables(
+        columns.write(scratch / "plain.parquet", index),
+        biased.write(scratch / "biased.parquet", index),
+        jittered(columns, name).write(scratch / "jittered.parquet", index),
+    )
+    view = make_view(root, real.loaded, scratch / "view")
+    plain = gate.evaluate(
+        gate.prepare(name, view),
+        replace(settings, model=tables.plain, baseline="none", mlflow=None, report=None, cache=None),
+        command="fairgate doctor",
+    )
+    already = {check.item for check in plain.record.checks if check.verdict == "fail"}
+    aim = Planted(area, suite, strength, group, lost, frozenset(already))
+    (scratch / "reports").mkdir()
+    bench = Bench(view, scratch / "reports", name)
+    return [*_told(aim, scorer, columns, real), *_tried(aim, bench, tables, progress)]
+
+
+def _told(aim: Planted, scorer: Scorer, columns: Columns, real: gate.Prepared) -> list[Finding]:
+    """What was planted, and whether the table says what the model says."""
+    images = int(aim.group.rows.sum())
+    what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}: {_losses(aim)}"
+    found = [ok(aim.area, what)]
+    suite, index = aim.suite, real.dataset.index
+    said, kept = ask(scorer, index, suite), ask(columns, index, suite)
+    apart = [name for name, one in said.items() if not _alike(one, kept[name])]
+    if apart:
+        what = f"the table that stands in for the model does not say quite the same on {', '.join(apart)}."
+        remedy = "several probes share all their prompts; the runs below are compared with the table, not the model"
+        found.append(warning(aim.area, what, remedy=remedy))
+    return found
+
+
+def _alike(one: ProbeScores, other: ProbeScores) -> bool:
+    ranks = (one.rank, other.rank)
+    same = all(rank is None for rank in ranks) or np.array_equal(*map(np.asarray, ranks))
+    return bool(same and np.allclose(one.value, other.value, atol=1e-6))
+
+
+def _losses(aim: Planted) -> str:
+    """`labels loses 0.100 of P(true)`, probe by probe."""
+
+    def words(name: str) -> str:
+        loss, probe = aim.lost[name], aim.suite.probes[name]
+        if not isinstance(probe, ZeroShotProbe):
+            return f"in {name} they stand before others {loss:.3f} less often"
+        return f"{name} loses {loss:.3f} of P({'positive' if probe.positive is not None else 'true'})"
+
+    return "; ".join(words(name) for name in aim.lost)
+
+
+def _tried(aim: Planted, bench: Bench, tables: _Tables, progress: Progress) -> list[Finding]:
+    against = f"model:{tables.plain}"
+    progress(f"{bench.suite}: pytest on the planted bias")
+    first = bench.pytest(tables.biased, against, "pytest")
+    found = [look(aim, first)]
+    if found[0].level != "trouble" and aim.new(first):
+        found += _other_ways(aim, bench, tables, first, progress)
+    progress(f"{bench.suite}: pytest on an innocent change")
+    found.append(control(aim, bench.pytest(tables.jittered, against, "control")))
+    return found
+
+
+def _other_ways(aim: Planted, bench: Bench, tables: _Tables, first: Trial, progress: Progress) -> list[Finding]:
+    """The same run under xdist, in pipes, and without pytest."""
+    against, found = f"model:{tables.plain}", list[Finding]()
+    if has_xdist():
+        progress(f"{bench.suite}: pytest -n 2")
+        found.append(same_again(aim, first, bench.pytest(tables.biased, against, "xdist", "-n", "2")))
+    progress(f"{bench.suite}: pytest in a pipe")
+    kept = bench.piped(tables.biased, against, "pipefail", pipefail=True)
+    if kept is None:
+        found.append(warning(aim.area, "pipes were not tried: there is no bash here."))
+    else:
+        found.append(same_again(aim, first, kept))
+    lost = bench.piped(tables.biased, against, "pipe", pipefail=False)
+    if lost is not None:
+        found.append(no_pipefail(aim, lost))
+    progress(f"{bench.suite}: fairgate check")
+    found.append(same_again(aim, first, bench.check(tables.biased, against, "check")))
+    return found
