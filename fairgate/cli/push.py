@@ -1,26 +1,54 @@
-"""`fairgate push`: send the runs that MLflow did not take when they were made."""
+"""`fairgate push`: send the runs that MLflow did not take when they were made, or a report that another job made."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.tracking import DEFAULT_QUEUE, DEFAULT_URI
+from fairgate.cli.errors import friendly
+from fairgate.errors import FairgateError, TrackingError
+from fairgate.tracking import DEFAULT_QUEUE, DEFAULT_URI, log_run
 from fairgate.tracking import push as send
 
+if TYPE_CHECKING:
+    from fairgate.records import RunRecord
 
+_MOST_BYTES = 512 * 1024 * 1024
+
+
+@friendly()
 def push(
     mlflow: Annotated[
         str, typer.Option("--mlflow", metavar="URI", envvar="FAIRGATE_MLFLOW", help="Store or server to send to.")
     ] = DEFAULT_URI,
     queue: Annotated[Path, typer.Option("--queue", metavar="DIR", help="Folder of waiting runs.")] = DEFAULT_QUEUE,
+    folder: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="Send this report folder instead of what waits.")
+    ] = None,
+    pull_request: Annotated[
+        int | None,
+        typer.Option(
+            "--pull-request", metavar="N", min=1, help="With --from: the pull request, whatever the record says."
+        ),
+    ] = None,
 ) -> None:
     """Send waiting runs to MLflow. Each is removed only after MLflow took it; a second push sends nothing twice.
 
-    Exit code 0: nothing waits any more. 1: some runs still wait, and why.
+    With --from DIR: send a report that another job made and that nobody vouches for. results.json is read strictly and
+    written anew; scores.parquet goes with it, and SUITE.yaml where it is the suite that the record names; comment.md is
+    made again. The folder's own pages are not sent. A record can claim to be of no pull request, and so become
+    `mlflow:latest`: say --pull-request N. In a GitHub workflow that follows one of a pull request, that is known.
+
+    Exit code 0: nothing waits any more. 1: some runs still wait, or the report was not taken, and why. 4: the report
+    is not one.
     """
+    if folder is not None:
+        _send_report(folder, mlflow, pull_request)
+        return
     results = send(queue, mlflow)
     for result in results:
         typer.echo(result.message, err=result.run_id is None)
@@ -30,3 +58,63 @@ def push(
     elif sent < len(results):
         typer.echo(f"{sent} of {len(results)} runs sent; the rest wait in {queue}.", err=True)
         raise typer.Exit(1)
+
+
+def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
+    from fairgate.reports import read_results, render_comment, write_results
+    from fairgate.tracking.content import PULL_REQUEST
+    from fairgate.tracking.environment import asking_pull_request
+
+    for path in folder.glob("*"):
+        _require_plain(path)
+    record = read_results(folder / "results.json")
+    asked = str(pull_request) if pull_request is not None else asking_pull_request(os.environ)
+    with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
+        made = Path(scratch)
+        files = [write_results(record, made), made / "comment.md"]
+        files[1].write_text(render_comment(record), encoding="utf-8")
+        files += _scores(folder / "scores.parquet")
+        files += _suite(folder, record)
+        with friendly(1):
+            run_id = log_run(record, files, uri=uri, more_tags={PULL_REQUEST: asked} if asked else {})
+    typer.echo(f"sent {', '.join(path.name for path in files)} as run {run_id} of suite {record.suite!r}")
+
+
+def _require_plain(path: Path) -> None:
+    """A link in a folder that another job made could have this job send a file of its own."""
+    if path.is_symlink():
+        raise TrackingError(
+            "the report folder holds a link.", where=str(path), remedy="take the report again, as files"
+        )
+
+
+def _scores(path: Path) -> list[Path]:
+    if not path.is_file():
+        return []
+    if path.stat().st_size > _MOST_BYTES:
+        raise TrackingError(
+            "the scores are larger than 512 MiB.", where=str(path), remedy="send the report without them"
+        )
+    with path.open("rb") as stream:
+        start = stream.read(4)
+        stream.seek(-min(4, path.stat().st_size), os.SEEK_END)
+        if (start, stream.read()) != (b"PAR1", b"PAR1"):
+            raise TrackingError("the scores are not a Parquet file.", where=str(path), remedy="take the report again")
+    return [path]
+
+
+def _suite(folder: Path, record: RunRecord) -> list[Path]:
+    """The suite file, where it means what the record was made with."""
+    from fairgate.suites import load_suite
+
+    path = next((one for one in folder.iterdir() if one.name == f"{record.suite}.yaml" and one.is_file()), None)
+    if path is None:
+        return []
+    try:
+        known = load_suite(path, folder).digest == record.suite_digest
+    except FairgateError as error:
+        typer.echo(f"{path.name} is left out: {error.problem}", err=True)
+        return []
+    if not known:
+        typer.echo(f"{path.name} is left out: it is not the suite that the record names.", err=True)
+    return [path] if known else []

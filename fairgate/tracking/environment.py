@@ -81,6 +81,22 @@ def _pull_request(environment: Mapping[str, str]) -> int | None:
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
+def asking_pull_request(environment: Mapping[str, str]) -> str | None:
+    """The pull request whose workflow this one follows (GitHub's `workflow_run`); `unknown` where GitHub does not name
+    it, as for a fork's; None for a workflow of no pull request."""
+    try:
+        event = json.loads(Path(environment.get("GITHUB_EVENT_PATH", "")).read_bytes())
+    except (OSError, ValueError):
+        return None
+    followed = event.get("workflow_run") if isinstance(event, dict) else None
+    if not isinstance(followed, dict) or not str(followed.get("event")).startswith("pull_request"):
+        return None
+    named = followed.get("pull_requests")
+    first = named[0] if isinstance(named, list) and named else None
+    number = first.get("number") if isinstance(first, dict) else None
+    return str(number) if isinstance(number, int) else "unknown"
+
+
 def _ci_url(environment: Mapping[str, str]) -> str | None:
     server, repository, run = (environment.get(f"GITHUB_{x}") for x in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     return f"{server}/{repository}/actions/runs/{run}" if server and repository and run else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fairgate.errors import TrackingError
@@ -19,12 +20,15 @@ DEFAULT_URI = "sqlite:///fairgate.db"
 """A store beside the work: artifacts go to `mlartifacts/` in the same folder."""
 
 
-def log_run(record: RunRecord, files: Sequence[Path], *, uri: str) -> str:
+def log_run(
+    record: RunRecord, files: Sequence[Path], *, uri: str, more_tags: Mapping[str, str] = MappingProxyType({})
+) -> str:
     """Write one evaluation to MLflow and return the run's id.
 
     `files` become artifacts under their own names; results.json and scores.parquet make a run a baseline. Sending the
     same record again returns the run that is there; a run that an outage cut in two is completed. MLflow's process-wide
-    state (tracking URI, active run, autologging) is neither read nor changed.
+    state (tracking URI, active run, autologging) is neither read nor changed. `more_tags` are what the sender knows
+    better than the record.
 
     Raises TrackingError when a file is missing, or when MLflow cannot be reached or refuses.
     """
@@ -35,7 +39,7 @@ def log_run(record: RunRecord, files: Sequence[Path], *, uri: str) -> str:
             )
     with session(uri) as client:
         experiment = _experiment(client, content.experiment_name(record), uri)
-        run_id, finished = _open_run(client, experiment, record)
+        run_id, finished = _open_run(client, experiment, record, more_tags)
         if finished:
             return run_id
         _fill(client, run_id, record)
@@ -68,7 +72,9 @@ def _experiment(client: MlflowClient, name: str, uri: str) -> str:
         return str(client.get_experiment_by_name(name).experiment_id)  # a neighbouring job was faster
 
 
-def _open_run(client: MlflowClient, experiment: str, record: RunRecord) -> tuple[str, bool]:
+def _open_run(
+    client: MlflowClient, experiment: str, record: RunRecord, more_tags: Mapping[str, str]
+) -> tuple[str, bool]:
     """The run that carries this record's key and whether it is complete; a fresh run when there is none."""
     key = content.run_key(record)
     for run in client.search_runs([experiment], filter_string=f"tags.`{content.RUN_KEY}` = '{key}'", max_results=1):
@@ -76,7 +82,7 @@ def _open_run(client: MlflowClient, experiment: str, record: RunRecord) -> tuple
     created = client.create_run(
         experiment,
         start_time=content.started_ms(record),
-        tags=content.tags(record),
+        tags=content.tags(record) | dict(more_tags),
         run_name=content.run_name(record),
     )
     if not created.info.run_id:

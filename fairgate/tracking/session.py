@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from fairgate.errors import TrackingError
+from fairgate.tracking.deadline import VARIABLE, Deadline, patience
+from fairgate.whole import draft_of, remove, sweep
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -26,16 +28,21 @@ _DURING_THE_CALL = {
 }
 """Set for the length of a call, except where the person already said otherwise."""
 
-_REMEDY = "check the address and the server, then send what is waiting with `fairgate push`"
+_PUSH = ", then send what is waiting with `fairgate push`"
+_REMEDY = f"check the address and the server{_PUSH}"
 READ_REMEDY = "check the address (--fairness-mlflow, --mlflow) and the server"
 
 
 @contextlib.contextmanager
-def session(uri: str, problem: str = "MLflow did not take the run", remedy: str = _REMEDY) -> Iterator[MlflowClient]:
+def session(
+    uri: str, problem: str = "MLflow did not take the run", remedy: str = _REMEDY, seconds: float | None = None
+) -> Iterator[MlflowClient]:
     """An `MlflowClient` for `uri`, its registry included. Whatever keeps MLflow from answering leaves as a
-    TrackingError that starts with `problem`."""
+    TrackingError that starts with `problem`; so does a server that is not done after `seconds` in all (None: as many
+    as FAIRGATE_MLFLOW_TIMEOUT says, or 60)."""
     if not uri:  # MLflow would take its process-wide address instead
         raise TrackingError("the MLflow address is empty.", remedy="give an address, or `off` for none")
+    deadline = Deadline(patience() if seconds is None else seconds)
     with _environment(), warnings.catch_warnings():
         # Only MLflow and what it imports run in here, and their use of deprecated SQLAlchemy, pydantic and
         # datetime calls (`noload` is one) must not fail a test run that turns warnings into errors.
@@ -50,12 +57,18 @@ def session(uri: str, problem: str = "MLflow did not take the run", remedy: str 
             raise TrackingError(f"MLflow cannot be imported: {error}", remedy="pip install mlflow") from error
         with _quiet():
             try:
-                _answers(uri)
-                yield MlflowClient(uri, registry_uri=uri)
+                with deadline.kept():
+                    _answers(uri)
+                    yield MlflowClient(uri, registry_uri=uri)
             # OSError: requests' errors, refused sockets, full disks. ValueError, ParseError: answers that are not
             # MLflow's, such as a proxy's login page. ImportError: a database whose driver is not installed.
             except (MlflowException, SQLAlchemyError, OSError, ValueError, ParseError, ImportError) as error:
-                raise TrackingError(f"{problem}: {_first_line(error)}", where=redact(uri), remedy=remedy) from error
+                late = f"it was not done after {deadline.seconds:g} seconds"
+                raise TrackingError(
+                    f"{problem}: {late if deadline.over else _first_line(error)}",
+                    where=redact(uri),
+                    remedy=_remedy(uri, error, deadline, remedy),
+                ) from error
 
 
 def redact(text: str) -> str:
@@ -85,12 +98,70 @@ def _answers(uri: str) -> None:
         return
     if path := sqlite_path(uri):
         path.parent.mkdir(parents=True, exist_ok=True)
-    patience: dict[str, Any] = {} if dialect in {"sqlite", "mssql"} else {"connect_timeout": 10}
-    engine = create_engine(uri, connect_args=patience)
+        if not path.exists():
+            _make_database(uri, path)
+    connecting: dict[str, Any] = {} if dialect in {"sqlite", "mssql"} else {"connect_timeout": 10}
+    engine = create_engine(uri, connect_args=connecting)
     try:
         inspect(engine).has_table("experiments")
     finally:
         engine.dispose()
+
+
+def _make_database(uri: str, path: Path) -> None:
+    """Make MLflow's tables in a draft, which appears whole.
+
+    MLflow makes them in place by dozens of migrations, and one that is killed halfway leaves a database that it can
+    neither use nor mend.
+    """
+    from mlflow import MlflowClient
+
+    sweep(path.parent)
+    address, mark, options = uri.partition("?")
+    folder, _, name = address.rpartition("/")
+    drafted = f"{folder}/{draft_of(Path(name)).name}{mark}{options}"
+    draft = sqlite_path(drafted)
+    assert draft is not None
+    try:
+        MlflowClient(drafted).search_experiments(max_results=1)
+        _place(draft, path)
+    finally:
+        remove(draft)
+
+
+def _place(draft: Path, path: Path) -> None:
+    """Give a draft its name, unless a neighbouring job was faster and may have logged by now."""
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            draft.replace(path)
+
+
+def unanswered(error: BaseException | None) -> bool:
+    """Did the server not answer at all, so that it is no use to ask again?"""
+    from requests.exceptions import ConnectionError, Timeout
+
+    while error is not None:
+        if isinstance(error, ConnectionError | Timeout):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _remedy(uri: str, error: BaseException, deadline: Deadline, usual: str) -> str:
+    """What to do about it: the usual, or what this error asks for."""
+    if deadline.over:
+        special = f"check the server, or give it longer with {VARIABLE}=SECONDS"
+    elif getattr(error, "error_code", None) in {"PERMISSION_DENIED", "UNAUTHENTICATED"}:
+        special = "set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD, to one who may write there"
+    elif path := sqlite_path(uri):
+        special = f"see that {path.parent} can be written and has room, and that {path.name} is MLflow's"
+    else:
+        return usual
+    return special + (_PUSH if usual == _REMEDY else "")
 
 
 def _first_line(error: BaseException) -> str:
