@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-_SUFFIX = ".draft"
+_SUFFIX = ".fairgate-draft"
 _FORGOTTEN = 24 * 3600.0
 """Seconds after which a draft belongs to a process that was killed."""
 
