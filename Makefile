@@ -45,7 +45,7 @@ check: $(VENV)/.installed-dev ## Style, types, floors and workflows
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/actionlint
-	$(BIN)/zizmor --offline --no-progress --quiet .github/workflows
+	$(BIN)/zizmor --offline --no-progress --quiet .github action.yml
 
 setup: $(VENV)/.installed-dev data ## Everything that gate, test and check need
 
