@@ -21,6 +21,13 @@ def toy(tmp_path: Path) -> Toy:
     return toy_repository(tmp_path)
 
 
+@pytest.fixture(autouse=True)
+def _off_github(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the tests run on GitHub, their toy gates write nothing on the job's summary page."""
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+
 @pytest.fixture(scope="session")
 def embedded_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Embeddings of the embedded release, computed once for all tests that gate its checkpoints."""

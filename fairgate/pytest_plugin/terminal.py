@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairgate.reports import github_annotations, terminal_summary, terminal_table
+from fairgate.reports.summary import append_summary
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -27,6 +29,8 @@ def summarise(reporter: TerminalReporter, session: GateSession) -> None:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             for line in github_annotations(record):
                 reporter.write_line(line)
+        if (page := os.environ.get("GITHUB_STEP_SUMMARY")) and (trouble := append_summary(record, Path(page))):
+            reporter.write_line(trouble)
 
 
 def _rendered(record: RunRecord, width: int, *, color: bool) -> str:
