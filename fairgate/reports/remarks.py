@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -56,15 +55,13 @@ def change_cells(change: DefinitionChange, limit: int) -> tuple[str, str, str]:
 
 
 def waiver_words(check: CheckResult) -> str:
-    """`waived until 2027-03-01: reason`; of a waiver that waives nothing, why; nothing where there is none."""
+    """`waived until 2027-03-01: reason`; of a waiver that waives nothing, why; nothing where none is needed."""
     waiver = check.waiver
-    if waiver is None:
+    if waiver is None or check.verdict == "pass":
         return ""
     until, reason = clean(waiver.until, 24), clean(waiver.reason, _REASON)
     if check.waived:
         return f"waived until {until}: {reason}"
-    if check.verdict == "pass":
-        return f"passes; its waiver until {until} can go"
     if waiver.expired:
         return f"NOT waived: the waiver expired, its last day was {until}: {reason}"
     return f"not waived, since it could not be computed (a waiver until {until} stands): {reason}"
@@ -106,14 +103,9 @@ def provenance(info: BaselineInfo) -> str:
 
 
 def _waivers(record: RunRecord) -> list[Remark]:
-    """Expired waivers loudly, then those that are not needed any more; of many, the first few."""
-    held = [check for check in reading_order(record.checks) if check.waiver is not None]
-    expired = [check for check in held if check.waiver and check.waiver.expired and check.verdict != "pass"]
-    needless = [check for check in held if check.verdict == "pass"]
-    return _few(expired, "warning", "expired waivers") + _few(needless, "note", "waivers that can go")
-
-
-def _few(checks: Sequence[CheckResult], level: Literal["warning", "note"], noun: str) -> list[Remark]:
-    said = [Remark(level, f"{clean(check.item, 120)}: {waiver_words(check)}") for check in checks[:_MOST_WAIVERS]]
-    more = len(checks) - _MOST_WAIVERS
-    return [*said, Remark(level, f"and {more:,} more {noun}")] if more > 0 else said
+    """Expired waivers; of many, the first few."""
+    checks = [check for check in reading_order(record.checks) if check.verdict != "pass"]
+    expired = [check for check in checks if check.waiver is not None and check.waiver.expired]
+    said = [Remark("warning", f"{clean(check.item, 120)}: {waiver_words(check)}") for check in expired[:_MOST_WAIVERS]]
+    more = len(expired) - _MOST_WAIVERS
+    return [*said, Remark("warning", f"and {more:,} more expired waivers")] if more > 0 else said

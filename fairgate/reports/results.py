@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -12,10 +13,13 @@ from pydantic import ValidationError
 
 from fairgate.errors import BaselineError
 from fairgate.records import SCHEMA_VERSION, RunRecord
+from fairgate.reports.consistency import contradictions
 from fairgate.whole import write_whole
 
 FILE_NAME: Final = "results.json"
 MAX_BYTES: Final = 50 * 1024 * 1024
+_FAULTS: Final = 3
+_NOT_BELIEVED: Final = "do not trust it: it was edited, forged or damaged; run the suite again, or fetch an honest copy"
 _RECORD_AGAIN: Final = "record it again with this version of fairgate, or fetch an undamaged copy"
 
 
@@ -31,7 +35,10 @@ def write_results(record: RunRecord, folder: Path) -> Path:
 
 
 def read_results(path: Path) -> RunRecord:
-    """The record that a results.json holds. BaselineError where it is missing, broken, too new, or not one."""
+    """The record that a results.json holds.
+
+    BaselineError where it is missing, broken, too new, not one, or where it contradicts itself, as a forged one does.
+    """
     where = str(path)
     data = _parse(_read(path), where)
     if not isinstance(data, dict):
@@ -44,9 +51,14 @@ def read_results(path: Path) -> RunRecord:
             remedy="use the fairgate that wrote it, or record it again with this one",
         )
     try:
-        return RunRecord.model_validate(data, strict=True)
+        record = RunRecord.model_validate(data, strict=True)
     except ValidationError as error:
         raise BaselineError(_first_faults(error), where=where, remedy=_RECORD_AGAIN) from None
+    faults = list(itertools.islice(contradictions(record), _FAULTS))
+    if faults:
+        said = f"the results file contradicts itself: {'; '.join(faults)}."
+        raise BaselineError(said, where=where, remedy=_NOT_BELIEVED)
+    return record
 
 
 def results_schema() -> dict[str, Any]:

@@ -1,0 +1,123 @@
+"""Whether a record agrees with itself.
+
+A record comes from wherever it was kept. One that contradicts its own numbers was forged, edited or damaged, and no
+gate may open on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime
+
+from fairgate.records import CheckResult, Coverage, GroupResult, RunRecord, Verdict
+from fairgate.reports.words import clean
+
+_SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "fail": 2, "error": 3}
+_INTERVALS = (("lo", "hi"), ("delta_lo", "delta_hi"))
+
+
+def contradictions(record: RunRecord) -> Iterator[str]:
+    """Everything in which a record contradicts itself, a sentence each, with its place; nothing for an honest one."""
+    if record.verdict != record.decided:
+        yield f"verdict: it says '{record.verdict}', and its checks add up to '{record.decided}'"
+    made = _day(record.created_at)
+    if made is None:
+        yield f"created_at: '{clean(record.created_at, 40)}' is not a time"
+    yield from _coverage(record.coverage, record.verdict)
+    yield from _doubled("checks", (check.item for check in record.checks))
+    for at, check in enumerate(record.checks):
+        place = f"checks[{at}] ({clean(check.item, 80)})"
+        for fault in (*_numbers(check), *_groups(check), *_pass(check, record), *_asides(check, made)):
+            yield f"{place}: {fault}"
+
+
+def _coverage(coverage: Coverage, verdict: Verdict) -> Iterator[str]:
+    counts = (
+        ("sets", coverage.scored_sets, coverage.expected_sets),
+        ("images", coverage.scored_images, coverage.expected_images),
+    )
+    for name, scored, expected in counts:
+        if not 0 <= scored <= expected:
+            yield f"coverage: {scored} of {expected} {name} cannot have been scored"
+    if not coverage.complete and verdict != "error":
+        yield f"coverage: not everything was scored, and the verdict is '{verdict}'; it must be 'error'"
+
+
+def _doubled(place: str, names: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            yield f"{place}: '{clean(name, 80)}' stands twice"
+        seen.add(name)
+
+
+def _numbers(check: CheckResult) -> Iterator[str]:
+    """Numbers that cannot be: of a check and of its groups."""
+    numbered: list[CheckResult | GroupResult] = [check, *check.groups]
+    for one in numbered:
+        said = "" if one is check else " of a group"
+        for low, high in _INTERVALS:
+            lo, hi = getattr(one, low), getattr(one, high)
+            if lo is not None and hi is not None and lo > hi:
+                yield f"{low}{said} is above {high}"
+        if one.p_adjusted is not None and not 0 <= one.p_adjusted <= 1:
+            yield f"p_adjusted{said} is no probability"
+        if one.n_sets < 0:
+            yield f"n_sets{said} is negative"
+
+
+def _groups(check: CheckResult) -> Iterator[str]:
+    yield from _doubled("groups", (group.group for group in check.groups))
+    failed = next((group for group in check.groups if group.verdict == "fail"), None)
+    if check.verdict == "pass" and failed is not None:
+        yield f"it passes, and its group '{clean(failed.group, 80)}' fails"
+
+
+def _pass(check: CheckResult, record: RunRecord) -> Iterator[str]:
+    """What a pass must rest on: a number on the good side of the bound, or a comparison within the margin."""
+    if check.verdict != "pass":
+        return
+    if check.value is None and check.status != "infinite":
+        yield "it passes without a value"
+    if check.bound is None:
+        yield "it passes without a bound"
+    elif check.rule == "no_worse_than":
+        yield from _no_worse(check, record, check.bound)
+    elif check.value is not None and (
+        check.value < check.bound if check.rule == "at_least" else check.value > check.bound
+    ):
+        yield f"it passes with {check.value:g}, which is beyond its bound of {check.bound:g}"
+
+
+def _no_worse(check: CheckResult, record: RunRecord, margin: float) -> Iterator[str]:
+    reference = record.anchor if check.against == "anchor" else record.baseline
+    if reference is None:
+        yield f"it passes a comparison, and the record names no {check.against or 'baseline'}"
+    elif check.delta is None and check.p_adjusted is None:
+        yield "it passes a comparison without a difference"
+    elif check.delta is not None and check.better is not None:
+        worse_by = -check.delta if check.better == "higher" else check.delta
+        if worse_by > margin:
+            yield f"it passes, worse by {worse_by:g} than the {check.against or 'baseline'}: its margin is {margin:g}"
+
+
+def _asides(check: CheckResult, made: date | None) -> Iterator[str]:
+    """Waivers that their own date contradicts, deciders that were not the stricter, anchors of what is not compared."""
+    if check.waiver is not None:
+        until = _day(check.waiver.until)
+        if until is None:
+            yield f"its waiver's date '{clean(check.waiver.until, 24)}' is not a day"
+        elif made is not None and check.waiver.expired != (made > until):
+            yield f"its waiver until {until} is said to {'have expired' if check.waiver.expired else 'hold'} on {made}"
+    weight = 0 if check.waived else _SEVERITY[check.verdict]
+    if check.other_verdict is not None and _SEVERITY[check.other_verdict] > weight:
+        yield f"the other definition says '{check.other_verdict}', which is stricter than what was decided"
+    if check.against is not None and check.rule != "no_worse_than":
+        yield f"it is compared with the {check.against}, and its rule is '{check.rule}'"
+
+
+def _day(text: str) -> date | None:
+    try:
+        return datetime.fromisoformat(text).date()
+    except ValueError:
+        return None
