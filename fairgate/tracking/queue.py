@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +15,16 @@ from fairgate.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.runs import DEFAULT_URI, log_run
-from fairgate.tracking.session import redact, sqlite_path
+from fairgate.tracking.session import redact, sqlite_path, unanswered
+from fairgate.whole import write_whole
 
 DEFAULT_QUEUE = Path(".fairgate/queue")
 
 _RECORD = "record.json"
 _FILES = "files"
+_INCOMING, _SENT = ".incoming-", ".sent-"
+_FORGOTTEN = 24 * 3600.0
+"""Seconds after which a run that is not whole belongs to a process that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +64,11 @@ def _keep(record: RunRecord, files: Sequence[Path], queue: Path, error: Tracking
         return LogOutcome(
             None,
             None,
-            f"{error}\nThe verdict stands, but the run could not be kept for later either: {full}\n"
-            "  remedy: keep the report folder; make the queue's folder writable and run the suite again",
+            f"{error.problem}\n"
+            f"The verdict stands, but the run could not be kept for later either: {full.strerror or full}.\n"
+            f"  where:  {queue}\n"
+            "  remedy: keep the report folder, `fairgate push --from DIR` sends it; or make the queue's folder "
+            "writable, with room in it, and run the suite again",
         )
     return LogOutcome(
         None, entry, f"{error}\nThe verdict stands; the run waits in {entry}: `fairgate push --queue {queue}` sends it."
@@ -72,14 +80,14 @@ def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path) -> Path:
     queue.mkdir(parents=True, exist_ok=True)
     ignore = queue / ".gitignore"
     if not ignore.exists():
-        ignore.write_text("*\n", encoding="utf-8")
+        write_whole(ignore, "*\n")
     name = f"{_stamp(record)}-{content.safe_part(record.suite)}-{record.model.fingerprint[:8]}"
     entry = queue / name
     if entry.exists() and _key(entry) != content.run_key(record):
         entry = queue / f"{name}-{content.run_key(record)[:8]}"
     if entry.exists():
         return entry
-    with tempfile.TemporaryDirectory(prefix=".incoming-", dir=queue) as scratch:
+    with tempfile.TemporaryDirectory(prefix=_INCOMING, dir=queue) as scratch:
         parcel = Path(scratch) / "run"
         (parcel / _FILES).mkdir(parents=True)
         for path in files:
@@ -94,14 +102,46 @@ def push(queue: Path = DEFAULT_QUEUE, uri: str = DEFAULT_URI) -> list[Pushed]:
     """Send every waiting run, oldest first, and remove each one that MLflow has taken.
 
     Safe to repeat and to interrupt: a run's key, kept as a tag, keeps it from being logged twice. A run that cannot
-    be sent stays where it is and says why.
+    be sent stays where it is and says why. Once a server has not answered at all, it is not asked about the others.
+    Raises TrackingError for a queue that cannot be written: what was sent could not be removed.
     """
     from filelock import FileLock
 
     if not queue.is_dir():
         return []
-    with FileLock(queue / ".push.lock"):
-        return [_send(entry, uri) for entry in sorted(waiting(queue))]
+    try:
+        with FileLock(queue / ".push.lock"):
+            _tidy(queue)
+            return _send_all(sorted(waiting(queue)), uri)
+    except OSError as error:
+        raise TrackingError(
+            f"the queue cannot be written: {error.strerror or error}.",
+            where=str(queue),
+            remedy="make it writable, or send a copy of it with `--queue COPY`; no run is logged twice",
+        ) from error
+
+
+def _send_all(entries: Sequence[Path], uri: str) -> list[Pushed]:
+    """Send runs one after the other, as long as somebody answers."""
+    sent: list[Pushed] = []
+    for place, entry in enumerate(entries):
+        try:
+            sent.append(_send(entry, uri))
+        except TrackingError as error:
+            sent.append(Pushed(entry, None, str(error)))
+            if unanswered(error):
+                skipped = f"not tried, since {redact(uri)} did not answer"
+                return sent + [Pushed(one, None, f"{one.name}: {skipped}") for one in entries[place + 1 :]]
+    return sent
+
+
+def _tidy(queue: Path) -> None:
+    """Remove what a push that was killed had sent already, and day-old pieces of runs that were never whole."""
+    for leftover in queue.glob(f"{_SENT}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    for leftover in queue.glob(f"{_INCOMING}*"):
+        if time.time() - leftover.stat().st_mtime > _FORGOTTEN:
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def waiting(queue: Path) -> Iterator[Path]:
@@ -110,17 +150,16 @@ def waiting(queue: Path) -> Iterator[Path]:
 
 
 def _send(entry: Path, uri: str) -> Pushed:
+    """Send a run and forget it. Raises TrackingError where MLflow does not take it."""
     try:
         record = RunRecord.model_validate_json((entry / _RECORD).read_bytes())
         files = sorted((entry / _FILES).iterdir())
     except (OSError, ValidationError) as error:
         first = str(error).splitlines()[0]
         return Pushed(entry, None, f"{entry} does not hold a run that this version reads ({first}); it stays.")
-    try:
-        run_id = log_run(record, files, uri=uri)
-    except TrackingError as error:
-        return Pushed(entry, None, str(error))
-    shutil.rmtree(entry)
+    run_id = log_run(record, files, uri=uri)
+    gone = entry.rename(entry.with_name(f"{_SENT}{entry.name}"))  # at once: half an entry would wait for ever
+    shutil.rmtree(gone, ignore_errors=True)
     return Pushed(entry, run_id, f"sent {entry.name} as run {run_id}")
 
 

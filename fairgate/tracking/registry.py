@@ -19,6 +19,8 @@ from fairgate.tracking.session import READ_REMEDY, redact, session
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+_DOWNLOAD = 1800.0
+"""Seconds that fetching a checkpoint may take in all."""
 _WAYS = "write mlflow-model:NAME/VERSION, such as mlflow-model:clip/3, or mlflow-model:NAME@ALIAS"
 
 
@@ -40,7 +42,7 @@ def fetch_model(name_version: str, uri: str, folder: Path) -> RegisteredModel:
     """
     name, version, alias = _parsed(name_version)
     try:
-        with session(uri, f"model '{name_version}' could not be fetched from MLflow", READ_REMEDY) as client:
+        with session(uri, f"model '{name_version}' could not be fetched from MLflow", READ_REMEDY, _DOWNLOAD) as client:
             found = _version(client, name, version, alias, uri)
             source = str(client.get_model_version_download_uri(name, str(found.version)))
             identity = digest([uri, name, str(found.version), source, int(found.creation_timestamp or 0)])

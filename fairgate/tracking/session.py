@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import re
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -142,10 +143,9 @@ def _place(draft: Path, path: Path) -> None:
 
 def unanswered(error: BaseException | None) -> bool:
     """Did the server not answer at all, so that it is no use to ask again?"""
-    from requests.exceptions import ConnectionError, Timeout
-
-    while error is not None:
-        if isinstance(error, ConnectionError | Timeout):
+    requests = sys.modules.get("requests")  # whoever talked over HTTP has it
+    while requests and error is not None:
+        if isinstance(error, requests.ConnectionError | requests.Timeout):
             return True
         error = error.__cause__ or error.__context__
     return False
