@@ -1,7 +1,8 @@
-"""Short names for models: the end of each address, as much of it as tells them apart."""
+"""Short names for models (the end of each address, as much of it as tells them apart) and ids for tables."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 
@@ -37,3 +38,20 @@ def _parts(uri: str) -> list[str]:
 
 def _joined(parts: Sequence[str], take: int) -> str:
     return "/".join(parts[-take:])
+
+
+def table_id(*parts: str) -> str:
+    """What a table is called in audit.html, its downloads and audit.tex: the same for the same question in every audit.
+
+    What an id cannot hold is left out, and a digest tells what was left out apart.
+
+    >>> table_id("pairs", "hard_labels"), table_id("effects", "labels", "correct", "skin_tone × gender", "line cook")
+    ('pairs.hard_labels', 'effects.labels.correct.skin_tone-x-gender.line-cook-6ad1b5')
+    """
+    return ".".join(filter(None, map(_id_part, parts)))
+
+
+def _id_part(text: str) -> str:
+    crossed = text.replace(" × ", "-x-")
+    kept = re.sub(r"[^A-Za-z0-9_]+", "-", crossed).strip("-")[:60]
+    return kept if kept == crossed else f"{kept}-{hashlib.sha256(text.encode()).hexdigest()[:6]}".strip("-")
