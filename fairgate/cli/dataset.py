@@ -109,6 +109,24 @@ def release(
     typer.echo("track it with: dvc add datasets && git add datasets.dvc")
 
 
+@dataset_app.command()
+@friendly()
+def sheet(
+    build: Annotated[Path, typer.Argument(help="A built or released dataset folder.")],
+    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
+    per_subject: Annotated[int, typer.Option(min=1, help="Sets of every subject.")] = 3,
+) -> None:
+    """Draw a contact sheet of a dataset: a row per set, its members in stored order."""
+    from fairgate.data import contact_sheet, read_dataset
+
+    picture = contact_sheet(read_dataset(build), per_subject)
+    try:
+        picture.save(out, "PNG")
+    except OSError as error:
+        raise DatasetError(f"the sheet cannot be written ({error}).", where=str(out), remedy="name another") from error
+    typer.echo(f"wrote {out} ({picture.width} x {picture.height} pixels)")
+
+
 def _attributes(given: list[str]) -> dict[str, list[str]]:
     """`gender=Male,Female` or `gender` (groups as found in the file)."""
     attributes: dict[str, list[str]] = {}

@@ -9,6 +9,7 @@ from fairgate.data.photographs import import_images
 from fairgate.data.pixels import UnreadableImage, decode
 from fairgate.data.problems import Problem
 from fairgate.data.releases import open_dataset, release, versions
+from fairgate.data.sheet import contact_sheet
 from fairgate.data.write import write_dataset
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Problem",
     "Shard",
     "UnreadableImage",
+    "contact_sheet",
     "decode",
     "import_images",
     "open_dataset",
