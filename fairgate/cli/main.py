@@ -14,6 +14,7 @@ from fairgate.cli.check import check
 from fairgate.cli.dataset import dataset_app
 from fairgate.cli.demo import demo
 from fairgate.cli.doctor import doctor
+from fairgate.cli.history import history
 from fairgate.cli.portraits import portraits_app
 from fairgate.cli.power import power
 from fairgate.cli.push import push
@@ -30,6 +31,7 @@ suite_app = typer.Typer(no_args_is_help=True, help="Look at suites.")
 app.command()(check)
 app.command()(audit)
 app.command()(demo)
+app.command()(history)
 app.command()(doctor)
 app.command()(power)
 app.command()(push)

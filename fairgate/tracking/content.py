@@ -28,6 +28,7 @@ HEIGHT = "fairgate.git.height"
 DATASET = "fairgate.dataset.name"
 RELEASE = "fairgate.dataset.version"
 FINGERPRINT = "fairgate.dataset.fingerprint"
+NOTICE = "fairgate.dataset.notice"
 CREATED = "fairgate.created_at"
 PULL_REQUEST = "fairgate.pull_request"
 DIRTY = "fairgate.git.dirty"
@@ -222,6 +223,7 @@ def tags(record: RunRecord) -> dict[str, str]:
         DATASET: record.dataset.name,
         RELEASE: record.dataset.version,
         FINGERPRINT: record.dataset.fingerprint,
+        NOTICE: record.dataset.notice,
         "mlflow.source.git.commit": place.git_commit,  # MLflow's own pages link a run to its commit by this name
     }
     return {key: value[:LONGEST_TAG] for key, value in known.items() if value is not None}

@@ -47,6 +47,7 @@ class PastRun:
     verdict: str
     dataset: str
     fingerprint: str
+    notice: str | None
     metrics: Mapping[str, float]
     questions: Mapping[str, Question]
 
@@ -136,6 +137,7 @@ def _past(run: Run) -> PastRun:
         verdict=tags.get(content.VERDICT, "error"),
         dataset=f"{tags.get(content.DATASET, '?')}/{tags.get(content.RELEASE, '?')}",
         fingerprint=tags.get(content.FINGERPRINT, ""),
+        notice=tags.get(content.NOTICE),
         metrics={name: value for name, value in run.data.metrics.items() if math.isfinite(value)},
         questions=asked,
     )

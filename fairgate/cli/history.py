@@ -1,0 +1,78 @@
+"""`fairgate history`: how a suite's numbers moved from commit to commit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.cli.errors import friendly
+from fairgate.errors import SettingsError
+from fairgate.tracking import DEFAULT_URI
+
+if TYPE_CHECKING:
+    from fairgate.history import History
+
+TABLE_WIDTH = 140  # the table needs this much, and a log file has room for it
+_KINDS = (".html", ".png")
+
+
+@friendly()
+def history(
+    suite: Annotated[str, typer.Argument(help="Name of a suite whose runs MLflow keeps.")],
+    check: Annotated[
+        str | None, typer.Option(metavar="ITEM", help="Only this check, or item of it: skew, skew[doctor].")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="Only checks of this metric, as the suite names it.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Only items about this subject.")] = None,
+    branch: Annotated[str | None, typer.Option(help="Only runs of this branch.")] = None,
+    pull_requests: Annotated[bool, typer.Option("--pull-requests", help="Runs of pull requests too.")] = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The newest N runs.")] = 100,
+    mlflow: Annotated[
+        str, typer.Option("--mlflow", metavar="URI", envvar="FAIRGATE_MLFLOW", help="Store or server to read.")
+    ] = DEFAULT_URI,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it too: FILE.html or FILE.png.")] = None,
+) -> None:
+    """How a suite's numbers moved from commit to commit, and at which one.
+
+    Runs are joined only where dataset and question are the same; elsewhere the line is cut. A number moved where two
+    runs in a row differ by more than both their intervals allow. Exit code 0: told, 4: nothing to tell, and why.
+    """
+    from rich.console import Console
+
+    from fairgate.history import suite_history
+    from fairgate.history.words import head_words, terminal_lines, terminal_table
+    from fairgate.tracking import past_runs
+
+    if out is not None and out.suffix.lower() not in _KINDS:
+        raise SettingsError(f"'{out.name}' is no picture.", where="--out", remedy="name it FILE.html or FILE.png")
+    runs = past_runs(suite, mlflow, limit=limit, branch=branch, pull_requests=pull_requests)
+    found = suite_history(suite, runs, check=check, metric=metric, subject=subject)
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, TABLE_WIDTH)
+    typer.echo(head_words(found))
+    console.print(terminal_table(found))
+    for line in terminal_lines(found):
+        typer.echo(line)
+    if out is not None:
+        _draw(found, out)
+        typer.echo(f"drawn: {out}")
+
+
+def _draw(found: History, out: Path) -> None:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if out.suffix.lower() == ".html":
+            from fairgate.history.page import render_page
+
+            out.write_text(render_page(found), encoding="utf-8")
+        else:
+            from fairgate.history.picture import draw
+
+            draw(found, out)
+    except OSError as error:
+        raise SettingsError(
+            f"the picture cannot be written ({error.strerror}).", where=str(out), remedy="name another place"
+        ) from error

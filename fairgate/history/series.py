@@ -1,0 +1,226 @@
+"""Runs as series: one per check item, cut where numbers cannot be compared, with the places where they moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from fairgate.errors import SettingsError, did_you_mean
+from fairgate.records import item_name
+from fairgate.tracking.content import WHOLE, safe_part
+from fairgate.tracking.past import PastRun, Question
+
+RULE: Final = (
+    "A number moved where two runs, one after the other on the same dataset and with the same question, differ by more "
+    "than both intervals allow: by more than the root of the summed squares of the halves that face each other."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What one run measured of an item, in the unit of its metric. `place` counts the runs of the whole history.
+
+    `cut` says why the numbers before cannot be compared with this one; None where they can.
+    """
+
+    run: PastRun
+    place: int
+    value: float
+    lo: float | None
+    hi: float | None
+    bound: float | None
+    cut: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A change from `before` to `after` of more than `allowed`. `unseen` commits between them were not measured; None
+    where that is not known."""
+
+    before: Point
+    after: Point
+    delta: float
+    allowed: float
+    unseen: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One item over the runs, oldest first. `drift`: since the last cut it went further than intervals allow, in steps
+    of which none did."""
+
+    item: str
+    question: Question
+    points: tuple[Point, ...]
+    moves: tuple[Move, ...]
+    drift: Move | None
+
+    @property
+    def stretches(self) -> list[list[Point]]:
+        """The points between cuts."""
+        found: list[list[Point]] = []
+        for point in self.points:
+            if point.cut is not None or not found:
+                found.append([])
+            found[-1].append(point)
+        return found
+
+    @property
+    def held(self) -> bool:
+        """Whether the number itself is held to the bound, and not its change to a margin."""
+        return self.question.rule in ("at_least", "at_most")
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A suite's series. `by_commit`: runs stand in the order of their commits, else of time."""
+
+    suite: str
+    runs: tuple[PastRun, ...]
+    series: tuple[Series, ...]
+    by_commit: bool
+
+
+def suite_history(
+    suite: str,
+    runs: Sequence[PastRun],
+    *,
+    check: str | None = None,
+    metric: str | None = None,
+    subject: str | None = None,
+) -> History:
+    """Series of all items, or of those asked for: `check` is an id or an item (`skew[doctor]`), `subject` also a word.
+
+    Items that repeat a check's number against the anchor are left out unless `check` names them. Raises SettingsError
+    where there is no run, or none of what was asked for.
+    """
+    if not runs:
+        raise SettingsError(
+            f"suite '{suite}' has no finished run in this history.",
+            where=f"fairgate history {suite}",
+            remedy="gate a checkpoint: `fairgate check SUITE`; runs of pull requests need --pull-requests",
+        )
+    wanted = _wanted(runs, check, metric, subject)
+    by_commit = all(run.height is not None for run in runs)
+    made = (_series(stem, question, runs, by_commit) for stem, question in wanted.items())
+    return History(suite, tuple(runs), tuple(one for one in made if one.points), by_commit)
+
+
+def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subject: str | None) -> dict[str, Question]:
+    """Stems of the metrics that were asked for, with the newest question of each."""
+    known: dict[str, Question] = {}
+    for run in reversed(runs):
+        for stem in run.metrics:
+            part, slash, rest = stem.partition("/")
+            if slash and "/" not in rest and part in run.questions:
+                known.setdefault(stem, run.questions[part])
+    name, bracket, about = (check or "").partition("[")
+    only = safe_part(name) if check else None
+    abouts = {safe_part(one) for one in (about.removesuffix("]") if bracket else None, subject) if one is not None}
+    found = {
+        stem: question
+        for stem, question in sorted(known.items(), key=lambda one: _order(one[0]))
+        if only in (None, _part(stem))
+        and abouts <= {_about(stem)}
+        and metric in (None, question.metric)
+        and (question.against != "anchor" or check is not None)
+    }
+    if not found:
+        raise _nothing(known, check=check, metric=metric, subject=subject)
+    return found
+
+
+def _nothing(known: dict[str, Question], **asked: str | None) -> SettingsError:
+    names = {
+        "check": sorted({_part(stem) for stem in known} | {_item(stem) for stem in known}),
+        "metric": sorted({question.metric for question in known.values()}),
+        "subject": sorted({_about(stem) for stem in known} - {WHOLE}),
+    }
+    hints = [did_you_mean(text, names[kind]) for kind, text in asked.items() if text and text not in names[kind]]
+    listed = f"checks: {', '.join(sorted({_part(stem) for stem in known}))}" if known else "no run measured anything"
+    words = ", ".join(f"{kind} '{text}'" for kind, text in asked.items() if text)
+    return SettingsError(
+        f"no item of the history has {words}." if words else "the runs keep no number of any check.",
+        where="fairgate history",
+        remedy=next((hint for hint in hints if hint), listed),
+    )
+
+
+def _series(stem: str, question: Question, runs: Sequence[PastRun], by_commit: bool) -> Series:
+    points = tuple(_points(stem, runs))
+    item = _item(stem)
+    if question.against == "anchor":
+        item = item_name(_part(stem).removesuffix("-anchor"), None if _about(stem) == WHOLE else _about(stem), "anchor")
+    moves, drift = [], None
+    for before, after in pairwise(points):
+        if after.cut is None and (move := _move(before, after, by_commit)) is not None:
+            moves.append(move)
+    series = Series(item, question, points, tuple(moves), None)
+    last = series.stretches[-1] if points else []
+    if len(last) > 2 and not any(move.after in last for move in moves):
+        drift = _move(last[0], last[-1], by_commit)
+    return Series(item, question, points, tuple(moves), drift)
+
+
+def _points(stem: str, runs: Sequence[PastRun]) -> Iterable[Point]:
+    before: PastRun | None = None
+    for place, run in enumerate(runs):
+        if (value := run.metrics.get(stem)) is None:
+            continue
+        lo, hi, bound = (run.metrics.get(f"{stem}/{suffix}") for suffix in ("lo", "hi", "bound"))
+        yield Point(run, place, value, lo, hi, bound, _cut(before, run, _part(stem)))
+        before = run
+
+
+def _cut(before: PastRun | None, run: PastRun, part: str) -> str | None:
+    if before is None:
+        return None
+    if before.fingerprint != run.fingerprint:
+        if before.dataset == run.dataset:
+            return f"the content of dataset {run.dataset} changed"
+        return f"dataset {before.dataset} became {run.dataset}"
+    was, now = before.questions.get(part), run.questions.get(part)
+    if was is None or now is None:
+        return "what was asked is not known"
+    return None if was.asked == now.asked else "the question changed: prompts, labels, groups or the metric's version"
+
+
+def _move(before: Point, after: Point, by_commit: bool) -> Move | None:
+    """None where the numbers agree within both intervals, or where one has no interval.
+
+    The intervals are joined as in Zou & Donner 2008 (MOVER), which takes them for independent. Runs on the same images
+    err alike, so that this asks for more than a paired test would.
+    """
+    delta = after.value - before.value
+    rising = delta > 0
+    ends = (before.hi, after.lo) if rising else (before.lo, after.hi)
+    if ends[0] is None or ends[1] is None or not delta:
+        return None
+    halves = (abs(ends[0] - before.value), abs(after.value - ends[1]))
+    allowed = math.hypot(*halves)
+    if abs(delta) <= allowed + 1e-12:  # what rounding alone may do
+        return None
+    heights = before.run.height, after.run.height
+    unseen = None
+    if by_commit and heights[0] is not None and heights[1] is not None:
+        unseen = max(0, heights[1] - heights[0] - 1)
+    return Move(before, after, delta, allowed, unseen)
+
+
+def _part(stem: str) -> str:
+    return stem.partition("/")[0]
+
+
+def _about(stem: str) -> str:
+    return stem.partition("/")[2]
+
+
+def _item(stem: str) -> str:
+    return item_name(_part(stem), None if _about(stem) == WHOLE else _about(stem))
+
+
+def _order(stem: str) -> tuple[str, bool, str]:
+    return _part(stem), _about(stem) != WHOLE, _about(stem)

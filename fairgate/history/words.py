@@ -1,0 +1,165 @@
+"""A history in words and in a terminal: a line per item, then each place where a number moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from fairgate.history.series import RULE, History, Move, Point, Series
+from fairgate.reports.words import clean, metric_words, number, share_words, signed, with_interval
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_BARS: Final = "▁▂▃▄▅▆▇█"
+_CUT: Final = "╎"
+_WIDEST: Final = 40
+"""Runs that a line of the terminal shows, the newest ones."""
+_SAID: Final = 40
+"""Lines of one kind that the terminal tells."""
+
+
+def named(point: Point) -> str:
+    """The run's commit, with a star where files differed from it; of no commit, its time."""
+    run = point.run
+    commit = f"{clean(run.commit[:7])}{'*' if run.dirty else ''}" if run.commit else clean(run.created_at[:16])
+    return f"#{clean(run.pull_request, 12)} {commit}" if run.pull_request else commit
+
+
+def day(point: Point) -> str:
+    """The date of the run, in its own time zone."""
+    return clean(point.run.created_at[:10])
+
+
+def measured(point: Point) -> str:
+    """The number with its interval."""
+    return with_interval(number(point.value), point.lo, point.hi)
+
+
+def side(series: Series, move: Move) -> str:
+    """Whether a move is for the better or the worse; nothing where the metric has no good side."""
+    if series.question.better is None:
+        return ""
+    return "better" if (move.delta > 0) == (series.question.better == "higher") else "worse"
+
+
+def place_words(move: Move) -> str:
+    """Where it moved: `1a2b3c4 (2026-03-05), or one of the 3 commits since 9f8e7d6 that no run measured`."""
+    place = f"{named(move.after)} ({day(move.after)})"
+    if not move.unseen:
+        return place
+    several = f"one of the {move.unseen} commits" if move.unseen > 1 else "the one commit"
+    return f"{place}, or {several} since {named(move.before)} that no run measured"
+
+
+def move_words(series: Series, move: Move) -> str:
+    """`fairness 0.912 → 0.861, −0.051 where the intervals allow 0.021: worse`."""
+    judged = f": {verdict}" if (verdict := side(series, move)) else ""
+    return (
+        f"{clean(series.item, 120)} {number(move.before.value)} → {number(move.after.value)}, {signed(move.delta)} "
+        f"where the intervals allow {number(move.allowed)}{judged}"
+    )
+
+
+def drift_words(series: Series, move: Move) -> str:
+    """A way that was gone in steps too small to be seen one by one."""
+    return f"from {named(move.before)} to {named(move.after)}, in no single step: {move_words(series, move)}"
+
+
+def moved_at(history: History) -> dict[str, list[tuple[Series, Move]]]:
+    """All moves by the place where they happened, oldest first."""
+    moves = [(series, move) for series in history.series for move in series.moves]
+    moves.sort(key=lambda one: (one[1].after.place, one[1].before.place))
+    found: dict[str, list[tuple[Series, Move]]] = {}
+    for series, move in moves:
+        found.setdefault(place_words(move), []).append((series, move))
+    return found
+
+
+def cut_words(point: Point) -> str:
+    """Why numbers before a run are not compared with its own."""
+    return f"cut at {named(point)} ({day(point)}): {clean(point.cut or '', 200)}"
+
+
+def head_words(history: History) -> str:
+    """`occupations: 12 runs from 2026-03-01 to 2026-03-14, in the order of their commits`."""
+    days = [clean(run.created_at[:10]) for run in history.runs]
+    order = "in the order of their commits" if history.by_commit else "in the order of time"
+    span = f"from {min(days)} to {max(days)}" if min(days) != max(days) else f"on {days[0]}"
+    return f"{clean(history.suite, 80)}: {share_words(len(history.runs), 'run')} {span}, {order}"
+
+
+def sparkline(series: Series, widest: int = _WIDEST) -> str:
+    """The newest numbers as bars, on the scale of their intervals, so that noise looks flat; `╎` where it is cut."""
+    shown = series.points[-widest:]
+    ends = [x for point in shown for x in (point.value, point.lo, point.hi) if x is not None]
+    low, high = min(ends), max(ends)
+    bars = ["…"] if len(series.points) > widest else []
+    for place, point in enumerate(shown):
+        share = (point.value - low) / (high - low) if high > low else 0.5
+        bars.append(_CUT if point.cut is not None and place else "")
+        bars.append(_BARS[min(len(_BARS) - 1, int(share * len(_BARS)))])
+    return "".join(bars)
+
+
+def terminal_table(history: History) -> Table:
+    """A row per item: first and last number, the line between, and where it moved last."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for head in ("check", "metric"):
+        table.add_column(head, no_wrap=True)
+    table.add_column("runs", justify="right", no_wrap=True)
+    table.add_column("first", justify="right", no_wrap=True)
+    table.add_column("history", no_wrap=True)
+    table.add_column("last", no_wrap=True)
+    table.add_column("moved", no_wrap=True)
+    for series in history.series:
+        moves = [*series.moves, *([series.drift] if series.drift else [])]
+        last = moves[-1] if moves else None
+        bad = last is not None and side(series, last) == "worse"
+        said = "" if last is None else f"{signed(last.delta)} {'since' if last is series.drift else 'at'} "
+        where = "" if last is None else named(last.before if last is series.drift else last.after)
+        table.add_row(
+            Text(clean(series.item, 60)),
+            Text(metric_words(series.question.metric)),
+            str(len(series.points)),
+            number(series.points[0].value),
+            Text(sparkline(series)),
+            Text(measured(series.points[-1])),
+            Text(said + where, style="red" if bad else ""),
+        )
+    return table
+
+
+def terminal_lines(history: History) -> list[str]:
+    """Every move by its commit, drifts and cuts, the rule by which they were found, and what the data is."""
+    moves = [
+        line
+        for place, found in moved_at(history).items()
+        for line in (f"moved at {place}:", *(f"  {move_words(series, move)}" for series, move in found))
+    ]
+    drifts = [f"drifted {drift_words(series, series.drift)}" for series in history.series if series.drift]
+    lines = [*_newest(moves or ["No number moved."]), *_newest(drifts), *_newest(cuts(history)), RULE]
+    return [*lines, *(f"Note: {notice}" for notice in notices(history))]
+
+
+def cuts(history: History) -> list[str]:
+    """Every cut once, oldest first."""
+    found = sorted((point for series in history.series for point in series.points if point.cut), key=lambda p: p.place)
+    return list(dict.fromkeys(cut_words(point) for point in found))
+
+
+def notices(history: History) -> list[str]:
+    """What the datasets say of themselves."""
+    return list(dict.fromkeys(clean(run.notice, 600) for run in history.runs if run.notice))
+
+
+def _newest(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - _SAID
+    return [
+        *([f"… {more} more lines: narrow with --check, or see --out FILE.html"] if more > 0 else []),
+        *lines[-_SAID:],
+    ]
