@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,16 @@ from fairgate.hashing import digest, sha256_file
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 WEIGHTS = (".safetensors", *PICKLED)
+MAX_CONFIG_BYTES = 64 << 20
+MAX_SIDE = 8192
+"""Pixels of a side and width of a layer: with more, a config of a line would ask for all memory there is."""
+MAX_LAYERS = 1000
+_SPARE_BYTES = 64 << 20  # the code in a TorchScript archive is compressed
+
+_SIDES = frozenset(
+    {"width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge", "hidden_size", "embed_dim"}
+)
+_LAYERS = frozenset({"layers", "num_hidden_layers", "depth", "depths"})
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.
 TOKENIZER_FILES = frozenset(
@@ -71,8 +82,13 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 def resolve(address: str, base: Path) -> Path:
-    """A path from a URI: `~` is expanded, and a relative one starts at `base`."""
-    return base / Path(address).expanduser()
+    """A path from a URI: `~` is expanded, and a relative one starts at `base`. Raises ModelError for no path at all."""
+    try:
+        path = base / Path(address).expanduser()
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # too long a name, `~nobody`, a NUL
+        raise ModelError(f"the path cannot be looked up ({error}).", where=address, remedy="check the path") from error
+    return path
 
 
 def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
@@ -80,18 +96,23 @@ def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
     if path.is_dir():
         raise error("a folder stands where a file is expected.", where=str(path), remedy="name a file in it")
     if not path.is_file():
-        siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        hint = did_you_mean(path.name, siblings) or "check the path; if DVC tracks it, run `dvc pull`"
+        hint = did_you_mean(path.name, _siblings(path)) or "check the path; if DVC tracks it, run `dvc pull`"
         raise error("the file does not exist.", where=str(path), remedy=hint)
     if path.stat().st_size == 0:
         raise error("the file is empty.", where=str(path), remedy="save or download it again")
 
 
+def _siblings(path: Path) -> list[str]:
+    try:
+        return [other.name for other in path.parent.iterdir()]
+    except OSError:  # there is no such folder, or nobody may look into it: then nothing is near
+        return []
+
+
 def require_folder(path: Path) -> None:
     """Raises ModelError when a folder is missing (naming the nearest sibling), or a link in it leads outside."""
     if not path.is_dir():
-        siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        hint = did_you_mean(path.name, siblings) or "check the path; if DVC tracks it, run `dvc pull`"
+        hint = did_you_mean(path.name, _siblings(path)) or "check the path; if DVC tracks it, run `dvc pull`"
         raise ModelError("the model folder does not exist.", where=str(path), remedy=hint)
     inside = path.resolve()
     for folder, subfolders, names in os.walk(path):
@@ -110,6 +131,8 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
     require_file(path)
     if path.suffix == ".safetensors":
         require_whole_safetensors(path)
+    elif zipfile.is_zipfile(path):
+        require_stored(path)
     elif path.suffix not in PICKLED and not allow_pickle:
         raise ModelError(
             f"'{path.suffix or path.name}' is not a kind of checkpoint that fairgate reads.",
@@ -131,17 +154,56 @@ def require_whole_safetensors(path: Path) -> None:
         ) from error
 
 
+def require_stored(path: Path) -> None:
+    """Raises ModelError for a zip archive that unpacks to far more than itself: torch compresses no tensor."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise ModelError(
+            f"the checkpoint is truncated or damaged ({error}).", where=str(path), remedy="save or download it again"
+        ) from error
+    unpacked, size = sum(entry.file_size for entry in entries), path.stat().st_size
+    if unpacked > size + _SPARE_BYTES:
+        raise ModelError(
+            f"the archive of {size:,} bytes unpacks to {unpacked:,}.",
+            where=str(path),
+            remedy="save it with torch.save, which compresses no tensor, or better as .safetensors",
+        )
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """A JSON object from a model folder. Raises ModelError, also where it asks for code from a model repository."""
     require_file(path)
+    if path.stat().st_size > MAX_CONFIG_BYTES:
+        raise ModelError(
+            f"the file has more than {MAX_CONFIG_BYTES >> 20} MB.", where=str(path), remedy="check that it is a config"
+        )
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"the file is not valid JSON ({error}).", where=str(path), remedy="write it again") from error
     if not isinstance(config, dict):
         raise ModelError("the file does not hold a JSON object.", where=str(path), remedy="write it again")
     refuse_remote_code(config, str(path))
+    _refuse_giants(config, str(path))
     return config
+
+
+def _refuse_giants(config: Any, where: str, name: str = "") -> None:
+    """Raises ModelError for a config, at any depth, that asks for pictures or layers beyond reason."""
+    limit = MAX_SIDE if name in _SIDES else MAX_LAYERS if name in _LAYERS else None
+    if limit is not None and isinstance(config, int | float) and config > limit:
+        raise ModelError(
+            f"the config asks for '{name}' {str(config)[:40]}; at most {limit:,} is built.",
+            where=where,
+            remedy="check the config: no CLIP is that large",
+        )
+    parts = config.items() if isinstance(config, dict) else ()
+    for key, value in parts:
+        _refuse_giants(value, where, key)
+    for value in config if isinstance(config, list) else ():
+        _refuse_giants(value, where, name)
 
 
 def refuse_remote_code(config: Any, where: str) -> None:

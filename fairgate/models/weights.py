@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,13 @@ StateDict = dict[str, torch.Tensor]
 _SHOWN = 4
 # what training wrappers put before every name: DistributedDataParallel, torch.compile
 _WRAPPERS = ("module.", "_orig_mod.")
+
+
+# what torch's readers raise for bytes that torch.save did not write
+_DAMAGED = (
+    *(RuntimeError, EOFError, ValueError, KeyError, AttributeError, ImportError, OSError),
+    *(TypeError, IndexError, AssertionError, OverflowError, MemoryError, struct.error),
+)
 
 
 def read_state_dict(path: Path, *, allow_pickle: bool = False) -> StateDict:
@@ -36,7 +44,7 @@ def read_state_dict(path: Path, *, allow_pickle: bool = False) -> StateDict:
             held = torch.load(path, map_location="cpu", weights_only=not allow_pickle)
     except pickle.UnpicklingError as error:
         raise _would_run_code(path, str(error)) from error
-    except (RuntimeError, EOFError, ValueError, KeyError, AttributeError, ImportError, OSError) as error:
+    except _DAMAGED as error:
         if "TorchScript" in str(error):
             raise _would_run_code(path, "it is a TorchScript archive") from error
         raise ModelError(
@@ -68,17 +76,37 @@ def _unwrapped(held: Any, path: Path) -> StateDict:
         state = held["state_dict"] if isinstance(held, Mapping) and "state_dict" in held else held
     tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
     if not tensors or not state:
-        found = ", ".join(list(map(str, held))[:_SHOWN]) if isinstance(held, Mapping) else type(held).__name__
+        found = (
+            ", ".join(str(key)[:40] for key in list(held)[:_SHOWN])
+            if isinstance(held, Mapping)
+            else type(held).__name__
+        )
         raise ModelError(
             f"the file holds no state dict (found: {found}).",
             where=str(path),
             remedy="save model.state_dict(), alone or under the key 'state_dict'",
         )
     plain: StateDict = dict(state)
+    if odd := [name for name, value in plain.items() if not _is_plain(value)]:
+        raise ModelError(
+            f"{len(odd)} tensors are not plain arrays in memory: {some(odd)}.",
+            where=str(path),
+            remedy="save dense tensors of numbers, on the CPU, with `safetensors.torch.save_file`",
+        )
+    if not all(isinstance(name, str) for name in plain):
+        raise ModelError(
+            "the file's tensors have no names.", where=str(path), remedy="save model.state_dict(), whose keys are text"
+        )
     for prefix in _WRAPPERS:
         if all(name.startswith(prefix) for name in plain):
             plain = {name.removeprefix(prefix): value for name, value in plain.items()}
     return plain
+
+
+def _is_plain(value: torch.Tensor) -> bool:
+    """Whether a tensor is dense and no larger than what it stores: a stride of 0 makes billions of one number."""
+    dense = value.layout is torch.strided and value.device.type == "cpu" and not value.is_quantized
+    return dense and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
 _ARCHIVE_NOTES = frozenset({"input_resolution", "context_length", "vocab_size"})

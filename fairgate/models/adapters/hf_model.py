@@ -61,6 +61,7 @@ def load(folder: Path, model_type: str, device: Device) -> HfEncoder:
     model_class = {"clip": CLIPModel, "siglip": SiglipModel}[model_type]
     try:
         with _quiet(), torch.random.fork_rng(devices=[]):
+            _require_stored(model_class, folder)
             model, report = model_class.from_pretrained(
                 folder, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True, **_LOCAL
             )
@@ -75,6 +76,21 @@ def load(folder: Path, model_type: str, device: Device) -> HfEncoder:
     _require_fit(report, str(folder), f"the {model_type} of its config.json")
     require_finite(model.state_dict(), str(folder))
     return HfEncoder(model.float().eval().to(device.name), processor, tokenizer, device)
+
+
+def _require_stored(model_class: Any, folder: Path) -> None:
+    """Raises ModelError for a config that describes more parameters than the folder's weights have bytes.
+
+    transformers would make them up, at any size, before it says that they were missing.
+    """
+    with torch.device("meta"):
+        model = model_class(model_class.config_class.from_pretrained(folder, **_LOCAL))
+    described = sum(parameter.numel() for parameter in model.parameters())
+    stored = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    if described > stored:
+        raise misfit(
+            f"it has {described:,} parameters, and the weights {stored:,} bytes", str(folder), "its config.json"
+        )
 
 
 def _require_fit(report: dict[str, Any], where: str, architecture: str) -> None:

@@ -59,6 +59,9 @@ def load(model_name: str, weights: Path, tag: str | None, allow_pickle: bool, de
     Raises ModelError: config that does not build, wrong or missing tensors, NaN weights, pickled code.
     """
     state = read_state_dict(weights, allow_pickle=allow_pickle)
+    if model_name.startswith("local-dir:"):  # a stranger's config: its shapes are held against the file's first
+        draft, _ = _build(model_name, device="meta")
+        require_fit(_as_open_clip(state, draft), draft, str(weights), f"the architecture {model_name}")
     require_finite(state, str(weights))
     model, tokenizer = _build(model_name)
     fitted = _as_open_clip(state, model)
@@ -70,12 +73,15 @@ def load(model_name: str, weights: Path, tag: str | None, allow_pickle: bool, de
     return OpenClipEncoder(model, transform, tokenizer, device)
 
 
-def _build(model_name: str) -> tuple[Any, Any]:
-    """The architecture with random weights, and its tokenizer. The caller's random state is left alone."""
+def _build(model_name: str, device: str = "cpu") -> tuple[Any, Any]:
+    """The architecture with random weights, and its tokenizer. The caller's random state is left alone.
+
+    On the device "meta" it has shapes and takes no memory.
+    """
     try:
-        with _without_advice(), _without_questions(), torch.random.fork_rng(devices=[]):
+        with _without_advice(), _without_questions(), torch.random.fork_rng(devices=[]), torch.device(device):
             model = open_clip.create_model(
-                model_name, load_weights=False, pretrained_image=False, pretrained_text=False
+                model_name, device=device, load_weights=False, pretrained_image=False, pretrained_text=False
             )
             return model, open_clip.get_tokenizer(model_name)
     except _BUILD_ERRORS as error:
