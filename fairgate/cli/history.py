@@ -42,7 +42,7 @@ def history(
     from rich.console import Console
 
     from fairgate.history import suite_history
-    from fairgate.history.words import head_words, terminal_lines, terminal_table
+    from fairgate.history.words import span_words, terminal_lines, terminal_table
     from fairgate.tracking import past_runs
 
     if out is not None and out.suffix.lower() not in _KINDS:
@@ -52,7 +52,7 @@ def history(
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, TABLE_WIDTH)
-    typer.echo(head_words(found))
+    typer.echo(f"{found.suite}: {span_words(found)}")
     console.print(terminal_table(found))
     for line in terminal_lines(found):
         typer.echo(line)

@@ -12,13 +12,13 @@ from fairgate.history.words import (
     cuts,
     day,
     drift_words,
-    head_words,
     measured,
     move_words,
     moved_at,
     named,
     notices,
     side,
+    span_words,
 )
 from fairgate.reports.scale import Scale, Tick, percent, scale_for
 from fairgate.reports.words import clean, metric_words, number
@@ -29,7 +29,8 @@ _TICKS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """One run in a figure, in percent of it. `ring` is how a move to here counts: better, worse or moved."""
+    """One run in a figure, in percent of it. `ring` is how a move to here counts: better, worse or moved; `fell` says
+    from which side the line comes."""
 
     x: str
     y: str
@@ -39,6 +40,7 @@ class Dot:
     left: str
     right: str
     ring: str | None
+    fell: bool
     name: str
     said: str
 
@@ -82,7 +84,7 @@ def render_page(history: History) -> str:
         "history.html.j2",
         "history.css",
         history=history,
-        head=head_words(history),
+        head=span_words(history),
         moved=[(place, [move_words(*one) for one in found]) for place, found in moved_at(history).items()],
         drifted=[drift_words(series, series.drift) for series in history.series if series.drift],
         cuts=list(numbers),
@@ -143,6 +145,7 @@ def _dot(series: Series, point: Point, move: Move | None, scale: Scale, count: i
         left=percent(_across(point.place - 0.5, count)),
         right=percent(_across(point.place + 0.5, count)),
         ring=None if move is None else side(series, move) or "moved",
+        fell=move is not None and move.delta < 0,
         name=named(point),
         said=f"{named(point)}, {day(point)}: {measured(point)}",
     )

@@ -81,12 +81,12 @@ def cut_words(point: Point) -> str:
     return f"cut at {named(point)} ({day(point)}): {clean(point.cut or '', 200)}"
 
 
-def head_words(history: History) -> str:
-    """`occupations: 12 runs from 2026-03-01 to 2026-03-14, in the order of their commits`."""
+def span_words(history: History) -> str:
+    """`12 runs from 2026-03-01 to 2026-03-14, in the order of their commits`."""
     days = [clean(run.created_at[:10]) for run in history.runs]
     order = "in the order of their commits" if history.by_commit else "in the order of time"
     span = f"from {min(days)} to {max(days)}" if min(days) != max(days) else f"on {days[0]}"
-    return f"{clean(history.suite, 80)}: {share_words(len(history.runs), 'run')} {span}, {order}"
+    return f"{share_words(len(history.runs), 'run')} {span}, {order}"
 
 
 def sparkline(series: Series, widest: int = _WIDEST) -> str:
