@@ -89,9 +89,9 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
     parts = [
         f"## {SYMBOL[record.verdict]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
         _definition(record, detail),
+        _remarks(record, detail),
         f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
         _notice(record, detail),
-        _remarks(record, detail),
         *_told(failing, record, detail),
         _waived(waived, record, detail),
         _groups([*failing, *waived], record, detail),

@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from fairgate.records import BaselineInfo, CheckResult, DefinitionChange, RunRecord
+from fairgate.records import BaselineInfo, CheckResult, DefinitionChange, RunRecord, Verdict
 from fairgate.reports.words import clean, moment, number, reading_order, share_words
 
 NOT_THERE: Final = "not there"
 COMMIT: Final = 10
 """Characters of a commit that are shown."""
 _MOST_WAIVERS: Final = 5
+_WOULD: Final[dict[Verdict, str]] = {
+    "pass": "would pass",
+    "fail": "would fail",
+    "inconclusive": "would be inconclusive",
+    "error": "could not be computed",
+}
 _REASON: Final = 300
 
 
@@ -67,6 +73,11 @@ def waiver_words(check: CheckResult) -> str:
     return f"not waived, since it could not be computed (a waiver until {until} stands): {reason}"
 
 
+def waived_line(check: CheckResult) -> str:
+    """A waived check in a line: `skew[nurse]: fail, waived until 2027-03-01: reason`."""
+    return f"{clean(check.item, 120)}: {check.verdict}, {waiver_words(check)}"
+
+
 def decider_words(check: CheckResult) -> str:
     """`decided by the merge base's bound 0.900; this change says 0.950`, where the two define the check otherwise."""
     if check.decided_by is None:
@@ -76,7 +87,7 @@ def decider_words(check: CheckResult) -> str:
     noun = "margin" if check.rule == "no_worse_than" else "bound"
     if check.other_verdict is None:
         return f"decided by {owner} definition; {other} has no such check"
-    by_which = f"by which it would be: {check.other_verdict}" if check.other_verdict != check.verdict else ""
+    by_which = f"by which it {_WOULD[check.other_verdict]}" if check.other_verdict != check.verdict else ""
     if check.other_bound is None or check.bound is None or check.other_bound == check.bound:
         return f"decided by {owner} definition; {other} defines it otherwise{f', {by_which}' if by_which else ''}"
     said = f"decided by {owner} {noun} {number(check.bound)}; {other} says {number(check.other_bound)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.github import inert
-from fairgate.reports.remarks import beside, change_cells, definition_words, provenance, remarks, waiver_words
+from fairgate.reports.remarks import beside, change_cells, definition_words, provenance, remarks, waived_line
 from fairgate.reports.words import (
     SYMBOL,
     bound_words,
@@ -90,9 +90,7 @@ def terminal_summary(record: RunRecord) -> list[str]:
     cause = common_cause(record)
     lines += _told(failing, record) if cause is None else _cause(cause)
     waived = [check for check in checks if check.waived]
-    lines += [
-        f"waived: {clean(check.item, 120)}, {check.verdict}, {waiver_words(check)}" for check in waived[:_FAILING]
-    ]
+    lines += [f"{SYMBOL[check.verdict]} {waived_line(check)}" for check in waived[:_FAILING]]
     if len(waived) > _FAILING:
         lines.append(f"  and {len(waived) - _FAILING} more waived checks in the table")
     lines += [f"note: {clean(text)}" for text in _notes(record)]
@@ -177,7 +175,7 @@ def _waived(check: CheckResult) -> str | None:
     """That a waiver holds, or that it has expired, under a verdict that is no pass."""
     if check.waiver is None or check.verdict == "pass":
         return None
-    return "waived" if check.waived else "waiver expired" if check.waiver.expired else "not waived"
+    return "waived" if check.waived else "waiver\nexpired" if check.waiver.expired else "not waived"
 
 
 def _fair(check: CheckResult) -> str | None:

@@ -15,16 +15,20 @@ from fairgate.records import (
     Coverage,
     DatasetInfo,
     Decision,
+    DefinitionChange,
     Environment,
+    GateDefinition,
     GroupResult,
     MemberResult,
     Misclassification,
     ModelInfo,
     RunRecord,
     Verdict,
+    Waiver,
     WorstSet,
     overall,
 )
+from fairgate.reports import HistoryPoint
 
 TONES = {"light": (240, 205, 180), "tan": (205, 155, 115), "brown": (150, 100, 68), "dark": (92, 58, 40)}
 GENDERS = ("female", "male")
@@ -210,7 +214,7 @@ def example_record(checks: Sequence[CheckResult] | None = None, **changes: objec
     fields: dict[str, object] = {
         "suite": "occupations",
         "suite_digest": "5a" * 32,
-        "verdict": overall([check.verdict for check in chosen]),
+        "verdict": overall([check.verdict for check in chosen if not check.waived]),
         "dataset": DatasetInfo(
             name="occupations",
             version="v1",
@@ -246,6 +250,117 @@ def example_record(checks: Sequence[CheckResult] | None = None, **changes: objec
         "seconds": 12.4,
     }  # fmt: skip
     return RunRecord(**(fields | changes))
+
+
+COMMIT = "89abcdef" * 5
+VICIOUS = f"{HOSTILE} ##[stop-commands]x \u202etxt.exe <!-- --> </details> #1 www.x.org"
+
+
+def waived(check: CheckResult, until: str = "2027-03-01", reason: str = "retraining in #412") -> CheckResult:
+    """The check under a waiver, which has expired where its day is before the example's."""
+    return check.model_copy(update={"waiver": Waiver(until=until, reason=reason, expired=until < "2026-03-01")})
+
+
+def against_anchor(check: CheckResult) -> CheckResult:
+    """The same comparison with the anchor."""
+    return check.model_copy(update={"against": "anchor"})
+
+
+def team_checks() -> list[CheckResult]:
+    """What surrounds a verdict in a team: both definitions, an anchor, waivers that hold and that have expired."""
+    loosened = fairness_check(
+        "doctor", 0.87, id="bound", bound=0.9, verdict="fail", reason="Fairness is below its bound."
+    )
+    by_merge_base = {"decided_by": "merge base", "other_bound": 0.85, "other_verdict": "pass"}
+    return [
+        fairness_check(None, 0.912),
+        loosened.model_copy(update=by_merge_base),
+        fairness_check("nurse", 0.93, id="bound"),
+        *(gap_check(subject, "fail" if subject == "doctor" else "pass") for subject in SUBJECTS[:4]),
+        *(against_anchor(gap_check(s, "fail" if s == "doctor" else "pass")) for s in SUBJECTS[:4]),
+        waived(skew_check("nurse", 0.78)),
+        waived(skew_check("pilot", 0.71), until="2026-01-31", reason="until the new release"),
+        *(
+            skew_check(subject, value)
+            for subject, value in zip(("chef", "welder", "doctor"), (0.31, 0.37, 0.42), strict=True)
+        ),
+    ]
+
+
+def team_record(checks: Sequence[CheckResult] | None = None, **changes: object) -> RunRecord:
+    """A run of a pull request that changes the gate, against the merge base and an anchor."""
+    fields: dict[str, object] = {
+        "baseline": BaselineInfo(
+            source="git:origin/main",
+            uri="open_clip:tiny@base.safetensors",
+            fingerprint="ba5e" * 16,
+            created_at="2026-02-20T09:00:00+00:00",
+            commit=COMMIT,
+            rescored="the dataset's release differs: occupations/v1 before, v2 now",
+        ),
+        "anchor": BaselineInfo(
+            source="file:releases/1.0", uri="open_clip:tiny@first.safetensors", fingerprint="a9c4" * 16
+        ),
+        "definition": GateDefinition(
+            source="git:origin/main",
+            commit=COMMIT,
+            suite_digest="6b" * 32,
+            changes=[
+                DefinitionChange(what="checks.bound.at_least", before="0.9", now="0.85"),
+                DefinitionChange(what="waivers.skew[nurse]", before=None, now='{"until": "2027-03-01"}'),
+                DefinitionChange(what="checks.traits", before='{"metric": "fairness"}', now=None),
+            ],
+        ),
+        "warnings": ["the baseline was scored with device cuda, this run with device cpu"],
+        "baseline_reason": "release 1.1",
+    }  # fmt: skip
+    return example_record(team_checks() if checks is None else checks, **(fields | changes))
+
+
+def vicious_record() -> RunRecord:
+    """A run in which every text that can come from elsewhere is hostile."""
+    bad = {"waiver": Waiver(until=VICIOUS, reason=VICIOUS, expired=False), "reason": VICIOUS, "interval": VICIOUS}
+    late = {"waiver": Waiver(until=VICIOUS, reason=VICIOUS, expired=True), "id": VICIOUS, "decided_by": "merge base"}
+    info = BaselineInfo(
+        source=VICIOUS,
+        uri=VICIOUS,
+        fingerprint=VICIOUS,
+        created_at=VICIOUS,
+        commit=VICIOUS,
+        rescored=VICIOUS,
+        unchanged=True,
+    )
+    change = DefinitionChange(what=VICIOUS, before=VICIOUS, now=VICIOUS)
+    return team_record(
+        [fairness_check(VICIOUS, 0.2).model_copy(update=bad), gap_check("doctor", "fail").model_copy(update=late)],
+        baseline=info,
+        anchor=info,
+        definition=GateDefinition(source=VICIOUS, commit=VICIOUS, suite_digest="6b" * 32, changes=[change] * 3),
+        warnings=[VICIOUS],
+        baseline_reason=VICIOUS,
+        suite=VICIOUS,
+        command=VICIOUS,
+        created_at=VICIOUS,
+        environment=example_record().environment.model_copy(update={"git_branch": VICIOUS, "git_commit": VICIOUS}),
+    )
+
+
+def example_history(record: RunRecord, runs: int = 12) -> list[HistoryPoint]:
+    """What earlier runs measured of every check of a record: a slow drift, and one step."""
+    return [
+        HistoryPoint(
+            commit=f"{run:02x}" * 20,
+            created_at=f"2026-02-{run + 1:02d}T12:00:00+00:00",
+            item=check.item,
+            value=None if run == 3 else check.value + 0.01 * (runs - run) + (0.05 if run < 7 else 0.0),
+            lo=check.value,
+            hi=check.value + 0.2,
+            bound=check.bound if run > 5 or check.bound is None else check.bound - 0.05,
+        )
+        for run in range(runs)
+        for check in record.checks
+        if check.value is not None
+    ]
 
 
 def photographs_record(**changes: object) -> RunRecord:
