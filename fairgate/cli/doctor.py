@@ -26,6 +26,7 @@ def doctor(
     inject_bias: Annotated[
         float | None, typer.Option(metavar="STRENGTH", help="Plant this much bias (0.1) and see the gate fail.")
     ] = None,
+    keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the planted tables and reports here.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Read every row and picture of the datasets.")] = False,
     mlflow: Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)] = None,
     device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
@@ -37,7 +38,7 @@ def doctor(
 
     from fairgate.doctor import Wishes, examine, healthy
 
-    wishes = Wishes(tuple(suite or ()), inject_bias, full, mlflow, device, cache)
+    wishes = Wishes(tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache)
     aside, console = Console(stderr=True), Console()
     if not console.is_terminal:
         console.width = max(console.width, TABLE_WIDTH)
@@ -64,9 +65,9 @@ def _table(found: list[Finding]) -> Table:
     before = ""
     for one in found:
         text = Text(clean(one.what, 2000))
-        for name, part in (("where: ", one.where), ("remedy:", one.remedy)):
+        for name, part in (("ran:   ", one.ran), ("where: ", one.where), ("remedy:", one.remedy)):
             if part:
-                text.append(f"\n{name} {clean(part, 2000)}", style="dim" if name == "where: " else "")
+                text.append(f"\n{name} {clean(part, 2000)}", style="" if name == "remedy:" else "dim")
         area = "" if one.area == before else clean(one.area, 60)
         table.add_row(Text(_MARKS[one.level], style=_COLOURS[one.level]), area, text)
         before = one.area

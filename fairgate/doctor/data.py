@@ -82,7 +82,7 @@ def _status(root: Path, *words: str) -> dict[str, Any] | Finding:
         said = None
     if done.code != 0 or not isinstance(said, dict):
         remedy = "run that command and read what it says; `dvc remote list` shows the addresses"
-        return trouble("dvc", f"DVC could not tell: {done.last_line}", where=where, remedy=remedy)
+        return trouble("dvc", f"DVC could not tell: {done.said}", where=where, remedy=remedy)
     return said
 
 

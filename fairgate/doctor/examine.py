@@ -29,12 +29,13 @@ from fairgate.tracking import DEFAULT_QUEUE
 class Wishes:
     """What a person may choose about an examination. None is what a gate run would take.
 
-    `suites` are those to look at (none named: every one), `inject` the strength of bias to plant, `full` whether every
-    row and picture of the datasets is read.
+    `suites` are those to look at (none named: every one), `inject` the strength of bias to plant and `keep` a folder
+    for the tables and reports of that, `full` whether every row and picture of the datasets is read.
     """
 
     suites: Sequence[str] = ()
     inject: float | None = None
+    keep: Path | None = None
     full: bool = False
     mlflow: str | None = None
     device: str | None = None
@@ -72,7 +73,7 @@ def examine(root: Path, wishes: Wishes, progress: Progress = lambda _what: None)
     found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
     if wishes.inject is not None:
         for name, (_, settings) in suites.items():
-            found += prove(name, root, settings, wishes.inject, progress)
+            found += prove(name, root, settings, wishes.inject, progress, wishes.keep)
     return found
 
 

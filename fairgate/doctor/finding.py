@@ -16,13 +16,17 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the table. `area` is what was looked at; `trouble` means that a gate run is wrong or impossible."""
+    """One line of the table. `area` is what was looked at, `ran` the command that was tried.
+
+    `trouble` means that a gate run is impossible, or does not do what it is there for.
+    """
 
     level: Level
     area: str
     what: str
     where: str | None = None
     remedy: str | None = None
+    ran: str | None = None
 
 
 def ok(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:

@@ -59,15 +59,16 @@ def group_to_harm(suite: Suite, index: Index, answers: dict[str, ProbeScores]) -
 def planted(columns: Columns, suite: Suite, asked: Questions, index: Index, group: Group, strength: float) -> Columns:
     """The columns with `strength` taken from the group.
 
-    Of a classification it is taken from P(true label) (or of the positive one) of each image: two probes that share a
-    prompt both lose, each at least that much. Of a query it is taken from the probability that an image of the group
-    stands before one of somebody else, by prompts that no classification asks.
+    Of a classification it is taken from P(true label) (or P(positive label)) of each image; of two probes that share
+    the prompt, one loses that much and none more. Of a query it is taken from the probability that an image of the
+    group stands before one of somebody else; that is done to prompts that no classification asks, where there are any.
     """
     lost: dict[str, Floats] = {}
     for probe in suite.probes.values():
         if isinstance(probe, ZeroShotProbe):
             _take_from_labels(columns, probe, index, group, strength, lost)
-    found = columns.with_columns({prompt: columns.of[prompt] - delta for prompt, delta in lost.items()})
+    taken = {prompt: np.where(np.isfinite(delta), delta, 0.0) for prompt, delta in lost.items()}
+    found = columns.with_columns({prompt: columns.of[prompt] - delta for prompt, delta in taken.items()})
     if columns.probability:
         return found
     for prompts, subject in asked.queries:
@@ -135,8 +136,8 @@ def _take_from_labels(
                 continue
             others = np.delete(logits[here], place, axis=1)
             odds = logits[here, place] - _log_sum(others)
-            taken = lost.setdefault(probe.prompt(label), np.zeros(len(index)))
-            taken[here] = np.maximum(taken[here], odds - _logit(_lowered(odds, strength)))
+            taken = lost.setdefault(probe.prompt(label), np.full(len(index), np.inf))
+            taken[here] = np.minimum(taken[here], odds - _logit(_lowered(odds, strength)))
 
 
 def _truths(probe: ZeroShotProbe, index: Index, subject: str) -> NDArray[np.object_]:
@@ -171,10 +172,8 @@ def _first(inside: Floats, outside: Floats) -> float:
 
 
 def _shift_to(target: float, inside: Floats, outside: Floats) -> float:
-    """The smallest shift down of `inside` by which its probability of standing first falls to the target."""
-    low, high = 0.0, float(inside.max() - outside.min()) + 1e-9
-    if _first(inside, outside) <= target or high <= 0:
-        return 0.0
+    """The smallest shift down (up, where negative) of `inside` by which it stands first as rarely as the target."""
+    low, high = float(inside.min() - outside.max()) - 1e-9, float(inside.max() - outside.min()) + 1e-9
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if _first(inside - middle, outside) <= target else (middle, high)

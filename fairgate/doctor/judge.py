@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fairgate.doctor.finding import Finding, ok, trouble, warning
+from fairgate.doctor.finding import Finding, Level
 from fairgate.doctor.inject import NOISE, Group
 from fairgate.doctor.programs import TOOK_TOO_LONG
 from fairgate.doctor.trial import SECONDS, Trial
@@ -33,6 +33,10 @@ class Planted:
         return {item: check for item, check in trial.failing.items() if item not in self.already}
 
 
+def _told(level: Level, aim: Planted, trial: Trial, what: str, remedy: str | None = None) -> Finding:
+    return Finding(level, aim.area, what, remedy=remedy, ran=trial.command)
+
+
 def look(aim: Planted, trial: Trial) -> Finding:
     """The first run: it must end with 1, and name the group that lost."""
     if unusable := _unusable(aim, trial):
@@ -43,14 +47,14 @@ def look(aim: Planted, trial: Trial) -> Finding:
     if trial.ran.code != FAILED:
         what = f"{_some(failing)} failed, and pytest ended with exit code {trial.ran.code} instead of 1."
         remedy = "something changes the exit code: look at conftest.py, plugins and addopts"
-        return trouble(aim.area, what, trial.command, remedy)
+        return _told("trouble", aim, trial, what, remedy)
     naming = [item for item, check in failing.items() if _names(check, aim.group)]
     if not naming or not any(part in trial.ran.out for part in (aim.group.name, *aim.group.parts)):
         what = f"expected exit 1 and saw it, from {_some(failing)}; none of these names {aim.group.name}."
         remedy = "a check `over: crossed` (group_gap, or accuracy) tells who lost"
-        return warning(aim.area, what, trial.command, remedy)
+        return _told("warning", aim, trial, what, remedy)
     what = f"expected exit 1 and saw it: {_some(naming)} failed and named {aim.group.name}"
-    return ok(aim.area, what, trial.command)
+    return _told("ok", aim, trial, what)
 
 
 def same_again(aim: Planted, first: Trial, trial: Trial) -> Finding:
@@ -59,19 +63,20 @@ def same_again(aim: Planted, first: Trial, trial: Trial) -> Finding:
         return unusable
     if trial.ran.code != FAILED or trial.failing.keys() != first.failing.keys():
         what = f"expected exit 1 from {_some(first.failing)}; saw exit {trial.ran.code} from {_some(trial.failing)}."
-        return trouble(aim.area, what, trial.command, "two ways of running the gate disagree: run both and compare")
-    return ok(aim.area, f"expected exit 1 and saw it, from the same {len(trial.failing)} item(s)", trial.command)
+        return _told("trouble", aim, trial, what, "two ways of running the gate disagree: run both and compare")
+    return _told("ok", aim, trial, f"expected exit 1 and saw it, from the same {len(trial.failing)} item(s)")
 
 
 def no_pipefail(aim: Planted, trial: Trial) -> Finding:
     """What a pipe without pipefail does to the exit code: told, whatever it is."""
-    if trial.ran.code == 0:
-        what = "without pipefail the pipe hides the failing gate: exit 0, as in every such shell"
-        remedy = (
-            "where a CI step pipes the gate (`| tee log`), write `set -o pipefail`, or in GitHub Actions `shell: bash`"
-        )
-        return ok(aim.area, what, trial.command, f"{remedy}, whose default shell has no pipefail")
-    return ok(aim.area, f"this shell keeps the exit code in a pipe (saw {trial.ran.code})", trial.command)
+    if trial.ran.code == FAILED:
+        return _told("ok", aim, trial, "this shell keeps the exit code in a pipe: saw exit 1")
+    what = f"without pipefail a pipe hides the failing gate: saw exit {trial.ran.code}, as every plain sh gives"
+    remedy = (
+        "where a CI step pipes the gate (`| tee log`), write `set -o pipefail` first; in GitHub Actions say "
+        "`shell: bash`, which sets it: the default shell there does not"
+    )
+    return _told("ok", aim, trial, what, remedy)
 
 
 def control(aim: Planted, trial: Trial) -> Finding:
@@ -82,44 +87,45 @@ def control(aim: Planted, trial: Trial) -> Finding:
     if failing:
         what = f"an innocent change (noise of {NOISE:g} standard deviations) fails by {_some(failing)}."
         remedy = f"margins of 0, or bounds that the model only just meets: `fairgate power {aim.suite.suite}`"
-        return trouble(aim.area, what, trial.command, remedy)
+        return _told("trouble", aim, trial, what, remedy)
     record = trial.record
     thin = [one.item for one in record.checks if one.verdict == "inconclusive" and not one.waived] if record else []
     if thin:
         what = f"an innocent change is not cleared: {_some(thin)} stay inconclusive."
         remedy = f"too few sets for these margins: `fairgate power {aim.suite.suite}` tells how many it takes"
-        return warning(aim.area, what, trial.command, remedy)
+        return _told("warning", aim, trial, what, remedy)
     rest = f"; {_some(aim.already)} fail(s) with and without it" if aim.already else ""
-    return ok(aim.area, f"an innocent change passes every regression check{rest}", trial.command)
+    return _told("ok", aim, trial, f"an innocent change passes every regression check{rest}")
 
 
 def _unusable(aim: Planted, trial: Trial) -> Finding | None:
     """A run that measured nothing."""
     if trial.ran.code == TOOK_TOO_LONG:
-        return trouble(aim.area, f"the run did not end within {SECONDS} s.", trial.command)
+        return _told("trouble", aim, trial, f"the run did not end within {SECONDS} s.")
     errors = [check for check in (trial.record.checks if trial.record else []) if check.verdict == "error"]
     if trial.record is None:
-        what = f"the run wrote no record (exit {trial.ran.code}): {trial.ran.last_line}"
-        return trouble(aim.area, what, trial.command, "run `fairgate doctor` without --inject-bias first")
+        what = f"the run wrote no record (exit {trial.ran.code}): {trial.ran.said}"
+        return _told("trouble", aim, trial, what, "run `fairgate doctor` without --inject-bias first")
     if errors and len(errors) == len(trial.record.checks):
-        return trouble(aim.area, f"nothing could be computed: {errors[0].reason}", trial.command)
+        return _told("trouble", aim, trial, f"nothing could be computed: {errors[0].reason}")
     return None
 
 
 def _not_seen(aim: Planted, trial: Trial) -> Finding:
     """The gate stayed as it was: because nothing looks there, because margins are wider, or against its promise."""
     checks = trial.record.checks if trial.record else []
-    told = [one for one in checks if one.rule == "no_worse_than" and not METRICS[one.metric].utility]
+    of_bias = {one.id for one in aim.suite.checks if one.no_worse_than and not METRICS[one.metric].utility}
+    told = [one for one in checks if one.id in of_bias]
     suite = aim.suite.suite
     if not told:
         what = (
             f"nothing failed: no check of '{suite}' compares a bias with the baseline (only bounds and checks of use), "
             "so that it cannot see this kind of change."
         )
-        return warning(aim.area, what, trial.command, "add a check of bias with `no_worse_than: baseline` and a margin")
+        return _told("warning", aim, trial, what, "add a check of bias with `no_worse_than: baseline` and a margin")
     if waived := [one.item for one in checks if one.waived and one.verdict == "fail"]:
         what = f"{_some(waived)} failed, and a waiver keeps the gate open."
-        return trouble(aim.area, what, trial.command, "this regression would be merged: end the waiver, or narrow it")
+        return _told("trouble", aim, trial, what, "this regression would be merged: end the waiver, or narrow it")
     wide = [one for one in told if (one.bound or 0.0) >= aim.strength]
     seen = "; ".join(_margin(one) for one in told[:_SHOWN])
     what = f"the gate did not fail with {aim.strength:g} taken from {aim.group.name} (exit {trial.ran.code}). {seen}."
@@ -127,7 +133,7 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
         remedy = f"every margin is as wide as {aim.strength:g} or wider: narrow them, or plant more"
     else:
         remedy = f"`fairgate power {suite}` tells how small a regression each check sees with these sets"
-    return trouble(aim.area, what, trial.command, remedy)
+    return _told("trouble", aim, trial, what, remedy)
 
 
 def _margin(check: CheckResult) -> str:

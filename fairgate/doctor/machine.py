@@ -79,7 +79,7 @@ def _device(asked: str) -> list[Finding]:
     done = run([sys.executable, "-c", _TORCH], Path.cwd(), 180)
     if done.code != 0:
         remedy = "install the two builds that belong together: pip install --upgrade torch torchvision"
-        what = f"torch or torchvision does not work: {done.last_line}"
+        what = f"torch or torchvision does not work: {done.said}"
         return [trouble("torch", what, remedy=f"{remedy} (only cached scores and score tables work now)")]
     said = json.loads(done.out.splitlines()[-1])
     built = f"CUDA {said['cuda']}" if said["cuda"] else "the CPU"

@@ -63,7 +63,7 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
     seen = {name: _count(done.out, name) for name in items}
     missing = [f"{seen[name]} of {count} items of '{name}'" for name, count in items.items() if seen[name] < count]
     if missing:
-        why = "" if done.code in (0, 5) else f" ({done.last_line})"
+        why = "" if done.code in (0, 5) else f" ({done.said})"
         what = f"pytest would run only {', '.join(missing)}{why}."
         return [trouble(AREA, what, where=shown, remedy=remedy)]
     return [_all_there(done, items, ini)]
@@ -72,7 +72,7 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
 def _all_there(done: Ran, items: Mapping[str, int], ini: Ini) -> Finding:
     what = f"the plugin is on, and pytest collects all {sum(items.values())} items of {', '.join(items)}"
     if done.code != 0:
-        return warning(AREA, f"{what}; it ended with exit code {done.code} all the same.", remedy=done.last_line)
+        return warning(AREA, f"{what}; it ended with exit code {done.code} all the same.", remedy=done.said)
     if odd := _suspects(ini):
         return warning(AREA, f"{what}, for now.", remedy=f"remove what may deselect items one day: {'; '.join(odd)}")
     return ok(AREA, what)

@@ -22,10 +22,11 @@ class Ran:
     err: str
 
     @property
-    def last_line(self) -> str:
-        """The last thing that it said, for a message."""
+    def said(self) -> str:
+        """Its error message, or the last thing that it said."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
-        return lines[-1][:300] if lines else "it said nothing"
+        error = next((at for at, line in enumerate(lines) if line.lower().startswith("error")), len(lines) - 1)
+        return " ".join(lines[max(error, 0) :])[:600] or "it said nothing"
 
 
 def run(words: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str] | None = None) -> Ran:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from fairgate.doctor.inject import group_to_harm, jittered, losses, planted
 from fairgate.doctor.judge import Planted, control, look, no_pipefail, same_again
 from fairgate.doctor.trial import Bench, Trial, has_xdist
 from fairgate.doctor.view import make_view
-from fairgate.errors import FairgateError
+from fairgate.errors import FairgateError, SettingsError
 from fairgate.gate.references import open_model
 from fairgate.models import Scorer
 from fairgate.probes import ProbeScores
@@ -33,23 +34,55 @@ class _Tables:
     jittered: str
 
 
-def prove(name: str, root: Path, settings: Settings, strength: float, progress: Progress) -> list[Finding]:
+def prove(
+    name: str, root: Path, settings: Settings, strength: float, progress: Progress, keep: Path | None = None
+) -> list[Finding]:
     """Plant a bias of `strength` in a suite's model and see whether pytest, xdist, pipes and `fairgate check` fail.
 
     The model is scored once (from cached embeddings where there are any); everything else reads tables in a scratch
-    folder. Nothing in the repository is written to.
+    folder, or in `keep`, where they stay. Nothing in the repository is written to.
     """
     area = f"inject {name}"
     try:
-        with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:
-            return _proved(area, name, root, settings, strength, Path(scratch).resolve(), progress)
+        with contextlib.ExitStack() as stack:
+            if keep is None:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-doctor-")))
+            else:
+                folder = _new_folder(keep / name)
+            planting = _plant(area, name, root, settings, strength, folder.resolve(), progress, kept=keep is not None)
+            return [*planting.told, *_tried(planting, progress)]
     except FairgateError as error:
         return [of_error(area, error)]
 
 
-def _proved(
-    area: str, name: str, root: Path, settings: Settings, strength: float, scratch: Path, progress: Progress
-) -> list[Finding]:
+def _new_folder(folder: Path) -> Path:
+    if folder.exists():
+        raise SettingsError("the folder is there already.", where=f"--keep {folder.parent}", remedy="name a new folder")
+    folder.mkdir(parents=True)
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Planting:
+    """Everything that is set up before the first run, and what there is to tell of it."""
+
+    aim: Planted
+    bench: Bench
+    tables: _Tables
+    told: list[Finding]
+
+
+def _plant(
+    area: str,
+    name: str,
+    root: Path,
+    settings: Settings,
+    strength: float,
+    scratch: Path,
+    progress: Progress,
+    *,
+    kept: bool,
+) -> _Planting:
     progress(f"{name}: scoring {settings.model}")
     real = gate.prepare(name, root)
     suite, index = real.loaded.suite, real.dataset.index
@@ -64,24 +97,26 @@ def _proved(
         biased.write(scratch / "biased.parquet", index),
         jittered(columns, name).write(scratch / "jittered.parquet", index),
     )
-    view = make_view(root, real.loaded, scratch / "view")
-    plain = gate.evaluate(
-        gate.prepare(name, view),
-        replace(settings, model=tables.plain, baseline="none", mlflow=None, report=None, cache=None),
-        command="fairgate doctor",
-    )
-    already = {check.item for check in plain.record.checks if check.verdict == "fail"}
-    aim = Planted(area, suite, strength, group, lost, frozenset(already))
+    view = make_view(real, scratch / "view")
+    already = _failing_anyway(name, view, replace(settings, model=tables.plain))
+    aim = Planted(area, suite, strength, group, lost, already)
     (scratch / "reports").mkdir()
-    bench = Bench(view, scratch / "reports", name)
-    return [*_told(aim, scorer, columns, real), *_tried(aim, bench, tables, progress)]
+    short = {} if kept else {tables.plain: "PLAIN", tables.biased: "BIASED", tables.jittered: "INNOCENT"}
+    return _Planting(aim, Bench(view, scratch / "reports", name, short), tables, _told(aim, scorer, columns, real))
+
+
+def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]:
+    """Items that fail for the model as it is, by their bounds."""
+    alone = replace(settings, baseline="none", mlflow=None, report=None, cache=None)
+    plain = gate.evaluate(gate.prepare(name, view), alone, command="fairgate doctor")
+    return frozenset(check.item for check in plain.record.checks if check.verdict == "fail")
 
 
 def _told(aim: Planted, scorer: Scorer, columns: Columns, real: gate.Prepared) -> list[Finding]:
     """What was planted, and whether the table says what the model says."""
     images = int(aim.group.rows.sum())
     what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}: {_losses(aim)}"
-    found = [ok(aim.area, what)]
+    found = [ok(aim.area, f"{what} (BIASED, held against PLAIN)")]
     suite, index = aim.suite, real.dataset.index
     said, kept = ask(scorer, index, suite), ask(columns, index, suite)
     apart = [name for name, one in said.items() if not _alike(one, kept[name])]
@@ -93,8 +128,9 @@ def _told(aim: Planted, scorer: Scorer, columns: Columns, real: gate.Prepared) -
 
 
 def _alike(one: ProbeScores, other: ProbeScores) -> bool:
-    ranks = (one.rank, other.rank)
-    same = all(rank is None for rank in ranks) or np.array_equal(*map(np.asarray, ranks))
+    same = one.rank is other.rank is None or (
+        one.rank is not None and other.rank is not None and np.array_equal(one.rank, other.rank)
+    )
     return bool(same and np.allclose(one.value, other.value, atol=1e-6))
 
 
@@ -110,7 +146,9 @@ def _losses(aim: Planted) -> str:
     return "; ".join(words(name) for name in aim.lost)
 
 
-def _tried(aim: Planted, bench: Bench, tables: _Tables, progress: Progress) -> list[Finding]:
+def _tried(planting: _Planting, progress: Progress) -> list[Finding]:
+    """The runs, one after another."""
+    aim, bench, tables = planting.aim, planting.bench, planting.tables
     against = f"model:{tables.plain}"
     progress(f"{bench.suite}: pytest on the planted bias")
     first = bench.pytest(tables.biased, against, "pytest")

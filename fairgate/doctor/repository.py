@@ -14,7 +14,7 @@ def look_at_git(root: Path, refs: list[str]) -> list[Finding]:
     """A shallow clone, and the merge base of every `git:REF` in `refs`."""
     inside = run(["git", "rev-parse", "--is-shallow-repository"], root, _SECONDS)
     if inside.code != 0:
-        what = f"there is no git repository to look into ({inside.last_line})."
+        what = f"there is no git repository to look into ({inside.said})."
         if refs:
             remedy = "check out with git, or name a `file:` baseline"
             return [trouble("git", what, where=str(root), remedy=remedy)]
@@ -40,4 +40,4 @@ def _merge_base(root: Path, ref: str, shallow: bool) -> Finding:
     if base.code == 0:
         return ok("git", f"the merge base with {ref} is {base.out.strip()[:7]}")
     remedy = f"fetch it: `git fetch origin {ref.removeprefix('origin/')}`" + (" --unshallow" if shallow else "")
-    return trouble("git", f"no merge base with '{ref}' was found ({base.last_line}).", f"git:{ref}", remedy)
+    return trouble("git", f"no merge base with '{ref}' was found ({base.said}).", f"git:{ref}", remedy)

@@ -7,7 +7,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -38,48 +38,65 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where trials are run: the view of the repository, a folder for their reports, and the device."""
+    """Where trials are run: the view of the repository and a folder for their reports.
+
+    `short` names the tables of scores in the commands that are told, where nobody can look at the tables afterwards.
+    """
 
     view: Path
     reports: Path
     suite: str
+    short: Mapping[str, str]
 
     def pytest(self, model: str, baseline: str, name: str, *more: str) -> Trial:
         """`pytest --fairness-suite ...`, with further options."""
-        words = [*self._pytest(model, baseline, name), *more]
-        return self._ended(["pytest", *words], [sys.executable, "-m", "pytest", *words], name)
+        words = self._pytest(model, baseline, more)
+        typed = self._typed(["pytest", *words])
+        return self._ended(typed, [sys.executable, "-m", "pytest", *words, *self._aside(name)], name)
 
     def piped(self, model: str, baseline: str, name: str, *, pipefail: bool) -> Trial | None:
         """The same with its output in a pipe, as `| tee log` has it. None where there is no such shell."""
-        words = self._pytest(model, baseline, name)
         shell = shutil.which("bash" if pipefail else "sh")
         if shell is None:
             return None
-        start = "set -o pipefail; " if pipefail else ""
-        typed = [Path(shell).name, "-c", f"{start}{shlex.join(['pytest', *words])} | cat"]
-        meant = [shell, "-c", f"{start}{shlex.join([sys.executable, '-m', 'pytest', *words])} | cat"]
-        return self._ended(typed, meant, name)
+        words, start = self._pytest(model, baseline), "set -o pipefail; " if pipefail else ""
+        typed = shlex.join([Path(shell).name, "-c", f"{start}{self._typed(['pytest', *words])} | cat"])
+        line = f"{start}{shlex.join([sys.executable, '-m', 'pytest', *words, *self._aside(name)])} | cat"
+        return self._ended(typed, [shell, "-c", line], name)
 
     def check(self, model: str, baseline: str, name: str) -> Trial:
         """`fairgate check`, which is the gate without pytest."""
-        words = ["check", self.suite, "--model", model, "--baseline", baseline, "--root", str(self.view)]
-        words += ["--report", str(self.reports / name), "--mlflow", "off", "--cache", "off"]
-        return self._ended(["fairgate", *words], [sys.executable, "-c", _CHECK, *words], name)
+        words = ["check", self.suite, "--model", model, "--baseline", baseline]
+        aside = ["--report", str(self.reports / name), "--mlflow", "off", "--cache", "off"]
+        return self._ended(self._typed(["fairgate", *words]), [sys.executable, "-c", _CHECK, *words, *aside], name)
 
-    def _pytest(self, model: str, baseline: str, name: str) -> list[str]:
+    def _pytest(self, model: str, baseline: str, more: Sequence[str] = ()) -> list[str]:
+        return ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline, *more]
+
+    def _aside(self, name: str) -> list[str]:
+        """Options that keep what a run writes out of the way."""
         report = self.reports / name
-        words = ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline]
-        words += ["--fairness-report", str(report), "--fairness-mlflow", "off", "--fairness-cache", "off"]
+        words = ["--fairness-report", str(report), "--fairness-mlflow", "off", "--fairness-cache", "off"]
         return [*words, f"--junitxml={report}.xml"]
 
-    def _ended(self, typed: Sequence[str], meant: Sequence[str], name: str) -> Trial:
+    def _typed(self, words: Sequence[str]) -> str:
+        """The command as a person would type it."""
+        text = shlex.join([self._shortened(word) for word in words])
+        return text if self.short else f"cd {shlex.quote(str(self.view))} && {text}"
+
+    def _shortened(self, word: str) -> str:
+        for uri, name in self.short.items():
+            word = word.replace(uri, name)
+        return word
+
+    def _ended(self, typed: str, meant: Sequence[str], name: str) -> Trial:
         quiet = {"PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_FILE": str(self.reports / ".coverage"), "COLUMNS": "200"}
         ran = run(meant, self.view, SECONDS, quiet)
         try:
             record = read_results(self.reports / name / "results.json")
         except BaselineError:  # it wrote none: what it said is told instead
             record = None
-        return Trial(shlex.join(typed), ran, record)
+        return Trial(typed, ran, record)
 
 
 def has_xdist() -> bool:
