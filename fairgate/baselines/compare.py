@@ -11,21 +11,23 @@ from fairgate.probes import ProbeScores
 from fairgate.records import DatasetInfo, Environment, RunRecord
 
 
-def mismatch(record: RunRecord, dataset: DatasetInfo, asked: Sequence[Mapping[str, str]]) -> str | None:
+def mismatch(
+    record: RunRecord, dataset: DatasetInfo, asked: Sequence[Mapping[str, str]], name: str = "baseline"
+) -> str | None:
     """Why a record cannot be compared as it is, or None: other data, or other questions.
 
-    Each of `asked` maps the probes that checks compare to their digests (prompts, labels, metric version).
+    `name` is what the record serves as. Each of `asked` maps the probes that checks compare to their digests (prompts, labels, metric version).
     """
     if record.dataset.fingerprint != dataset.fingerprint:
         return (
-            f"the baseline was scored on dataset '{record.dataset.name}/{record.dataset.version}' "
+            f"the {name} was scored on dataset '{record.dataset.name}/{record.dataset.version}' "
             f"({record.dataset.fingerprint[:12]}), this run on '{dataset.name}/{dataset.version}' "
             f"({dataset.fingerprint[:12]})"
         )
     differing = dict.fromkeys(name for one in asked for name, key in one.items() if record.probes.get(name) != key)
     if differing:
         named = ", ".join(differing)
-        return f"the baseline asked other questions: prompts, labels or metric version of {named} differ"
+        return f"the {name} asked other questions: prompts, labels or metric version of {named} differ"
     return None
 
 

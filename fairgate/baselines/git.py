@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,21 +54,25 @@ class Repository:
     def check_out(self, commit: str, path: str, into: Path) -> None:
         """Bring a file or folder back as it was at a commit, from git or from DVC, to `into/path`.
 
-        Raises BaselineError where neither has it. Links are not followed: they are brought back as nothing.
+        Raises BaselineError where neither has it. Links are not brought back: they may point anywhere.
         """
         listed = self._git("ls-tree", "-r", "-z", commit, "--", f"./{path}")
-        blobs = [line for line in listed.stdout.decode("utf-8", "replace").split("\0") if line.startswith("100")]
-        if blobs:
-            prefix = self._git("rev-parse", "--show-prefix").stdout.decode().strip()
-            for line in blobs:
-                name = line.partition("\t")[2].removeprefix(prefix)
-                target = into / name
-                if not target.resolve().is_relative_to(into.resolve()):
-                    continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(self.read(commit, name) or b"")
+        entries = [line for line in listed.stdout.decode("utf-8", "replace").split("\0") if line]
+        if not entries:
+            self._from_dvc(commit, path, into / path)
             return
-        self._from_dvc(commit, path, into / path)
+        prefix = self._git("rev-parse", "--show-prefix").stdout.decode().strip()
+        for line in entries:
+            kind, _, name = line.partition("\t")
+            target = into / name.removeprefix(prefix)
+            if not kind.startswith("100") or not target.resolve().is_relative_to(into.resolve()):
+                raise BaselineError(
+                    f"{name} is a link or a module at {commit[:7]}, and is not brought back.",
+                    where=path,
+                    remedy="commit the checkpoint's files themselves, or track them with `dvc add`",
+                )
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(self.read(commit, name.removeprefix(prefix)) or b"")
 
     def _from_dvc(self, commit: str, path: str, target: Path) -> None:
         """Fetch what DVC tracked at a commit, from its cache or remote."""
@@ -76,7 +81,9 @@ class Repository:
 
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            DVCFileSystem(str(self.root), rev=commit).get(path, str(target), recursive=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of DVC about its own dependencies
+                DVCFileSystem(str(self.root), rev=commit).get(path, str(target), recursive=True)
         except (DvcException, OSError, ValueError) as error:
             raise BaselineError(
                 f"neither git nor DVC has {path} at {commit[:7]}: {error}",

@@ -122,7 +122,7 @@ def compare_with(
     else:
         with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
             kept = kept_record(spec, prepared.loaded.name, prepared.root, settings.mlflow, Path(scratch))
-            found = _of_record(spec, kept, asked, prepared, settings, progress, Path(scratch))
+            found = _of_record(spec, wanted, kept, asked, prepared, settings, progress, Path(scratch))
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
     innocent = anchor or spec.kind in ("git", "mlflow")
@@ -158,6 +158,7 @@ def kept_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None, 
 
 def _of_record(
     spec: BaselineSpec,
+    name: str,
     kept: Kept,
     asked: Sequence[Asked],
     prepared: Prepared,
@@ -169,7 +170,7 @@ def _of_record(
     from fairgate.reports import read_results
 
     record = read_results(kept.results)
-    differs = mismatch(record, dataset_info(prepared.dataset), [one.compared_probes for one in asked])
+    differs = mismatch(record, dataset_info(prepared.dataset), [one.compared_probes for one in asked], name)
     info = BaselineInfo(
         source=str(spec),
         uri=record.model.uri,
@@ -179,7 +180,7 @@ def _of_record(
         rescored=differs,
     )
     if differs is not None:
-        scorer = _the_same_checkpoint(record, kept, differs, prepared, settings, progress, scratch)
+        scorer = _the_same_checkpoint(record, name, kept, differs, prepared, settings, progress, scratch)
         answers = tuple(ask(scorer, prepared.dataset.index, one.suite) for one in asked)
         return Compared(info, answers, precision=scorer.precision)
     scores = read_scores(kept.scores, prepared.dataset.index)
@@ -197,6 +198,7 @@ def _answering(suite: Suite, record: RunRecord, scores: Scores) -> Scores:
 
 def _the_same_checkpoint(
     record: RunRecord,
+    name: str,
     kept: Kept,
     differs: str,
     prepared: Prepared,
@@ -222,7 +224,7 @@ def _the_same_checkpoint(
             return scorer
         told.append(f"'{uri}' now holds checkpoint {scorer.fingerprint[:12]}, the record was made of {wanted[:12]}")
     raise BaselineError(
-        f"{differs}; the baseline's checkpoint would have to be scored again, and it is not to be had: "
+        f"{differs}; the {name}'s checkpoint would have to be scored again, and it is not to be had: "
         f"{'; '.join(dict.fromkeys(told))}.",
         where=kept.origin or str(kept.results),
         remedy="name a checkpoint to compare with: `--fairness-baseline model:URI`, or make the baseline again",

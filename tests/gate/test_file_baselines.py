@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from test_gate_verdicts import by_item, evaluate, scores
-from toy_repository import SUITE, Toy, toy_repository
+from toy_repository import SUITE, Toy, toy_repository, write_scores_table
 
 from fairgate import gate
 from fairgate.records import RunRecord
@@ -68,11 +68,24 @@ def test_a_baseline_of_another_dataset_is_an_error_that_names_both(toy: Toy, bas
     assert "model:URI" in result.checks[0].reason
 
 
-def test_a_baseline_that_asked_other_questions_is_an_error_that_names_the_probe(toy: Toy, baseline: Path) -> None:
+def test_a_baseline_that_asked_other_questions_is_scored_again_and_says_which(toy: Toy, baseline: Path) -> None:
     toy.write_suite(SUITE.replace("[chef, line cook]", "[line cook, chef]"))
     result = record(toy, baseline=f"file:{baseline}")
+    assert result.verdict == "pass"
+    assert result.baseline is not None
+    assert "metric version of labels differ" in (result.baseline.rescored or "")
+    live = by_item(record(toy))
+    for item, check in by_item(result).items():
+        assert check == live[item]
+
+
+def test_a_checkpoint_that_is_another_one_now_is_not_scored_in_the_place_of_the_old(toy: Toy, baseline: Path) -> None:
+    toy.write_suite(SUITE.replace("[chef, line cook]", "[line cook, chef]"))
+    write_scores_table(toy.root / "base.csv", 40, seed=8)
+    result = record(toy, baseline=f"file:{baseline}")
     assert result.verdict == "error"
-    assert "metric version of labels differ" in result.checks[0].reason
+    assert "now holds checkpoint" in result.checks[0].reason
+    assert "model:URI" in result.checks[0].reason
 
 
 def test_a_probe_that_is_compared_nowhere_may_change(toy: Toy, baseline: Path) -> None:

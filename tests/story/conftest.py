@@ -11,8 +11,8 @@ from story_team import SHIPPED, SUITE, Team, write_portraits
 def team(tmp_path_factory: pytest.TempPathFactory) -> Team:
     """main, released once as `release-1`, with the shipped `base` in use and its baseline committed."""
     root = tmp_path_factory.mktemp("team")
-    write_portraits(root / "datasets" / "faces" / "v1", "v1", range(60))
-    write_portraits(root / "datasets" / "faces" / "v2", "v2", range(10, 70))
+    write_portraits(root / "datasets" / "faces" / "v1", "v1", range(40))
+    write_portraits(root / "datasets" / "faces" / "v2", "v2", range(10, 50))
     team = Team(root, tmp_path_factory.mktemp("cache"))
     team.use(SHIPPED / "base")
     team.suite.parent.mkdir()
