@@ -1,0 +1,193 @@
+"""Lines over runs, boxes over subjects and forests of group effects: drawn where there is something to draw."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+
+import pytest
+from example_records import (
+    GROUPS,
+    SUBJECTS,
+    example_history,
+    example_record,
+    fairness_check,
+    gap_check,
+    skew_check,
+    team_record,
+)
+
+from fairgate.reports import HistoryPoint, render_html
+from fairgate.reports.charts import strips_of
+from fairgate.reports.effects import MOST_ROWS, effects_of
+from fairgate.reports.history import MOST_POINTS, sparks_of
+from fairgate.reports.tables import group_key
+
+
+def point(run: int, value: float | None, *, bound: float | None = 0.85, item: str = "fairness") -> HistoryPoint:
+    created_at = f"2026-01-{run + 1:02d}T00:00:00+00:00"
+    return HistoryPoint(f"{run:040x}", created_at, item, value, None, None, bound)
+
+
+def test_a_line_over_runs_ends_in_this_run_and_says_where_it_moved_most() -> None:
+    record = example_record([fairness_check(None, 0.79)])
+    spark = sparks_of(record, [point(0, 0.91), point(1, 0.9), point(2, 0.8)])["fairness"]
+    assert spark.said == (
+        "4 runs from 2026-01-01 00:00 UTC to 2026-03-01 12:00 UTC",
+        "first 0.910, now 0.790, lowest 0.790, highest 0.910",
+        "moved most, by −0.100, at 0000000000",
+    )
+    assert spark.line.count("L") == 3
+    assert spark.bounds.count("M") == 4
+
+
+def test_places_on_the_line_keep_their_order() -> None:
+    record = example_record([fairness_check(None, 0.5, lo=None, hi=None, bound=None)])
+    spark = sparks_of(record, [point(0, 0.9, bound=None), point(1, 0.7, bound=None)])["fairness"]
+    places = [tuple(map(float, one.split())) for one in spark.line.removeprefix("M").split("L")]
+    assert [x for x, _ in places] == [2.0, 50.0, 98.0]
+    heights = [y for _, y in places]
+    assert heights == sorted(heights), "a lower number stands lower, at a larger y"
+    assert spark.bounds == spark.intervals == ""
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        [],
+        [point(0, None)],
+        [point(0, math.inf)],
+        [point(0, 0.9, item="another")],
+        [HistoryPoint("a", "2026-03-01T12:00:00+00:00", "fairness", 0.9, None, None, None)],
+    ],
+    ids=["no run", "nothing measured", "infinite", "another check", "this very run"],
+)
+def test_fewer_than_two_numbers_are_no_history(history: list[HistoryPoint]) -> None:
+    record = example_record([fairness_check(None, 0.9)])
+    assert sparks_of(record, history) == {}
+    assert "Over runs" not in render_html(record, None, history)
+
+
+def test_a_bound_that_changed_is_drawn_as_it_was_and_said() -> None:
+    record = example_record([fairness_check(None, 0.9)])
+    spark = sparks_of(record, [point(0, 0.9, bound=0.8), point(1, 0.9, bound=None)])["fairness"]
+    assert spark.bounds.count("M") == 2
+    assert spark.said[-1] == "its bound changed on the way"
+
+
+def test_a_margin_is_no_line_beside_values_and_a_run_of_no_commit_is_named_by_its_time() -> None:
+    record = example_record([gap_check("doctor", "fail")])
+    name = record.checks[0].item
+    points = [HistoryPoint(None, f"2026-01-0{day}T00:00:00+00:00", name, 0.1 * day, 0.0, 0.5, 0.04) for day in (1, 5)]
+    spark = sparks_of(record, points)[name]
+    assert spark.bounds == ""
+    assert spark.intervals.count("M") == 3
+    points[1] = HistoryPoint(None, "2026-01-05T00:00:00+00:00", name, 5.0, None, None, 0.04)
+    assert (
+        "at 2026-03-01 12:00 UTC"
+        in sparks_of(
+            example_record([record.checks[0]], environment=record.environment.model_copy(update={"git_commit": None})),
+            points,
+        )[name].said[2]
+    )
+
+
+def test_of_many_runs_the_last_are_drawn() -> None:
+    record = example_record([fairness_check(None, 0.9)])
+    many = [
+        HistoryPoint("c", f"2025-01-01T00:{i:02d}:00+00:00", "fairness", i / 100, None, None, None) for i in range(60)
+    ]
+    spark = sparks_of(record, [*many, *many])["fairness"]
+    assert spark.said[0].startswith(f"{MOST_POINTS} runs ")
+
+
+def test_history_stands_beside_checks_that_failed_and_that_passed() -> None:
+    record = team_record()
+    text = render_html(record, None, example_history(record))
+    assert text.count(">Over runs<") == len(record.checks)
+    assert text.count('class="runs"') == len(record.checks)
+
+
+def test_the_baselines_box_stands_under_this_runs_with_its_numbers_in_words() -> None:
+    values = dict(zip(SUBJECTS, (0.42, 0.78, 0.31, 0.37, 0.25, 0.55), strict=True))
+    strip = strips_of([skew_check(subject, value) for subject, value in values.items()])[0]
+    assert strip.box is not None
+    assert strip.before is not None
+    assert strip.said == ("6 subjects: median 0.395, from 0.250 to 0.780; baseline: median 0.365, from 0.220 to 0.750")
+    few = [skew_check(subject, values[subject]) for subject in SUBJECTS[:3]]
+    bare = [few[0].model_copy(update={"baseline": None}), *few[1:]]
+    assert strips_of(bare)[0].before is None
+    changes = [gap_check(subject, "pass") for subject in SUBJECTS[:3]]
+    assert strips_of(changes)[0].before is None
+
+
+def test_checks_against_the_anchor_are_drawn_apart() -> None:
+    names = [strip.rows[0].check.against for strip in strips_of(team_record().checks)]
+    assert names == [None, "anchor", None]
+    page = render_html(team_record(), None)
+    assert "change against the anchor; 4 subjects" in re.sub(r"\s+", " ", page)
+
+
+def test_group_effects_are_told_worst_first_over_all_subjects() -> None:
+    checks = [gap_check(subject, "fail" if subject == "doctor" else "pass") for subject in SUBJECTS]
+    (effects,) = effects_of(checks, group_key(example_record().dataset), 40)
+    assert len(effects.rows) == MOST_ROWS
+    assert effects.more == len(SUBJECTS) * len(GROUPS) - MOST_ROWS
+    assert [(row.about, row.group.group) for row in effects.rows[:2]] == [
+        ("doctor", "dark × female"),
+        ("pilot", "dark × female"),
+    ]
+    deltas = [row.group.delta for row in effects.rows]
+    assert deltas == sorted(deltas, key=lambda delta: delta or 0.0)
+    assert effects.heat is not None
+    assert effects.heat.columns == GROUPS
+    assert [name for name, _ in effects.heat.rows] == list(SUBJECTS)
+
+
+def test_where_more_is_worse_the_largest_change_is_first() -> None:
+    checks = [gap_check(subject, "pass").model_copy(update={"better": "lower"}) for subject in SUBJECTS[:2]]
+    (effects,) = effects_of(checks, group_key(example_record().dataset), 40)
+    deltas = [row.group.delta or 0.0 for row in effects.rows]
+    assert deltas == sorted(deltas, reverse=True)
+
+
+def test_one_subject_or_no_comparison_has_no_forest() -> None:
+    key = group_key(example_record().dataset)
+    assert effects_of([gap_check("doctor", "fail")], key, 40) == []
+    assert effects_of([skew_check(subject, 0.3) for subject in SUBJECTS], key, 40) == []
+    assert 'id="effects"' not in render_html(example_record([gap_check("doctor", "fail")]), None)
+
+
+def test_more_groups_than_a_table_holds_have_a_forest_and_no_map() -> None:
+    check = gap_check("doctor", "fail")
+    many = [check.groups[0].model_copy(update={"group": f"g{i}"}) for i in range(40)]
+    wide = [check.model_copy(update={"subject": subject, "groups": many}) for subject in SUBJECTS[:2]]
+    (effects,) = effects_of(wide, group_key(example_record().dataset), 40)
+    assert effects.heat is None
+    assert "Every subject and group" not in render_html(example_record(wide), None)
+
+
+def test_hundreds_of_checks_with_their_history_stay_under_five_megabytes() -> None:
+    """24,000 images, 60 subjects, ten checks each, 60 earlier runs of every check."""
+    subjects = [f"subject {i}" for i in range(60)]
+    checks = [
+        check.model_copy(update={"id": f"{check.id}-{kind}", "subject": subject})
+        for kind in range(5)
+        for subject in subjects
+        for check in (gap_check("doctor", "fail" if kind == 0 else "pass"), skew_check("chef", 0.3))
+    ]
+    record = team_record(checks)
+    history = [
+        point_of
+        for run in range(60)
+        for point_of in (
+            HistoryPoint(f"{run:040x}", f"2026-01-01T00:{run:02d}:00+00:00", check.item, run / 60, 0.0, 1.0, 0.5)
+            for check in checks
+        )
+    ]
+    start = time.process_time()
+    text = render_html(record, None, history)
+    assert len(text.encode()) < 5_000_000
+    assert time.process_time() - start < 8
+    assert "Over runs" in text
