@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from fairgate.audit.names import table_id
 from fairgate.audit.record import (
     AuditRecord,
     ClassificationAudit,
@@ -22,6 +23,9 @@ COLUMNS: Final = (
     *("table", "probe", "model", "compared_with", "subject", "over", "group", "quantity"),
     *("value", "lo", "hi", "p", "p_adjusted", "null_median", "null_p95", "n_sets", "detail", "notice"),
 )
+
+
+_FORMULA: Final = tuple("=+-@＝＋－＠")
 
 
 def render_csv(record: AuditRecord) -> str:
@@ -47,11 +51,14 @@ def _rows(probe: ProbeAudit) -> Iterator[dict[str, Any]]:
 
 
 def _cell(value: object) -> object:
-    """Numbers as they are; text on one line, and never what a spreadsheet would take for a formula."""
+    """Numbers as they are; text on one line, and never what a spreadsheet would take for a formula.
+
+    A text that starts like one gets an apostrophe before it, also where its sign is of full width.
+    """
     if not isinstance(value, str):
         return value
     text = clean(value)
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _classification(probe: ClassificationAudit) -> Iterator[dict[str, Any]]:
@@ -159,7 +166,8 @@ def _models_table(record: AuditRecord, probe: ClassificationAudit) -> str:
         if row.subject is None
     ]
     caption = f"Fairness metric and accuracy, probe {_tex(probe.name)}, {record.n_sets:,} sets"
-    return _table(record, caption, "lrr", ["Model", "Fairness metric", "Classification accuracy"], rows)
+    key = table_id("models", probe.name)
+    return _table(record, key, caption, "lrr", ["Model", "Fairness metric", "Classification accuracy"], rows)
 
 
 def _subjects_table(record: AuditRecord, probe: ClassificationAudit) -> str:
@@ -169,7 +177,8 @@ def _subjects_table(record: AuditRecord, probe: ClassificationAudit) -> str:
     of = {(row.model, row.subject): row.fairness for row in probe.fairness}
     rows = [[_tex(one.name), *(_number(of[one.name, subject]) for subject in subjects)] for one in record.models]
     caption = f"Fairness metric by subject, probe {_tex(probe.name)}"
-    return _table(record, caption, "l" + "r" * len(subjects), ["Model", *map(_tex, subjects)], rows)
+    key = table_id("subjects", probe.name)
+    return _table(record, key, caption, "l" + "r" * len(subjects), ["Model", *map(_tex, subjects)], rows)
 
 
 def _pairs_table(record: AuditRecord, probe: ClassificationAudit) -> str:
@@ -189,7 +198,7 @@ def _pairs_table(record: AuditRecord, probe: ClassificationAudit) -> str:
     tests = "Mood's median test (Bonferroni) beside a paired test on the same sets"
     caption = f"Pairs of models, probe {_tex(probe.name)}: {tests}"
     header = ["Models", "$\\Delta F_M$", "$p$ (Mood)", "$\\Delta$ mean spread", "$p$ (paired)"]
-    return _table(record, caption, "lrrrr", header, rows)
+    return _table(record, table_id("pairs", probe.name), caption, "lrrrr", header, rows)
 
 
 def _implicit_table(record: AuditRecord, probe: ImplicitAudit) -> str:
@@ -200,7 +209,8 @@ def _implicit_table(record: AuditRecord, probe: ImplicitAudit) -> str:
         if row.over == over
     ]
     caption = f"Implicit association, probe {_tex(probe.name)}: P({_tex(probe.positive)}) by {_tex(over)}"
-    return _table(record, caption, "llrr", ["Model", "Group", "Mean", "Within sets"], rows)
+    key = table_id("implicit", probe.name, over)
+    return _table(record, key, caption, "llrr", ["Model", "Group", "Mean", "Within sets"], rows)
 
 
 def _skew_table(record: AuditRecord, probe: RetrievalAudit) -> str:
@@ -213,15 +223,16 @@ def _skew_table(record: AuditRecord, probe: RetrievalAudit) -> str:
     ]
     caption = f"MaxSkew over subjects, probe {_tex(probe.name)}, beside a perfectly fair ranker's median (95\\%)"
     header = ["Model", "Attributes", "Mean", "Median", "Fair ranker", "Beyond 95\\%"]
-    return _table(record, caption, "llrrrr", header, rows)
+    return _table(record, table_id("skew", probe.name), caption, "llrrrr", header, rows)
 
 
 def _table(
-    record: AuditRecord, caption: str, columns: str, header: Sequence[str], rows: Sequence[Sequence[str]]
+    record: AuditRecord, key: str, caption: str, columns: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> str:
+    """One table. Its label is `tab:` and what audit.html calls the table."""
     note = f" {_tex(record.dataset.notice)}" if record.dataset.notice else ""
     lines = [
-        *("\\begin{table}", "\\centering", f"\\caption{{{caption}.{note}}}"),
+        *("\\begin{table}", "\\centering", f"\\caption{{{caption}.{note}}}", f"\\label{{tab:{key}}}"),
         *(f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(header) + " \\\\", "\\midrule"),
         *(" & ".join(row) + " \\\\" for row in rows),
         *("\\bottomrule", "\\end{tabular}", "\\end{table}"),
@@ -232,7 +243,9 @@ def _table(
 _TEX: Final = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{"\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}"},
-    **{"×": "$\\times$", "’": "'", "−": "$-$"},
+    **{"<": "\\textless{}", ">": "\\textgreater{}", "|": "\\textbar{}"},
+    **{"[": "{[}", "]": "{]}", "*": "{*}"},  # at the start of a row, `\\\\` before it would take them for its own
+    **{"×": "$\\times$", "Δ": "$\\Delta$", "’": "'", "−": "$-$", "→": "$\\to$", "·": "$\\cdot$"},
 }
 
 

@@ -146,7 +146,9 @@ def implicit(record: AuditRecord, probe: ImplicitAudit) -> list[Grid]:
             cells = [
                 Shaded(number(None))
                 if row is None
-                else Shaded(number(row.mean), under=_within_sets(row.within_sets), value=row.mean, aside=row.within_sets)
+                else Shaded(
+                    number(row.mean), under=_within_sets(row.within_sets), value=row.mean, aside=row.within_sets
+                )
                 for row in rows
             ]
             lines.append((group, tuple(cells)))
@@ -165,7 +167,7 @@ def skews_by_subject(record: AuditRecord, probe: RetrievalAudit, over: str, k: i
     """MaxSkew of every subject and model with the favoured group; shaded beyond the fair ranker's 95% point."""
     held = {(row.model, row.subject): row for row in probe.skews if (row.over, row.k) == (over, k)}
     subjects = list(dict.fromkeys(subject for _, subject in held))
-    top = max((row.value or 0.0 for row in held.values()), default=0.0)
+    top = max((row.value for row in held.values() if row.value is not None and math.isfinite(row.value)), default=0.0)
     lines = []
     for subject in subjects[:_ROWS]:
         rows = [held[model.name, subject] for model in record.models]
@@ -195,7 +197,9 @@ def _skew(row: SkewRow, top: float) -> Shaded:
 
 def _beyond(value: float | None, p95: float, top: float) -> int:
     """The shade of a skew: none within what chance gives."""
-    return max(1, round(_SHADES * value / top)) if value is not None and value > p95 else 0
+    if value is None or value <= p95:
+        return 0
+    return _SHADES if math.isinf(value) else max(1, round(_SHADES * value / top))
 
 
 def within(
@@ -208,7 +212,7 @@ def within(
     """MaxSkew over one attribute within each group of another, and how far these lie apart (paper 3, figure 2)."""
     held = {(row.model, row.group): row for row in probe.within if (row.over, row.fixed, row.k) == (over, fixed, k)}
     ratio = {row.model: row for row in probe.differences if (row.over, row.fixed, row.k) == (over, fixed, k)}
-    top = max((row.value or 0.0 for row in held.values()), default=0.0)
+    top = max((row.value for row in held.values() if row.value is not None and math.isfinite(row.value)), default=0.0)
     lines = []
     for group in record.dataset.attributes[fixed]:
         rows: Sequence[WithinRow] = [held[model.name, group] for model in record.models]

@@ -99,7 +99,7 @@ class AuditPage:
 
 
 def render_page(record: AuditRecord) -> str:
-    """audit.html: one file that loads nothing, in the look of report.html. Its script sorts tables and hands them out."""
+    """audit.html: one file that loads nothing, in the look of report.html; a script in it sorts and exports tables."""
     from fairgate.reports.kit import render_standalone
 
     return render_standalone(
@@ -134,7 +134,9 @@ def page_of(record: AuditRecord) -> AuditPage:
 
 def _classification(record: AuditRecord, probe: ClassificationAudit) -> ClassificationView:
     subjects = list(dict.fromkeys(pair.subject for pair in probe.pairs))
-    tables = [pairs_of([p for p in probe.pairs if p.subject == one], probe.margin) for one in subjects[: MOST_SUBJECTS + 1]]
+    tables = [
+        pairs_of([p for p in probe.pairs if p.subject == one], probe.margin) for one in subjects[: MOST_SUBJECTS + 1]
+    ]
     told = [
         (", ".join(f"{pair.first} → {pair.second}" for pair in pairs), why)
         for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None)
@@ -169,9 +171,7 @@ def _folds(record: AuditRecord, effects: Sequence[EffectRow]) -> list[ForestFold
 
 def _implicit(record: AuditRecord, probe: ImplicitAudit) -> ImplicitView:
     folds = _folds(record, probe.effects)
-    return ImplicitView(
-        probe, tuple(grids.implicit(record, probe)), tuple(folds), tuple(refusal_words(probe.refusals))
-    )
+    return ImplicitView(probe, tuple(grids.implicit(record, probe)), tuple(folds), tuple(refusal_words(probe.refusals)))
 
 
 def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> RetrievalView:

@@ -1,6 +1,6 @@
-"""A headless Chromium for the pages. Where it is missing the tests skip; FAIRGATE_BROWSER_TESTS=required says it must be.
+"""A headless Chromium for the pages: the machine's own, for playwright downloads none.
 
-The machine's own browser is used; playwright downloads none.
+Where it is missing the tests skip, unless FAIRGATE_BROWSER_TESTS=required says that it must be there.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Every page in a headless Chromium: fits every width, works by keyboard, prints whole, asks for nothing, is accessible."""
+"""Every page in a headless Chromium: it fits, works by keyboard, prints whole, asks for nothing and is accessible."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sites import NAMES
+from windows import opened, unfold
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -19,35 +19,6 @@ each_page = pytest.mark.parametrize("name", NAMES)
 WIDTHS = (390, 768, 1280, 1600)
 PAPER = 718
 """The width of A4 within a browser's usual margins, in CSS pixels."""
-
-
-@contextmanager
-def opened(browser: Browser, path: Path, *, bypass_csp: bool = False) -> Iterator[Page]:
-    """The page in a window of its own. Its policy is in force unless bypassed; what it says or asks for is an error."""
-    context = browser.new_context(
-        color_scheme="light", bypass_csp=bypass_csp, reduced_motion="reduce", viewport={"width": 1280, "height": 900}
-    )
-    context.set_default_timeout(60_000)  # a runner may be busy
-    page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(f"console: {message.text}"))
-    page.on("pageerror", lambda error: said.append(f"error: {error}"))
-    page.on("request", lambda request: said.append(f"request: {request.url}") if not _own(request.url, path) else None)
-    page.on("requestfailed", lambda request: said.append(f"failed: {request.url}"))
-    page.goto(path.as_uri())
-    yield page
-    context.close()
-    assert said == []
-
-
-def _own(url: str, path: Path) -> bool:
-    """Whether this is the file itself, or a picture that stands in it."""
-    return url.split("#")[0] == path.as_uri() or url.startswith("data:image/")
-
-
-def unfold(page: Page) -> None:
-    """Open everything that is folded."""
-    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
 
 
 @each_page
@@ -159,6 +130,6 @@ _FOLDED = """() => [...document.querySelectorAll('details > *:not(summary, .expo
     || one.getBoundingClientRect().height === 0)
   .map(one => one.outerHTML.slice(0, 120))"""
 _CUT = """() => [...document.querySelectorAll('body *')]
-  .filter(one => !one.closest('svg') && !one.matches('.sr') && one.clientWidth > 0
-    && (getComputedStyle(one).overflowX !== 'visible' || one.matches('.scroll')) && one.scrollWidth > one.clientWidth + 1)
+  .filter(one => !one.closest('svg') && !one.matches('.sr') && one.scrollWidth > one.clientWidth + 1
+    && one.clientWidth > 0 && (getComputedStyle(one).overflowX !== 'visible' || one.matches('.scroll')))
   .map(one => `${one.scrollWidth} in ${one.clientWidth}: ${one.outerHTML.slice(0, 160)}`)"""
