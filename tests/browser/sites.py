@@ -6,7 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from audit_toy import audit_of
-from example_records import example_checks, example_pictures, example_record, photographs_record
+from example_records import (
+    example_checks,
+    example_history,
+    example_pictures,
+    example_record,
+    photographs_record,
+    team_record,
+    vicious_record,
+)
 from toy_repository import SUITE, Toy, toy_repository
 
 from fairgate import gate
@@ -18,7 +26,7 @@ from fairgate.power.page import render_page as power_page
 from fairgate.reports import render_html
 from fairgate.suites import resolve
 
-NAMES = ("failed", "passed", "error", "photographs", "audit", "hostile audit", "power")
+NAMES = ("failed", "passed", "error", "photographs", "team", "hostile team", "audit", "hostile audit", "power")
 """Every page by name; those before `audit` are report.html."""
 LONG = "a-checkpoint-with-a-name-that-nobody-would-want-to-type-twice-" * 2
 HOSTILE = '=HYPERLINK("x")</script><img src=x onerror=alert(1)>%$&_#{}~^\\'
@@ -33,6 +41,8 @@ def write_sites(folder: Path) -> Mapping[str, Path]:
         "passed": lambda: render_html(example_record(_checks("error", "fail", "inconclusive")), None),
         "error": lambda: render_html(example_record(), example_pictures),
         "photographs": lambda: render_html(photographs_record(), None),
+        "team": lambda: render_html(team_record(), example_pictures, example_history(team_record())),
+        "hostile team": lambda: render_html(vicious_record(), None, example_history(vicious_record())),
         "audit": lambda: audit_page(found),
         "hostile audit": lambda: audit_page(renamed(found)),
         "power": lambda: power_page(toy_power(toy)),
