@@ -13,6 +13,7 @@ from fairgate.errors import SuiteError, did_you_mean
 from fairgate.hashing import digest
 from fairgate.suites import schema
 from fairgate.suites.catalog import METRICS
+from fairgate.suites.inside import leaves, require_inside
 from fairgate.suites.sense import check_makes_sense
 from fairgate.suites.source import Loc, Source, parse_source, read_source
 from fairgate.suites.utility import require_utility
@@ -66,7 +67,15 @@ def suite_path(name: str, root: Path) -> Path:
 def load_suite(path: Path, root: Path) -> LoadedSuite:
     """Read and check a suite file. Everything that can be known without the dataset is checked here."""
     shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
-    return _checked(read_source(path, shown=shown))
+    if path.is_relative_to(root) and leaves(path.relative_to(root), root):
+        raise SuiteError(
+            "the suite is a link to a file outside of the repository.",
+            where=shown,
+            remedy="put the suite itself there",
+        )
+    loaded = _checked(read_source(path, shown=shown))
+    require_inside(loaded.suite, loaded.source, root)
+    return loaded
 
 
 def load_text(text: bytes, path: Path, *, shown: str) -> LoadedSuite:
