@@ -15,6 +15,7 @@ from fairgate.suites.schema import Suite
 
 FAILED = 1
 _SHOWN = 4
+_COMPARE = "add a check of bias with `no_worse_than: baseline` and a margin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,9 @@ def look(aim: Planted, trial: Trial) -> Finding:
         remedy = "a check `over: crossed` (group_gap, or accuracy) tells who lost"
         return _told("warning", aim, trial, what, remedy)
     what = f"expected exit 1 and saw it: {_some(naming)} failed and named {aim.group.name}"
+    if all(failing[item].rule != "no_worse_than" for item in failing):
+        what += "; but by bounds alone: a model that keeps farther from them grows more biased unseen."
+        return _told("warning", aim, trial, what, _COMPARE)
     return _told("ok", aim, trial, what)
 
 
@@ -122,7 +126,7 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
             f"nothing failed: no check of '{suite}' compares a bias with the baseline (only bounds and checks of use), "
             "so that it cannot see this kind of change."
         )
-        return _told("warning", aim, trial, what, "add a check of bias with `no_worse_than: baseline` and a margin")
+        return _told("warning", aim, trial, what, _COMPARE)
     if waived := [one.item for one in checks if one.waived and one.verdict == "fail"]:
         what = f"{_some(waived)} failed, and a waiver keeps the gate open."
         return _told("trouble", aim, trial, what, "this regression would be merged: end the waiver, or narrow it")

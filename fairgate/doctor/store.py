@@ -27,7 +27,7 @@ def _off() -> Finding:
 def _store(uri: str) -> Finding:
     where, database = redact(uri), sqlite_path(uri)
     if database is not None:
-        return _file(database, where)
+        return _file(database, str(database))
     try:
         with session(uri, "MLflow does not answer", "check the address and the server; runs wait until then") as client:
             client.search_experiments(max_results=1)

@@ -1,0 +1,119 @@
+"""A table that stands in for a model says what the model says; a planted bias takes exactly its strength."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_repository import Toy
+
+from fairgate import gate
+from fairgate.doctor.columns import Columns, columns_of, questions
+from fairgate.doctor.inject import Group, group_to_harm, jittered, losses, planted
+from fairgate.errors import DatasetError
+from fairgate.gate.references import open_model
+from fairgate.suites import resolve
+from fairgate.suites.ask import ask
+
+ROOT = Path(__file__).parents[2]
+CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"
+
+
+def opened(root: Path, suite: str = "jobs", model: str | None = None) -> tuple[gate.Prepared, Columns]:
+    prepared = gate.prepare(suite, root)
+    settings = resolve(prepared.loaded.suite, {"model": model, "mlflow": "off"})
+    asked = questions(prepared.loaded.suite, prepared.dataset.manifest.subjects)
+    return prepared, columns_of(open_model(settings.model, prepared, settings), asked)
+
+
+def planting(prepared: gate.Prepared, columns: Columns, strength: float) -> tuple[Columns, Group]:
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    group = group_to_harm(suite, index, ask(columns, index, suite))
+    asked = questions(suite, prepared.dataset.manifest.subjects)
+    return planted(columns, suite, asked, index, group, strength), group
+
+
+@pytest.mark.parametrize("strength", [0.03, 0.1, 0.3])
+def test_every_image_of_the_group_loses_the_strength_and_nobody_else_anything(toy: Toy, strength: float) -> None:
+    prepared, columns = opened(toy.root)
+    biased, group = planting(prepared, columns, strength)
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    before, after = ask(columns, index, suite), ask(biased, index, suite)
+    lost = before["labels"].value - after["labels"].value
+    enough = before["labels"].value > strength / 0.999
+    np.testing.assert_allclose(lost[group.rows & enough], strength, atol=1e-12)
+    assert (lost[group.rows & ~enough] < strength).all()
+    for probe in ("labels", "search"):
+        np.testing.assert_array_equal(after[probe].value[~group.rows], before[probe].value[~group.rows])
+    told = losses(suite, index, columns, biased, group)
+    assert told["labels"] == pytest.approx(lost[group.rows].mean())
+    assert told["search"] == pytest.approx(strength, abs=0.01)  # ranks of 40 images come in steps
+
+
+def test_whom_it_harms_is_a_crossing_with_most_images_and_of_several_the_worst_off(toy: Toy) -> None:
+    prepared, columns = opened(toy.root, model="scores:biased.csv?values=logit")
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    answers = ask(columns, index, suite)
+    assert group_to_harm(suite, index, answers).name == "dark × female"
+    assert group_to_harm(suite, index, answers).rows.sum() == 80
+    gender = suite.model_copy(update={"groups": suite.groups.model_copy(update={"attributes": ["gender"]})})
+    assert group_to_harm(gender, index, answers).parts == ("female",)
+    light = np.array(["light"] * len(index), dtype=object)
+    fewer = replace(index, attributes={**index.attributes, "skin_tone": light})
+    assert group_to_harm(suite, fewer, answers).name == "light × female"
+    alone = replace(fewer, attributes={"skin_tone": light, "gender": np.array(["male"] * len(index), dtype=object)})
+    with pytest.raises(DatasetError, match="one group"):
+        group_to_harm(suite, alone, answers)
+
+
+def test_an_innocent_change_moves_scores_by_next_to_nothing_and_the_same_each_time(toy: Toy) -> None:
+    prepared, columns = opened(toy.root)
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    before = ask(columns, index, suite)["labels"].value
+    moved = ask(jittered(columns, "jobs"), index, suite)["labels"].value
+    assert 0 < np.abs(moved - before).max() < 1e-3
+    np.testing.assert_array_equal(moved, ask(jittered(columns, "jobs"), index, suite)["labels"].value)
+
+
+def test_the_written_table_answers_as_the_columns_do(toy: Toy, tmp_path: Path) -> None:
+    prepared, columns = opened(toy.root)
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    uri = columns.write(tmp_path / "plain.parquet", index)
+    _, again = opened(toy.root, model=uri)
+    for name, one in ask(columns, index, suite).items():
+        np.testing.assert_allclose(ask(again, index, suite)[name].value, one.value, rtol=1e-12)
+
+
+def test_a_table_of_probabilities_stays_one(toy: Toy, tmp_path: Path) -> None:
+    prepared, columns = opened(toy.root)
+    shares = Columns({prompt: np.minimum(one, 0.0) - 0.1 for prompt, one in columns.of.items()}, 1.0, True)
+    uri = shares.write(tmp_path / "shares.parquet", prepared.dataset.index)
+    prepared, found = opened(toy.root, model=uri)
+    assert found.probability
+    biased, group = planting(prepared, found, 0.1)
+    _, again = opened(toy.root, model=biased.write(tmp_path / "biased.parquet", prepared.dataset.index))
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    lost = ask(found, index, suite)["labels"].value - ask(again, index, suite)["labels"].value
+    assert lost[group.rows].mean() == pytest.approx(0.1, abs=1e-6)
+    assert "values=probability" in jittered(found, "jobs").write(tmp_path / "quiet.parquet", index)
+
+
+@pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason="no embedded release here: run `dvc pull`")
+@pytest.mark.xdist_group("embedded")
+@pytest.mark.parametrize("suite", ["occupations", "retrieval", "so_b_it", "whackamole"])
+def test_a_table_reproduces_the_verdicts_of_an_embedded_model(
+    suite: str, tmp_path: Path, embedded_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAIRGATE_CACHE", str(embedded_cache))
+    prepared, columns = opened(ROOT, suite)
+    settings = resolve(prepared.loaded.suite, {"mlflow": "off"})
+    real = gate.evaluate(prepared, settings, command="real").record
+    table = columns.write(tmp_path / "plain.parquet", prepared.dataset.index)
+    stand_in = gate.evaluate(prepared, replace(settings, model=table), command="table").record
+    assert real.verdict == "pass"
+    assert [check.item for check in stand_in.checks] == [check.item for check in real.checks]
+    for there, here in zip(real.checks, stand_in.checks, strict=True):
+        assert (here.verdict, here.worst_group) == (there.verdict, there.worst_group), here.item
+        assert here.value == pytest.approx(there.value, abs=1e-6), here.item
