@@ -41,15 +41,17 @@ def fetch_model(name_version: str, uri: str, folder: Path) -> RegisteredModel:
     version, or where the version is not one checkpoint in safetensors.
     """
     name, version, alias = _parsed(name_version)
+    problem = f"model '{name_version}' could not be fetched from MLflow"
     try:
-        with session(uri, f"model '{name_version}' could not be fetched from MLflow", READ_REMEDY, _DOWNLOAD) as client:
+        with session(uri, problem, READ_REMEDY) as client:
             found = _version(client, name, version, alias, uri)
             source = str(client.get_model_version_download_uri(name, str(found.version)))
             identity = digest([uri, name, str(found.version), source, int(found.creation_timestamp or 0)])
             kept = folder.absolute() / f"{content.safe_part(name)}-{found.version}-{identity[:8]}"
-            if not kept.is_dir():
-                _download(client, source, uri, kept)
             tags = client.get_registered_model(name).tags | found.tags
+        if not kept.is_dir():
+            with session(uri, problem, READ_REMEDY, _DOWNLOAD) as client:
+                _download(client, source, uri, kept)
     except TrackingError as error:
         raise ModelError(error.problem, where=error.where, remedy=error.remedy) from error
     return RegisteredModel(name, str(found.version), checkpoint_uri(kept, tags.get(ARCHITECTURE_TAG)))

@@ -13,6 +13,7 @@ from fairgate.records import (
     Environment,
     ModelInfo,
     RunRecord,
+    Verdict,
 )
 
 
@@ -41,15 +42,22 @@ def a_record(
     seconds: float = 2.5,
     created_at: str = "2026-03-01T10:15:00+00:00",
     baseline: bool = True,
+    suite: str = "occupations",
+    verdict: Verdict = "pass",
+    dataset: tuple[str, str] = ("v1", "f"),
+    asked: str = "p",
+    **place: Any,
 ) -> RunRecord:
+    """`dataset` is a version and the letter of its fingerprint, `asked` the letter of its probe's digest; `place` goes
+    to the environment."""
     return RunRecord(
-        suite="occupations",
+        suite=suite,
         suite_digest="d" * 64,
-        verdict="pass",
+        verdict=verdict,
         dataset=DatasetInfo(
             name="occupations",
-            version="v1",
-            fingerprint="f" * 64,
+            version=dataset[0],
+            fingerprint=dataset[1] * 64,
             counterfactual=True,
             attributes={"gender": ["man", "woman"]},
         ),
@@ -58,7 +66,7 @@ def a_record(
         if baseline
         else None,
         coverage=Coverage(expected_sets=40, scored_sets=40, expected_images=320, scored_images=320, prompts=5),
-        probes={"neutral_search": "p" * 64},
+        probes={"neutral_search": asked * 64},
         decision=Decision(alpha=0.05, correction="holm", seed=0, draws=2000),
         checks=[a_check("skew", "doctor"), a_check("fairness", None)] if checks is None else checks,
         environment=Environment(
@@ -67,8 +75,7 @@ def a_record(
             platform="Linux",
             device="cpu",
             git_commit=git_commit,
-            git_dirty=None if git_commit is None else False,
-            ci_url="https://ci.example/run/7",
+            **({"git_dirty": None if git_commit is None else False, "ci_url": "https://ci.example/run/7"} | place),
         ),
         command="pytest --fairness-suite occupations",
         created_at=created_at,
