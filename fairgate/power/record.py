@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fairgate.records import BaselineInfo, DatasetInfo, Environment, ModelInfo, Number
 
+SCHEMA_VERSION: Literal[1] = 1
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,7 +63,7 @@ class CheckPower(_Record):
 class PowerRecord(_Record):
     """The versioned answer to "how small a regression can this suite see?": power.json."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1] = SCHEMA_VERSION
     suite: str
     suite_digest: str
     dataset: DatasetInfo

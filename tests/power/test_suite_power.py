@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
+from schema_reader import faults
 from toy_repository import SUITE, Toy, toy_repository, write_scores_table
 
 from fairgate import gate
@@ -16,6 +18,7 @@ from fairgate.errors import BaselineError, SettingsError, SuiteError
 from fairgate.power import PowerRecord, suite_power
 from fairgate.power.page import render_page
 from fairgate.power.record import CheckPower
+from fairgate.power.schema import SCHEMA_FILE, power_schema, schema_text
 from fairgate.power.words import assumptions, sparkline, terminal_lines, terminal_table
 from fairgate.suites import resolve
 
@@ -242,3 +245,8 @@ def test_a_sparkline_shows_what_lies_beyond_the_margin() -> None:
     assert sparkline([None, 0.5, 0.3, 0.2], margin=0.1, width=4) == "·█▄▂"
     assert sparkline([math.inf, math.inf], width=2) == "··"
     assert len(sparkline(np.linspace(1, 0.1, 41).tolist())) == 10
+
+
+def test_the_shipped_schema_is_the_one_that_the_record_defines_and_keeps(toy_power: PowerRecord) -> None:
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), "run `python -m fairgate.power.schema`"
+    assert faults(json.loads(toy_power.model_dump_json()), power_schema()) == []
