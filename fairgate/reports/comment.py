@@ -246,7 +246,8 @@ def _about(record: RunRecord, detail: _Detail) -> str:
         return ""
     data, decided = record.dataset, record.decision
     lines = [
-        f"- model: {escape(record.model.uri, detail.clip)} ({escape(record.model.fingerprint[:12])})",
+        f"- model: {escape(record.model.uri, detail.clip)} ({escape(record.model.fingerprint[:12])})"
+        + _version(record, detail),
         f"- baseline: {_reference(record.baseline, detail)}",
         *([] if record.anchor is None else [f"- anchor: {_reference(record.anchor, detail)}"]),
         f"- dataset: {escape(data.name, detail.clip)}/{escape(data.version, 24)} ({escape(data.fingerprint[:12])})",
@@ -256,6 +257,11 @@ def _about(record: RunRecord, detail: _Detail) -> str:
     ]
     again = fenced(record.command) if len(record.command) <= 8 * detail.clip else ""
     return folded("Model, baseline, dataset, and the command to reproduce", "\n".join(lines) + f"\n\n{again}".rstrip())
+
+
+def _version(record: RunRecord, detail: _Detail) -> str:
+    held = record.model.registered
+    return "" if held is None else f", registered as {escape(held, detail.clip)}"
 
 
 def _reference(info: BaselineInfo | None, detail: _Detail) -> str:

@@ -60,6 +60,8 @@ def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
         ("fairgate.suite", record.suite),
         ("fairgate.verdict", record.verdict),
         ("fairgate.totals", totals(record)),
+        ("fairgate.model", record.model.uri),
+        ("fairgate.registered", record.model.registered),
         ("fairgate.baseline", None if record.baseline is None else provenance(record.baseline)),
         ("fairgate.anchor", None if record.anchor is None else provenance(record.anchor)),
         ("fairgate.definition", definition_words(record)),

@@ -339,6 +339,7 @@ def vicious_record() -> RunRecord:
         warnings=[VICIOUS],
         baseline_reason=VICIOUS,
         suite=VICIOUS,
+        model=ModelInfo(uri=VICIOUS, fingerprint=VICIOUS, precision=VICIOUS, registered=VICIOUS),
         command=VICIOUS,
         created_at=VICIOUS,
         environment=example_record().environment.model_copy(update={"git_branch": VICIOUS, "git_commit": VICIOUS}),

@@ -241,6 +241,14 @@ def test_junit_tells_of_waivers_and_deciders_per_check_and_of_the_rest_per_suite
     assert "fairgate.definition" not in dict(junit_suite_properties(example_record()))
 
 
+def test_a_registered_model_is_named_with_its_version(team: RunRecord) -> None:
+    model = team.model.model_copy(update={"registered": "portraits/3"})
+    told = outputs(team_record(model=model))
+    assert "registered as portraits/3" in told["comment"]
+    assert "registered as portraits/3" in told["page"]
+    assert ("fairgate.registered", "portraits/3") in junit_suite_properties(team_record(model=model))
+
+
 def test_annotations_warn_of_a_changed_gate_and_of_waived_checks(team: RunRecord) -> None:
     levels = [line.split(" ")[0] for line in github_annotations(team)]
     assert levels == ["::error"] * 4 + ["::warning"] * 4 + ["::notice"] * 2
