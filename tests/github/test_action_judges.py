@@ -1,0 +1,142 @@
+"""The composite action's own scripts, carried out in a small repository as GitHub's runner would."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from github_files import ACTION, Ran, carry_out, defaults, machine, step_of
+from toy_repository import Toy
+
+BIASED = "scores:biased.csv?values=logit"
+TUNED = "scores:tuned.csv?values=logit"
+MARKS = ["$(touch x)", "`touch x`", "'; touch x; '", '" && touch x "', "--help", "jobs\n::add-mask::a"]
+
+
+def _inputs(**given: str) -> dict[str, object]:
+    named = {name.replace("_", "-"): text for name, text in given.items()}
+    return {"inputs": {**defaults(ACTION), "suite": "jobs", "python": sys.executable, **named}}
+
+
+def _judge(toy: Toy, environment: Mapping[str, str] | None = None, **given: str) -> Ran:
+    """The gate's step. A run is the same whatever cache a machine has."""
+    env = {"FAIRGATE_CACHE": "off", "CI": "true", **(environment or {})}
+    return carry_out(step_of(ACTION, "Judge the checkpoint"), _inputs(**given), toy.root, toy.root / ".runner", env)
+
+
+def _verdict(toy: Toy, **given: str) -> str:
+    step = step_of(ACTION, "Read the verdict")
+    return carry_out(step, _inputs(**given), toy.root, toy.root / ".runner", {}).outputs["verdict"]
+
+
+def test_a_harmless_checkpoint_passes_and_the_job_is_told(toy: Toy) -> None:
+    ran = _judge(toy)
+    assert ran.code == 0, ran.log
+    assert "fairgate jobs" in ran.summary
+    assert not [line for line in ran.obeyed if line.startswith("::error")]
+    assert _verdict(toy) == "pass"
+
+
+def test_a_more_biased_checkpoint_fails_with_annotations_and_a_summary(toy: Toy) -> None:
+    ran = _judge(toy, model=BIASED, report="out")
+    assert ran.code == 1
+    assert any(line.startswith("::error title=jobs gaps[doctor]") for line in ran.obeyed)
+    assert "dark × female" in ran.summary
+    assert ran.summary.count("## ") == 1
+    assert _verdict(toy, report="out") == "fail"
+    assert sorted(path.name for path in (toy.root / "out").iterdir())[-2:] == ["results.json", "scores.parquet"]
+
+
+def test_a_suite_that_is_not_there_ends_with_4_and_has_no_verdict_of_an_older_run(toy: Toy) -> None:
+    assert _judge(toy).code == 0
+    ran = _judge(toy, suite="jbos")
+    assert ran.code == 4
+    assert "did you mean 'jobs'" in ran.log
+    assert ran.obeyed == ["::error title=fairgate::The gate wrote no report. The log of this step says why."]
+    assert _verdict(toy) == "error"
+
+
+def test_thin_evidence_is_let_through_only_where_somebody_says_so(toy: Toy) -> None:
+    assert _judge(toy, baseline="none").code == 1
+    assert _judge(toy, baseline="none", on_inconclusive="warn").code == 0
+    assert _verdict(toy) == "inconclusive"
+
+
+def test_code_of_the_judged_repository_is_not_imported(toy: Toy) -> None:
+    trap = "raise SystemExit('the pull request ran')"
+    for name in ("conftest.py", "sitecustomize.py", "typer.py", "json.py", "fairgate.py"):
+        (toy.root / name).write_text(trap, encoding="utf-8")
+    ran = _judge(toy)
+    assert ran.code == 0, ran.log
+    assert "the pull request ran" not in ran.log
+
+
+def test_a_pull_request_is_held_against_its_base_branch_unless_told_otherwise(toy: Toy) -> None:
+    on_pull_request = {"GITHUB_BASE_REF": "main"}
+    _git(toy.root, "init", "--quiet")
+    ran = _judge(toy, on_pull_request)
+    assert ran.code == 4
+    assert "git:origin/main" in ran.log
+    assert _judge(toy, on_pull_request, baseline="model:scores:base.csv?values=logit").code == 0
+
+
+@pytest.mark.parametrize("text", MARKS)
+def test_whatever_inputs_and_branches_are_called_nothing_of_it_runs(toy: Toy, text: str) -> None:
+    as_suite = _judge(toy, suite=text, device=text)
+    as_others = _judge(toy, {"GITHUB_BASE_REF": text}, model=text, report=f"out/{text}", on_inconclusive="warn")
+    for ran in (as_suite, as_others):
+        assert ran.code in (1, 4), ran.log
+        assert not [line for line in ran.obeyed if not line.startswith("::error title=")]
+    assert not list(toy.root.rglob("x"))
+
+
+def test_a_login_of_mlflow_does_not_reach_the_checkpoint(toy: Toy, tmp_path: Path) -> None:
+    step = dict(step_of(ACTION, "Judge the checkpoint"))
+    step["run"] = "env"
+    logins = {f"MLFLOW_TRACKING_{name}": "secret" for name in ("USERNAME", "PASSWORD", "TOKEN")}
+    ran = carry_out(step, _inputs(tracking_uri="elsewhere"), toy.root, tmp_path / ".runner", logins)
+    assert "secret" not in ran.log
+    assert "FAIRGATE_MLFLOW=off" in ran.log
+
+
+def _git(root: Path, *words: str) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
+
+
+def _record(folder: Path) -> bytes:
+    """results.json without its two clocks."""
+    kept = (folder / "results.json").read_bytes()
+    clocks = re.compile(rb'^  "(created_at|seconds)": [^,\n]+', re.MULTILINE)
+    assert len(clocks.findall(kept)) == 2
+    return clocks.sub(rb'  "\1": 0', kept)
+
+
+def test_pytest_xdist_the_command_and_the_action_write_the_same_record_byte_for_byte(toy: Toy) -> None:
+    _git(toy.root, "init", "--quiet", "--initial-branch=work")
+    _git(toy.root, "add", "--all")
+    _git(toy.root, "commit", "--quiet", "--message=all")
+    fairgate = [sys.executable, "-m", "fairgate.cli", "check", "jobs", "--model", BIASED, "--mlflow", "off"]
+    by_pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-suite", "jobs"]
+    by_pytest += ["--fairness-model", BIASED, "--fairness-mlflow", "off"]
+    ways = {
+        "command": [*fairgate, "--report", "command"],
+        "pytest": [*by_pytest, "--fairness-report", "pytest"],
+        "two": [*by_pytest, "-n", "2", "--fairness-report", "two"],
+        "four": [*by_pytest, "-n", "4", "--fairness-report", "four"],
+    }
+    env = {**machine(), "FAIRGATE_CACHE": "off", "CI": "true"}
+    for words in ways.values():
+        done = subprocess.run(words, cwd=toy.root, env=env, capture_output=True, timeout=300, check=False)
+        assert done.returncode == 1, done.stdout.decode() + done.stderr.decode()
+    assert _judge(toy, model=BIASED, report="action").code == 1
+
+    first = _record(toy.root / "command")
+    assert json.loads(first)["environment"]["git_commit"] is not None
+    for name in (*ways, "action"):
+        assert _record(toy.root / name) == first, name
