@@ -4,38 +4,54 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from fairgate.errors import FairgateError, TrackingError
 from fairgate.gate.evaluate import Evaluation
 from fairgate.gate.prepare import Prepared
 from fairgate.probes import write_scores
+from fairgate.records import RunRecord
 from fairgate.suites import Settings
 from fairgate.whole import sweep, write_whole
 
+if TYPE_CHECKING:
+    from fairgate.reports import HistoryPoint
+
 REPORT_FILES = ("results.json", "scores.parquet", "report.html", "comment.md", "metrics.json")
 """What a report folder holds; results.json is the first to go and the first to come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What earlier runs measured, for the page; `outage`: MLflow was asked, and did not answer as it should."""
+
+    points: Sequence[HistoryPoint] = ()
+    outage: TrackingError | None = None
 
 
 def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> Evaluation:
     """Write the reports, then tell MLflow; what could not be told is a message."""
     messages = list(evaluation.messages)
     files: list[Path] = []
+    past = _past(evaluation.record, settings.mlflow)
     if settings.report is not None:
         try:
-            files = _write_reports(settings.report, evaluation, prepared)
+            files = _write_reports(settings.report, evaluation, prepared, past)
             messages.append(f"report: {settings.report / 'report.html'}")
         except OSError as error:
             messages.append(_unwritten(settings.report, error))
     if settings.mlflow is not None:
         with contextlib.ExitStack() as held:
             try:
-                files = files or _write_reports(_scratch(held), evaluation, prepared)
+                files = files or _write_reports(_scratch(held), evaluation, prepared, past)
             except OSError as error:
                 messages.append(_untold(error))
             else:
                 files = [*files, prepared.loaded.path]
-                messages += _tell_mlflow(evaluation, files, prepared, settings.mlflow)
+                messages += _tell_mlflow(evaluation, files, prepared, settings.mlflow, past.outage)
     return replace(evaluation, messages=tuple(messages))
 
 
@@ -64,12 +80,27 @@ def _untold(error: OSError) -> str:
     )
 
 
-def _tell_mlflow(evaluation: Evaluation, files: list[Path], prepared: Prepared, uri: str) -> list[str]:
+def _past(record: RunRecord, uri: str | None) -> Past:
+    """What earlier runs measured of the same checks; nothing where there were none, or nobody answers."""
+    if uri is None:
+        return Past()
+    from fairgate.reports import HistoryPoint
+    from fairgate.tracking import past_values
+
+    try:
+        values = past_values(record, uri)
+    except TrackingError as error:
+        return Past(outage=error)
+    return Past([HistoryPoint(**asdict(one)) for one in values])
+
+
+def _tell_mlflow(
+    evaluation: Evaluation, files: list[Path], prepared: Prepared, uri: str, outage: TrackingError | None
+) -> list[str]:
     """The run, and where the model is a registered one, the verdict on its version."""
-    from fairgate.errors import FairgateError
     from fairgate.tracking import log_or_queue, tag_model_version
 
-    outcome = log_or_queue(evaluation.record, files, uri, prepared.root / ".fairgate" / "queue")
+    outcome = log_or_queue(evaluation.record, files, uri, prepared.root / ".fairgate" / "queue", outage=outage)
     messages = [outcome.message]
     version = evaluation.record.model.registered
     if outcome.run_id is not None and version is not None:
@@ -82,13 +113,13 @@ def _tell_mlflow(evaluation: Evaluation, files: list[Path], prepared: Prepared, 
     return messages
 
 
-def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared) -> list[Path]:
-    """results.json first, then scores, page and comment.
+def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, past: Past) -> list[Path]:
+    """results.json first, then scores, flat metrics, page and comment.
 
     What an earlier run left goes before anything is written: a run that is killed here, or a disk that is full, leaves
     a folder that lacks files, never one whose page tells of another run than its record.
     """
-    from fairgate.reports import render_comment, render_html, write_results
+    from fairgate.reports import render_comment, render_html, write_metrics, write_results
 
     folder.mkdir(parents=True, exist_ok=True)
     sweep(folder)
@@ -98,9 +129,10 @@ def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared) -> 
     if evaluation.scores:
         write_scores(folder / "scores.parquet", prepared.dataset.index, evaluation.scores)
         files.append(folder / "scores.parquet")
+    files.append(write_metrics(evaluation.record, folder))
     pictures = prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None
     pages = {
-        "report.html": render_html(evaluation.record, pictures),
+        "report.html": render_html(evaluation.record, pictures, past.points),
         "comment.md": render_comment(evaluation.record),
     }
     for name, text in pages.items():

@@ -12,7 +12,7 @@ from fairgate.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.fetch import finished_runs
-from fairgate.tracking.session import READ_REMEDY, redact, session
+from fairgate.tracking.session import READ_REMEDY, redact, session, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -66,17 +66,29 @@ class PastValue:
 
 
 def past_runs(
-    suite: str, uri: str, *, limit: int = MOST_RUNS, branch: str | None = None, pull_requests: bool = False
+    suite: str,
+    uri: str,
+    *,
+    limit: int = MOST_RUNS,
+    branch: str | None = None,
+    pull_requests: bool = False,
+    may_be_new: bool = False,
+    problem: str = "the history of suite '{suite}' could not be read from MLflow",
 ) -> list[PastRun]:
     """The newest finished runs of a suite, in the order of their commits where all know it, else of time; oldest first.
 
     Runs of pull requests are left out unless asked for: they stand beside the history, not in it. Raises TrackingError
-    where MLflow does not answer or has no such experiment.
+    where MLflow does not answer or, unless it `may_be_new`, has no such experiment; `problem` is how it says so.
     """
+    database = sqlite_path(uri)
+    if may_be_new and database is not None and not database.exists():
+        return []
     name = content.experiment_of(suite)
-    with session(uri, f"the history of suite '{suite}' could not be read from MLflow", READ_REMEDY) as client:
+    with session(uri, problem.format(suite=suite), READ_REMEDY) as client:
         experiment = client.get_experiment_by_name(name)
         if experiment is None or experiment.lifecycle_stage == "deleted":
+            if may_be_new:
+                return []
             raise TrackingError(
                 f"MLflow has no experiment '{name}'.",
                 where=redact(uri),
@@ -101,11 +113,11 @@ def in_order(runs: list[PastRun]) -> list[PastRun]:
 def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastValue]:
     """What earlier runs measured of the record's items, oldest first: only where dataset and question are the record's.
 
-    Raises TrackingError as `past_runs` does.
+    Nothing where there were no runs yet. Raises TrackingError where MLflow does not answer.
     """
     stems, asked = content.stems(record), {part: _question(text) for part, text in content.questions(record).items()}
     values = []
-    for run in past_runs(record.suite, uri, limit=limit):
+    for run in past_runs(record.suite, uri, limit=limit, may_be_new=True, problem="MLflow did not take the run"):
         if run.fingerprint != record.dataset.fingerprint:
             continue
         for check in record.checks:

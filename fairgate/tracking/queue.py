@@ -45,8 +45,20 @@ class Pushed:
     message: str
 
 
-def log_or_queue(record: RunRecord, files: Sequence[Path], uri: str, queue: Path = DEFAULT_QUEUE) -> LogOutcome:
-    """Log a run; when MLflow is out, keep it in `queue`. Never raises for an outage: the verdict stands."""
+def log_or_queue(
+    record: RunRecord,
+    files: Sequence[Path],
+    uri: str,
+    queue: Path = DEFAULT_QUEUE,
+    *,
+    outage: TrackingError | None = None,
+) -> LogOutcome:
+    """Log a run; when MLflow is out, keep it in `queue`. Never raises for an outage: the verdict stands.
+
+    `outage` is what MLflow's silence was told as a moment ago: it is not waited for a second time.
+    """
+    if outage is not None:
+        return _keep(record, files, queue, outage)
     database = sqlite_path(uri)
     first = database is not None and not database.exists()
     try:

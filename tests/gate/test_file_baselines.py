@@ -36,7 +36,7 @@ def record(toy: Toy, **options: str) -> RunRecord:
 def test_a_report_holds_the_record_the_scores_the_page_and_the_comment(toy: Toy) -> None:
     evaluation = publish(toy, "out")
     names = sorted(path.name for path in (toy.root / "out").iterdir())
-    assert names == ["comment.md", "report.html", "results.json", "scores.parquet"]
+    assert names == ["comment.md", "metrics.json", "report.html", "results.json", "scores.parquet"]
     assert evaluation.messages == (f"report: {toy.root / 'out' / 'report.html'}",)
     table = pq.read_table(toy.root / "out" / "scores.parquet")
     assert table.num_rows == 2 * 320
@@ -129,7 +129,9 @@ def test_a_baseline_with_missing_doubled_or_broken_scores_is_an_error(toy: Toy, 
 def test_an_error_run_still_leaves_its_record_and_page(toy: Toy) -> None:
     evaluation = publish(toy, "out", model="scores:none.csv?values=logit")
     assert evaluation.record.verdict == "error"
-    assert sorted(path.name for path in (toy.root / "out").iterdir()) == ["comment.md", "report.html", "results.json"]
+    assert sorted(path.name for path in (toy.root / "out").iterdir()) == [
+        *("comment.md", "metrics.json", "report.html", "results.json")
+    ]
 
 
 def test_a_report_folder_that_cannot_be_written_leaves_the_verdict_and_says_so(toy: Toy) -> None:
