@@ -24,13 +24,16 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds a
 def check(
     folder: Folder,
     commit: Annotated[str | None, typer.Option(help="The commit that the run must have judged, in full.")] = None,
-    pull_request: Annotated[int | None, typer.Option(min=1, help="The pull request that it must have been of.")] = None,
+    pull_request: Annotated[
+        list[int] | None,
+        typer.Option(min=1, help="The pull request that it must have been of; repeatable, any of them."),
+    ] = None,
     verdict: Annotated[bool, typer.Option("--verdict", help="Print the verdict, and nothing else.")] = False,
 ) -> None:
     """Read a record strictly: its schema, its numbers, and whether they agree. Exit code 0: it is whole, whatever its
     verdict; 4: it is damaged, forged, or of another run."""
     record = _record(folder)
-    _require_origin(record, commit, pull_request, folder)
+    _require_origin(record, commit, pull_request or [], folder)
     if verdict:
         typer.echo(record.verdict)
         return
@@ -48,7 +51,8 @@ def render(
 ) -> None:
     """Render comment.md and report.html (without pictures) from a record, and from nothing else in its folder.
 
-    results.json is written again from what was read; scores.parquet is copied unread where there is one.
+    results.json and metrics.json are written anew from what was read; scores.parquet, where there is one, is copied
+    unread.
     """
     from fairgate import reports
 
@@ -59,6 +63,7 @@ def render(
     }
     try:
         reports.write_results(record, out)
+        reports.write_metrics(record, out)
         for name, text in pages.items():
             (out / name).write_text(text, encoding="utf-8")
         if (folder / "scores.parquet").is_file():
@@ -98,7 +103,7 @@ def _record(folder: Path) -> RunRecord:
     return read_results(folder / "results.json")
 
 
-def _require_origin(record: RunRecord, commit: str | None, pull_request: int | None, folder: Path) -> None:
+def _require_origin(record: RunRecord, commit: str | None, pull_requests: list[int], folder: Path) -> None:
     """Raise FairgateError where the record says that it is of another commit or pull request."""
     made = record.environment
     remedy = "take the report of the run in question"
@@ -108,6 +113,7 @@ def _require_origin(record: RunRecord, commit: str | None, pull_request: int | N
             where=str(folder),
             remedy=f"{remedy}; the gate must check out the pull request's head, not its merge",
         )
-    if pull_request is not None and made.pull_request != pull_request:
+    if pull_requests and made.pull_request not in pull_requests:
         of = "no pull request" if made.pull_request is None else f"pull request {made.pull_request}"
-        raise FairgateError(f"the record is of {of}, not of {pull_request}.", where=str(folder), remedy=remedy)
+        wanted = " or ".join(map(str, pull_requests))
+        raise FairgateError(f"the record is of {of}, not of {wanted}.", where=str(folder), remedy=remedy)
