@@ -5,7 +5,7 @@ import math
 import pytest
 from tracking_records import a_check, a_record
 
-from fairgate.records import RunRecord
+from fairgate.records import BaselineInfo, DefinitionChange, GateDefinition, RunRecord, Waiver
 from fairgate.tracking import content
 
 
@@ -85,3 +85,60 @@ def test_a_record_and_its_reading_from_a_file_share_one_key() -> None:
 def test_a_time_that_is_not_iso_is_no_time() -> None:
     assert content.started_ms(a_record(created_at="yesterday")) == 0
     assert content.started_ms(a_record(created_at="1970-01-01T00:00:01+00:00")) == 1000
+
+
+def test_tags_tell_of_branch_merge_base_anchor_definition_and_waivers() -> None:
+    waived = a_check("skew", "doctor", verdict="fail", waiver=Waiver(until="2027-01-01", reason="r", expired=False))
+    record = a_record(checks=[waived], git_branch="topic", git_height=12, pull_request=3).model_copy(
+        update={
+            "baseline": BaselineInfo(source="git:main", uri="hf:m", fingerprint="b" * 64, commit="c" * 40),
+            "anchor": BaselineInfo(source="git:v1", uri="hf:a", fingerprint="a" * 64),
+            "definition": GateDefinition(
+                source="git:main",
+                commit="c" * 40,
+                suite_digest="d" * 64,
+                changes=[DefinitionChange(what="checks.skew.at_most", before="0.8", now="0.9")],
+            ),
+            "warnings": ["torch 2.6 here, 2.5 there"],
+        }
+    )
+    tags = content.tags(record)
+    assert tags["fairgate.git.branch"] == "topic"
+    assert tags["fairgate.git.merge_base"] == "c" * 40
+    assert tags["fairgate.pull_request"] == "3"
+    assert tags["fairgate.anchor.uri"] == "hf:a"
+    assert tags["fairgate.definition.changes"] == "1"
+    assert tags["fairgate.waived"] == "1"
+    assert tags["fairgate.warnings"] == "torch 2.6 here, 2.5 there"
+    assert content.step(record) == 12
+    assert content.step(a_record()) == 0
+
+
+def test_what_is_not_known_is_no_tag_and_a_very_long_one_is_cut() -> None:
+    tags = content.tags(a_record(git_branch="x" * 9000))
+    assert len(tags["fairgate.git.branch"]) == content.LONGEST_TAG
+    assert not {"fairgate.pull_request", "fairgate.anchor.uri", "fairgate.git.height"} & set(tags)
+
+
+def test_a_check_against_the_anchor_has_a_name_of_its_own() -> None:
+    checks = [
+        a_check("slow", None, value=0.5, against="baseline"),
+        a_check("slow", None, value=0.6, against="anchor"),
+        a_check("slow-anchor", None, value=0.7),
+    ]
+    record = a_record(checks=checks)
+    names = content.stems(record)
+    assert len(set(names.values())) == 3
+    logged = content.metrics(record)
+    assert [logged[name] for name in names.values()] == [0.5, 0.6, 0.7]
+    assert names["slow@anchor"] == "slow-anchor/all"
+
+
+def test_two_runs_that_ask_otherwise_are_told_apart_and_bounds_do_not_matter() -> None:
+    def asked(**changes: object) -> str:
+        return content.questions(a_record(checks=[a_check("skew", "doctor", **changes)]))["skew"]
+
+    assert asked(bound=0.9) == asked(bound=0.5)
+    assert asked(metric="ndkl_at_k") != asked()
+    assert asked(over="race") != asked()
+    assert content.questions(a_record(asked="q")) != content.questions(a_record())

@@ -19,11 +19,6 @@ from fairgate.tracking import log_or_queue, push
 from fairgate.tracking.session import session
 
 
-@pytest.fixture(scope="module")
-def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return f"sqlite:///{tmp_path_factory.mktemp('store')}/fairgate.db"
-
-
 @pytest.fixture
 def dead() -> str:
     with socket.socket() as probe:

@@ -1,20 +1,22 @@
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from fairgate.tracking.environment import environment
+from fairgate.tracking.environment import asking_pull_request, environment
 
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"):
-        monkeypatch.delenv(name, raising=False)
+    for name in [name for name in os.environ if name.startswith("GITHUB_")]:
+        monkeypatch.delenv(name)
     (tmp_path / "suite.yaml").write_text("a: 1\n")
     author = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    for words in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "first"]):
+    for words in (["init", "-q", "-b", "main"], ["add", "."], [*author, "commit", "-qm", "first"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
     return tmp_path
 
@@ -62,3 +64,73 @@ def test_a_package_that_is_not_installed_is_left_out(repository: Path, monkeypat
     found = environment(repository, "cpu").packages
     assert "torch" not in found
     assert found["numpy"] == "1.0"
+
+
+def commit(repository: Path, text: str) -> None:
+    (repository / "suite.yaml").write_text(text)
+    author = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *author, "commit", "-qam", text], cwd=repository, check=True)
+
+
+def test_the_branch_is_told_and_how_many_commits_led_here(repository: Path) -> None:
+    first = environment(repository, "cpu")
+    assert (first.git_branch, first.git_height, first.pull_request) == ("main", 1, None)
+    commit(repository, "second")
+    subprocess.run(["git", "checkout", "-qb", "topic/x"], cwd=repository, check=True)
+    commit(repository, "third")
+    third = environment(repository, "cpu")
+    assert (third.git_branch, third.git_height) == ("topic/x", 3)
+
+
+def test_a_shallow_clone_does_not_know_its_height(repository: Path, tmp_path: Path) -> None:
+    commit(repository, "second")
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{repository}", clone], check=True)
+    assert environment(clone, "cpu").git_height is None
+
+
+def test_a_detached_checkout_of_ci_has_the_branch_that_ci_names(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "checkout", "-q", "--detach"], cwd=repository, check=True)
+    assert environment(repository, "cpu").git_branch is None
+    monkeypatch.setenv("GITHUB_REF_NAME", "v1")
+    monkeypatch.setenv("GITHUB_REF_TYPE", "tag")
+    assert environment(repository, "cpu").git_branch is None
+    monkeypatch.setenv("GITHUB_REF_NAME", "main")
+    monkeypatch.setenv("GITHUB_REF_TYPE", "branch")
+    assert environment(repository, "cpu").git_branch == "main"
+    monkeypatch.setenv("GITHUB_HEAD_REF", "fix-\udce4")  # a byte that is not UTF-8, as Python reads it
+    assert environment(repository, "cpu").git_branch == "fix-?"
+
+
+def test_the_pull_request_is_told_by_the_ref_or_by_the_event(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GITHUB_REF", "refs/pull/41/merge")
+    assert environment(repository, "cpu").pull_request == 41
+    monkeypatch.setenv("GITHUB_REF", "refs/heads/main")
+    event = tmp_path / "event.json"
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
+    for text, number in [('{"pull_request": {"number": 42}}', 42), ('{"number": 1}', None), ("[]", None), ("{", None)]:
+        event.write_text(text)
+        assert environment(repository, "cpu").pull_request == number
+
+
+@pytest.mark.parametrize(
+    ("followed", "asking"),
+    [
+        ({"event": "pull_request", "pull_requests": [{"number": 7}]}, "7"),
+        ({"event": "pull_request_target", "pull_requests": []}, "unknown"),
+        ({"event": "pull_request"}, "unknown"),
+        ({"event": "push", "pull_requests": [{"number": 7}]}, None),
+        (None, None),
+    ],
+)
+def test_a_workflow_that_follows_another_knows_whose(
+    followed: dict[str, object] | None, asking: str | None, tmp_path: Path
+) -> None:
+    event = tmp_path / "event.json"
+    event.write_text(json.dumps({"workflow_run": followed} if followed else {}))
+    assert asking_pull_request({"GITHUB_EVENT_PATH": str(event)}) == asking
+    assert asking_pull_request({}) is None
