@@ -19,9 +19,11 @@ def flat_metrics(record: RunRecord) -> dict[str, float]:
 
     A waived check counts in `gate.waived` alone. What was not measured, or is infinite, has no entry: never 0.
     """
-    counts = {f"gate.{place}": float(count) for place, count in tally(record).items()}
-    values = {check.item: check.value for check in record.checks}
-    return counts | {name: value for name, value in values.items() if value is not None and math.isfinite(value)}
+    found: dict[str, float] = {f"gate.{place}": count for place, count in tally(record).items()}
+    for check in record.checks:
+        if check.value is not None and math.isfinite(check.value):
+            found[check.item] = check.value
+    return found
 
 
 def write_metrics(record: RunRecord, folder: Path) -> Path:
