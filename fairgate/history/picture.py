@@ -16,6 +16,9 @@ MOST_PANELS: Final = 12
 _NOW, _QUIET, _LINE, _INK = "#2a62a8", "#5b616b", "#e2e0db", "#1c1e21"
 _SIDES: Final = {"better": "#1c7443", "worse": "#b3261e", "": _NOW}
 _BOUND: Final = "#b3261e"
+_KEY: Final = (
+    "bar: a run's interval · ring: moved here · dotted: not comparable across it · dashed: the bound of its day"
+)
 
 
 def draw(history: History, path: Path) -> None:
@@ -34,6 +37,7 @@ def draw(history: History, path: Path) -> None:
         head = [f"{clean(history.suite, 80)}: {span_words(history)}"]
         head += [f"{share_words(left, 'item')} more not shown: narrow with --check"] if left > 0 else []
         head += [clean(text, 160) for text in notices(history)]
+        figure.supxlabel(_KEY, fontsize=7.5, color=_QUIET)
         figure.suptitle(_plain("\n".join(head)), fontsize=9, color=_INK)
         for place, series in enumerate(shown, 1):
             _panel(figure.add_subplot(rows, columns, place), series, history)
@@ -44,6 +48,7 @@ def _panel(axes: Axes, series: Series, history: History) -> None:
     better = {"higher": ", higher is better", "lower": ", lower is better"}.get(series.question.better or "", "")
     title = f"{clean(series.item, 60)} › {metric_words(series.question.metric)}{better}"
     axes.set_title(_plain(title), loc="left", fontsize=9, color=_INK)
+    axes.set_facecolor("#fbfaf8")
     for stretch in series.stretches:
         axes.plot([p.place for p in stretch], [p.value for p in stretch], color=_NOW, linewidth=1.4, zorder=2)
     for point in series.points:

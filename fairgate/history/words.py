@@ -11,7 +11,7 @@ from fairgate.reports.words import clean, metric_words, number, share_words, sig
 if TYPE_CHECKING:
     from rich.table import Table
 
-_BARS: Final = "▁▂▃▄▅▆▇█"
+_BARS: Final = "▁▂▃▄▅▆▇"  # seven: noise about the middle must not stand on the edge of two
 _CUT: Final = "╎"
 _WIDEST: Final = 40
 """Runs that a line of the terminal shows, the newest ones."""

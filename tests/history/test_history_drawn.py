@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from past import a_run, jobs
+from PIL import Image
+
+from fairgate.history import History, suite_history
+from fairgate.history.page import render_page
+from fairgate.history.picture import draw
+from fairgate.history.words import sparkline, terminal_lines, terminal_table
+from fairgate.tracking import PastRun
+
+
+def history(*runs: PastRun, **asked: str) -> History:
+    return suite_history("jobs", runs, **asked)
+
+
+@pytest.fixture
+def story() -> History:
+    """A fall at the third commit, another release at the sixth."""
+    values = [0.90, 0.905, 0.84, 0.84, 0.845]
+    later = [a_run(n, 0.7, dataset="faces/v2", fingerprint="e" * 64) for n in (6, 7)]
+    return history(*(a_run(n, value) for n, value in enumerate(values, 1)), *later)
+
+
+def table_text(found: History) -> str:
+    from rich.console import Console
+
+    console = Console(width=160, color_system=None)
+    with console.capture() as captured:
+        console.print(terminal_table(found))
+    return captured.get()
+
+
+def test_the_line_falls_where_the_number_does_and_is_cut_where_the_data_changed(story: History) -> None:
+    assert sparkline(story.series[0]) == "▇▇▅▅▅╎▁▁"
+    row = next(line for line in table_text(story).splitlines() if line.startswith("fairness"))
+    assert "0.900" in row
+    assert "0.700 [0.690, 0.710]" in row
+    assert "−0.065 at 0000003" in row
+
+
+def test_noise_inside_its_interval_looks_flat() -> None:
+    noise = [a_run(n, 0.9 + 0.0005 * (n % 2), half=0.05) for n in range(1, 9)]
+    assert len(set(sparkline(history(*noise).series[0]))) == 1
+
+
+def test_only_the_newest_runs_fit_a_line() -> None:
+    many = history(*(a_run(n % 28 + 1, height=n, started_ms=n) for n in range(60))).series[0]
+    assert sparkline(many).startswith("…")
+    assert len(sparkline(many)) == 41
+
+
+def test_the_commit_is_told_with_the_rule_by_which_it_was_found(story: History) -> None:
+    lines = terminal_lines(story)
+    assert lines[0] == "moved at 0000003 (2026-03-03):"
+    assert lines[1] == "  fairness 0.905 → 0.840, −0.065 where the intervals allow 0.014: worse"
+    assert lines[2] == "cut at 0000006 (2026-03-06): dataset faces/v1 became faces/v2"
+    assert lines[3].startswith("A number moved where two runs")
+
+
+def test_unmeasured_commits_changed_trees_pull_requests_and_notices_are_said() -> None:
+    runs = [a_run(1), a_run(4, 0.5, dirty=True, pull_request="9", notice="A test instrument.")]
+    lines = terminal_lines(history(*runs))
+    assert lines[0] == (
+        "moved at #9 0000004* (2026-03-04), or one of the 2 commits since 0000001 that no run measured:"
+    )
+    assert lines[-1] == "Note: A test instrument."
+    assert terminal_lines(history(a_run(1), a_run(2)))[0] == "No number moved."
+
+
+def test_a_drift_is_told() -> None:
+    lines = terminal_lines(history(*(a_run(n, 0.9 - 0.005 * n) for n in range(1, 8))))
+    assert lines[1].startswith("drifted from 0000001 to 0000007, in no single step: fairness 0.895 → 0.865")
+
+
+def test_the_page_shows_every_item_loads_nothing_and_fits(story: History) -> None:
+    page = render_page(story)
+    assert "default-src 'none'" in page
+    assert "<script" not in page
+    assert "://" not in page.replace("http://www.w3.org", "")
+    assert "0000003 (2026-03-03)" in page
+    assert page.count("cut 1") == 1
+    assert page.count('<circle class="now"') == 7
+    assert "ring worse" in page
+
+
+def test_foreign_text_is_escaped_on_the_page() -> None:
+    nasty: dict[str, Any] = {"branch": "<img src=x>", "dataset": "<b>/v1", "notice": "<script>x</script>"}
+    page = render_page(history(a_run(1, **nasty), a_run(2, 0.5, **nasty, commit="<i>" * 20, created_at="<u>")))
+    for raw in ("<img src", "<b>/v1", "<script>x", "<i>", "<u>"):
+        assert raw not in page
+
+
+def test_the_page_names_items_that_it_does_not_draw() -> None:
+    more = {f"skew/s{n}": 0.5 for n in range(70)}
+    page = render_page(history(a_run(1, more=more, asked={"skew": jobs(1, 0, 0).questions["skew"]})))
+    assert page.count('class="plot"') == 60
+    assert "11 items without a figure" in page
+
+
+def test_the_picture_is_a_png_whatever_the_names(story: History, tmp_path: Path) -> None:
+    draw(story, tmp_path / "one.png")
+    noisy = [a_run(1, dataset="$x", notice="costs $5 and $6"), a_run(2, 0.5, commit="$_{" * 9)]
+    draw(history(*noisy, jobs(3, 0.1, 0.2)), tmp_path / "several.png")
+    sizes = []
+    for name in ("one.png", "several.png"):
+        with Image.open(tmp_path / name) as picture:
+            sizes.append(picture.size)
+    assert sizes[0][0] < sizes[1][0]
+    assert all(width > 800 and height > 400 for width, height in sizes)
