@@ -52,12 +52,14 @@ class DatasetInfo(_Record):
 
 class ModelInfo(_Record):
     """A checkpoint: where it was loaded from and the hash of its bytes. `registered` is the version of a model that
-    MLflow's registry holds, `NAME/3`, also where the URI names it by an alias."""
+    MLflow's registry holds, `NAME/3`, also where the URI names it by an alias; `preparation` is the code that prepared
+    images and prompts, `open_clip/1`."""
 
     uri: str
     fingerprint: str
     precision: str | None = None
     registered: str | None = None
+    preparation: str | None = None
 
 
 class BaselineInfo(_Record):

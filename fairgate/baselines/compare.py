@@ -12,11 +12,17 @@ from fairgate.records import DatasetInfo, Environment, RunRecord
 
 
 def mismatch(
-    record: RunRecord, dataset: DatasetInfo, asked: Sequence[Mapping[str, str]], name: str = "baseline"
+    record: RunRecord,
+    dataset: DatasetInfo,
+    asked: Sequence[Mapping[str, str]],
+    *,
+    preparation: str | None = None,
+    name: str = "baseline",
 ) -> str | None:
-    """Why a record cannot be compared as it is, or None: other data, or other questions.
+    """Why a record cannot be compared as it is, or None: other data, other questions, or images prepared otherwise.
 
-    `name` is what the record serves as. Each of `asked` maps the probes that checks compare to their digests (prompts, labels, metric version).
+    Each of `asked` maps the probes that checks compare to their digests (prompts, labels, metric version);
+    `preparation` is the candidate's, where it is known, `name` what the record serves as.
     """
     if record.dataset.fingerprint != dataset.fingerprint:
         return (
@@ -28,6 +34,10 @@ def mismatch(
     if differing:
         named = ", ".join(differing)
         return f"the {name} asked other questions: prompts, labels or metric version of {named} differ"
+    adapter, _, code = (preparation or "").partition("/")
+    adapter_then, _, code_then = (record.model.preparation or "").partition("/")
+    if adapter and adapter == adapter_then and code != code_then:
+        return f"the {name}'s images were prepared by version {code_then} of {adapter}:, this run's by version {code}"
     return None
 
 

@@ -122,7 +122,7 @@ def compare_with(
     else:
         with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
             kept = kept_record(spec, prepared.loaded.name, prepared.root, settings.mlflow, Path(scratch))
-            found = _of_record(spec, wanted, kept, asked, prepared, settings, progress, Path(scratch))
+            found = _of_record(spec, wanted, kept, asked, candidate, prepared, settings, progress, Path(scratch))
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
     innocent = anchor or spec.kind in ("git", "mlflow")
@@ -161,6 +161,7 @@ def _of_record(
     name: str,
     kept: Kept,
     asked: Sequence[Asked],
+    candidate: Scorer,
     prepared: Prepared,
     settings: Settings,
     progress: Progress | None,
@@ -170,7 +171,8 @@ def _of_record(
     from fairgate.reports import read_results
 
     record = read_results(kept.results)
-    differs = mismatch(record, dataset_info(prepared.dataset), [one.compared_probes for one in asked], name)
+    questions = [one.compared_probes for one in asked]
+    differs = mismatch(record, dataset_info(prepared.dataset), questions, preparation=candidate.preparation, name=name)
     info = BaselineInfo(
         source=str(spec),
         uri=record.model.uri,

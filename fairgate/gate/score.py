@@ -73,7 +73,11 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
         before = None if baseline is None else baseline.scores[place]
         answers.append(Answers(one.scores, before, None if anchor is None else anchor.scores[place]))
     model = ModelInfo(
-        uri=settings.model, fingerprint=scorer.fingerprint, precision=scorer.precision, registered=version
+        uri=settings.model,
+        fingerprint=scorer.fingerprint,
+        precision=scorer.precision,
+        registered=version,
+        preparation=scorer.preparation,
     )
     shown = anchors.get(asked[0].suite.anchor or "") or next(iter(anchors.values()), None)
     return Scored(model, scorer.device, tuple(answers), baseline, shown)

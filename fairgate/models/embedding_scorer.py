@@ -22,6 +22,7 @@ class EmbeddingScorer:
     def __init__(self, checkpoint: Checkpoint, request: Request) -> None:
         self.uri = request.uri
         self.fingerprint = checkpoint.fingerprint
+        self.preparation = checkpoint.preparation
         self._checkpoint = checkpoint
         self._request = request
         self._device: Device = find_device(request.device)

@@ -44,6 +44,11 @@ class Checkpoint:
     identity: Mapping[str, Any]
     load: Callable[[Device], Encoder]
 
+    @property
+    def preparation(self) -> str:
+        """`open_clip/1`: which adapter prepares images and prompts, and in which version of its code."""
+        return f"{self.identity['adapter']}/{self.identity['code']}"
+
     def key(self, device: Device, **more: str) -> str:
         """Digest that names embeddings of this model at a precision."""
         named = {"fingerprint": self.fingerprint, "identity": dict(self.identity), "precision": device.precision}

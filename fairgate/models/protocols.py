@@ -55,7 +55,8 @@ class Scorer(Protocol):
     """A model's opinion on every image of one source.
 
     `fingerprint` is a digest over the checkpoint's files, taken before they are loaded. `precision` says how numbers
-    were computed ("fp32", "amp_bf16", "precomputed"), `device` where.
+    were computed ("fp32", "amp_bf16", "precomputed"), `device` where, `preparation` which code prepared images and
+    prompts ("open_clip/1"): other numbers of the same files are not compared where it changed.
     """
 
     @property
@@ -66,6 +67,8 @@ class Scorer(Protocol):
     def precision(self) -> str: ...
     @property
     def device(self) -> str: ...
+    @property
+    def preparation(self) -> str: ...
 
     def logits(self, prompts: Sequence[str]) -> Floats:
         """Scale times cosine, plus the bias where the model has one: (images, prompts) float64."""

@@ -176,3 +176,14 @@ def test_a_column_of_another_kind_in_the_kept_scores_is_an_error(toy: Toy, basel
     result = record(toy, baseline=f"file:{baseline}")
     assert result.verdict == "error"
     assert "column 'probe' is of type binary" in result.checks[0].reason
+
+
+def test_a_baseline_whose_images_were_prepared_by_other_code_is_scored_again(toy: Toy, baseline: Path) -> None:
+    results = baseline / "results.json"
+    text = results.read_text(encoding="utf-8")
+    assert '"preparation": "scores/1"' in text
+    results.write_text(text.replace("scores/1", "scores/0"), encoding="utf-8")
+    result = record(toy, baseline=f"file:{baseline}")
+    assert result.verdict == "pass"
+    assert result.baseline is not None
+    assert "prepared by version 0 of scores:" in (result.baseline.rescored or "")

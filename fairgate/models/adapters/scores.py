@@ -73,6 +73,7 @@ class PrecomputedScores:
     logit_scale: float | None
     table: ScoreTable = field(repr=False)
     precision: str = "precomputed"
+    preparation: str = "scores/1"
     device: str = "none"
 
     def logits(self, prompts: Sequence[str]) -> Floats:
