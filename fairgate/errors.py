@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 LONGEST = 2000
 """Characters of a part of an error that are shown: it may quote a file that somebody made long."""
-_BREAKS = re.compile("[\t\n\r\x0b\x0c\x85\u2028\u2029]+ *")
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROLS = r"\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"  # all but \n
+_BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x85\u2028\u2029]+ *")
+_UNSEEN = re.compile(f"[{_CONTROLS}]")
 _COMMAND = re.compile(r"^::|##(?=\[)")
+_HARMFUL = re.compile(rf"[{_CONTROLS}]|^::|##\[", re.MULTILINE)
 
 
 class FairgateError(Exception):
@@ -89,6 +91,14 @@ def harmless(text: str) -> str:
     joined = _UNSEEN.sub("�", _BREAKS.sub(" ", text))
     joined = _COMMAND.sub(lambda found: " ".join(found.group()), joined)
     return joined if len(joined) <= LONGEST else f"{joined[: LONGEST - 1]}…"
+
+
+def first_harmful(texts: Collection[str]) -> str | None:
+    """The first of many names that a terminal or a log would act on (`harmless` would change it), or None."""
+    joined = "\n".join(texts)
+    if joined.count("\n") == max(len(texts) - 1, 0) and not _HARMFUL.search(joined):
+        return None
+    return next((text for text in texts if harmless(text) != text), None)
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.errors import FOUND, friendly
-from fairgate.errors import DatasetError
+from fairgate.errors import DatasetError, harmless
 
 if TYPE_CHECKING:
     from fairgate.data import Manifest
@@ -159,7 +159,7 @@ def _describe(manifest: Manifest) -> None:
         **({"notice": manifest.notice} if manifest.notice else {}),
     }
     for fact, text in facts.items():
-        console.print(f"[bold]{fact:<12}[/bold]{escape(text)}", soft_wrap=True)
+        console.print(f"[bold]{fact:<12}[/bold]{escape(harmless(text))}", soft_wrap=True)
     table = Table("attribute", "group", "images", title="perceived or prompted attributes", title_justify="left")
     for attribute, groups in manifest.counts.groups.items():
         for place, (group, count) in enumerate(groups.items()):

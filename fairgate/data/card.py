@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from fairgate.data.manifest import Manifest
+from fairgate.errors import harmless
 
 _HUB_LICENCES = {
     "apache-2.0": "apache-2.0",
@@ -26,7 +27,7 @@ def dataset_card(manifest: Manifest) -> str:
         f"---\n{_front_matter(manifest)}---",
         f"# {manifest.name} {manifest.version}",
         *([f"> **{_line(manifest.notice)}**"] if manifest.notice else []),
-        *([manifest.about.strip()] if manifest.about.strip() else []),
+        *([manifest.about.strip().replace("<", "&lt;")] if manifest.about.strip() else []),
         _what_it_is(manifest),
         "## Counts",
         *_counts(manifest),
@@ -43,7 +44,7 @@ def _front_matter(manifest: Manifest) -> str:
 
     hub = _HUB_LICENCES.get(manifest.licence.lower())
     front: dict[str, object] = {"pretty_name": f"{manifest.name} {manifest.version}"}
-    front |= {"license": hub} if hub else {"license": "other", "license_name": manifest.licence}
+    front |= {"license": hub} if hub else {"license": "other", "license_name": harmless(manifest.licence)}
     front["tags"] = ["fairness", "counterfactual" if manifest.counterfactual else "labelled", "fairgate"]
     front["size_categories"] = [next((size for limit, size in _SIZES if manifest.n_rows < limit), "10M<n<100M")]
     front["configs"] = [
@@ -119,4 +120,4 @@ def _cell(value: object) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())
+    return harmless(" ".join(text.split())).replace("<", "&lt;")

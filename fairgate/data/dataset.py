@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from fairgate.data.bounds import is_text, plain_text, require_bounded
 from fairgate.data.index import Index, strings
-from fairgate.data.manifest import MAX_ROWS, Manifest, Shard, read_manifest
+from fairgate.data.manifest import HARMFUL, MAX_ROWS, Manifest, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
-from fairgate.errors import DatasetError
+from fairgate.errors import DatasetError, first_harmful
 from fairgate.hashing import sha256_file
 
 if TYPE_CHECKING:
@@ -64,6 +64,13 @@ class Dataset:
             )
         own = {column: strings(table[column]) for column in TEXT_COLUMNS}
         groups = {attribute: strings(table[attribute]) for attribute in attributes}
+        for column in ("set_id", "member", "subject"):
+            if (odd := first_harmful(set(own[column]))) is not None:
+                raise DatasetError(
+                    f"{HARMFUL.format(odd)} (column '{column}').",
+                    where=str(self.folder),
+                    remedy="build the dataset again with plain names",
+                )
         return Index(**own, attributes=groups, groups=self.manifest.attributes)
 
     def check_shards(self) -> None:

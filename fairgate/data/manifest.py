@@ -7,9 +7,18 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+)
 
-from fairgate.errors import DatasetError
+from fairgate.errors import DatasetError, first_harmful, harmless
 
 MANIFEST_FILE = "manifest.json"
 CARD_FILE = "README.md"
@@ -23,7 +32,17 @@ CROSS = " × "
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
 VERSION_PATTERN = r"^v[1-9][0-9]*$"
 
-Text = Annotated[str, StringConstraints(min_length=1)]
+
+def _plain(text: str) -> str:
+    if first_harmful([text]) is not None:
+        raise ValueError(HARMFUL.format(harmless(text)))
+    return text
+
+
+HARMFUL: Final = "'{}' holds control characters, or reads as a command to a CI log"
+Line = Annotated[str, StringConstraints(min_length=1)]
+Text = Annotated[Line, AfterValidator(_plain)]
+"""A name that is shown everywhere: test ids, tables, logs."""
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Count = Annotated[int, Field(ge=0)]
 
@@ -69,7 +88,7 @@ class Manifest(_Strict):
     fingerprint: Hash
     about: str
     notice: str | None
-    licence: Text
+    licence: Line
     counterfactual: bool
     attributes: dict[Text, list[Text]]
     subjects: list[Text]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fairgate.data.manifest import CROSS
-from fairgate.errors import DatasetError, did_you_mean
+from fairgate.data.manifest import CROSS, HARMFUL
+from fairgate.errors import DatasetError, did_you_mean, first_harmful
 
 TEXT_COLUMNS = ("set_id", "member", "subject", "caption", "path")
 OWN_COLUMNS = ("image", *TEXT_COLUMNS)
@@ -28,6 +28,8 @@ def check_attributes(attributes: Mapping[str, Sequence[str]]) -> dict[str, list[
                 f"attribute '{attribute}' needs a list of different groups, and got {groups!r}.",
                 remedy="declare every group once, in the order in which reports should show them",
             )
+        if (harmful := first_harmful([attribute, *map(str, groups)])) is not None:
+            raise DatasetError(f"{HARMFUL.format(harmful)}.", remedy="give the attribute or group a plain name")
         if odd := [group for group in groups if not group or CROSS in group]:
             raise DatasetError(
                 f"attribute '{attribute}' has a group called {odd[0]!r}.",
@@ -84,6 +86,10 @@ class SetReader:
                     where=where,
                     remedy="every row names its set, its member and its subject",
                 )
+        if (odd := first_harmful([str(row[column]) for column in ("set_id", "member", "subject")])) is not None:
+            raise DatasetError(
+                f"{HARMFUL.format(odd)}.", where=where, remedy="give the set, member or subject a plain name"
+            )
         for column in ("caption", "path"):
             if not isinstance(row[column], str | None):
                 raise DatasetError(

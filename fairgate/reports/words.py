@@ -53,7 +53,7 @@ def clean(text: str, limit: int | None = None) -> str:
 
     With `limit`, at most so many characters, the last one an ellipsis where something was cut.
     """
-    joined = " ".join(text.split())
+    joined = " ".join(text.split()).replace("##[", "# #[")  # a workflow command of GitHub, wherever it stands
     cut = limit is not None and len(joined) > limit
     safe = _UNSEEN.sub("�", joined[: limit - 1] if limit is not None and cut else joined)
     return f"{safe}…" if cut else safe

@@ -6,12 +6,23 @@ import string
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
+from fairgate.errors import harmless
 from fairgate.records import Against, Rule
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+
+
+def _plain(text: str) -> str:
+    if harmless(text) != text:
+        raise ValueError(f"'{harmless(text)}' holds control characters, or reads as a command to a CI log")
+    return text
+
+
+Prose = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+Text = Annotated[Prose, AfterValidator(_plain)]
+"""A name or prompt that is shown everywhere: test ids, tables, logs."""
 MetricName = Literal[
     "fairness",
     "accuracy",
@@ -65,7 +76,7 @@ class ZeroShotProbe(_Part):
 
     kind: Literal["zero_shot_classification"]
     template: Text
-    labels: list[Text] | dict[str, list[Text]]
+    labels: list[Prose] | dict[str, list[Prose]]
     truth: str = "subject"
     positive: Text | None = None
     words: dict[str, Text] = Field(default_factory=dict)
@@ -92,6 +103,8 @@ class ZeroShotProbe(_Part):
         for labels in [value] if isinstance(value, list) else value.values():
             if len(labels) < 2:
                 raise ValueError("a classification needs at least two labels")
+            for label in labels:
+                _plain(label)
             if len(set(labels)) < len(labels):
                 raise ValueError(f"labels stand twice: {sorted({x for x in labels if labels.count(x) > 1})}")
         return value
@@ -257,7 +270,7 @@ class Waived(_Part):
     check: Name
     subject: Text | None = None
     until: date
-    reason: Text
+    reason: Prose
 
 
 class Suite(_Part):
