@@ -75,7 +75,8 @@ class EmbeddingCache:
         except (OSError, SafetensorError) as error:
             self._writable = False
             warnings.warn(
-                f"cache folder {self.folder} cannot be written: embeddings are not kept ({error})",
+                f"cache folder {self.folder} cannot be written: embeddings are not kept ({error}); make room there, or "
+                "name another folder (--fairness-cache DIR)",
                 CacheWarning,
                 stacklevel=2,
             )

@@ -64,9 +64,8 @@ def session(
             # OSError: requests' errors, refused sockets, full disks. ValueError, ParseError: answers that are not
             # MLflow's, such as a proxy's login page. ImportError: a database whose driver is not installed.
             except (MlflowException, SQLAlchemyError, OSError, ValueError, ParseError, ImportError) as error:
-                late = f"it was not done after {deadline.seconds:g} seconds"
                 raise TrackingError(
-                    f"{problem}: {late if deadline.over else _first_line(error)}",
+                    f"{problem}: {_reason(error, deadline)}",
                     where=redact(uri),
                     remedy=_remedy(uri, error, deadline, remedy),
                 ) from error
@@ -124,6 +123,7 @@ def _make_database(uri: str, path: Path) -> None:
     draft = sqlite_path(drafted)
     assert draft is not None
     try:
+        draft.touch()  # where that is refused, MLflow would try for minutes
         MlflowClient(drafted).search_experiments(max_results=1)
         _place(draft, path)
     finally:
@@ -141,14 +141,24 @@ def _place(draft: Path, path: Path) -> None:
             draft.replace(path)
 
 
-def unanswered(error: BaseException | None) -> bool:
-    """Did the server not answer at all, so that it is no use to ask again?"""
+def unanswered(error: BaseException | None) -> str | None:
+    """Why the server did not answer at all, so that it is no use to ask again; None where it did."""
     requests = sys.modules.get("requests")  # whoever talked over HTTP has it
     while requests and error is not None:
         if isinstance(error, requests.ConnectionError | requests.Timeout):
-            return True
+            inner = getattr(error.args[0], "reason", None) if error.args else None
+            return _first_line(inner or error).rpartition("): ")[
+                2
+            ]  # without the pool, host and port
         error = error.__cause__ or error.__context__
-    return False
+    return None
+
+
+def _reason(error: BaseException, deadline: Deadline) -> str:
+    if deadline.over:
+        return f"it was not done after {deadline.seconds:g} seconds"
+    silence = unanswered(error)
+    return _first_line(error) if silence is None else f"it did not answer ({silence})"
 
 
 def _remedy(uri: str, error: BaseException, deadline: Deadline, usual: str) -> str:
