@@ -15,18 +15,25 @@ from example_records import (
     team_record,
     vicious_record,
 )
+from past import a_run, jobs
 from toy_repository import SUITE, Toy, toy_repository
 
 from fairgate import gate
 from fairgate.audit import AuditRecord
 from fairgate.audit.files import render_csv, render_latex
 from fairgate.audit.page import render_page as audit_page
+from fairgate.history import History, suite_history
+from fairgate.history.page import render_page as history_page
 from fairgate.power import PowerRecord, suite_power
 from fairgate.power.page import render_page as power_page
+from fairgate.records import CheckResult
 from fairgate.reports import render_html
 from fairgate.suites import resolve
 
-NAMES = ("failed", "passed", "error", "photographs", "team", "hostile team", "audit", "hostile audit", "power")
+NAMES = (
+    *("failed", "passed", "error", "photographs", "team", "hostile team"),
+    *("audit", "hostile audit", "power", "history", "hostile history"),
+)
 """Every page by name; those before `audit` are report.html."""
 LONG = "a-checkpoint-with-a-name-that-nobody-would-want-to-type-twice-" * 2
 HOSTILE = '=HYPERLINK("x")</script><img src=x onerror=alert(1)>%$&_#{}~^\\'
@@ -46,6 +53,8 @@ def write_sites(folder: Path) -> Mapping[str, Path]:
         "audit": lambda: audit_page(found),
         "hostile audit": lambda: audit_page(renamed(found)),
         "power": lambda: power_page(toy_power(toy)),
+        "history": lambda: history_page(example_past("v2", "drawn squares")),
+        "hostile history": lambda: history_page(example_past(HOSTILE, HOSTILE)),
     }
     paths = {}
     for name in NAMES:
@@ -58,8 +67,16 @@ def write_sites(folder: Path) -> Mapping[str, Path]:
     return paths
 
 
-def _checks(*without: str) -> list:
+def _checks(*without: str) -> list[CheckResult]:
     return [check for check in example_checks() if check.verdict not in without]
+
+
+def example_past(later: str, notice: str) -> History:
+    """A fall at the third commit, and another release at the sixth."""
+    values = [0.90, 0.905, 0.84, 0.84, 0.845]
+    first = [jobs(n, 0.2 + 0.1 * (n > 2), 0.3) if n < 3 else a_run(n, value) for n, value in enumerate(values, 1)]
+    more = [a_run(n, 0.7, dataset=f"faces/{later}", fingerprint="e" * 64, notice=notice) for n in (6, 7)]
+    return suite_history(later if notice == HOSTILE else "jobs", [*first, *more])
 
 
 def toy_audit(toy: Toy) -> AuditRecord:
