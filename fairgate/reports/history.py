@@ -47,8 +47,11 @@ class Spark:
     said: tuple[str, ...]
 
 
-def sparks_of(record: RunRecord, history: Iterable[HistoryPoint]) -> dict[str, Spark]:
-    """A drawing per item of the record that has at least two numbers, this run's included; `history` oldest first.
+def sparks_of(
+    record: RunRecord, history: Iterable[HistoryPoint], checks: Sequence[CheckResult] | None = None
+) -> dict[str, Spark]:
+    """A drawing per item of these checks (of all of the record's) that has at least two numbers, this run's included;
+    `history` oldest first.
 
     Of many runs the last 60 are drawn. Bounds are drawn for checks that hold their number to one, not for margins.
     """
@@ -57,7 +60,7 @@ def sparks_of(record: RunRecord, history: Iterable[HistoryPoint]) -> dict[str, S
         if point.created_at != record.created_at:
             by_item.setdefault(point.item, []).append(point)
     drawn = {}
-    for check in record.checks:
+    for check in record.checks if checks is None else checks:
         points = [*by_item.get(check.item, ()), _present(check, record)]
         measured = [point for point in points if _finite(point.value) is not None]
         if len(measured) >= 2:

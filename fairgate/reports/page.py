@@ -125,7 +125,9 @@ def page_of(record: RunRecord, album: Album, limits: Limits, history: Sequence[H
     waived = [check for check in checks if check.waived]
     passing = [check for check in checks if check.verdict == "pass"]
     tables = confusion_tables(record.confusions, key)
-    arrange = _Arrangement(record, album, key, tables, limits.group_rows, sparks_of(record, history))
+    shown = [*failing[: limits.failing], *waived[: limits.waived], *passing[: limits.passing]]
+    sparks = sparks_of(record, history, shown)
+    arrange = _Arrangement(record, album, key, tables, limits.group_rows, sparks)
     told = arrange.views(failing, 0, limits.failing)
     aside = arrange.views(waived[: limits.waived], len(told), limits.waived)
     held = arrange.views(passing[: limits.passing], len(told) + len(aside), limits.passing)
