@@ -22,6 +22,7 @@ from fairgate.reports import HistoryPoint, render_html
 from fairgate.reports.charts import strips_of
 from fairgate.reports.effects import MOST_ROWS, effects_of
 from fairgate.reports.history import MOST_POINTS, sparks_of
+from fairgate.reports.scale import scale_for
 from fairgate.reports.tables import group_key
 
 
@@ -191,3 +192,29 @@ def test_hundreds_of_checks_with_their_history_stay_under_five_megabytes() -> No
     assert len(text.encode()) < 5_000_000
     assert time.process_time() - start < 8
     assert "Over runs" in text
+
+
+def test_a_group_that_a_subject_does_not_have_is_a_dash_and_what_was_not_compared_has_no_row() -> None:
+    whole, part = gap_check("doctor", "fail"), gap_check("nurse", "pass")
+    unmeasured = part.groups[1].model_copy(update={"delta": None})
+    part = part.model_copy(update={"groups": [unmeasured, *part.groups[2:]]})
+    (effects,) = effects_of([whole, part], group_key(example_record().dataset), 40)
+    assert effects.heat is not None
+    cells = dict(effects.heat.rows)["nurse"]
+    assert [cell.text for cell in cells[:2]] == ["–", "–"]
+    assert cells[0].group is None
+    assert effects.more + len(effects.rows) == 2 * len(GROUPS) - 2
+
+
+def test_checks_without_a_bound_are_drawn_without_one() -> None:
+    bare = [fairness_check(subject, 0.9, bound=None, verdict="error") for subject in SUBJECTS[:3]]
+    (strip,) = strips_of(bare)
+    assert [row.track.bounds + row.track.bad for row in strip.rows] == [()] * 3
+    assert strip.scale.low < 0.9 < strip.scale.high
+
+
+def test_equal_numbers_still_have_a_line_to_stand_on() -> None:
+    for value in (0.9, 0.0, -3.0):
+        line = scale_for([value, value])
+        assert line.low < value < line.high
+        assert len(line.ticks) >= 2
