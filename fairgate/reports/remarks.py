@@ -101,7 +101,7 @@ def beside(check: CheckResult) -> list[str]:
 
 def provenance(info: BaselineInfo) -> str:
     """Where a baseline or an anchor came from: `git:main, merge base 0123456789, recorded 2026-03-01 12:00 UTC`."""
-    parts = [clean(info.source, 120)] if info.source else []
+    parts = [clean(info.source, 120)] if info.source and not info.source.endswith(info.uri) else []
     if info.commit is not None:
         parts.append(f"merge base {clean(info.commit[:COMMIT])}")
     if info.created_at is not None:

@@ -175,6 +175,16 @@ def test_baseline_and_anchor_say_where_they_came_from(team: RunRecord) -> None:
         assert "file:releases/1.0" in told
 
 
+def test_a_baseline_that_is_named_by_its_model_is_named_once() -> None:
+    info = example_record().baseline
+    assert info is not None
+    assert provenance(info.model_copy(update={"source": f"model:{info.uri}"})) == ""
+    assert (
+        "- baseline: open_clip:tiny@base.safetensors (ba5eba5eba5e)\n"
+        in outputs(example_record(baseline=info.model_copy(update={"source": f"model:{info.uri}"})))["comment"]
+    )
+
+
 def test_a_checkpoint_that_is_its_own_baseline_is_told_as_such(team: RunRecord) -> None:
     assert team.baseline is not None
     same = team.baseline.model_copy(update={"unchanged": True, "rescored": None})
