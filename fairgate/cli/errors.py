@@ -14,18 +14,24 @@ FOUND = 1
 INVALID = 4
 """Exit code of a command that could not do its work: bad usage, missing or invalid input (pytest's usage error)."""
 
+INTERRUPTED = 130
+"""Exit code of a command that was ended by Ctrl-C, as shells have it."""
+
 
 @contextmanager
 def friendly(code: int = INVALID) -> Iterator[None]:
     """Print a FairgateError (problem, where, remedy) to stderr and exit with `code`; usable as a decorator too.
 
-    Any other exception is a defect and keeps its traceback.
+    Ctrl-C ends a command with a line and exit code 130. Any other exception is a defect and keeps its traceback.
     """
     try:
         yield
     except FairgateError as error:
         print_error(error)
         raise typer.Exit(code) from error
+    except KeyboardInterrupt as stop:
+        typer.echo("\ninterrupted: nothing was concluded. What is finished is kept; run it again to go on.", err=True)
+        raise typer.Exit(INTERRUPTED) from stop
 
 
 def print_error(error: FairgateError) -> None:

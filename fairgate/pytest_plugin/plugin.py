@@ -79,6 +79,12 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["fairgate_shared"] = str(session_of(node.config).share())
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """xdist: a worker that had no place to share its evaluation hands it over at its end."""
+    session_of(node.config).take_unshared(getattr(node, "workeroutput", {}).get("fairgate_unshared", {}))
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """A suite file that was asked for becomes a collector of its checks."""
     session = parent.config.stash.get(SESSION, None)
@@ -94,6 +100,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     ours = session.config.stash.get(SESSION, None)
     if ours is not None and session.config.getoption("fairness_update_baseline") and not ours.keep_baselines():
         session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
+    if ours is not None and hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["fairgate_unshared"] = ours.unshared
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fairgate.suites import Settings, resolve, suite_names, suite_path
 from fairgate.suites.command import command_line
 from fairgate.suites.load import FOLDER
 from fairgate.suites.options import OPTIONS
+from fairgate.whole import write_whole
 
 
 class GateSession:
@@ -31,6 +33,7 @@ class GateSession:
         self.explained: set[str] = set()
         self.several = False
         self.messages: dict[str, tuple[str, ...]] = {}
+        self.unshared: dict[str, list[str]] = {}
         self.evaluations: dict[str, gate.Evaluation] = {}
         self.ran: set[tuple[str, str]] = set()
         worker = getattr(config, "workerinput", None)
@@ -99,14 +102,35 @@ class GateSession:
 
         path = self._shared_record(suite)
         assert path is not None
-        with FileLock(path.with_suffix(".lock")):
-            if not path.is_file():
-                record = self._evaluate(suite)
-                path.with_suffix(".txt").write_text("\n".join(self.messages[suite]), encoding="utf-8")
-                partial = path.with_suffix(".partial")
-                partial.write_text(record.model_dump_json(), encoding="utf-8")
-                partial.replace(path)
-        return RunRecord.model_validate_json(path.read_bytes())
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(FileLock(path.with_suffix(".lock")))
+            except OSError as error:  # the folder is gone, or read-only
+                return self._unshared(suite, self._evaluate(suite), error)
+            if path.is_file():
+                return RunRecord.model_validate_json(path.read_bytes())
+            record = self._evaluate(suite)
+            try:
+                write_whole(path.with_suffix(".txt"), "\n".join(self.messages[suite]))
+                write_whole(path, record.model_dump_json())
+            except OSError as error:  # the disk is full
+                return self._unshared(suite, record, error)
+            return record
+
+    def _unshared(self, suite: str, record: RunRecord, error: OSError) -> RunRecord:
+        """A record that other workers cannot see: they make their own, and the controller is told at the end."""
+        said = (
+            f"warning: the workers could not share one evaluation, each made its own: {error.strerror or error}.\n"
+            f"  where:  {self.shared}\n  remedy: make room there, set TMPDIR to another folder, or run without -n"
+        )
+        self.unshared[suite] = [record.model_dump_json(), *self.messages[suite], said]
+        return record
+
+    def take_unshared(self, told: Mapping[str, Sequence[str]]) -> None:
+        """Take what a worker could not share (controller only): a record as JSON, and its messages."""
+        for suite, (record, *messages) in told.items():
+            self.records[suite] = RunRecord.model_validate_json(record)
+            self.messages[suite] = tuple(messages)
 
     def _evaluate(self, suite: str) -> RunRecord:
         prepared, settings = self.prepared[suite], self.settings(suite)
