@@ -34,7 +34,7 @@ print(json.dumps({
 
 def look_at_machine(device: str, cache: Path | None) -> list[Finding]:
     """Python and packages, what the device resolves to, and whether embeddings can be kept."""
-    return [_python(), *_packages(), *_device(device), _cache(cache)]
+    return [_python(), *_packages(), *_device(device), look_at_cache(cache)]
 
 
 def cache_of(asked: str | None) -> Path | None:
@@ -102,7 +102,8 @@ def _device(asked: str) -> list[Finding]:
     return [*found, ok("device", f"'{asked}' means {chosen.name}, in {chosen.precision}{seen}")]
 
 
-def _cache(folder: Path | None) -> Finding:
+def look_at_cache(folder: Path | None) -> Finding:
+    """Can embeddings be kept there, and is there room?"""
     if folder is None:
         remedy = "leave out `--fairness-cache off`: embeddings are kept by content and never go stale"
         return warning("cache", "embeddings are not kept: every run embeds every image again.", remedy=remedy)

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -48,11 +49,13 @@ def _registered() -> list[Finding]:
 
 def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
     """What pytest would run, by suite."""
-    words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
-    words += [word for name in items for word in ("--fairness-suite", name)]
-    words += ["--fairness-mlflow", "off"]
-    done = run(words, root, _COLLECT_SECONDS, {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"})
-    shown = "pytest --collect-only " + shlex.join(words[6:-2])
+    wanted = [word for name in items for word in ("--fairness-suite", name)]
+    with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:  # what addopts let pytest write goes there
+        aside = ["-p", "no:cacheprovider", "--fairness-mlflow", "off", f"--junitxml={scratch}/junit.xml"]
+        quiet = {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200", "COVERAGE_FILE": f"{scratch}/coverage"}
+        words = [sys.executable, "-m", "pytest", "--collect-only", "-q", *wanted, *aside]
+        done = run(words, root, _COLLECT_SECONDS, quiet)
+    shown = shlex.join(["pytest", "--collect-only", *wanted])
     if done.code == TOOK_TOO_LONG:
         return [trouble(AREA, f"pytest did not finish collecting within {_COLLECT_SECONDS} s.", where=shown)]
     suspects = _suspects(ini)
