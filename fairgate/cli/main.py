@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,6 +17,7 @@ from fairgate.cli.portraits import portraits_app
 from fairgate.cli.power import power
 from fairgate.cli.push import push
 from fairgate.cli.report import report_app
+from fairgate.cli.suite import suite_app
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -26,7 +25,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="A regression test gate for the fairness of vision models.",
 )
-suite_app = typer.Typer(no_args_is_help=True, help="Look at suites.")
 
 app.command()(check)
 app.command()(audit)
@@ -40,18 +38,6 @@ app.add_typer(dataset_app, name="dataset")
 app.add_typer(portraits_app, name="portraits")
 app.add_typer(report_app, name="report")
 app.add_typer(suite_app, name="suite")
-
-
-@suite_app.command()
-def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
-    """The JSON schema of suite files, for editors."""
-    from fairgate.suites.schema import Suite
-
-    text = json.dumps(Suite.model_json_schema(by_alias=True), indent=2) + "\n"
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
-        out.write_text(text, encoding="utf-8")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,56 @@
+"""`fairgate suite`: write a first suite, and the JSON schema of suites."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairgate.cli.errors import friendly
+
+suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
+
+
+@suite_app.command()
+def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
+    """The JSON schema of suite files, for editors."""
+    from fairgate.suites.schema import Suite
+
+    text = json.dumps(Suite.model_json_schema(by_alias=True), indent=2) + "\n"
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        out.write_text(text, encoding="utf-8")
+
+
+@suite_app.command()
+@friendly()
+def new(
+    name: Annotated[str, typer.Argument(help="Name of the suite, and of its file in fairness_suites/.")],
+    dataset: Annotated[str, typer.Option(help="A dataset in datasets/, for example `faces` or `faces@v1`.")],
+    model: Annotated[str, typer.Option(help="Checkpoint to judge, for example open_clip:ViT-B-32@checkpoint.pt.")],
+    baseline: Annotated[str, typer.Option(help="What to compare with.")] = "git:origin/main",
+    truth: Annotated[str | None, typer.Option(help="Attribute to tell, where all images show one subject.")] = None,
+    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
+) -> None:
+    """Write a first suite for a dataset, checked against it; an existing file is never replaced."""
+    from fairgate.data import open_dataset
+    from fairgate.errors import SuiteError
+    from fairgate.suites.load import FOLDER, load_text
+    from fairgate.suites.plan import plan_checks
+    from fairgate.suites.scaffold import new_suite
+
+    root = root.resolve()
+    path = root / FOLDER / f"{name}.yaml"
+    if path.exists():
+        raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy="edit it, or choose another name")
+    data = open_dataset(dataset, root / "datasets")
+    text = new_suite(name, data.manifest, data.index, model=model, baseline=baseline, truth=truth)
+    plan_checks(load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml"), data.manifest)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")
+    typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
+    typer.echo(f"Commit it, and judge every change: fairgate check {name}")

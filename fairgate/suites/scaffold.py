@@ -1,0 +1,112 @@
+"""A first suite for a dataset: what a newcomer would otherwise type, with the reasons beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from fairgate.errors import SuiteError
+from fairgate.suites.cell import Index
+from fairgate.suites.plan import DatasetFacts
+
+FEWEST = 30
+"""Images of a group below which `over: crossed` would judge from too few: then the attributes are asked one by one."""
+
+
+def new_suite(
+    name: str, dataset: DatasetFacts, index: Index, *, model: str, baseline: str, truth: str | None = None
+) -> str:
+    """The text of a suite that makes sense on a dataset: a classification, and checks of use, bounds and regressions.
+
+    The labels are the dataset's subjects, or the groups of the attribute `truth`. Raises SuiteError where there is
+    only one subject and no `truth`: nothing could be told apart.
+    """
+    labels, true_to = _labels(dataset, truth)
+    over = _over(dataset, index)
+    words = [f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key]
+    by = ", by: subject" if true_to is None and _fewest(dataset, index, index.subject.tolist()) >= FEWEST else ""
+    lines = [
+        "# Written by `fairgate suite new`. Bounds and margins are first guesses: set your own.",
+        "schema: 1",
+        f"suite: {name}",
+        f"dataset: {dataset.name}",
+        f"model: {_quoted(model)}",
+        f"baseline: {_quoted(baseline)}",
+        "",
+        "probes:",
+        "  labels:",
+        "    kind: zero_shot_classification",
+        '    template: "a photo of {a_label}"',
+        f"    labels: [{', '.join(_quoted(label) for label in labels.values())}]",
+        *([f"    truth: {true_to}"] if true_to else []),
+        *([f"    words: {{{', '.join(words)}}}"] if words else []),
+        "",
+        "checks:",
+        "  # Is it still of use, for the group that it serves worst? A model that answers blindly fails this.",
+        f"  - {{id: accuracy, probe: labels, metric: accuracy, over: {over}, at_least: {_more_than_chance(labels)}}}",
+        "  - {id: still-useful, probe: labels, metric: accuracy, no_worse_than: baseline, margin: 0.02}",
+    ]
+    if dataset.counterfactual:
+        lines += [
+            "  # Does P(true label) stay the same inside a counterfactual set?",
+            "  - {id: fairness, probe: labels, metric: fairness, by: subject, at_least: 0.85}",
+            "  - {id: no-regression, probe: labels, metric: fairness, by: subject,",
+            "     no_worse_than: baseline, margin: 0.02}",
+        ]
+    lines.append(
+        "  # Did a group fall behind the others? Paired with the baseline, all groups of a check in one family."
+    )
+    for group in [over] if over != "each" or dataset.counterfactual else dataset.attributes:
+        lines += [
+            f"  - {{id: no-{'group' if group in ('each', 'crossed') else group}-falls-behind, probe: labels, "
+            f"metric: group_gap, over: {group}{by},",
+            "     no_worse_than: baseline, margin: 0.04}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _labels(dataset: DatasetFacts, truth: str | None) -> tuple[dict[str, str], str | None]:
+    """Each truth and the word for it, and the attribute that holds the truth (None: the subject does)."""
+    if truth is None and len(dataset.subjects) > 1:
+        return {subject: subject.replace("_", " ") for subject in dataset.subjects}, None
+    if truth is None or truth not in dataset.attributes or len(dataset.attributes[truth]) < 2:
+        asked = "there is nothing to tell apart" if truth is None else f"'{truth}' is no attribute with several groups"
+        raise SuiteError(
+            f"dataset '{dataset.name}' shows {', '.join(dataset.subjects)} alone, and {asked}."
+            if len(dataset.subjects) == 1
+            else f"{asked} in dataset '{dataset.name}'.",
+            where="--truth",
+            remedy=f"say which attribute the model is to tell: --truth {next(iter(dataset.attributes))} (of "
+            f"{', '.join(dataset.attributes)})",
+        )
+    return {group: group.replace("_", " ").lower() for group in dataset.attributes[truth]}, truth
+
+
+def _over(dataset: DatasetFacts, index: Index) -> str:
+    """`crossed` where every crossing of the attributes has images enough, else `each`."""
+    if len(dataset.attributes) < 2:
+        return next(iter(dataset.attributes))
+    return "crossed" if _fewest(dataset, index) >= FEWEST else "each"
+
+
+def _fewest(dataset: DatasetFacts, index: Index, *columns: Sequence[str]) -> int:
+    """Images of the smallest crossing of all attributes, and of further columns."""
+    groups = [list(dataset.attributes[name]) for name in dataset.attributes] + [list(set(column)) for column in columns]
+    counts = dict.fromkeys(product(*groups), 0)
+    held = [index.attributes[name].tolist() for name in dataset.attributes]
+    for cell in zip(*held, *columns, strict=True):
+        counts[cell] += 1
+    return min(counts.values())
+
+
+def _more_than_chance(labels: dict[str, str]) -> str:
+    """Half way between chance and certainty: 0.75 of two labels."""
+    return f"{(1 + 1 / len(labels)) / 2:.2f}"
+
+
+def _quoted(text: str) -> str:
+    """Plain where YAML reads it back as it is, else in double quotes."""
+    plain = text.replace("_", "").replace("-", "").replace(" ", "").isalpha() and text == text.strip()
+    spoken = text.lower() in {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return text if plain and not spoken and text.isascii() and text[0] != "-" else f'"{escaped}"'

@@ -1,0 +1,96 @@
+"""`fairgate suite new` writes a suite that makes sense on the dataset that it is for, and never replaces one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from toy_repository import Toy, rows
+from typer.testing import CliRunner
+
+from fairgate import gate
+from fairgate.cli.main import app
+from fairgate.data import write_dataset
+
+
+def new(root: Path, *words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["suite", "new", *words, "--model", "scores:x.csv", "--root", str(root)])
+    return done.exit_code, " ".join(done.output.split())
+
+
+def single_images(root: Path, *, subject: str | None) -> None:
+    """The toy's pictures as images that form no sets, of one subject or of two."""
+
+    def alone() -> Iterator[Mapping[str, object]]:
+        for number, row in enumerate(rows(40)):
+            yield {**row, "set_id": f"image-{number}", "subject": subject or row["subject"]}
+
+    write_dataset(
+        root / "datasets" / "people" / "v1",
+        alone(),
+        name="people",
+        version="v1",
+        attributes={"skin_tone": ["light", "dark"], "gender": ["male", "female"]},
+        recipe={"name": "toy"},
+        licence="CC0-1.0",
+        counterfactual=False,
+    )
+
+
+def test_a_suite_for_counterfactual_sets_asks_inside_them(toy: Toy) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy")
+    assert code == 0, output
+    assert "fairgate baseline update first" in output
+    items = {one.item for one in gate.prepare("first", toy.root).planned}
+    by_subject = {"fairness[chef]", "no-regression[doctor]", "no-group-falls-behind[chef]"}
+    assert {
+        "accuracy",
+        "still-useful",
+        "fairness[chef]",
+        "no-regression[doctor]",
+        "no-group-falls-behind[chef]",
+    } <= items
+    assert 'baseline: "git:origin/main"' in (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
+
+
+def test_a_suite_for_single_images_compares_groups_with_each_other(toy: Toy) -> None:
+    single_images(toy.root, subject=None)
+    assert new(toy.root, "alone", "--dataset", "people")[0] == 0
+    checks = gate.prepare("alone", toy.root).loaded.suite.checks
+    assert [check.metric for check in checks] == ["accuracy", "accuracy", "group_gap"]
+
+
+def test_where_all_images_show_one_subject_an_attribute_is_told(toy: Toy) -> None:
+    single_images(toy.root, subject="person")
+    code, output = new(toy.root, "alone", "--dataset", "people")
+    assert code == 4
+    assert "there is nothing to tell apart" in output
+    assert "--truth skin_tone (of skin_tone, gender)" in output
+    code, output = new(toy.root, "alone", "--dataset", "people", "--truth", "size")
+    assert code == 4
+    assert "'size' is no attribute" in output
+    assert new(toy.root, "alone", "--dataset", "people", "--truth", "gender")[0] == 0
+    probe = gate.prepare("alone", toy.root).loaded.suite.probes["labels"]
+    assert (probe.truth, probe.labels) == ("gender", ["male", "female"])
+
+
+def test_a_suite_that_is_there_is_left_alone(toy: Toy) -> None:
+    before = toy.suite.read_bytes()
+    code, output = new(toy.root, "jobs", "--dataset", "toy")
+    assert code == 4
+    assert "the suite 'jobs' is there" in output
+    assert toy.suite.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["../out", "A", ""])
+def test_a_name_that_is_none_writes_nothing(toy: Toy, name: str) -> None:
+    before = sorted(toy.root.rglob("*"))
+    assert new(toy.root, name, "--dataset", "toy")[0] == 4
+    assert sorted(toy.root.rglob("*")) == before
+
+
+def test_words_that_yaml_would_take_for_something_else_are_quoted(toy: Toy) -> None:
+    single_images(toy.root, subject="no")
+    code, output = new(toy.root, "alone", "--dataset", "people", "--truth", "gender")
+    assert code == 0, output
