@@ -71,17 +71,19 @@ class Series:
     @property
     def held(self) -> bool:
         """Whether the number itself is held to the bound, and not its change to a margin."""
-        return self.question.rule in ("at_least", "at_most")
+        return _held(self.question)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A suite's series. `by_commit`: runs stand in the order of their commits, else of time."""
+    """A suite's series. `by_commit`: runs stand in the order of their commits, else of time. `repeats` are items that
+    are left out because they measure, of the same subject, what another item does."""
 
     suite: str
     runs: tuple[PastRun, ...]
     series: tuple[Series, ...]
     by_commit: bool
+    repeats: tuple[str, ...] = ()
 
 
 def suite_history(
@@ -94,8 +96,8 @@ def suite_history(
 ) -> History:
     """Series of all items, or of those asked for: `check` is an id or an item (`skew[doctor]`), `subject` also a word.
 
-    Items that repeat a check's number against the anchor are left out unless `check` names them. Raises SettingsError
-    where there is no run, or none of what was asked for.
+    Items that measure the same number, as a bound and a margin on one metric do, are told once unless `check` names
+    one. Raises SettingsError where there is no run, or none of what was asked for.
     """
     if not runs:
         raise SettingsError(
@@ -105,8 +107,21 @@ def suite_history(
         )
     wanted = _wanted(runs, check, metric, subject)
     by_commit = all(run.height is not None for run in runs)
-    made = (_series(stem, question, runs, by_commit) for stem, question in wanted.items())
-    return History(suite, tuple(runs), tuple(one for one in made if one.points), by_commit)
+    once = _told_once(wanted) if check is None else wanted
+    made = [_series(stem, question, runs, by_commit) for stem, question in once.items()]
+    repeats = tuple(_named(stem, question) for stem, question in wanted.items() if stem not in once)
+    return History(suite, tuple(runs), tuple(made), by_commit, repeats)
+
+
+def _told_once(wanted: dict[str, Question]) -> dict[str, Question]:
+    """Of the stems that measure one number, the one that is held to a bound, else the first."""
+    chosen: dict[tuple[str, str], str] = {}
+    for stem, question in wanted.items():
+        number = question.asked, _about(stem)
+        before = chosen.get(number)
+        if before is None or (_held(question) and not _held(wanted[before])):
+            chosen[number] = stem
+    return {stem: question for stem, question in wanted.items() if stem in chosen.values()}
 
 
 def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subject: str | None) -> dict[str, Question]:
@@ -123,10 +138,7 @@ def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subj
     found = {
         stem: question
         for stem, question in sorted(known.items(), key=lambda one: _order(one[0]))
-        if only in (None, _part(stem))
-        and abouts <= {_about(stem)}
-        and metric in (None, question.metric)
-        and (question.against != "anchor" or check is not None)
+        if only in (None, _part(stem)) and abouts <= {_about(stem)} and metric in (None, question.metric)
     }
     if not found:
         raise _nothing(known, check=check, metric=metric, subject=subject)
@@ -151,9 +163,7 @@ def _nothing(known: dict[str, Question], **asked: str | None) -> SettingsError:
 
 def _series(stem: str, question: Question, runs: Sequence[PastRun], by_commit: bool) -> Series:
     points = tuple(_points(stem, runs))
-    item = _item(stem)
-    if question.against == "anchor":
-        item = item_name(_part(stem).removesuffix("-anchor"), None if _about(stem) == WHOLE else _about(stem), "anchor")
+    item = _named(stem, question)
     moves, drift = [], None
     for before, after in pairwise(points):
         if after.cut is None and (move := _move(before, after, by_commit)) is not None:
@@ -220,6 +230,16 @@ def _about(stem: str) -> str:
 
 def _item(stem: str) -> str:
     return item_name(_part(stem), None if _about(stem) == WHOLE else _about(stem))
+
+
+def _named(stem: str, question: Question) -> str:
+    if question.against != "anchor":
+        return _item(stem)
+    return item_name(_part(stem).removesuffix("-anchor"), None if _about(stem) == WHOLE else _about(stem), "anchor")
+
+
+def _held(question: Question) -> bool:
+    return question.rule in ("at_least", "at_most")
 
 
 def _order(stem: str) -> tuple[str, bool, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,8 +16,12 @@ _BARS: Final = "▁▂▃▄▅▆▇"  # seven: noise about the middle must not
 _CUT: Final = "╎"
 _WIDEST: Final = 40
 """Runs that a line of the terminal shows, the newest ones."""
-_SAID: Final = 40
-"""Lines of one kind that the terminal tells."""
+_PLACES: Final = 8
+"""Places where numbers moved that the terminal tells, the newest ones, and"""
+_MOVES: Final = 6
+"""moves that it tells of each."""
+_LINES: Final = 12
+"""Drifts, and cuts, that it tells."""
 
 
 def named(point: Point) -> str:
@@ -66,14 +71,19 @@ def drift_words(series: Series, move: Move) -> str:
     return f"from {named(move.before)} to {named(move.after)}, in no single step: {move_words(series, move)}"
 
 
-def moved_at(history: History) -> dict[str, list[tuple[Series, Move]]]:
-    """All moves by the place where they happened, oldest first."""
+def moved_at(history: History) -> dict[str, list[str]]:
+    """All moves in words by the place where they happened, oldest first; those for the worse first, then the largest
+    against what the intervals allow."""
     moves = [(series, move) for series in history.series for move in series.moves]
-    moves.sort(key=lambda one: (one[1].after.place, one[1].before.place))
-    found: dict[str, list[tuple[Series, Move]]] = {}
+    moves.sort(key=lambda one: (one[1].after.place, one[1].before.place, side(*one) != "worse", -_loud(one[1])))
+    found: dict[str, list[str]] = {}
     for series, move in moves:
-        found.setdefault(place_words(move), []).append((series, move))
+        found.setdefault(place_words(move), []).append(move_words(series, move))
     return found
+
+
+def _loud(move: Move) -> float:
+    return abs(move.delta) / move.allowed if move.allowed else math.inf
 
 
 def cut_words(point: Point) -> str:
@@ -136,14 +146,22 @@ def terminal_table(history: History) -> Table:
 
 def terminal_lines(history: History) -> list[str]:
     """Every move by its commit, drifts and cuts, the rule by which they were found, and what the data is."""
-    moves = [
-        line
+    places = [
+        [f"moved at {place}:", *_first([f"  {words}" for words in found], _MOVES)]
         for place, found in moved_at(history).items()
-        for line in (f"moved at {place}:", *(f"  {move_words(series, move)}" for series, move in found))
     ]
+    moved = [line for place in places[-_PLACES:] for line in place] or ["No number moved."]
+    earlier = len(places) - _PLACES
     drifts = [f"drifted {drift_words(series, series.drift)}" for series in history.series if series.drift]
-    lines = [*_newest(moves or ["No number moved."]), *_newest(drifts), *_newest(cuts(history)), RULE]
-    return [*lines, *(f"Note: {notice}" for notice in notices(history))]
+    return [
+        *([f"{share_words(earlier, 'earlier place')} where numbers moved: see --out FILE.html"] if earlier > 0 else []),
+        *moved,
+        *_first(drifts, _LINES),
+        *_first(cuts(history), _LINES),
+        *([f"not told, for they repeat a number above: {', '.join(_checks(history.repeats))}"] * bool(history.repeats)),
+        RULE,
+        *(f"Note: {notice}" for notice in notices(history)),
+    ]
 
 
 def cuts(history: History) -> list[str]:
@@ -157,9 +175,12 @@ def notices(history: History) -> list[str]:
     return list(dict.fromkeys(clean(run.notice, 600) for run in history.runs if run.notice))
 
 
-def _newest(lines: Sequence[str]) -> list[str]:
-    more = len(lines) - _SAID
-    return [
-        *([f"… {more} more lines: narrow with --check, or see --out FILE.html"] if more > 0 else []),
-        *lines[-_SAID:],
-    ]
+def _first(lines: Sequence[str], most: int) -> list[str]:
+    more = len(lines) - most
+    indent = " " * (len(lines[0]) - len(lines[0].lstrip())) if lines else ""
+    return [*lines[:most], *([f"{indent}and {more:,} more: see --out FILE.html, or narrow with --check"] * (more > 0))]
+
+
+def _checks(items: Sequence[str]) -> list[str]:
+    """Items by the checks they are of."""
+    return list(dict.fromkeys(clean(item.partition("[")[0], 80) for item in items))

@@ -72,6 +72,21 @@ def test_unmeasured_commits_changed_trees_pull_requests_and_notices_are_said() -
     assert terminal_lines(history(a_run(1), a_run(2)))[0] == "No number moved."
 
 
+def test_much_is_told_shortly_the_worst_first() -> None:
+    doctors = {f"skew/d{n}": n / 10 for n in range(9)}
+    wide = {
+        f"{name}{end}": value + add for name, value in doctors.items() for end, add in (("/lo", -0.01), ("/hi", 0.01))
+    }
+    asked = {"skew": jobs(1, 0, 0).questions["skew"]}
+    runs = [a_run(n, more={k: v * (n % 2) for k, v in (doctors | wide).items()}, asked=asked) for n in range(1, 12)]
+    lines = terminal_lines(history(*runs))
+    assert lines[0] == "2 earlier places where numbers moved: see --out FILE.html"
+    assert sum(line.startswith("moved at") for line in lines) == 8
+    assert lines.count("  and 2 more: see --out FILE.html, or narrow with --check") == 8
+    worse = [line.endswith("worse") for line in lines if line.startswith("  skew")]
+    assert worse[:6] == [True] * 6 or worse[:6] == [False] * 6
+
+
 def test_a_drift_is_told() -> None:
     lines = terminal_lines(history(*(a_run(n, 0.9 - 0.005 * n) for n in range(1, 8))))
     assert lines[1].startswith("drifted from 0000001 to 0000007, in no single step: fairness 0.895 → 0.865")

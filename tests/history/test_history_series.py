@@ -129,9 +129,23 @@ def test_no_run_is_no_history() -> None:
         suite_history("jobs", [])
 
 
+def test_of_two_checks_of_one_number_the_one_with_a_bound_is_told() -> None:
+    margin = Question("fairness", "higher", "no_worse_than", None, "q1")
+    run = a_run(1, more={"a-margin/all": 0.9, "a-margin/doctor": 0.8}, asked={"a-margin": margin})
+    found = suite_history("jobs", [run])
+    assert [series.item for series in found.series] == ["a-margin[doctor]", "fairness"]
+    assert found.repeats == ("a-margin",)
+    assert [series.item for series in suite_history("jobs", [run], check="a-margin").series] == [
+        "a-margin",
+        "a-margin[doctor]",
+    ]
+
+
 def test_the_anchor_repeats_the_number_and_is_told_only_when_asked_for() -> None:
     run = a_run(1, more={"slow-anchor/all": 0.5}, asked={"slow-anchor": MARGIN})
-    assert [series.item for series in suite_history("jobs", [run]).series] == ["fairness"]
+    found = suite_history("jobs", [run])
+    assert [series.item for series in found.series] == ["fairness"]
+    assert found.repeats == ("slow@anchor",)
     (asked,) = suite_history("jobs", [run], check="slow@anchor").series
     assert (asked.item, asked.held) == ("slow@anchor", False)
 
