@@ -15,7 +15,7 @@ import pytest
 from example_records import example_record, fairness_check
 from fake_gh import install_gh
 from github_expressions import holds
-from github_files import REPORT, Ran, carry_out, defaults, step_of
+from github_files import REPORT, ROOT, Ran, carry_out, defaults, read, step_of
 
 from fairgate.records import CheckResult
 from fairgate.reports import write_results
@@ -240,3 +240,16 @@ def test_whatever_a_branch_is_called_nothing_of_it_runs(hub: Hub) -> None:
     assert [ran.code for ran in hub.report()] == [0, 0, 0]
     assert len(hub.comments()) == 1
     assert not list(hub.root.rglob("pwned"))
+
+
+def test_the_job_that_tells_mlflow_names_the_pull_request(hub: Hub, tmp_path: Path) -> None:
+    for number, of in ((1, 7), (2, None)):
+        folder = tmp_path / "reports" / str(number)
+        folder.mkdir(parents=True)
+        record = {"environment": {"pull_request": of}}
+        (folder / "results.json").write_text(json.dumps(record), encoding="utf-8")
+    step = read(ROOT / ".github/workflows/fairness-report.yml")["jobs"]["mlflow"]["steps"][-1]
+    outputs = {"python": "echo", "folder": str(tmp_path / "reports")}
+    ran = carry_out(step, {"steps": {"report": {"outputs": outputs}}}, tmp_path, tmp_path / "scratch", {})
+    said = [line.split("push ")[1] for line in ran.log.splitlines()]
+    assert said == [f"--from {tmp_path}/reports/1/ --pull-request 7", f"--from {tmp_path}/reports/2/"]
