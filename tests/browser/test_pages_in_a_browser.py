@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("browser")
 each_page = pytest.mark.parametrize("name", NAMES)
+each_kind = pytest.mark.parametrize("name", ["passed", "team", "audit", "power", "history"])
 
 WIDTHS = (390, 768, 1280, 1600)
 PAPER = 718
@@ -62,7 +63,7 @@ def _violations(page: Page, *rules: str) -> list[str]:
     return [f"{one['impact']} {one['id']}: {node['html'][:160]}" for one in found for node in one["nodes"][:3]]
 
 
-@each_page
+@each_kind
 def test_the_keyboard_reaches_everything_the_skip_link_first(
     browser: Browser, pages: Mapping[str, Path], name: str
 ) -> None:
@@ -96,7 +97,7 @@ _WATCH = """() => {
 }"""
 
 
-@each_page
+@each_kind
 def test_links_and_folds_answer_to_enter(browser: Browser, pages: Mapping[str, Path], name: str) -> None:
     with opened(browser, pages[name]) as page:
         for link in page.query_selector_all("nav a"):
