@@ -31,6 +31,7 @@ def doctor(
     mlflow: Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)] = None,
     device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
     cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
+    allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
     root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
 ) -> None:
     """Look at all that a gate run stands on. Exit code 0: nothing is wrong, 1: something is, 4: wrong usage."""
@@ -38,12 +39,18 @@ def doctor(
 
     from fairgate.doctor import Wishes, examine, healthy
 
-    wishes = Wishes(tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache)
+    wishes = Wishes(tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
     aside, console = Console(stderr=True), Console()
     if not console.is_terminal:
         console.width = max(console.width, TABLE_WIDTH)
     with aside.status("fairgate doctor") as status:
-        found = examine(root.resolve(), wishes, lambda what: status.update(f"fairgate doctor: {what}"))
+
+        def progress(what: str) -> None:
+            status.update(f"fairgate doctor: {what}")
+            if not aside.is_terminal and not what.endswith("images"):  # a log wants the steps, not each batch
+                typer.echo(f"fairgate doctor: {what}", err=True)
+
+        found = examine(root.resolve(), wishes, progress)
     console.print(_table(found))
     counts = {level: sum(one.level == level for one in found) for level in _MARKS}
     typer.echo(f"\n{counts['ok']} ok, {counts['warning']} warning(s), {counts['trouble']} in trouble")

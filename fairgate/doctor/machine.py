@@ -37,9 +37,8 @@ def look_at_machine(device: str, cache: Path | None) -> list[Finding]:
     return [_python(), *_packages(), *_device(device), look_at_cache(cache)]
 
 
-def cache_of(asked: str | None) -> Path | None:
-    """The folder for embeddings, as a gate run would choose it; None where it is off."""
-    said = asked or os.environ.get("FAIRGATE_CACHE")
+def cache_of(said: str | None) -> Path | None:
+    """The folder for embeddings, as a gate run would choose it from what was said; None where it is off."""
     if said == "off":
         return None
     return Path(said) if said else default_cache(os.environ)

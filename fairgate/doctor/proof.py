@@ -86,7 +86,7 @@ def _plant(
     progress(f"{name}: scoring {settings.model}")
     real = gate.prepare(name, root)
     suite, index = real.loaded.suite, real.dataset.index
-    scorer = open_model(settings.model, real, settings, lambda what, done, of: progress(f"{what}: {done:,}/{of:,}"))
+    scorer = open_model(settings.model, real, settings, lambda what, done, of: progress(f"{what}: {done:,}/{of:,} images"))
     asked = questions(suite, real.dataset.manifest.subjects)
     columns = columns_of(scorer, asked)
     group = group_to_harm(suite, index, ask(columns, index, suite))

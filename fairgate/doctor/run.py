@@ -19,6 +19,7 @@ from fairgate.doctor.repository import look_at_git
 from fairgate.doctor.standing import git_refs, look_at_models
 from fairgate.doctor.store import look_at_mlflow
 from fairgate.doctor.suite import look_at_suite
+from fairgate.doctor.workflows import look_at_workflows
 from fairgate.errors import FairgateError, SettingsError
 from fairgate.suites import Settings, resolve, suite_names, suite_path
 from fairgate.suites.options import OPTIONS
@@ -40,6 +41,7 @@ class Wishes:
     mlflow: str | None = None
     device: str | None = None
     cache: str | None = None
+    allow_pickle: bool = False
 
 
 def examine(root: Path, wishes: Wishes, progress: Progress = lambda _what: None) -> list[Finding]:
@@ -58,7 +60,9 @@ def examine(root: Path, wishes: Wishes, progress: Progress = lambda _what: None)
         suite_path(name, root)
     ini = read_ini(root)
     progress("python, packages, device")
-    found = look_at_machine(wishes.device or _said("device", ini) or "auto", cache_of(wishes.cache))
+    found = look_at_machine(
+        wishes.device or _said("device", ini) or "auto", cache_of(wishes.cache or _said("cache", ini))
+    )
     if not names:
         found.append(trouble("suites", "no suite stands in fairness_suites/.", remedy="see README.md for a first one"))
     suites, sick = _prepared(root, names, wishes, ini)
@@ -66,6 +70,7 @@ def examine(root: Path, wishes: Wishes, progress: Progress = lambda _what: None)
     found += _on_suites(suites, wishes, progress)
     progress("pytest, environment")
     found += look_at_pytest(root, {name: len(one.planned) for name, (one, _) in suites.items()}, ini)
+    found += look_at_workflows(root)
     progress("git, DVC, MLflow")
     found += look_at_git(root, git_refs(_specs(suites)))
     found += look_at_dvc(root)
@@ -87,7 +92,10 @@ def _prepared(root: Path, names: Sequence[str], wishes: Wishes, ini: Ini) -> tup
         try:
             prepared = gate.prepare(name, root)
             typed = {"device": wishes.device, "mlflow": wishes.mlflow, "cache": wishes.cache}
-            suites[name] = prepared, resolve(prepared.loaded.suite, typed, ini=ini.get)
+            suites[name] = (
+                prepared,
+                resolve(prepared.loaded.suite, typed, ini=ini.get, allow_pickle=wishes.allow_pickle),
+            )
         except FairgateError as error:
             sick.append(of_error(f"suite {name}", error))
     return suites, sick

@@ -23,10 +23,10 @@ def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> l
     found += [_waiver(area, loaded, place, today) for place in range(len(loaded.suite.waivers))]
     if settings.on_inconclusive == "warn":
         what = "thin evidence opens the gate: on_inconclusive is `warn`."
+        own = loaded.suite.on_inconclusive == "warn"
+        where = loaded.where("on_inconclusive") if own else "FAIRGATE_ON_INCONCLUSIVE, or the ini file"
         remedy = "use `fail` once there is a baseline with enough sets; `fairgate power` tells how many"
-        found.append(warning(area, what, loaded.where("on_inconclusive"), remedy))
-    if settings.allow_pickle:
-        found.append(warning(area, "checkpoints that can run code are allowed.", remedy="convert to safetensors"))
+        found.append(warning(area, what, where, remedy))
     return found
 
 

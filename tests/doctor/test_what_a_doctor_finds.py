@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import threading
 import time
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -82,8 +84,9 @@ def test_the_machine_tells_versions_and_a_device_that_is_not_there(tmp_path: Pat
 def test_a_cache_that_is_off_or_cannot_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert look_at_cache(tmp_path / "cache").level == "ok"
     assert not (tmp_path / "cache").exists()
-    monkeypatch.setenv("FAIRGATE_CACHE", "off")
-    assert cache_of(None) is None
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_of("off") is None
+    assert cache_of(None) == tmp_path / "fairgate"
     assert cache_of(str(tmp_path)) == tmp_path
     assert "not kept" in look_at_cache(None).what
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
@@ -308,3 +311,36 @@ def test_mlflow_off_a_damaged_store_and_waiting_runs_are_told(tmp_path: Path) ->
     waiting = only(look_at_mlflow(f"sqlite:///{tmp_path / 'none.db'}", queue, NOW), "warning")
     assert "1 run(s) wait to be sent, the oldest for 9 days" in waiting.what
     assert "fairgate push" in (waiting.remedy or "")
+
+
+class _Mlflow(BaseHTTPRequestHandler):
+    """A server with no experiment."""
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        self.wfile.write(b'{"experiments": []}')
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_server_that_answers_is_fine_and_one_that_is_gone_is_trouble(tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Mlflow) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        uri = f"http://me:secret@127.0.0.1:{server.server_address[1]}"
+        found = look_at_mlflow(uri, tmp_path, NOW)
+        server.shutdown()
+        thread.join()
+    assert clear(found), found
+    gone = only(look_at_mlflow(uri, tmp_path, NOW), "trouble")
+    assert "MLflow does not answer" in gone.what
+    assert "secret" not in f"{gone}{found}"

@@ -1,0 +1,79 @@
+"""A step that runs the gate and goes on whatever it says is found, with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairgate.doctor.workflows import look_at_workflows
+
+ROOT = Path(__file__).parents[2]
+
+
+def workflow(root: Path, text: str, name: str = "gate.yml") -> None:
+    folder = root / ".github" / "workflows"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+def job(step: str, more: str = "") -> str:
+    return f"on: push\njobs:\n  gate:\n    runs-on: x\n{more}    steps:\n      - uses: actions/checkout@v6\n{step}"
+
+
+RUN = "      - run: pytest --fairness-suite jobs"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (job(f"{RUN} || true\n"), "after `||`"),
+        (job(f"{RUN} | tee log\n"), "pipe hides"),
+        (job(f"{RUN}\n        continue-on-error: true\n"), "continue-on-error"),
+        (job(f"{RUN}\n", "    continue-on-error: true\n"), "continue-on-error"),
+        (job("      - run: |\n          fairgate check jobs \\\n            --device cpu | tee log\n"), "pipe hides"),
+        (job("      - uses: ours/fairgate@abc\n        continue-on-error: true\n"), "continue-on-error"),
+        (job(f"{RUN} | tee log\n        shell: sh\n"), "pipe hides"),
+    ],
+)
+def test_an_exit_code_that_is_lost_is_trouble(tmp_path: Path, text: str, says: str) -> None:
+    workflow(tmp_path, text)
+    (one,) = look_at_workflows(tmp_path)
+    assert one.level == "trouble"
+    assert says in one.what
+    assert one.where == ".github/workflows/gate.yml, job gate, step 2"
+    assert one.remedy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        job(f"{RUN}\n"),
+        job(f"{RUN} | tee log\n        shell: bash\n"),
+        job(f"{RUN} | tee log\n", "    defaults: {run: {shell: bash}}\n"),
+        job("      - run: |\n          set -o pipefail\n          pytest --fairness-suite jobs | tee log\n"),
+        job(f"{RUN} -k 'a|b' # | no pipe\n"),
+        job("      - uses: ./\n        with: {suite: jobs}\n"),
+        job(f"{RUN}\n      - run: echo done || true\n"),
+    ],
+)
+def test_an_exit_code_that_gets_through_is_fine(tmp_path: Path, text: str) -> None:
+    workflow(tmp_path, text)
+    (one,) = look_at_workflows(tmp_path)
+    assert (one.level, one.what) == ("ok", "1 step(s) run the gate, and its exit code gets through")
+
+
+def test_workflows_without_a_gate_and_unreadable_ones_are_told(tmp_path: Path) -> None:
+    assert look_at_workflows(tmp_path) == []
+    workflow(tmp_path, "jobs: [")
+    workflow(tmp_path, "- a list", "other.yaml")
+    workflow(tmp_path, "jobs: {a: {steps: 3}, b: 4}", "odd.yaml")
+    workflow(tmp_path, "#" * (1 << 21), "large.yml")
+    found = look_at_workflows(tmp_path)
+    assert {one.level for one in found} == {"warning"}
+    assert [one.what for one in found] == ["the workflow cannot be read."] * 3 + ["no workflow runs the gate."]
+
+
+def test_this_repository_runs_its_gate() -> None:
+    (one,) = look_at_workflows(ROOT)
+    assert one.level == "ok"
