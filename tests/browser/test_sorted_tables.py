@@ -149,6 +149,9 @@ def test_every_table_is_handed_out_with_the_digits_of_the_record(
         assert {value for key, value in pair.items() if key not in ("models", "set by set", "notice")} <= known
         (taken,) = csv.DictReader(io.StringIO(downloaded(page, "[id='taken.labels.doctor']", "CSV")))
         assert (taken["biased"], taken["biased, share"], taken["base"]) == ("nurse", "0.7", "")
+        (skew,) = tables_of(downloaded(page, "[id='skew.search.gender.60']", "LaTeX"))
+        assert skew.header == ("model", "mean", "median", "fair ranker, median (95\\%)", "beyond 95\\% (of)")
+        assert {row[-1] for row in skew.rows} <= {f"{beyond} (2)" for beyond in (0, 1, 2)}
         (models,) = tables_of(downloaded(page, MODELS, "LaTeX"))
         assert models.label == "tab:models.labels"
         assert models.caption == "Fairness and accuracy of every model, probe labels. drawn squares"

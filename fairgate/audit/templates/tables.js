@@ -82,7 +82,7 @@ function columnsOf(table) {
     for (const part of ["lo", "hi", "beside"]) {
       if (lines.some(row => row.cells[at].dataset[part] !== undefined)) {
         const called = part === "beside" ? head.dataset.beside ?? `${name}, beside` : `${name}, ${part}`;
-        column.parts.push({name: called, of: row => row.cells[at].dataset[part] ?? ""});
+        column.parts.push({name: called, aside: part === "beside", of: row => row.cells[at].dataset[part] ?? ""});
       }
     }
     columns.push(column);
@@ -114,6 +114,7 @@ function texNumber(value, p) {
   const number = numeric(value);
   if (number === null) return "--";
   if (!Number.isFinite(number)) return number > 0 ? "$\\infty$" : "$-\\infty$";
+  if (/^-?\d+$/.test(value)) return number < 0 ? `$-$${-number}` : value; // a count
   if (p && number < 0.001) return "$<$0.001";
   return number < 0 ? `$-$${Math.abs(number).toFixed(3)}` : number.toFixed(3);
 }
@@ -129,6 +130,11 @@ function texCell(column, row) {
   return `${main}${limits} (${Number.isNaN(Number(beside)) ? tex(beside) : texNumber(beside)})`;
 }
 
+function texHead(column) {
+  const aside = (column.parts ?? []).find(part => part.aside);
+  return tex(aside ? `${column.name} (${aside.name.replace(/^.*, /, "")})` : column.name);
+}
+
 function asTex(table) {
   const {lines, columns} = columnsOf(table);
   const notice = document.body.dataset.notice;
@@ -138,7 +144,7 @@ function asTex(table) {
     "\\begin{table}", "\\centering",
     `\\caption{${tex(table.dataset.title)}.${notice ? ` ${tex(notice)}` : ""}}`, `\\label{tab:${table.id}}`,
     `\\begin{tabular}{${shown}}`, "\\toprule",
-    `${columns.map(column => tex(column.name)).join(" & ")} \\\\`, "\\midrule",
+    `${columns.map(texHead).join(" & ")} \\\\`, "\\midrule",
     ...lines.map(row => `${columns.map(column => texCell(column, row)).join(" & ")} \\\\`),
     "\\bottomrule", "\\end{tabular}", "\\end{table}", "",
   ].join("\n");
