@@ -24,8 +24,8 @@ def _inputs(**given: str) -> dict[str, object]:
 
 
 def _judge(toy: Toy, environment: Mapping[str, str] | None = None, **given: str) -> Ran:
-    """The gate's step. A run is the same whatever cache a machine has."""
-    env = {"FAIRGATE_CACHE": "off", "CI": "true", **(environment or {})}
+    """The gate's step."""
+    env = {"CI": "true", **(environment or {})}
     return carry_out(step_of(ACTION, "Judge the checkpoint"), _inputs(**given), toy.root, toy.root / ".runner", env)
 
 
@@ -102,6 +102,14 @@ def test_a_login_of_mlflow_does_not_reach_the_checkpoint(toy: Toy, tmp_path: Pat
     ran = carry_out(step, _inputs(tracking_uri="elsewhere"), toy.root, tmp_path / ".runner", logins)
     assert "secret" not in ran.log
     assert "FAIRGATE_MLFLOW=off" in ran.log
+
+
+def test_embeddings_are_gone_after_the_job_unless_told_otherwise(toy: Toy, tmp_path: Path) -> None:
+    step = dict(step_of(ACTION, "Judge the checkpoint"))
+    step["run"] = step["run"].replace("rm -f", "env | grep FAIRGATE_CACHE; exit 0; rm -f")
+    for given, folder in (("", f"{tmp_path}/temp/fairgate-cache"), ("off", "off"), ("/data/cache", "/data/cache")):
+        ran = carry_out(step, _inputs(cache=given), toy.root, tmp_path / "temp", {})
+        assert ran.log == f"FAIRGATE_CACHE={folder}\n"
 
 
 def _git(root: Path, *words: str) -> None:
