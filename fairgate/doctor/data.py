@@ -21,18 +21,19 @@ _SHOWN: Final = 3
 def look_at_dataset(dataset: Dataset, full: bool) -> list[Finding]:
     """Shards against the manifest; with `full` every row and picture too."""
     area, manifest = f"dataset {dataset.manifest.ref}", dataset.manifest
+    notice = f". Note: {manifest.notice}" if manifest.notice else ""
     if full:
         problems = dataset.verify()
         if problems:
             first = [trouble(area, one.what, one.where, one.remedy) for one in problems[:_SHOWN]]
             more = f"{len(problems) - _SHOWN} more problems; `fairgate dataset verify {manifest.ref}` names them all."
             return first + ([trouble(area, more)] if len(problems) > _SHOWN else [])
-        return [ok(area, f"all {manifest.n_rows:,} rows are what was released", where=str(dataset.folder))]
+        return [ok(area, f"all {manifest.n_rows:,} rows are what was released{notice}", where=str(dataset.folder))]
     try:
         dataset.check_shards()
     except DatasetError as error:
         return [of_error(area, error)]
-    what = f"{len(manifest.shards)} shard(s) of {manifest.n_rows:,} rows are the files that were released"
+    what = f"{len(manifest.shards)} shard(s) of {manifest.n_rows:,} rows are the files that were released{notice}"
     return [ok(area, what, where=str(dataset.folder))]
 
 

@@ -86,7 +86,11 @@ def _plant(
     progress(f"{name}: scoring {settings.model}")
     real = gate.prepare(name, root)
     suite, index = real.loaded.suite, real.dataset.index
-    scorer = open_model(settings.model, real, settings, lambda what, done, of: progress(f"{what}: {done:,}/{of:,} images"))
+
+    def embedded(what: str, done: int, total: int) -> None:
+        progress(f"{what}: {done:,}/{total:,} images")
+
+    scorer = open_model(settings.model, real, settings, embedded)
     asked = questions(suite, real.dataset.manifest.subjects)
     columns = columns_of(scorer, asked)
     group = group_to_harm(suite, index, ask(columns, index, suite))
@@ -116,7 +120,7 @@ def _told(aim: Planted, scorer: Scorer, columns: Columns, real: gate.Prepared) -
     """What was planted, and whether the table says what the model says."""
     images = int(aim.group.rows.sum())
     what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}: {_losses(aim)}"
-    found = [ok(aim.area, f"{what} (BIASED, held against PLAIN)")]
+    found = [ok(aim.area, f"{what}. Below, table BIASED against table PLAIN (--keep DIR keeps them)")]
     suite, index = aim.suite, real.dataset.index
     said, kept = ask(scorer, index, suite), ask(columns, index, suite)
     apart = [name for name, one in said.items() if not _alike(one, kept[name])]
