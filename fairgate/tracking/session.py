@@ -175,7 +175,8 @@ def _remedy(uri: str, error: BaseException, deadline: Deadline, usual: str) -> s
 
 
 def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in redact(str(error)).splitlines() if line.strip()]
+    lines = [line.strip() for line in redact(str(error)).splitlines()]
+    lines = [line for line in lines if line and not line.startswith("(raised as a result of")]  # SQLAlchemy's preface
     return lines[0][:300] if lines else type(error).__name__
 
 
@@ -192,11 +193,11 @@ def _environment() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Hold back the chatter of table migrations; warnings and errors still speak."""
+    """Hold back the chatter of table migrations, and the tracebacks that MLflow prints of errors it also raises."""
     loggers = [logging.getLogger(name) for name in ("mlflow", "alembic")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
-        logger.setLevel(logging.WARNING)
+        logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:

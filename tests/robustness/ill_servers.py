@@ -33,7 +33,10 @@ def serving(answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[str]:
 
         def converse(connection: socket.socket) -> None:
             with contextlib.suppress(OSError), connection:
-                answer(tls.wrap_socket(connection, server_side=True) if tls else connection)
+                if tls is None:
+                    return answer(connection)
+                with tls.wrap_socket(connection, server_side=True) as wrapped:
+                    return answer(wrapped)
 
         threading.Thread(target=accept, daemon=True).start()
         yield f"http{'s' if tls else ''}://127.0.0.1:{listening.getsockname()[1]}"
@@ -89,22 +92,21 @@ def dripping_headers(connection: socket.socket) -> None:
 
 @contextlib.contextmanager
 def dying_in_an_upload() -> Iterator[tuple[str, list[str]]]:
-    """The address of an MLflow that takes a run and is gone in the middle of its first artifact, and what it was asked."""
+    """An MLflow that takes a run and is gone in the middle of its first upload: its address, and what it was asked."""
     asked: list[str] = []
+    run = {"info": {"run_id": "a" * 32, "experiment_id": "1", "artifact_uri": "mlflow-artifacts:/1/a/artifacts"}}
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             asked.append(self.path.partition("?")[0].rpartition("/")[2])
-            self._say({"experiment": {"experiment_id": "1", "name": "fairgate/jobs", "lifecycle_stage": "active"}})
+            experiment = {"experiment_id": "1", "name": "fairgate/jobs", "lifecycle_stage": "active"}
+            self._say({"run": run} if asked[-1] == "get" else {"experiment": experiment})
 
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
             asked.append(self.path.rpartition("/")[2])
-            run = {
-                "info": {"run_id": "a" * 32, "experiment_id": "1", "artifact_uri": "mlflow-artifacts:/1/a/artifacts"}
-            }
             self._say({"run": run} if asked[-1] == "create" else {})
 
         def do_PUT(self) -> None:

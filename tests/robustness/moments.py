@@ -7,15 +7,16 @@ remove (an audit hook hears them all), tells a log, and may kill its own process
 from __future__ import annotations
 
 import json
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
 _WATCH = """
-import json, os, signal, sys, time
+import json, os, sys, time
 import fairgate.models.embed_images
 
 fairgate.models.embed_images.PART = 32  # so that a small dataset is embedded in several pieces
-log, deadly, started = {log!r}, {deadly!r}, time.monotonic()
+log, deadly, number, started = {log!r}, {deadly!r}, {number}, time.monotonic()
 handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
 count = 0
 TOUCHING = {{"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate", "sqlite3.connect"}}
@@ -29,9 +30,9 @@ def touch(event, arguments):
             return
     elif event not in TOUCHING:
         return
-    if count == deadly:
-        os.kill(os.getpid(), signal.SIGKILL)
     count += 1
+    if count - 1 == deadly:
+        os.kill(os.getpid(), number)
     line = json.dumps([time.monotonic() - started, event, str(arguments[0])])
     os.write(handle, line.encode() + b"\\n")
 
@@ -49,9 +50,9 @@ class Touch:
     name: str
 
 
-def watch(log: Path, deadly: int | None = None) -> str:
-    """The prelude; the run dies as it is about to touch a file for the time numbered `deadly` (from 0)."""
-    return _WATCH.format(log=str(log), deadly=deadly)
+def watch(log: Path, deadly: int | None = None, number: int = signal.SIGKILL) -> str:
+    """The prelude; the run gets a signal as it is about to touch a file for the time numbered `deadly` (from 0)."""
+    return _WATCH.format(log=str(log), deadly=deadly, number=int(number))
 
 
 def touches(log: Path) -> list[Touch]:

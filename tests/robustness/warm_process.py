@@ -36,8 +36,8 @@ class Ended:
 class Run:
     """A forked run that is under way, in a process group of its own."""
 
-    def __init__(self, warm: WarmProcess, pid: int, output: Path) -> None:
-        self._warm, self.pid, self._output, self._started = warm, pid, output, time.monotonic()
+    def __init__(self, warm: WarmProcess, pid: int) -> None:
+        self._warm, self.pid, self._started = warm, pid, time.monotonic()
 
     def send(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -48,16 +48,14 @@ class Run:
         self.send(number)
 
     def wait(self) -> Ended:
-        code = self._warm.answer()["code"]
-        seconds = time.monotonic() - self._started
-        return Ended(code, self._output.read_text(encoding="utf-8", errors="replace"), seconds)
+        answer = self._warm.answer()
+        return Ended(answer["code"], answer["output"], time.monotonic() - self._started)
 
 
 class WarmProcess:
     """`start` forks a run of a command; one at a time."""
 
     def __init__(self, scratch: Path) -> None:
-        self._scratch, self._count = scratch, 0
         environment = {
             **os.environ,
             "OMP_NUM_THREADS": "1",  # threads of before a fork are not there after it
@@ -73,19 +71,16 @@ class WarmProcess:
         self, words: Sequence[str], folder: Path, *, prelude: str = "", environment: Mapping[str, str] | None = None
     ) -> Run:
         """Fork a run of `fairgate WORDS` (or `pytest ...`) in `folder`; `prelude` is Python that it executes first."""
-        self._count += 1
-        output = self._scratch / f"output-{self._count}.txt"
         request = {
             "words": [*words],
             "folder": str(folder),
             "prelude": prelude,
-            "output": str(output),
             "environment": {**(environment or {})},
         }
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
-        return Run(self, self.answer()["pid"], output)
+        return Run(self, self.answer()["pid"])
 
     def run(self, words: Sequence[str], folder: Path, **more: Any) -> Ended:
         return self.start(words, folder, **more).wait()
@@ -97,7 +92,8 @@ class WarmProcess:
         return dict(json.loads(line))
 
     def close(self) -> None:
-        with self._process:  # closes both pipes, at which the process ends, and waits for it
+        self._process.kill()
+        with self._process:  # closes its pipes
             pass
 
 
@@ -106,14 +102,19 @@ def _serve() -> None:
     _say({"ready": True})
     for line in sys.stdin:
         request = json.loads(line)
+        reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
-            _child(request)
+            os.close(reading)
+            _child(request, writing)
+        os.close(writing)
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)
         _say({"pid": pid})
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as pipe:
+            output = pipe.read()
         _, status = os.waitpid(pid, 0)
-        _say({"code": os.waitstatus_to_exitcode(status)})
+        _say({"code": os.waitstatus_to_exitcode(status), "output": output})
 
 
 def _import_everything() -> None:
@@ -122,7 +123,6 @@ def _import_everything() -> None:
     import warnings
 
     warnings.simplefilter("ignore")
-    import mlflow.store.db.utils
     import mlflow.store.tracking.sqlalchemy_store as mlflow_store
     import open_clip
     import pyarrow.parquet
@@ -147,14 +147,13 @@ def _import_everything() -> None:
     warnings.resetwarnings()
 
 
-def _child(request: Mapping[str, Any]) -> None:
+def _child(request: Mapping[str, Any], output: int) -> None:
     code = 70
     try:
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        handle = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         nothing = os.open(os.devnull, os.O_RDONLY)
-        for source, target in ((nothing, 0), (handle, 1), (handle, 2)):
+        for source, target in ((nothing, 0), (output, 1), (output, 2)):
             os.dup2(source, target)
         os.chdir(request["folder"])
         os.environ.update(request["environment"])
