@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +37,7 @@ def draw(history: History, path: Path) -> None:
         FigureCanvasAgg(figure)
         head = [f"{clean(history.suite, 80)}: {span_words(history)}"]
         head += [f"{share_words(left, 'item')} more not shown: narrow with --check"] if left > 0 else []
-        head += [clean(text, 160) for text in notices(history)]
+        head += [line for text in notices(history) for line in textwrap.wrap(text, 75 * columns)]
         figure.supxlabel(_KEY, fontsize=7.5, color=_QUIET)
         figure.suptitle(_plain("\n".join(head)), fontsize=9, color=_INK)
         for place, series in enumerate(shown, 1):
@@ -84,7 +85,7 @@ def _axis(axes: Axes, series: Series, count: int) -> None:
     ticks: dict[int, str] = {p.place: _plain(named(p)) for p in series.points if p.place % step == 0}
     axes.set_xticks(list(ticks), list(ticks.values()), fontsize=7.5)
     axes.set_xlim(-0.5, count - 0.5)
-    axes.margins(y=0.18)
+    axes.margins(y=0.24)
     axes.grid(axis="y", color=_LINE, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.tick_params(length=0, labelsize=7.5)
