@@ -22,9 +22,6 @@ def new_suite(
     only one subject and no `truth`: nothing could be told apart.
     """
     labels, true_to = _labels(dataset, truth)
-    over = _over(dataset, index)
-    words = [f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key]
-    by = ", by: subject" if true_to is None and _fewest(dataset, index, index.subject.tolist()) >= FEWEST else ""
     lines = [
         "# Written by `fairgate suite new`. Bounds and margins are first guesses: set your own.",
         "schema: 1",
@@ -34,14 +31,33 @@ def new_suite(
         f"baseline: {_quoted(baseline)}",
         "",
         "probes:",
+        *_probes(labels, true_to),
+        "",
+        "checks:",
+        *_checks(dataset, index, labels, true_to),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _probes(labels: dict[str, str], true_to: str | None) -> list[str]:
+    words = [f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key]
+    return [
+        "  # Labels that are easily told apart hide a bias: beside `doctor` put what it may be taken for, `nurse` say.",
         "  labels:",
         "    kind: zero_shot_classification",
         '    template: "a photo of {a_label}"',
         f"    labels: [{', '.join(_quoted(label) for label in labels.values())}]",
         *([f"    truth: {true_to}"] if true_to else []),
         *([f"    words: {{{', '.join(words)}}}"] if words else []),
-        "",
-        "checks:",
+        *([] if true_to else ['  search: {kind: retrieval, prompts: ["{subject}", "a photo of {a_subject}"]}']),
+    ]
+
+
+def _checks(dataset: DatasetFacts, index: Index, labels: dict[str, str], true_to: str | None) -> list[str]:
+    over = _over(dataset, index)
+    enough = true_to is None and _fewest(dataset, index, index.subject.tolist()) >= FEWEST
+    by = ", by: subject" if enough else ""
+    lines = [
         "  # Is it still of use, for the group that it serves worst? A model that answers blindly fails this.",
         f"  - {{id: accuracy, probe: labels, metric: accuracy, over: {over}, at_least: {_more_than_chance(labels)}}}",
         "  - {id: still-useful, probe: labels, metric: accuracy, no_worse_than: baseline, margin: 0.02}",
@@ -53,16 +69,20 @@ def new_suite(
             "  - {id: no-regression, probe: labels, metric: fairness, by: subject,",
             "     no_worse_than: baseline, margin: 0.02}",
         ]
-    lines.append(
-        "  # Did a group fall behind the others? Paired with the baseline, all groups of a check in one family."
-    )
+    lines.append("  # Did a group fall behind the others, against the baseline? In P(true label).")
     for group in [over] if over != "each" or dataset.counterfactual else dataset.attributes:
         lines += [
             f"  - {{id: no-{'group' if group in ('each', 'crossed') else group}-falls-behind, probe: labels, "
             f"metric: group_gap, over: {group}{by},",
             "     no_worse_than: baseline, margin: 0.04}",
         ]
-    return "\n".join(lines) + "\n"
+    if by:
+        lines += [
+            "  # Did a subject's name come nearer to one group than to the others? In standard deviations.",
+            f"  - {{id: no-association, probe: search, metric: c_asc, over: {over}{by},",
+            "     no_worse_than: baseline, margin: 0.5}",
+        ]
+    return lines
 
 
 def _labels(dataset: DatasetFacts, truth: str | None) -> tuple[dict[str, str], str | None]:
