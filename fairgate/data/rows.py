@@ -21,18 +21,25 @@ def check_attributes(attributes: Mapping[str, Sequence[str]]) -> dict[str, list[
         if not attribute or attribute in OWN_COLUMNS:
             raise DatasetError(
                 f"an attribute cannot be called '{attribute}'.",
+                where="the attributes",
                 remedy=f"choose another name; fairgate's own columns are {', '.join(OWN_COLUMNS)}",
             )
         if isinstance(groups, str) or not groups or len(set(groups)) != len(groups):
             raise DatasetError(
                 f"attribute '{attribute}' needs a list of different groups, and got {groups!r}.",
+                where=f"attribute '{attribute}'",
                 remedy="declare every group once, in the order in which reports should show them",
             )
         if (harmful := first_harmful([attribute, *map(str, groups)])) is not None:
-            raise DatasetError(f"{HARMFUL.format(harmful)}.", remedy="give the attribute or group a plain name")
+            raise DatasetError(
+                f"{HARMFUL.format(harmful)}.",
+                where=f"attribute '{attribute}'",
+                remedy="give the attribute or group a plain name",
+            )
         if odd := [group for group in groups if not group or CROSS in group]:
             raise DatasetError(
                 f"attribute '{attribute}' has a group called {odd[0]!r}.",
+                where=f"attribute '{attribute}'",
                 remedy=f"groups are non-empty text without '{CROSS}', which joins the groups of an intersection",
             )
     return {attribute: list(groups) for attribute, groups in attributes.items()}

@@ -1,0 +1,100 @@
+"""Try strangers' inputs for a while: `python tests/fuzz/run.py --seconds 120 [--target NAME]`.
+
+Every input either works or is refused by a FairgateError with a problem, a place and a remedy; nothing else escapes,
+nothing takes longer than a few seconds or a few hundred megabytes. The time is split over the targets; each has a line
+with how many inputs were tried, accepted and refused. The first failing input of a target is kept under --keep, and the
+exit code is 1; `--replay FILE --target NAME` tries one input again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SPARE_SECONDS = 120  # what a target needs to start on a busy machine
+
+
+def main() -> int:
+    asked = arguments()
+    from targets import TARGETS
+
+    chosen = [target for target in TARGETS if not asked.target or target.name in asked.target]
+    if not chosen:
+        print(f"no such target; there are: {', '.join(target.name for target in TARGETS)}")
+        return 4
+    explorer = importlib.util.find_spec("atheris") is not None
+    work = [(target.name, engine) for target in chosen for engine in ("drawn", "explored")
+            if engine == "drawn" or (explorer and target.explored)]  # fmt: skip
+    if not explorer:
+        print("atheris is not installed: inputs are drawn by hypothesis alone")
+    keep = Path(asked.keep).resolve()
+    failed = [run_one(name, engine, asked.seconds / len(work), asked.seed, keep) for name, engine in work]
+    return int(any(failed))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=120, help="for all targets together (default 120)")
+    parser.add_argument("--target", action="append", help="only this one (repeatable)")
+    parser.add_argument("--seed", type=int, default=None, help="draw the same inputs again (default: by the clock)")
+    parser.add_argument("--keep", default="fuzz-failures", help="folder for failing inputs")
+    parser.add_argument("--replay", help="try this file alone, with --target")
+    parsed = parser.parse_args()
+    if parsed.replay:
+        if not parsed.target:
+            parser.error("--replay needs --target")
+        raise SystemExit(replay(parsed.target[0], Path(parsed.replay)))
+    parsed.seed = int(time.time()) if parsed.seed is None else parsed.seed
+    return parsed
+
+
+def run_one(name: str, engine: str, seconds: float, seed: int, keep: Path) -> bool:
+    """One target in a process of its own; whether it failed."""
+    with tempfile.TemporaryDirectory(prefix="fairgate-fuzz-") as folder:
+        report = Path(folder) / "report.json"
+        words = [sys.executable, str(HERE / "worker.py"), name, engine, str(seconds), str(seed), str(keep), str(report)]
+        try:
+            done = subprocess.run(
+                words, cwd=folder, capture_output=True, text=True, timeout=seconds + SPARE_SECONDS, check=False,
+                env={**os.environ, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+            )  # fmt: skip
+            output, code = done.stdout + done.stderr, done.returncode
+        except subprocess.TimeoutExpired as error:
+            output, code = f"hung: {error}", 1
+        told = json.loads(report.read_text()) if report.is_file() else {"tried": 0, "accepted": 0, "refused": 0}
+    bad = code != 0 or not told["tried"]
+    print(
+        f"{name:<18}{engine:<10}{told['tried']:>8,} tried {told['accepted']:>8,} accepted {told['refused']:>8,} refused"
+        f"  {'FAILED' if bad else 'ok'}",
+        flush=True,
+    )
+    if bad:
+        print(f"{output.strip()[-6000:]}\n  inputs that fail are in {keep}", flush=True)
+    return bad
+
+
+def replay(name: str, path: Path) -> int:
+    import tempfile
+
+    from targets import TARGETS
+    from worker import Trial
+    from world import World
+
+    (target,) = (one for one in TARGETS if one.name == name)
+    with tempfile.TemporaryDirectory(prefix="fairgate-fuzz-") as folder:
+        trial = Trial(target, World(Path(folder)))
+        trial(path.read_bytes())
+        print("accepted" if trial.accepted else f"refused:\n{trial.said}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""One target for a while, in this process: inputs drawn by hypothesis, or explored by atheris along what they reach."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import resource
+import signal
+import sys
+import time
+import warnings
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+SECONDS_PER_INPUT = 20  # on a machine that does other things too
+GROWTH_KB = 700 << 10
+ADDRESSES = 24 << 30  # virtual: torch and arrow reserve a lot and use little
+
+
+class TooSlow(BaseException):
+    """An input took too long."""
+
+
+class Trial:
+    """Tries inputs on a target and counts what became of them."""
+
+    def __init__(self, target: Any, world: Any, report: Path | None = None) -> None:
+        self.target, self.world, self.report = target, world, report
+        self.told = 0.0
+        self.tried = self.accepted = self.refused = 0
+        self.said = ""
+        self.last = b""
+        signal.signal(signal.SIGALRM, _too_slow)
+
+    def tell(self) -> None:
+        """Write down what was done so far: libFuzzer ends the process without a word."""
+        if self.report is not None:
+            counts = {"tried": self.tried, "accepted": self.accepted, "refused": self.refused}
+            self.report.write_text(json.dumps(counts))
+
+    def __call__(self, data: bytes) -> None:
+        from targets import require_parts
+
+        from fairgate.errors import FairgateError
+
+        self.last = data
+        self.tried += 1
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        signal.alarm(SECONDS_PER_INPUT)
+        try:
+            with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+                warnings.simplefilter("ignore")
+                self.target.use(self.world, data)
+            self.accepted += 1
+        except FairgateError as error:
+            require_parts(error, place=self.target.name != "addresses")
+            self.said = str(error)
+            self.refused += 1
+        finally:
+            signal.alarm(0)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        if time.monotonic() - self.told > 1:
+            self.told = time.monotonic()
+            self.tell()
+        assert self.tried < 20 or grown < GROWTH_KB, f"memory grew by {grown >> 10} MB"
+
+
+def _too_slow(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise TooSlow(f"an input took more than {SECONDS_PER_INPUT} s")
+
+
+def drawn(trial: Trial, seconds: float, seed: int) -> None:
+    """Let hypothesis draw inputs until the time is over; a failing one is made smaller before it is told."""
+    from hypothesis import HealthCheck, Phase, given, settings
+    from hypothesis import seed as seeded
+
+    inputs = trial.target.inputs(trial.world)
+    end = time.monotonic() + seconds
+    for round_ in range(1_000_000):
+
+        @seeded(seed + round_)
+        @settings(
+            max_examples=50,
+            deadline=None,
+            database=None,
+            phases=[Phase.generate, Phase.shrink],
+            suppress_health_check=list(HealthCheck),
+        )
+        @given(inputs)
+        def one_round(data: bytes) -> None:
+            if time.monotonic() < end:
+                trial(data)
+
+        one_round()
+        if time.monotonic() >= end:
+            return
+
+
+def explored(trial: Trial, seconds: float, seed: int) -> None:
+    """Let atheris follow the branches that inputs reach, from real files on."""
+    import atheris
+
+    corpus = trial.world.root / "corpus"
+    corpus.mkdir()
+    for number, data in enumerate(trial.target.seeds(trial.world)):
+        (corpus / str(number)).write_bytes(data)
+    limits = [
+        f"-max_total_time={max(1, int(seconds))}",
+        f"-seed={seed % 2**31 + 1}",
+        "-rss_limit_mb=8000",
+        "-verbosity=0",
+    ]
+    atheris.Setup(
+        [sys.argv[0], *limits, "-max_len=65536", "-timeout=60", f"-artifact_prefix={corpus}/", str(corpus)], trial
+    )
+    atheris.Fuzz()
+
+
+def main() -> None:
+    name, engine, seconds, seed, keep, report = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    sys.setrecursionlimit(1000)
+    if engine == "explored":
+        import atheris
+
+        prefixes = _prefixes(name)
+        with atheris.instrument_imports(include=list(prefixes)):
+            import fairgate.data
+            import fairgate.models
+            import fairgate.reports
+            import fairgate.suites.load  # noqa: F401
+    from targets import TARGETS
+    from world import World
+
+    (target,) = (one for one in TARGETS if one.name == name)
+    trial = Trial(target, World(Path.cwd()), Path(report))
+    try:
+        (drawn if engine == "drawn" else explored)(trial, float(seconds), int(seed))
+    except BaseException as error:
+        if isinstance(error, SystemExit) and not error.code:
+            trial.tell()
+            raise
+        Path(keep).mkdir(parents=True, exist_ok=True)
+        kept = Path(keep) / f"{name}-{hashlib.sha256(trial.last).hexdigest()[:12]}"
+        kept.write_bytes(trial.last)
+        trial.tell()
+        print(f"kept as {kept}", file=sys.stderr)
+        raise
+    trial.tell()
+
+
+def _prefixes(name: str) -> tuple[str, ...]:
+    """Modules to follow. Read from the text: importing the targets would import what is to be instrumented."""
+    import ast
+
+    tree = ast.parse((Path(__file__).parent / "targets.py").read_text(encoding="utf-8"))
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Target" and call.args[0].value == name:  # type: ignore[attr-defined]
+            return tuple(ast.literal_eval(call.args[4]))
+    raise SystemExit(f"no target '{name}'")
+
+
+if __name__ == "__main__":
+    main()
