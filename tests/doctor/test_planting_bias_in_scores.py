@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_repository import Toy
+from toy_repository import SUITE, Toy, members
 
 from fairgate import gate
 from fairgate.doctor.columns import Columns, columns_of, questions
@@ -117,3 +117,64 @@ def test_a_table_reproduces_the_verdicts_of_an_embedded_model(
     for there, here in zip(real.checks, stand_in.checks, strict=True):
         assert (here.verdict, here.worst_group) == (there.verdict, there.worst_group), here.item
         assert here.value == pytest.approx(there.value, abs=1e-6), here.item
+
+
+def test_probes_that_share_a_prompt_lose_no_more_than_the_strength(toy: Toy) -> None:
+    any_label = (
+        'any:\n    kind: zero_shot_classification\n    template: "a photo of a {label}"\n    labels: [chef, doctor]\n  '
+    )
+    toy.write_suite(SUITE.replace("search:\n    kind", f"{any_label}search:\n    kind"))
+    prepared, columns = opened(toy.root)
+    biased, group = planting(prepared, columns, 0.1)
+    told = losses(prepared.loaded.suite, prepared.dataset.index, columns, biased, group)
+    assert max(told["labels"], told["any"]) <= 0.1 + 1e-9
+    assert min(told["labels"], told["any"]) > 0.01
+
+
+PAIR = """\
+schema: 1
+suite: jobs
+dataset: toy
+model: scores:pair.csv?values=cosine&logit_scale=50
+probes:
+  gender:
+    kind: zero_shot_classification
+    template: "{label}"
+    labels: [a man, a woman]
+    truth: gender
+    words: {male: a man, female: a woman}
+  pair:
+    kind: zero_shot_classification
+    template: "{label}"
+    labels: [kind, unkind]
+    positive: kind
+  words:
+    kind: association
+    template: "{word}"
+    words: [boss]
+checks:
+  - {id: right, probe: gender, metric: accuracy, over: crossed, at_least: 0.8}
+  - {id: kind, probe: pair, metric: group_gap, over: crossed, at_least: -0.5}
+  - {id: boss, probe: words, metric: c_asc, by: word, over: crossed, at_most: 3}
+"""
+
+
+def test_a_truth_that_is_an_attribute_a_positive_label_and_a_word_all_lose_it(toy: Toy) -> None:
+    rng = np.random.default_rng(5)
+    texts = ["a man", "a woman", "kind", "unkind", "boss"]
+    lines = [",".join(["set_id", "member", *texts])]
+    for _, set_id, tone, gender in members(40):
+        cosines = rng.normal(0.2, 0.01, len(texts))
+        cosines[gender == "female"] += 0.03  # the true label
+        lines.append(",".join([set_id, f"{tone}-{gender}", *map(str, cosines)]))
+    (toy.root / "pair.csv").write_text("\n".join(lines), encoding="utf-8")
+    toy.write_suite(PAIR)
+    prepared, columns = opened(toy.root)
+    assert columns.scale == pytest.approx(50)
+    biased, group = planting(prepared, columns, 0.1)
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    told = losses(suite, index, columns, biased, group)
+    assert told == pytest.approx(dict.fromkeys(["gender", "pair", "words"], 0.1), abs=0.015)
+    before, after = ask(columns, index, suite), ask(biased, index, suite)
+    for name, one in before.items():
+        np.testing.assert_array_equal(after[name].value[~group.rows], one.value[~group.rows])

@@ -344,3 +344,20 @@ def test_a_server_that_answers_is_fine_and_one_that_is_gone_is_trouble(tmp_path:
     gone = only(look_at_mlflow(uri, tmp_path, NOW), "trouble")
     assert "MLflow does not answer" in gone.what
     assert "secret" not in f"{gone}{found}"
+
+
+def test_a_baseline_at_the_merge_base_is_read_from_there(toy: Toy) -> None:
+    kept = kept_baseline(toy)
+    kept.rename(toy.root / "elsewhere")
+    git(toy.root, "init", "-q", "-b", "main")
+    git(toy.root, "add", "fairness_suites")
+    git(toy.root, "commit", "-q", "-m", "no baseline yet")
+    assert "no baseline is committed" in only(models(toy, baseline="git:main"), "trouble").what
+    folder = toy.root / "fairness_suites" / "baselines" / "jobs"
+    folder.parent.mkdir()
+    (toy.root / "elsewhere").rename(folder)
+    git(toy.root, "add", "fairness_suites")
+    git(toy.root, "commit", "-q", "-m", "a baseline")
+    found = models(toy, baseline="git:main")
+    assert clear(found)
+    assert "fairness_suites/baselines/jobs at " in (found[-1].where or "")
