@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from github_expressions import holds
 from github_files import ACTION, ACTIONS, REPORT, ROOT, WORKFLOWS, defaults, jobs, read, steps
 
 TOOLS = Path(sys.executable).parent
@@ -123,3 +124,17 @@ def test_the_step_that_runs_the_checkpoint_has_no_login_of_mlflow() -> None:
         ["MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN"], ""
     )
     assert gate["env"]["FAIRGATE_MLFLOW"] == "off"
+
+
+@pytest.mark.parametrize(("uri", "told"), [("off", False), ("", False), ("sqlite:///x.db", True)])
+def test_mlflow_is_told_in_a_step_of_its_own_whose_failure_changes_nothing(uri: str, told: bool) -> None:
+    (step,) = (step for step in read(ACTION)["runs"]["steps"] if step["name"] == "Tell MLflow")
+    assert holds(step["if"], {"inputs": {"tracking-uri": uri}}) is told
+    assert step["continue-on-error"] is True
+    assert "check" not in step["run"]
+
+
+@pytest.mark.parametrize(("artifact", "kept"), [("", False), ("fairness-report-jobs", True)])
+def test_the_report_is_uploaded_only_where_somebody_names_it(artifact: str, kept: bool) -> None:
+    (step,) = (step for step in read(ACTION)["runs"]["steps"] if "upload-artifact" in step.get("uses", ""))
+    assert holds(step["if"], {"inputs": {"artifact": artifact}}) is kept
