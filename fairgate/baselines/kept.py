@@ -45,8 +45,20 @@ def kept_in_folder(target: str, root: Path) -> Kept:
 def kept_in_git(repository: Repository, commit: str, folder: str, into: Path) -> Kept:
     """The files that were committed at a commit, by git itself or, for large scores, by DVC, written to `into`.
 
-    Raises BaselineError when the commit has none.
+    Raises BaselineError when the commit has none, and when `into` cannot be written.
     """
+    try:
+        _bring(repository, commit, folder, into)
+    except OSError as error:
+        raise BaselineError(
+            f"the baseline could not be brought to this disk: {error.strerror or error}.",
+            where=str(into),
+            remedy="make room there, or set TMPDIR to a folder that can be written",
+        ) from error
+    return Kept(into / RESULTS, into / SCORES, commit, f"{folder} at {commit[:7]}")
+
+
+def _bring(repository: Repository, commit: str, folder: str, into: Path) -> None:
     for name in (RESULTS, SCORES):
         found = repository.read(commit, f"{folder}/{name}")
         if found is not None:
@@ -60,4 +72,3 @@ def kept_in_git(repository: Repository, commit: str, folder: str, into: Path) ->
                 where=f"{folder} at {commit[:7]}",
                 remedy=f"on the main branch, {_MAKE_ONE}",
             )
-    return Kept(into / RESULTS, into / SCORES, commit, f"{folder} at {commit[:7]}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
     """Write the reports, then tell MLflow; what could not be told is a message."""
     messages = list(evaluation.messages)
     files: list[Path] = []
-    past = _past(evaluation.record, settings.mlflow)
+    past = functools.cache(lambda: _past(evaluation.record, settings.mlflow))
     if settings.report is not None:
         try:
             files = _write_reports(settings.report, evaluation, prepared, past)
@@ -51,7 +52,7 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
                 messages.append(_untold(error))
             else:
                 files = [*files, prepared.loaded.path]
-                messages += _tell_mlflow(evaluation, files, prepared, settings.mlflow, past.outage)
+                messages += _tell_mlflow(evaluation, files, prepared, settings.mlflow, past().outage)
     return replace(evaluation, messages=tuple(messages))
 
 
@@ -113,8 +114,9 @@ def _tell_mlflow(
     return messages
 
 
-def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, past: Past) -> list[Path]:
-    """results.json first, then scores, flat metrics, page and comment.
+def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, past: Callable[[], Past]) -> list[Path]:
+    """results.json first, then scores, flat metrics, comment and page. MLflow is asked about the past for the page
+    alone, when everything else is on disk: it may keep us waiting.
 
     What an earlier run left goes before anything is written: a run that is killed here, or a disk that is full, leaves
     a folder that lacks files, never one whose page tells of another run than its record.
@@ -130,12 +132,7 @@ def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, pas
         write_scores(folder / "scores.parquet", prepared.dataset.index, evaluation.scores)
         files.append(folder / "scores.parquet")
     files.append(write_metrics(evaluation.record, folder))
+    write_whole(folder / "comment.md", render_comment(evaluation.record))
     pictures = prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None
-    pages = {
-        "report.html": render_html(evaluation.record, pictures, past.points),
-        "comment.md": render_comment(evaluation.record),
-    }
-    for name, text in pages.items():
-        write_whole(folder / name, text)
-        files.append(folder / name)
-    return files
+    write_whole(folder / "report.html", render_html(evaluation.record, pictures, past().points))
+    return [*files, folder / "report.html", folder / "comment.md"]
