@@ -57,7 +57,8 @@ class Column:
 class Grid:
     """A table of shaded numbers: `lines` are (name, cells), and so are further lines in its `foot`.
 
-    `key` tells it from all other tables of an audit, `first` names what a line is. `texts`: cells hold words.
+    `key` tells it from all other tables of an audit, `first` names what a line is. `texts`: cells hold words. `more`
+    lines are left to audit.csv.
     """
 
     key: tuple[str, ...]
@@ -67,6 +68,7 @@ class Grid:
     lines: tuple[tuple[str, tuple[Shaded, ...]], ...]
     foot: tuple[tuple[str, tuple[Shaded, ...]], ...] = field(default=())
     texts: bool = False
+    more: int = 0
 
 
 def exact(value: float | None, status: Status = "ok") -> float | None:
@@ -174,7 +176,8 @@ def skews_by_subject(record: AuditRecord, probe: RetrievalAudit, over: str, k: i
         lines.append((subject, (*(_skew(row, top) for row in rows), _chance(rows[0].null_median, rows[0].null_p95))))
     columns = (*(Column(model.name, aside=f"{model.name}, favoured") for model in record.models), _CHANCE)
     title = f"MaxSkew@{k} over {over}, one by one"
-    return Grid(("skews", probe.name, over, str(k)), title, noun, columns, tuple(lines))
+    more = len(subjects) - len(lines)
+    return Grid(("skews", probe.name, over, str(k)), title, noun, columns, tuple(lines), more=more)
 
 
 _CHANCE: Final = Column("fair ranker: median · 95%", "fair ranker, median", "fair ranker, 95%")

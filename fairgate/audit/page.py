@@ -27,6 +27,7 @@ from fairgate.audit.record import (
     EffectRow,
     ImplicitAudit,
     Outcome,
+    PairRow,
     RecallRow,
     RetrievalAudit,
 )
@@ -36,6 +37,8 @@ from fairgate.reports.scale import Scale
 
 _ROWS: Final = 2500
 """Rows of forest plots on one page."""
+_PAIRS: Final = 1000
+"""Rows of pairs of models of one probe, when there are more than pairs on all subjects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,13 @@ class ForestFold:
 
 @dataclass(frozen=True, slots=True)
 class ClassificationView:
-    """One zero-shot probe as it is drawn."""
+    """One zero-shot probe as it is drawn. Pairs on `more_pairs` subjects are left to audit.csv."""
 
     probe: ClassificationAudit
     dots: Dots
     by_subject: Grid | None
     pairs: tuple[PairTable, ...]
+    more_pairs: int
     disagreements: tuple[tuple[str, str], ...]
     folds: tuple[ForestFold, ...]
     taken: tuple[Grid, ...]
@@ -133,10 +137,11 @@ def page_of(record: AuditRecord) -> AuditPage:
 
 
 def _classification(record: AuditRecord, probe: ClassificationAudit) -> ClassificationView:
-    subjects = list(dict.fromkeys(pair.subject for pair in probe.pairs))
-    tables = [
-        pairs_of([p for p in probe.pairs if p.subject == one], probe.margin) for one in subjects[: MOST_SUBJECTS + 1]
-    ]
+    by_subject: dict[str | None, list[PairRow]] = {}
+    for pair in probe.pairs:
+        by_subject.setdefault(pair.subject, []).append(pair)
+    most = max(1, min(MOST_SUBJECTS + 1, _PAIRS // max(map(len, by_subject.values()), default=1)))
+    tables = [pairs_of(pairs, probe.margin) for pairs in list(by_subject.values())[:most]]
     told = [
         (", ".join(f"{pair.first} → {pair.second}" for pair in pairs), why)
         for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None)
@@ -146,6 +151,7 @@ def _classification(record: AuditRecord, probe: ClassificationAudit) -> Classifi
         dots_of([row for row in probe.fairness if row.subject is None]),
         grids.by_subject(record, probe),
         tuple(tables),
+        len(by_subject) - len(tables),
         tuple(told),
         tuple(_folds(record, probe.effects)),
         tuple(grids.taken(record, probe)),

@@ -7,9 +7,10 @@ import csv
 import hashlib
 import io
 import re
+from itertools import combinations
 
 import pytest
-from audit_toy import audit_of, classification
+from audit_toy import audit_of, classification, ranked
 from rich.console import Console
 from toy_repository import SUITE, Toy
 
@@ -115,6 +116,38 @@ def test_refusals_stand_in_every_output(toy: Toy) -> None:
     assert "No MaxSkew@161 of chef over gender" in printed(record)
     assert not [row for row in csv.DictReader(io.StringIO(render_csv(record))) if row["table"] == "skew"]
     assert record == AuditRecord.model_validate_json(record.model_dump_json())
+
+
+def test_an_audit_of_many_models_and_subjects_keeps_to_what_can_be_read(toy_audit: AuditRecord) -> None:
+    probe, search = classification(toy_audit), ranked(toy_audit)
+    names = [f"checkpoint-{at:02d}" for at in range(40)]
+    subjects = [None, *(f"occupation {at}" for at in range(60))]
+    pair, row, effect, skew = probe.pairs[0], probe.fairness[0], probe.effects[0], search.skews[0]
+    many = probe.model_copy(
+        update={
+            "fairness": [row.model_copy(update={"model": m, "subject": s}) for m in names for s in subjects],
+            "pairs": [
+                pair.model_copy(update={"first": a, "second": b, "subject": s})
+                for s in subjects
+                for a, b in combinations(names, 2)
+            ],
+            "effects": [effect.model_copy(update={"model": m, "subject": s}) for m in names for s in subjects],
+        }
+    )
+    wide = search.model_copy(
+        update={
+            "skews": [
+                skew.model_copy(update={"model": m, "subject": f"word {at}"}) for m in names for at in range(250)
+            ],
+            "summaries": [search.summaries[0].model_copy(update={"model": m}) for m in names],
+            "within": [],
+        }
+    )
+    models = [toy_audit.models[0].model_copy(update={"name": name}) for name in names]
+    page = render_page(toy_audit.model_copy(update={"probes": [many, wide], "models": models}))
+    assert len(page.encode()) < 5_000_000
+    assert "and 60 more subjects in audit.csv" in page
+    assert "and 50 more in audit.csv" in page
 
 
 def test_a_page_of_few_models_and_no_mistakes_renders(toy_audit: AuditRecord) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ def test_an_audit_prints_its_tables_and_writes_its_files(toy: Toy) -> None:
     assert "70% are taken for “nurse”" in output
     assert "note: drawn squares" in output
     assert sorted(path.name for path in report.iterdir()) == ["audit.csv", "audit.html", "audit.json", "audit.tex"]
+    linked = set(re.findall(r'href="(?!#)([^"]*)"', (report / "audit.html").read_text(encoding="utf-8")))
+    assert linked == {"audit.csv", "audit.json", "audit.tex"}
     record = AuditRecord.model_validate_json((report / "audit.json").read_bytes())
     assert [model.name for model in record.models] == ["base", "biased"]
     assert record.command.startswith("fairgate audit jobs --model 'scores:base.csv?values=logit'")
