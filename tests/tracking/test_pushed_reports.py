@@ -30,7 +30,7 @@ def report(tmp_path: Path) -> Path:
 
 def send(folder: Path, uri: str, *more: str) -> Result:
     return CliRunner().invoke(
-        app, ["push", "--from", str(folder), "--mlflow", uri, *more], env={"GITHUB_EVENT_PATH": ""}
+        app, ["push", "--from", str(folder), "--mlflow", uri, *more], env={"GITHUB_EVENT_PATH": "", "GITHUB_REF": ""}
     )
 
 
@@ -65,7 +65,9 @@ def test_a_workflow_after_a_pull_requests_says_so_by_itself(report: Path, uri: s
     event = tmp_path / "event.json"
     event.write_text(json.dumps({"workflow_run": {"event": "pull_request", "pull_requests": []}}))
     command = ["push", "--from", str(report), "--mlflow", uri]
-    run_id = run_of(CliRunner().invoke(app, command, env={"GITHUB_EVENT_PATH": str(event)}))
+    run_id = run_of(
+        CliRunner().invoke(app, command, env={"GITHUB_EVENT_PATH": str(event), "GITHUB_REF": "refs/heads/main"})
+    )
     with session(uri) as client:
         assert client.get_run(run_id).data.tags["fairgate.pull_request"] == "unknown"
 

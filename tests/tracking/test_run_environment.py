@@ -133,4 +133,5 @@ def test_a_workflow_that_follows_another_knows_whose(
     event = tmp_path / "event.json"
     event.write_text(json.dumps({"workflow_run": followed} if followed else {}))
     assert asking_pull_request({"GITHUB_EVENT_PATH": str(event)}) == asking
+    assert asking_pull_request({"GITHUB_REF": "refs/pull/5/merge", "GITHUB_EVENT_PATH": str(event)}) == "5"
     assert asking_pull_request({}) is None
