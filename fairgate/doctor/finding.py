@@ -44,9 +44,9 @@ def trouble(area: str, what: str, where: str | None = None, remedy: str | None =
     return Finding("trouble", area, what, where, remedy)
 
 
-def of_error(area: str, error: FairgateError, level: Level = "trouble") -> Finding:
+def of_error(area: str, error: FairgateError) -> Finding:
     """An error that a gate run would have met."""
-    return Finding(level, area, error.problem, error.where, error.remedy)
+    return Finding("trouble", area, error.problem, error.where, error.remedy)
 
 
 def healthy(findings: list[Finding]) -> bool:

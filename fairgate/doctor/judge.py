@@ -123,8 +123,8 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
     suite = aim.suite.suite
     if not told:
         what = (
-            f"nothing failed: no check of '{suite}' compares a bias with the baseline (only bounds and checks of use), "
-            "so that it cannot see this kind of change."
+            f"nothing fails that did not without it: no check of '{suite}' compares a bias with the baseline (there are "
+            "only bounds and checks of use), so that it cannot see this kind of change."
         )
         return _told("warning", aim, trial, what, _COMPARE)
     if waived := [one.item for one in checks if one.waived and one.verdict == "fail"]:
@@ -132,7 +132,10 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
         return _told("trouble", aim, trial, what, "this regression would be merged: end the waiver, or narrow it")
     wide = [one for one in told if (one.bound or 0.0) >= aim.strength]
     seen = "; ".join(_margin(one) for one in told[:_SHOWN])
-    what = f"the gate did not fail with {aim.strength:g} taken from {aim.group.name} (exit {trial.ran.code}). {seen}."
+    what = (
+        f"{aim.strength:g} taken from {aim.group.name} went unseen: nothing fails that did not without it (exit "
+        f"{trial.ran.code}). {seen}."
+    )
     if len(wide) == len(told):
         remedy = f"every margin is as wide as {aim.strength:g} or wider: narrow them, or plant more"
     else:

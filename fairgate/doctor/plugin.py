@@ -125,7 +125,7 @@ def _xdist(ini: Ini) -> Finding:
     if importlib.util.find_spec("xdist") is None:
         return ok(AREA, "pytest-xdist is not installed: items run one after another")
     off = "no:xdist" in f"{ini.get('addopts') or ''} {os.environ.get('PYTEST_ADDOPTS', '')}"
-    return ok(AREA, "pytest-xdist is installed" + (" and switched off" if off else "; `-n 2` works with the gate"))
+    return ok(AREA, "pytest-xdist is installed" + (", and switched off" if off else ""))
 
 
 def _environment(environment: Mapping[str, str]) -> list[Finding]:

@@ -167,7 +167,7 @@ def _tried(planting: _Planting, progress: Progress) -> list[Finding]:
 def _other_ways(aim: Planted, bench: Bench, tables: _Tables, first: Trial, progress: Progress) -> list[Finding]:
     """The same run under xdist, in pipes, and without pytest."""
     against, found = f"model:{tables.plain}", list[Finding]()
-    if has_xdist():
+    if has_xdist(bench.view):
         progress(f"{bench.suite}: pytest -n 2")
         found.append(same_again(aim, first, bench.pytest(tables.biased, against, "xdist", "-n", "2")))
     progress(f"{bench.suite}: pytest in a pipe")

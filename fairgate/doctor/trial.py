@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from fairgate.doctor.ini import read_ini
 from fairgate.doctor.programs import Ran, run
 from fairgate.errors import BaselineError
 from fairgate.records import CheckResult, RunRecord
@@ -99,6 +100,7 @@ class Bench:
         return Trial(typed, ran, record)
 
 
-def has_xdist() -> bool:
+def has_xdist(root: Path) -> bool:
     """Whether items can be spread over workers here."""
-    return importlib.util.find_spec("xdist") is not None and "no:xdist" not in os.environ.get("PYTEST_ADDOPTS", "")
+    options = f"{read_ini(root).get('addopts') or ''} {os.environ.get('PYTEST_ADDOPTS', '')}"
+    return importlib.util.find_spec("xdist") is not None and "no:xdist" not in options
