@@ -4,6 +4,7 @@ from fairgate.baselines.compare import (
     environment_warnings,
     mismatch,
     require_another_checkpoint,
+    require_nothing_vanished,
     require_own_scores,
 )
 from fairgate.baselines.git import Repository
@@ -21,5 +22,6 @@ __all__ = [
     "mismatch",
     "parse_baseline",
     "require_another_checkpoint",
+    "require_nothing_vanished",
     "require_own_scores",
 ]

@@ -41,6 +41,33 @@ def mismatch(
     return None
 
 
+def require_nothing_vanished(record: RunRecord, dataset: DatasetInfo, subjects: Sequence[str], where: str) -> None:
+    """Raise BaselineError where the record was made of groups or subjects that this dataset does not show any more.
+
+    Nobody can fall behind who is not there: a release without a group would pass every check of that group.
+    """
+    gone = [
+        f"{attribute} '{group}'"
+        for attribute, groups in record.dataset.attributes.items()
+        for group in groups
+        if group not in dataset.attributes.get(attribute, [])
+    ]
+    gone += [
+        f"subject '{subject}'"
+        for subject in dict.fromkeys(check.subject for check in record.checks)
+        if subject is not None and subject not in subjects
+    ]
+    if gone:
+        raise BaselineError(
+            f"{', '.join(gone)} {'was' if len(gone) == 1 else 'were'} in the baseline's dataset "
+            f"'{record.dataset.name}/{record.dataset.version}', and '{dataset.name}/{dataset.version}' does not show "
+            f"{'it' if len(gone) == 1 else 'them'} any more.",
+            where=where,
+            remedy="judge on a release that shows them; or, if they are left out on purpose, make a new baseline "
+            "there by itself, reviewed: `fairgate baseline update SUITE --baseline none --reason TEXT`",
+        )
+
+
 def environment_warnings(
     name: str, here: tuple[Environment, str | None], there: tuple[Environment | None, str | None]
 ) -> list[str]:

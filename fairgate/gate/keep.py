@@ -98,7 +98,7 @@ def _had_no_baseline(check: CheckResult) -> bool:
 def _told(folder: Path, root: Path) -> list[str]:
     shown = folder.relative_to(root).as_posix()
     size = (folder / SCORES).stat().st_size
-    lines = [f"baseline: {shown} is written ({size / 1e3:,.0f} kB of scores); commit it, and it holds from the merge on"]
+    lines = [f"baseline: {shown} is written ({size / 1e3:,.0f} kB of scores); commit it: it holds from the merge on"]
     if size > LARGE or (folder / f"{SCORES}.dvc").exists():
         lines.append(f"  the scores are large for git: `dvc add {shown}/{SCORES}`, and commit the .dvc file")
     return lines

@@ -18,6 +18,7 @@ from fairgate.baselines import (
     mismatch,
     parse_baseline,
     require_another_checkpoint,
+    require_nothing_vanished,
     require_own_scores,
 )
 from fairgate.data import Dataset
@@ -171,8 +172,10 @@ def _of_record(
     from fairgate.reports import read_results
 
     record = read_results(kept.results)
+    data, subjects = dataset_info(prepared.dataset), prepared.dataset.manifest.subjects
+    require_nothing_vanished(record, data, subjects, kept.origin or str(kept.results))
     questions = [one.compared_probes for one in asked]
-    differs = mismatch(record, dataset_info(prepared.dataset), questions, preparation=candidate.preparation, name=name)
+    differs = mismatch(record, data, questions, preparation=candidate.preparation, name=name)
     info = BaselineInfo(
         source=str(spec),
         uri=record.model.uri,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairgate.records import CheckResult, WorstSet
+from fairgate.reports.remarks import beside
 from fairgate.reports.words import no_interval_words, null_words, tie_words
 
 GROUPS_SHOWN = 12
@@ -11,6 +12,7 @@ GROUPS_SHOWN = 12
 def explain_check(check: CheckResult) -> list[str]:
     """Lines for pytest's failure section."""
     lines = [f"{check.item}: {check.verdict}", *check.reason.splitlines()]
+    lines += beside(check)
     lines += [words for words in (null_words(check), tie_words(check), no_interval_words(check)) if words]
     if check.groups:
         lines += ["", *(_group_line(check, position) for position in range(min(len(check.groups), GROUPS_SHOWN)))]

@@ -95,9 +95,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return SuiteFile.from_parent(parent, path=file_path)
 
 
+@pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A run that was asked to become the baseline does so when all of it has run."""
     ours = session.config.stash.get(SESSION, None)
+    if ours is not None:
+        ours.tell_junit()
     if ours is not None and session.config.getoption("fairness_update_baseline") and not ours.keep_baselines():
         session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
     if ours is not None and hasattr(session.config, "workeroutput"):

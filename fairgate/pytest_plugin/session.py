@@ -88,6 +88,20 @@ class GateSession:
                 self.records[name] = RunRecord.model_validate_json(path.read_bytes())
                 self.messages[name] = tuple(path.with_suffix(".txt").read_text(encoding="utf-8").splitlines())
 
+    def tell_junit(self) -> None:
+        """The run's own properties beside those of its checks, where `--junitxml` asks for a file."""
+        from _pytest.junitxml import xml_key
+
+        file = self.config.stash.get(xml_key, None)
+        if file is None:
+            return
+        from fairgate.reports import junit_suite_properties
+
+        self.collect_shared()
+        for record in self.records.values():
+            for name, value in junit_suite_properties(record):
+                file.add_global_property(name, value)
+
     def close(self) -> None:
         """Remove what was shared."""
         if self._owns_shared and self.shared is not None:

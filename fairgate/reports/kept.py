@@ -25,7 +25,7 @@ def kept_table(record: RunRecord) -> Table:
     table = _table("check", "value", "bound", "verdict")
     for check in record.checks:
         held = with_interval(number(check.value, check.status), check.lo, check.hi)
-        _row(table, clean(check.item, 80), held, bound_words(check), f"{SYMBOL[check.verdict]} {check.verdict}")
+        _row(table, clean(check.item, 80), held, bound_words(check), _verdict(check))
     return table
 
 
@@ -52,6 +52,11 @@ def difference_table(before: RunRecord, now: RunRecord) -> Table:
         change = (other.value or 0) - (one.value or 0) if comparable and one and other else None
         _row(table, clean(item, 80), _value(one), _value(other), signed(change))
     return table
+
+
+def _verdict(check: CheckResult) -> str:
+    said = f"{SYMBOL[check.verdict]} {check.verdict}"
+    return f"{said}, waived" if check.waived else said
 
 
 def _facts(record: RunRecord) -> dict[str, str]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from test_gate_verdicts import by_item, evaluate, scores
-from toy_repository import SUITE, Toy, toy_repository, write_scores_table
+from toy_repository import SUITE, Toy, rows, toy_repository, write_scores_table
 
 from fairgate import gate
+from fairgate.data import write_dataset
 from fairgate.records import RunRecord
 from fairgate.suites import resolve
 
@@ -187,3 +189,41 @@ def test_a_baseline_whose_images_were_prepared_by_other_code_is_scored_again(toy
     assert result.verdict == "pass"
     assert result.baseline is not None
     assert "prepared by version 0 of scores:" in (result.baseline.rescored or "")
+
+
+def test_a_group_that_the_release_no_longer_shows_is_an_error_and_no_pass(toy: Toy, baseline: Path) -> None:
+    light = [row for row in rows(40) if row["skin_tone"] == "light"]
+    release(toy, light, attributes={"skin_tone": ["light"], "gender": ["male", "female"]})
+    kept = [line for line in SUITE.splitlines() if "skew" not in line]
+    toy.write_suite("\n".join(kept))
+    result = record(toy, baseline=f"file:{baseline}", model=scores("base"))
+    assert result.verdict == "error"
+    assert "skin_tone 'dark' was in the baseline's dataset 'toy/v1'" in result.checks[0].reason
+    assert "does not show it any more" in result.checks[0].reason
+
+
+def test_a_subject_that_the_release_no_longer_shows_is_an_error_and_no_pass(toy: Toy, baseline: Path) -> None:
+    results = baseline / "results.json"
+    text = results.read_text(encoding="utf-8")
+    results.write_text(text.replace('"subject": "doctor"', '"subject": "surgeon"'), encoding="utf-8")
+    result = record(toy, baseline=f"file:{baseline}")
+    assert result.verdict == "error"
+    assert "subject 'surgeon' was in the baseline's dataset" in result.checks[0].reason
+
+
+def release(toy: Toy, kept: list[Mapping[str, object]], attributes: dict[str, list[str]] | None = None) -> None:
+    """A second version of the toy's dataset, of some of its rows, with scores for exactly these."""
+    write_dataset(
+        toy.root / "datasets" / "toy" / "v2",
+        iter(kept),
+        name="toy",
+        version="v2",
+        attributes=attributes or {"skin_tone": ["light", "dark"], "gender": ["male", "female"]},
+        recipe={"name": "toy"},
+        licence="CC0-1.0",
+        counterfactual=True,
+    )
+    wanted = {(row["set_id"], row["member"]) for row in kept}
+    table = (toy.root / "base.csv").read_text(encoding="utf-8").splitlines()
+    left = [line for line in table[1:] if tuple(line.split(",")[:2]) in wanted]
+    (toy.root / "base.csv").write_text("\n".join([table[0], *left]) + "\n", encoding="utf-8")

@@ -131,6 +131,30 @@ def test_ini_and_environment_are_read(
     assert (pytester.path / "from_ini" / "report.html").is_file()
 
 
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_junit_says_of_the_whole_run_what_it_was_compared_with(
+    pytester: pytest.Pytester, repository: Toy, workers: list[str]
+) -> None:
+    pytester.runpytest_subprocess("--fairness-suite", "jobs", *OFF, *workers, "--junitxml", "junit.xml")
+    of_run = ET.parse(pytester.path / "junit.xml").getroot().find("testsuite/properties")
+    assert of_run is not None
+    said = {each.get("name"): each.get("value") for each in of_run}
+    assert said["fairgate.verdict"] == "pass"
+    assert said["fairgate.model"] == "scores:tuned.csv?values=logit"
+
+
+def test_a_waived_failure_is_expected_and_says_until_when(pytester: pytest.Pytester, repository: Toy) -> None:
+    waived = "".join(
+        f"  - {{check: {name}, until: 2999-12-31, reason: 'known, see 7'}}\n"
+        for name in ("fairness", "fairness-by-job", "skew", "no-regression", "gaps", "useful")
+    )
+    repository.write_suite(f"{SUITE}waivers:\n{waived}")
+    result = pytester.runpytest("--fairness-suite", "jobs", *BIASED, *OFF, "-rx")
+    assert result.ret == 0
+    assert result.parseoutcomes()["xfailed"] >= 1
+    result.stdout.fnmatch_lines(["*XFAIL*gaps*doctor*waived until 2999-12-31: known, see 7*"])
+
+
 def test_junit_failures_carry_the_numbers(pytester: pytest.Pytester, repository: Toy) -> None:
     pytester.runpytest("--fairness-suite", "jobs", *BIASED, *OFF, "--junitxml", "junit.xml")
     cases = {case.get("name"): case for case in ET.parse(pytester.path / "junit.xml").iter("testcase")}
