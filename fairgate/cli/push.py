@@ -41,7 +41,7 @@ def push(
     With --from DIR: send a report that another job made and that nobody vouches for. results.json is read strictly and
     written anew; scores.parquet goes with it, and SUITE.yaml where it is the suite that the record names; comment.md is
     made again. The folder's own pages are not sent. A record can claim to be of no pull request, and so become
-    `mlflow:latest`: say --pull-request N. In a GitHub workflow of a pull request, or one that follows it, that is known.
+    `mlflow:latest`: say --pull-request N. In a GitHub workflow of a pull request, or after one, that is known.
 
     Exit code 0: nothing waits any more. 1: some runs still wait, or the report was not taken, and why. 4: the report
     is not one.

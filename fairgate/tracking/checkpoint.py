@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,19 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
     if pickled := [path for path in files if path.parent == home and path.suffix in _PICKLED]:
         raise _refusal("the checkpoint of the registered model has pickled weights", home, pickled)
     return uri
+
+
+def gather_components(folder: Path) -> None:
+    """Lay tokenizer and image processor beside the weights, where `mlflow.transformers.log_model` keeps them apart."""
+    from fairgate.models.files import TOKENIZER_FILES
+
+    home = folder / "model"
+    if not (folder / "MLmodel").is_file() or not (home / "config.json").is_file():
+        return
+    wanted = TOKENIZER_FILES | {"preprocessor_config.json", "processor_config.json"}
+    for path in sorted((folder / "components").glob("*/*")):
+        if path.name in wanted and path.is_file() and not path.is_symlink() and not (home / path.name).exists():
+            shutil.copyfile(path, home / path.name)
 
 
 def _bare(weights: Path, architecture: str | None) -> str:

@@ -82,8 +82,10 @@ def _pull_request(environment: Mapping[str, str]) -> int | None:
 
 
 def asking_pull_request(environment: Mapping[str, str]) -> str | None:
-    """The pull request that this workflow is of, or whose workflow it follows (GitHub's `workflow_run`); `unknown` where
-    GitHub does not name it, as for a fork's; None for a workflow of no pull request."""
+    """The pull request that this workflow is of, or whose workflow it follows (GitHub's `workflow_run`).
+
+    `unknown` where GitHub does not name it, as for a fork's; None for a workflow of no pull request.
+    """
     if (own := _pull_request(environment)) is not None:
         return str(own)
     try:

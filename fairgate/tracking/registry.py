@@ -13,7 +13,7 @@ from fairgate.errors import ModelError, TrackingError
 from fairgate.hashing import digest
 from fairgate.records import RunRecord
 from fairgate.tracking import content
-from fairgate.tracking.checkpoint import ARCHITECTURE_TAG, checkpoint_uri
+from fairgate.tracking.checkpoint import ARCHITECTURE_TAG, checkpoint_uri, gather_components
 from fairgate.tracking.session import READ_REMEDY, redact, session
 
 if TYPE_CHECKING:
@@ -126,6 +126,7 @@ def _download(client: MlflowClient, source: str, uri: str, kept: Path) -> None:
             shutil.move(got, parcel / got.name)
         else:
             got.rename(parcel)
+            gather_components(parcel)
         try:
             parcel.rename(kept)
         except OSError:

@@ -147,9 +147,7 @@ def unanswered(error: BaseException | None) -> str | None:
     while requests and error is not None:
         if isinstance(error, requests.ConnectionError | requests.Timeout):
             inner = getattr(error.args[0], "reason", None) if error.args else None
-            return _first_line(inner or error).rpartition("): ")[
-                2
-            ]  # without the pool, host and port
+            return _first_line(inner or error).rpartition("): ")[2]  # without the pool, host and port
         error = error.__cause__ or error.__context__
     return None
 

@@ -100,6 +100,21 @@ def test_one_file_can_be_a_version_and_its_tag_names_the_architecture(uri: str, 
     assert Path(found.local_uri.partition("@")[2]).read_bytes() == source.read_bytes()
 
 
+def test_what_transformers_logs_apart_is_laid_together(uri: str, tmp_path: Path) -> None:
+    names = ["tokenizer/tokenizer.json", "image_processor/preprocessor_config.json", "image_processor/code.py"]
+    source = make(
+        tmp_path / "source",
+        "MLmodel",
+        "model/config.json",
+        "model/model.safetensors",
+        *(f"components/{n}" for n in names),
+    )
+    register(uri, "apart", source)
+    home = Path(fetch_model("apart/1", uri, tmp_path / "models").local_uri.removeprefix("hf:"))
+    found = sorted(path.name for path in home.iterdir())
+    assert found == ["config.json", "model.safetensors", "preprocessor_config.json", "tokenizer.json"]
+
+
 def test_the_tag_of_the_model_serves_all_its_versions(uri: str, tmp_path: Path) -> None:
     register(uri, "all", make(tmp_path, "w.safetensors"))
     with session(uri) as client:
