@@ -76,7 +76,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         dataset=dataset_info(prepared.dataset),
         model=scored.model if scored else ModelInfo(uri=settings.model, fingerprint="unknown"),
         baseline=scored.baseline if scored else _unread(settings.baseline),
-        anchor=(scored.drifted.info if scored.drifted else None) if scored else _unread(suite.anchor or "none"),
+        anchor=(scored.anchored.info if scored.anchored else None) if scored else _unread(suite.anchor or "none"),
         definition=prepared.compared,
         coverage=coverage,
         probes=probe_digests(suite),
@@ -114,7 +114,7 @@ def _lenient(prepared: Prepared, settings: Settings) -> bool:
 def _mismatches(scored: Scored, place: Environment) -> list[str]:
     """Where the candidate was scored otherwise than what it is compared with."""
     found = []
-    for name, one in (("baseline", scored.held), ("anchor", scored.drifted)):
+    for name, one in (("baseline", scored.compared), ("anchor", scored.anchored)):
         if one is not None:
             here, there = (place, scored.model.precision), (one.environment, one.precision)
             found += environment_warnings(name, here, there)

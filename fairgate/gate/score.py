@@ -31,13 +31,13 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a candidate, its baseline (`held`) and its anchor (`drifted`) answered, to each definition asked."""
+    """What a candidate, its baseline and its anchor answered, to each definition asked."""
 
     model: ModelInfo
     device: str
     answers: tuple[Answers, ...]
-    held: Compared | None = None
-    drifted: Compared | None = None
+    compared: Compared | None = None
+    anchored: Compared | None = None
 
     @property
     def scores(self) -> Scores:
@@ -47,7 +47,7 @@ class Scored:
     @property
     def baseline(self) -> BaselineInfo | None:
         """What the candidate was compared with."""
-        return None if self.held is None else self.held.info
+        return None if self.compared is None else self.compared.info
 
     @property
     def before(self) -> Scores | None:
