@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from github_files import ACTION, Ran, carry_out, defaults, machine, step_of
+from github_expressions import evaluate, holds
+from github_files import ACTION, Ran, carry_out, defaults, machine, read, step_of
 from toy_repository import Toy
 
 BIASED = "scores:biased.csv?values=logit"
@@ -52,8 +53,7 @@ def test_a_more_biased_checkpoint_fails_with_annotations_and_a_summary(toy: Toy)
     assert sorted(path.name for path in (toy.root / "out").iterdir())[-2:] == ["results.json", "scores.parquet"]
 
 
-def test_a_suite_that_is_not_there_ends_with_4_and_has_no_verdict_of_an_older_run(toy: Toy) -> None:
-    assert _judge(toy).code == 0
+def test_a_suite_that_is_not_there_ends_with_4_and_without_a_verdict(toy: Toy) -> None:
     ran = _judge(toy, suite="jbos")
     assert ran.code == 4
     assert "did you mean 'jobs'" in ran.log
@@ -61,10 +61,30 @@ def test_a_suite_that_is_not_there_ends_with_4_and_has_no_verdict_of_an_older_ru
     assert _verdict(toy) == "error"
 
 
+@pytest.mark.parametrize("planted", ["folder", "link", "dangling"])
+def test_a_report_folder_that_is_there_already_is_neither_used_nor_uploaded(
+    toy: Toy, tmp_path: Path, planted: str
+) -> None:
+    """A pull request may have put it there: an old record in it, or links to the runner's own files."""
+    folder = toy.root / "fairness-report"
+    if planted == "folder":
+        folder.mkdir()
+    else:
+        folder.symlink_to(tmp_path if planted == "link" else tmp_path / "nowhere")
+    ran = _judge(toy)
+    assert (ran.code, ran.outputs) == (4, {})
+    assert "name another" in ran.obeyed[0]
+    later = read(ACTION)["runs"]["steps"][2:]
+    context = {**_inputs(artifact="a", tracking_uri="b"), "steps": {"gate": {"outputs": ran.outputs}}}
+    assert len(later) == 3
+    assert not any(holds(step["if"], context) for step in later)
+    assert evaluate("steps.verdict.outputs.verdict || 'error'", context) == "error"
+
+
 def test_thin_evidence_is_let_through_only_where_somebody_says_so(toy: Toy) -> None:
-    assert _judge(toy, baseline="none").code == 1
-    assert _judge(toy, baseline="none", on_inconclusive="warn").code == 0
-    assert _verdict(toy) == "inconclusive"
+    assert _judge(toy, baseline="none", report="a").code == 1
+    assert _judge(toy, baseline="none", report="b", on_inconclusive="warn").code == 0
+    assert _verdict(toy, report="b") == "inconclusive"
 
 
 def test_code_of_the_judged_repository_is_not_imported(toy: Toy) -> None:
@@ -106,7 +126,7 @@ def test_a_login_of_mlflow_does_not_reach_the_checkpoint(toy: Toy, tmp_path: Pat
 
 def test_embeddings_are_gone_after_the_job_unless_told_otherwise(toy: Toy, tmp_path: Path) -> None:
     step = dict(step_of(ACTION, "Judge the checkpoint"))
-    step["run"] = step["run"].replace("rm -f", "env | grep FAIRGATE_CACHE; exit 0; rm -f")
+    step["run"] = step["run"].replace("if [ -e", "env | grep FAIRGATE_CACHE; exit 0; if [ -e")
     for given, folder in (("", f"{tmp_path}/temp/fairgate-cache"), ("off", "off"), ("/data/cache", "/data/cache")):
         ran = carry_out(step, _inputs(cache=given), toy.root, tmp_path / "temp", {})
         assert ran.log == f"FAIRGATE_CACHE={folder}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import zipfile
 from collections.abc import Sequence
@@ -19,6 +20,8 @@ from github_files import REPORT, ROOT, Ran, carry_out, defaults, read, step_of
 
 from fairgate.records import CheckResult
 from fairgate.reports import write_results
+
+pytestmark = pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed here")
 
 ACTION = REPORT / "action.yml"
 SHA, OTHER, BOT = "a1" * 20, "b2" * 20, "github-actions[bot]"

@@ -13,6 +13,7 @@ from github_expressions import holds
 from github_files import ACTION, ACTIONS, REPORT, ROOT, WORKFLOWS, defaults, jobs, read, steps
 
 TOOLS = Path(sys.executable).parent
+FRESH = {"steps": {"gate": {"outputs": {"fresh": "true"}}}}
 PINNED = re.compile(r"[\w./-]+@[0-9a-f]{40}|\./|\$/[\w./-]+")
 
 
@@ -129,7 +130,7 @@ def test_the_step_that_runs_the_checkpoint_has_no_login_of_mlflow() -> None:
 @pytest.mark.parametrize(("uri", "told"), [("off", False), ("", False), ("sqlite:///x.db", True)])
 def test_mlflow_is_told_in_a_step_of_its_own_whose_failure_changes_nothing(uri: str, told: bool) -> None:
     (step,) = (step for step in read(ACTION)["runs"]["steps"] if step["name"] == "Tell MLflow")
-    assert holds(step["if"], {"inputs": {"tracking-uri": uri}}) is told
+    assert holds(step["if"], {"inputs": {"tracking-uri": uri}, **FRESH}) is told
     assert step["continue-on-error"] is True
     assert "check" not in step["run"]
 
@@ -137,4 +138,4 @@ def test_mlflow_is_told_in_a_step_of_its_own_whose_failure_changes_nothing(uri: 
 @pytest.mark.parametrize(("artifact", "kept"), [("", False), ("fairness-report-jobs", True)])
 def test_the_report_is_uploaded_only_where_somebody_names_it(artifact: str, kept: bool) -> None:
     (step,) = (step for step in read(ACTION)["runs"]["steps"] if "upload-artifact" in step.get("uses", ""))
-    assert holds(step["if"], {"inputs": {"artifact": artifact}}) is kept
+    assert holds(step["if"], {"inputs": {"artifact": artifact}, **FRESH}) is kept
