@@ -59,9 +59,13 @@ def test_a_server_that_never_ends_is_left_when_the_time_is_over(
 
 
 def test_nothing_more_is_asked_once_the_time_is_over(dripping: str) -> None:
-    with pytest.raises(TrackingError, match=r"not done after 0\.01 seconds"), session(dripping, seconds=0.01) as client:
-        time.sleep(0.2)
-        client.search_experiments()
+    def ask_late() -> None:
+        with session(dripping, seconds=0.01) as client:
+            time.sleep(0.2)
+            client.search_experiments()
+
+    with pytest.raises(TrackingError, match=r"not done after 0\.01 seconds"):
+        ask_late()
 
 
 @pytest.mark.parametrize("said", ["soon", "0", "-3", "nan"])
