@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
+import socket
+import threading
 from pathlib import Path
 
 import ill_servers
 import pytest
 from gated_world import but_for_times, copy_of
 from ill_servers import Answer, answering, serving
-from remains import finished_runs, queued
+from remains import finished_runs, queued, require_whole
 from warm_process import Ended, WarmProcess
 
 pytestmark = pytest.mark.xdist_group("troubles")
@@ -99,6 +103,25 @@ def test_a_server_that_dies_in_an_upload_loses_nothing(warm: WarmProcess, judged
     assert pushed.code == 0, pushed.output
     assert len(finished_runs(folder)) == 1
     assert queued(folder) == []
+
+
+def test_the_record_is_on_disk_while_mlflow_keeps_us_waiting(warm: WarmProcess, judged: Path, tmp_path: Path) -> None:
+    folder = copy_of(judged, tmp_path / "copy")
+    shutil.rmtree(folder / "report")
+    asked = threading.Event()
+
+    def silent(connection: socket.socket) -> None:
+        asked.set()
+        ill_servers.silent(connection)
+
+    with serving(silent) as uri:
+        run = warm.start([*CHECK, "--mlflow", uri], folder)
+        assert asked.wait(60)
+        run.send(signal.SIGKILL)
+        assert run.wait().killed
+    require_whole(folder)
+    assert but_for_times(folder / "report" / "results.json") == but_for_times(judged / "report" / "results.json")
+    assert (folder / "report" / "comment.md").is_file()
 
 
 def test_a_time_that_is_no_number_is_said_and_turns_no_verdict(warm: WarmProcess, judged: Path, tmp_path: Path) -> None:
