@@ -176,10 +176,13 @@ class Dataset:
             raise self.unreadable(shard, error) from error
 
     def _images(self, parquet: Any, shard: Shard, group: int) -> list[bytes]:
-        column = self.read_group(parquet, shard, group, columns=["image.bytes"])["image"].combine_chunks()
-        if column.null_count:
+        table = self.read_group(parquet, shard, group, columns=["image.bytes"])
+        images = table["image"].to_pylist() if "image" in table.column_names else [None]
+        found = [image.get("bytes") if isinstance(image, dict) else None for image in images]
+        encoded = [data for data in found if isinstance(data, bytes)]
+        if len(encoded) < len(found):
             raise self.unreadable(shard, ValueError("a row has no image"))
-        return [image["bytes"] for image in column.to_pylist()]
+        return encoded
 
     def _columns(self, shard: Shard, wanted: list[str]) -> Any:
         import pyarrow as pa

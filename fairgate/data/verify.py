@@ -99,7 +99,7 @@ class _Verification:
         first = 0
         for group in range(parquet.num_row_groups):
             table = self._dataset.read_group(parquet, shard, group)
-            images = [image and image["bytes"] for image in table["image"].to_pylist()]
+            images = [_encoded(image) for image in table["image"].to_pylist()]
             yield table.drop_columns(["image"]).to_pylist(), images, first
             first += len(images)
 
@@ -147,6 +147,12 @@ class _Verification:
             what = f"the content's fingerprint is {content}; the manifest says {manifest.fingerprint}."
             remedy = f"{PULL}; if the content was meant to change, {REBUILD}"
             self._found(Problem("wrong_fingerprint", what, where, remedy))
+
+
+def _encoded(image: object) -> bytes | None:
+    """The bytes of a stored image; of anything else none, which is then said to be missing."""
+    held = image.get("bytes") if isinstance(image, dict) else None
+    return held if isinstance(held, bytes) else None
 
 
 def _flat(counts: Counts) -> dict[str, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
 from fairgate.models.device import Device, find_device
-from fairgate.models.encoder import Checkpoint, Encoder
+from fairgate.models.encoder import Checkpoint, Encoder, Guarded, naming
 from fairgate.models.protocols import Embeddings, Floats, Request, log_softmax
 
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
@@ -112,7 +112,8 @@ class EmbeddingScorer:
             from fairgate.models.torch_runtime import require_device
 
             require_device(self._device)
-            self._loaded = self._checkpoint.load(self._device)
+            with naming(self.uri, "be loaded"):
+                self._loaded = Guarded(self._checkpoint.load(self._device), self.uri)
         return self._loaded
 
     def _cosines(self, texts: Floats) -> Floats:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Protocol
@@ -30,6 +31,54 @@ class Encoder(Protocol):
     def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
         """(prompts, dim) float32, of any length."""
         ...
+
+
+# what libraries raise where a config asks for what cannot be computed; torch's OutOfMemoryError is a RuntimeError
+_INCOMPUTABLE = (
+    ArithmeticError,
+    AttributeError,
+    AssertionError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+class Guarded:
+    """An encoder whose failures name the model: its config may load and still make no picture or prompt computable."""
+
+    def __init__(self, encoder: Encoder, where: str) -> None:
+        self._encoder, self._where = encoder, where
+        self.scale, self.bias = encoder.scale, encoder.bias
+
+    def prepare(self, image: Any) -> Any:
+        with naming(self._where, "prepare a picture"):
+            return self._encoder.prepare(image)
+
+    def encode_images(self, prepared: Sequence[Any]) -> Embeddings:
+        with naming(self._where, "embed pictures"):
+            return self._encoder.encode_images(prepared)
+
+    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
+        with naming(self._where, "embed prompts"):
+            return self._encoder.encode_texts(prompts)
+
+
+@contextmanager
+def naming(where: str, what: str) -> Iterator[None]:
+    """Turn what libraries raise inside into a ModelError: the model cannot `what`."""
+    try:
+        yield
+    except _INCOMPUTABLE as error:
+        if type(error).__name__ == "OutOfMemoryError":  # a smaller batch may fit
+            raise
+        raise ModelError(
+            f"the model cannot {what} ({type(error).__name__}: {error}).",
+            where=where,
+            remedy="check the checkpoint's configs and tokenizer; save them again with the model",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

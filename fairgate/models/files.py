@@ -21,6 +21,7 @@ MAX_CONFIG_BYTES = 64 << 20
 MAX_SIDE = 8192
 """Pixels of a side and width of a layer: with more, a config of a line would ask for all memory there is."""
 MAX_LAYERS = 1000
+MAX_FILES = 10_000
 _SPARE_BYTES = 64 << 20  # the code in a TorchScript archive is compressed
 
 _SIDES = frozenset(
@@ -114,16 +115,30 @@ def require_folder(path: Path) -> None:
     if not path.is_dir():
         hint = did_you_mean(path.name, _siblings(path)) or "check the path; if DVC tracks it, run `dvc pull`"
         raise ModelError("the model folder does not exist.", where=str(path), remedy=hint)
-    inside = path.resolve()
+    inside, seen = path.resolve(), 0
     for folder, subfolders, names in os.walk(path):
+        seen += len(names)
+        if seen > MAX_FILES:
+            raise ModelError(
+                f"the folder holds more than {MAX_FILES:,} files.",
+                where=str(path),
+                remedy="name the model's own folder",
+            )
         for name in (*subfolders, *names):
             entry = Path(folder, name)
-            if entry.is_symlink() and not entry.resolve().is_relative_to(inside):
+            if entry.is_symlink() and not _leads_into(inside, entry):
                 raise ModelError(
                     "a link in the model folder leads outside of it.",
                     where=str(entry),
                     remedy="copy the folder with its links followed (`cp -rL`), and name the copy",
                 )
+
+
+def _leads_into(folder: Path, link: Path) -> bool:
+    try:
+        return link.resolve().is_relative_to(folder)
+    except (OSError, RuntimeError):  # nobody may follow it, or it leads to itself
+        return False
 
 
 def require_weights(path: Path, allow_pickle: bool = False) -> None:

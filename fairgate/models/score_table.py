@@ -185,8 +185,8 @@ def _texts(column: Any, name: str, path: Path) -> list[str]:
     """A column that names images, each different text decoded once. Raises ScoresError for other kinds and giants."""
     import pyarrow as pa
 
-    if pa.types.is_integer(column.type):
-        return [str(value) for value in column.to_pylist()]
+    if _is_number(column.type):  # image 17 of a table without leading zeros
+        return ["" if value is None else str(value) for value in column.to_pylist()]
     texts: list[str] = []
     for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from huggingface_hub import errors as hub_errors
 from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel, SiglipModel
 from transformers.utils import logging
 
@@ -18,7 +19,10 @@ from fairgate.models.protocols import Embeddings
 from fairgate.models.weights import misfit, require_finite, some
 
 # what transformers raises for files that do not fit together
-_LOAD_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
+_LOAD_ERRORS = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ImportError),
+    *(ArithmeticError, AssertionError, getattr(hub_errors, "StrictDataclassError", OSError)),  # it came with hub 0.33
+)
 _LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 

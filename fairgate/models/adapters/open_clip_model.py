@@ -23,7 +23,10 @@ from fairgate.models.protocols import Embeddings
 from fairgate.models.weights import StateDict, read_state_dict, require_finite, require_fit
 
 # what building a model from a config that does not fit together raises, hub look-ups included
-_BUILD_ERRORS = (TypeError, ValueError, KeyError, AttributeError, AssertionError, RuntimeError, OSError, ImportError)
+_BUILD_ERRORS = (
+    *(TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError, OSError, ImportError),
+    ArithmeticError,
+)
 # no network, no such file on the hub, a damaged download
 _HUB_ERRORS = (OSError, RuntimeError, ValueError)
 
