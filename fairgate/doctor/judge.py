@@ -15,6 +15,7 @@ from fairgate.suites.schema import Suite
 
 FAILED = 1
 _SHOWN = 4
+_OF_ANSWERS = ("accuracy", "recall_at_k")
 _COMPARE = "add a check of bias with `no_worse_than: baseline` and a margin"
 
 
@@ -118,28 +119,29 @@ def _unusable(aim: Planted, trial: Trial) -> Finding | None:
 def _not_seen(aim: Planted, trial: Trial) -> Finding:
     """The gate stayed as it was: because nothing looks there, because margins are wider, or against its promise."""
     checks = trial.record.checks if trial.record else []
-    of_bias = {one.id for one in aim.suite.checks if one.no_worse_than and not METRICS[one.metric].utility}
-    told = [one for one in checks if one.id in of_bias]
-    suite = aim.suite.suite
+    compared = {one.id: one for one in aim.suite.checks if one.no_worse_than}
+    by_group = {key for key, one in compared.items() if one.over is not None or not METRICS[one.metric].utility}
+    told = [one for one in checks if one.id in by_group]
     if not told:
         what = (
-            f"nothing fails that did not without it: no check of '{suite}' compares a bias with the baseline (there are "
-            "only bounds and checks of use), so that it cannot see this kind of change."
+            f"nothing fails that did not without it: no check of '{aim.suite.suite}' compares a bias with the baseline "
+            "(there are only bounds and checks of use), so that it cannot see this kind of change."
         )
         return _told("warning", aim, trial, what, _COMPARE)
     if waived := [one.item for one in checks if one.waived and one.verdict == "fail"]:
         what = f"{_some(waived)} failed, and a waiver keeps the gate open."
         return _told("trouble", aim, trial, what, "this regression would be merged: end the waiver, or narrow it")
-    wide = [one for one in told if (one.bound or 0.0) >= aim.strength]
     seen = "; ".join(_margin(one) for one in told[:_SHOWN])
     what = (
         f"{aim.strength:g} taken from {aim.group.name} went unseen: nothing fails that did not without it (exit "
         f"{trial.ran.code}). {seen}."
     )
-    if len(wide) == len(told):
+    if all((one.bound or 0.0) >= aim.strength for one in told):
         remedy = f"every margin is as wide as {aim.strength:g} or wider: narrow them, or plant more"
+    elif all(compared[one.id].metric in _OF_ANSWERS for one in told):
+        remedy = "these see a loss only where an answer turns: `p_true` or `group_gap` with a margin sees it sooner"
     else:
-        remedy = f"`fairgate power {suite}` tells how small a regression each check sees with these sets"
+        remedy = f"`fairgate power {aim.suite.suite}` tells how small a regression each check sees with these sets"
     return _told("trouble", aim, trial, what, remedy)
 
 

@@ -95,6 +95,14 @@ def test_a_suite_that_compares_no_bias_is_told_that_it_cannot_see_one(toy: Toy) 
     assert "no_worse_than: baseline" in (one.remedy or "")
 
 
+def test_answers_that_do_not_turn_point_to_metrics_of_probability(toy: Toy) -> None:
+    lines = [line for line in SUITE.splitlines() if not ("no_worse_than" in line and "useful" not in line)]
+    lines.append("  - {id: right, probe: labels, metric: accuracy, over: each, no_worse_than: baseline, margin: 0.05}")
+    one = only(proved(toy, "\n".join(lines)), "trouble")
+    assert "right: pass, margin 0.05" in one.what
+    assert "`p_true` or `group_gap`" in (one.remedy or "")
+
+
 def test_a_waiver_that_would_let_it_through_is_trouble(toy: Toy) -> None:
     waived = "waivers:\n" + "".join(
         f"  - {{check: {check}, until: 2999-01-01, reason: later}}\n" for check in ("gaps", "no-regression")
