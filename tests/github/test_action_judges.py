@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 from github_expressions import evaluate, holds
 from github_files import ACTION, Ran, carry_out, defaults, machine, read, step_of
-from toy_repository import Toy
+from scratch_git import scratch_git
+from toy_repository import SUITE, Toy
+from typer.testing import CliRunner
+
+from fairgate.cli.main import app
+from fairgate.reports import read_results
 
 BIASED = "scores:biased.csv?values=logit"
 TUNED = "scores:tuned.csv?values=logit"
@@ -97,12 +102,33 @@ def test_code_of_the_judged_repository_is_not_imported(toy: Toy) -> None:
 
 
 def test_a_pull_request_is_held_against_its_base_branch_unless_told_otherwise(toy: Toy) -> None:
-    on_pull_request = {"GITHUB_BASE_REF": "main"}
-    _git(toy.root, "init", "--quiet")
-    ran = _judge(toy, on_pull_request)
+    git = scratch_git(toy.root, ignore=".runner/\nout-*/\n")
+    words = ["baseline", "update", "jobs", "--reason", "the first", "--root", str(toy.root), "--mlflow", "off"]
+    kept = CliRunner().invoke(app, [*words, "--cache", "off"], env={"CI": ""})
+    assert kept.exit_code == 0, kept.output
+    git("update-ref", "refs/remotes/origin/main", git.commit("a baseline"))
+    git("switch", "--quiet", "--create", "loosen")
+    toy.write_suite(SUITE.replace("margin: 0.04", "margin: 0.9").replace("tuned.csv", "biased.csv"))
+    git.commit("a loosened margin beside a more biased checkpoint")
+
+    ran = _judge(toy, {"GITHUB_BASE_REF": "main"}, report="out-pr")
+    assert ran.code == 1, ran.log
+    record = read_results(toy.root / "out-pr" / "results.json")
+    assert record.baseline is not None
+    assert record.baseline.source == "git:origin/main"
+    assert record.definition is not None
+    assert "gaps" in record.definition.changes[0].what
+    assert "dark × female" in ran.summary
+    alone = _judge(toy, {"GITHUB_BASE_REF": "main"}, report="out-told", baseline="model:scores:base.csv?values=logit")
+    assert read_results(toy.root / "out-told" / "results.json").definition is None, alone.log
+
+
+def test_a_base_branch_that_was_not_fetched_is_said(toy: Toy) -> None:
+    scratch_git(toy.root)
+    ran = _judge(toy, {"GITHUB_BASE_REF": "main"})
     assert ran.code == 4
     assert "git:origin/main" in ran.log
-    assert _judge(toy, on_pull_request, baseline="model:scores:base.csv?values=logit").code == 0
+    assert "fetch-depth: 0" in ran.log
 
 
 @pytest.mark.parametrize("text", MARKS)
@@ -132,11 +158,6 @@ def test_embeddings_are_gone_after_the_job_unless_told_otherwise(toy: Toy, tmp_p
         assert ran.log == f"FAIRGATE_CACHE={folder}\n"
 
 
-def _git(root: Path, *words: str) -> None:
-    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
-
-
 def _record(folder: Path) -> bytes:
     """results.json without its two clocks."""
     kept = (folder / "results.json").read_bytes()
@@ -146,9 +167,7 @@ def _record(folder: Path) -> bytes:
 
 
 def test_pytest_xdist_the_command_and_the_action_write_the_same_record_byte_for_byte(toy: Toy) -> None:
-    _git(toy.root, "init", "--quiet", "--initial-branch=work")
-    _git(toy.root, "add", "--all")
-    _git(toy.root, "commit", "--quiet", "--message=all")
+    scratch_git(toy.root)
     fairgate = [sys.executable, "-m", "fairgate.cli", "check", "jobs", "--model", BIASED, "--mlflow", "off"]
     by_pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--fairness-suite", "jobs"]
     by_pytest += ["--fairness-model", BIASED, "--fairness-mlflow", "off"]
