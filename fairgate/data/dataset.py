@@ -154,7 +154,10 @@ class Dataset:
 
         path = self.folder / shard.file
         try:
-            text = [field.name for field in pq.read_schema(path) if is_text(field.type)]
+            schema = pq.read_schema(path)
+            if len(set(schema.names)) < len(schema.names):
+                raise ValueError("a column stands twice")
+            text = [field.name for field in schema if is_text(field.type)]
             parquet = pq.ParquetFile(path, read_dictionary=text)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error

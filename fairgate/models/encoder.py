@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Protocol
 
-from fairgate.errors import ModelError
+from fairgate.errors import FairgateError, ModelError
 from fairgate.hashing import digest
 from fairgate.models.device import Device
 from fairgate.models.protocols import Embeddings
@@ -31,19 +31,6 @@ class Encoder(Protocol):
     def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
         """(prompts, dim) float32, of any length."""
         ...
-
-
-# what libraries raise where a config asks for what cannot be computed; torch's OutOfMemoryError is a RuntimeError
-_INCOMPUTABLE = (
-    ArithmeticError,
-    AttributeError,
-    AssertionError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 class Guarded:
@@ -71,8 +58,10 @@ def naming(where: str, what: str) -> Iterator[None]:
     """Turn what libraries raise inside into a ModelError: the model cannot `what`."""
     try:
         yield
-    except _INCOMPUTABLE as error:
-        if type(error).__name__ == "OutOfMemoryError":  # a smaller batch may fit
+    except (FairgateError, MemoryError):
+        raise
+    except Exception as error:  # of any type: Hugging Face's tokenizers raise Exception itself
+        if type(error).__name__ == "OutOfMemoryError":  # torch's: a smaller batch may fit
             raise
         raise ModelError(
             f"the model cannot {what} ({type(error).__name__}: {error}).",

@@ -131,7 +131,10 @@ def main() -> None:
             import fairgate.data
             import fairgate.models
             import fairgate.reports
-            import fairgate.suites.load  # noqa: F401
+            import fairgate.suites.load
+    if name in {"addresses", "open-clip-config", "hf-config", "safetensors", "pickled"}:
+        import fairgate.models.adapters.hf_model
+        import fairgate.models.adapters.open_clip_model  # noqa: F401 - minutes on a busy machine, and no input's fault
     from targets import TARGETS
     from world import World
 

@@ -82,7 +82,8 @@ def _of_folder(request: Request, address: str) -> Checkpoint:
             remedy="use open_clip:ARCH@FILE for bare weights, or hf:FOLDER for a folder of transformers",
         )
     config = read_config(folder / _CONFIG).get("model_cfg")
-    if not isinstance(config, dict) or not {"embed_dim", "vision_cfg", "text_cfg"} <= config.keys():
+    parts = [config.get(key) for key in ("vision_cfg", "text_cfg")] if isinstance(config, dict) else []
+    if not isinstance(config, dict) or "embed_dim" not in config or not all(isinstance(part, dict) for part in parts):
         raise ModelError(
             "the config lacks 'model_cfg' with 'embed_dim', 'vision_cfg' and 'text_cfg'.",
             where=str(folder / _CONFIG),
