@@ -39,6 +39,13 @@ def client(server: Server) -> Iterator[MlflowClient]:
         yield client
 
 
+def evaluate(toy: Toy, **options: str) -> gate.Evaluation:
+    """The suite `jobs`, gated and published."""
+    prepared = gate.prepare("jobs", toy.root)
+    settings = resolve(prepared.loaded.suite, {"cache": "off", **options}, environment={})
+    return gate.publish(gate.evaluate(prepared, settings, command="check"), prepared, settings)
+
+
 def test_a_run_is_read_back_from_the_server_as_it_was_logged(
     server: Server, client: MlflowClient, tmp_path: Path
 ) -> None:
@@ -115,10 +122,7 @@ def test_a_baseline_from_the_server_is_the_file_and_decides_as_the_file_does(
     server: Server, toy: Toy, tmp_path: Path
 ) -> None:
     def run(**options: str) -> gate.Evaluation:
-        typed = {"cache": "off", "mlflow": server.uri, **options}
-        prepared = gate.prepare("jobs", toy.root)
-        settings = resolve(prepared.loaded.suite, typed, environment={})
-        return gate.publish(gate.evaluate(prepared, settings, command="check"), prepared, settings)
+        return evaluate(toy, mlflow=server.uri, **options)
 
     base = {"model": "scores:base.csv?values=logit", "baseline": "none", "report": str(toy.root / "base")}
     kept = run(**base)
@@ -129,7 +133,7 @@ def test_a_baseline_from_the_server_is_the_file_and_decides_as_the_file_does(
     for path in (fetched.results, fetched.scores):
         assert path.read_bytes() == (toy.root / "base" / path.name).read_bytes()
 
-    by_file = run(baseline=f"file:{toy.root / 'base'}", mlflow="off").record
+    by_file = evaluate(toy, baseline=f"file:{toy.root / 'base'}", mlflow="off").record
     by_server = run(baseline=f"mlflow:{found.run_id}").record
     assert by_file.verdict == by_server.verdict == "pass"
     assert by_file.checks == by_server.checks
@@ -185,3 +189,15 @@ def test_a_verdict_is_written_back_to_the_version(server: Server, client: Mlflow
     assert tags["fairgate.occupations.run_id"] == "a" * 32
     assert tags["fairgate.occupations.git_commit"] == "0123456789abcdef"
     assert not any(key.startswith("fairgate.") for key in client.get_model_version(registered, "1").tags)
+
+
+def test_the_gate_scores_a_registered_version_and_tells_it_the_verdict(
+    server: Server, client: MlflowClient, registered: str, toy: Toy
+) -> None:
+    options = {"cache": str(toy.root / "cache"), "mlflow": server.uri, "device": "cpu", "baseline": "none"}
+    by_alias = evaluate(toy, model=f"mlflow-model:{registered}@champion", **options).record
+    dataset = open_dataset("toy", toy.root / "datasets")
+    assert by_alias.model.fingerprint == open_scorer(f"open_clip:local-dir:{TUNED}", dataset, device="cpu").fingerprint
+    tags = client.get_model_version(registered, "2").tags
+    assert tags["fairgate.jobs.verdict"] == by_alias.verdict
+    assert client.get_run(tags["fairgate.jobs.run_id"]).data.tags["fairgate.model.uri"] == by_alias.model.uri
