@@ -4,11 +4,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # both installations write to one place
-.PHONY: help gate test check setup data clean
+.PHONY: help gate test fuzz check setup data clean
 
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
+SECONDS ?= 120
 # --no-compile: byte code is made at first import, of what is imported, instead of for all of PyTorch.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
@@ -39,6 +40,9 @@ test: $(VENV)/.installed-dev data ## The tests, warnings as errors, with the cov
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --include='$(HELD)' --skip-covered --fail-under=95
 
+fuzz: $(VENV)/.installed-fuzz ## Strangers' files, tried for SECONDS=120; a failing one is kept in fuzz-failures/
+	$(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+
 check: $(VENV)/.installed-dev ## Style, types, floors and workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,7 +56,7 @@ setup: $(VENV)/.installed-dev data ## Everything that gate, test and check need
 data: $(VENV)/.pulled
 
 clean: ## Remove caches, reports and build products; the data, the runs and .venv stay
-	rm -rf .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist fairness-report
+	rm -rf .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist fairness-report fuzz-failures
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # Stamps: a step runs again only when what it depends on has changed.
@@ -72,6 +76,10 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo 'Installing fairgate and its development tools into $(VENV): minutes the first time, several GB (PyTorch) ...'
 	$(PIP) --editable '.[dev]'
 	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-fuzz: pyproject.toml constraints.txt | $(VENV)/.made
+	$(PIP) --editable '.[dev,fuzz]'
+	@touch $(VENV)/.installed $(VENV)/.installed-dev $@
 
 # Data that somebody removed is pulled again, whatever the stamp says.
 ifeq ($(and $(wildcard datasets/*),$(wildcard build/*)),)
