@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from fairgate.cli.dataset import dataset_app
-from fairgate.data import Manifest, contact_sheet, read_dataset
+from fairgate.data import Manifest, UnreadableImage, contact_sheet, read_dataset
 from fairgate.data.sheet import CELL, shown_sets
 from fairgate.errors import DatasetError
 
@@ -53,3 +53,14 @@ def test_the_command_writes_a_picture_or_says_why_not(
     run = CliRunner().invoke(dataset_app, ["sheet", str(tmp_path / "made"), "--out", str(tmp_path)])
     assert (run.exit_code, "cannot be written" in run.output) == (4, True)
     assert CliRunner().invoke(dataset_app, ["sheet", str(tmp_path / "none")]).exit_code == 4
+
+
+def test_a_picture_that_cannot_be_decoded_is_red(
+    write: Callable[..., Manifest], tmp_path: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(data: bytes) -> Image.Image:
+        raise UnreadableImage("cut short")
+
+    write(tmp_path / "made", rows(2))
+    monkeypatch.setattr("fairgate.data.sheet.decode", broken)
+    assert _at(contact_sheet(read_dataset(tmp_path / "made")), 0, 0) == (255, 0, 0)
