@@ -22,7 +22,7 @@ _KINDS = (".html", ".png")
 def history(
     suite: Annotated[str, typer.Argument(help="Name of a suite whose runs MLflow keeps.")],
     check: Annotated[
-        str | None, typer.Option(metavar="ITEM", help="Only this check, or item of it: skew, skew[doctor].")
+        str | None, typer.Option(metavar="ITEM", help=r"Only this check, or this item: skew, skew\[doctor].")
     ] = None,
     metric: Annotated[str | None, typer.Option(help="Only checks of this metric, as the suite names it.")] = None,
     subject: Annotated[str | None, typer.Option(help="Only items about this subject.")] = None,

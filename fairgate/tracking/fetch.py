@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 RESULTS: Final = "results.json"
 SCORES: Final = "scores.parquet"
+MOST_BYTES: Final = 512 * 1024 * 1024
 
 _PROBLEM = "the baseline could not be fetched from MLflow"
 _ANOTHER = "name a run by its id (`mlflow:RUN_ID`), or another baseline: git:REF, file:PATH, model:URI"
@@ -112,10 +113,17 @@ def _named(client: MlflowClient, run_id: str, suite: str, uri: str) -> Run:
 
 
 def _require_files(client: MlflowClient, run_id: str, uri: str) -> None:
-    kept = {item.path for item in client.list_artifacts(run_id) if not item.is_dir}
+    kept = {item.path: int(item.file_size or 0) for item in client.list_artifacts(run_id) if not item.is_dir}
     if missing := [name for name in (RESULTS, SCORES) if name not in kept]:
         raise BaselineError(
             f"run '{run_id}' keeps no {' and no '.join(missing)}.",
             where=redact(uri),
             remedy="a run that measured nothing cannot be a baseline: name another run, or gate its checkpoint again",
         )
+    for name in (RESULTS, SCORES):
+        if kept[name] > MOST_BYTES:
+            raise BaselineError(
+                f"run '{run_id}' keeps a {name} of {kept[name]:,} bytes; at most {MOST_BYTES:,} are fetched.",
+                where=redact(uri),
+                remedy=_ANOTHER,
+            )

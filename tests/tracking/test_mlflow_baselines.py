@@ -104,6 +104,14 @@ def test_a_run_without_scores_is_refused(uri: str, tmp_path: Path) -> None:
         fetch_record("latest", "bare", uri, tmp_path / "got")
 
 
+def test_a_file_that_is_far_too_large_is_not_fetched(uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged(uri, tmp_path, suite="large")
+    monkeypatch.setattr("fairgate.tracking.fetch.MOST_BYTES", 4)
+    with pytest.raises(BaselineError, match="at most 4 are fetched"):
+        fetch_record("latest", "large", uri, tmp_path / "got")
+    assert not (tmp_path / "got").exists()
+
+
 def test_a_server_that_is_out_is_no_baseline(tmp_path: Path) -> None:
     with pytest.raises(BaselineError, match="could not be fetched from MLflow") as raised:
         fetch_record("latest", "jobs", "http://me:secret@127.0.0.1:9", tmp_path)
