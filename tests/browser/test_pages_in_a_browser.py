@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.xdist_group("browser")
 each_page = pytest.mark.parametrize("name", NAMES)
 each_kind = pytest.mark.parametrize("name", ["passed", "team", "audit", "power", "history"])
+each_make = pytest.mark.parametrize("name", ["failed", "error", "team", "audit", "power", "history"])
+"""What stands on the other pages stands on these too, by other names."""
 
 WIDTHS = (390, 768, 1280, 1600)
 PAPER = 703
@@ -38,7 +40,7 @@ _BEYOND = """width => [...document.querySelectorAll('body *')]
   .map(one => one.outerHTML.slice(0, 120))"""
 
 
-@each_page
+@each_make
 def test_axe_finds_nothing_wrong_in_light_and_dark(
     browser: Browser, axe: str, pages: Mapping[str, Path], name: str
 ) -> None:
@@ -68,6 +70,7 @@ def test_the_keyboard_reaches_everything_the_skip_link_first(
     browser: Browser, pages: Mapping[str, Path], name: str
 ) -> None:
     with opened(browser, pages[name]) as page:
+        page.set_viewport_size({"width": 800, "height": 300})
         page.evaluate(_WATCH)
         page.keyboard.press("Tab")
         skip = page.locator(":focus")
@@ -112,7 +115,7 @@ def test_links_and_folds_answer_to_enter(browser: Browser, pages: Mapping[str, P
             assert fold.evaluate("one => one.parentElement.open") != before
 
 
-@each_page
+@each_make
 def test_on_paper_everything_is_shown_and_nothing_is_cut(
     browser: Browser, pages: Mapping[str, Path], name: str
 ) -> None:
