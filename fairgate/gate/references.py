@@ -30,6 +30,7 @@ from fairgate.records import BaselineInfo, DatasetInfo, Environment, RunRecord
 from fairgate.suites import PlannedCheck, Settings
 from fairgate.suites.ask import ask
 from fairgate.suites.asked import probe_digests
+from fairgate.suites.inside import leaves
 from fairgate.suites.schema import Suite
 
 Progress = Callable[[str, int, int], None]
@@ -216,6 +217,13 @@ def _the_same_checkpoint(
     Raises BaselineError, saying what differs, where neither is that checkpoint any more.
     """
     uri, wanted = record.model.uri, record.model.fingerprint
+    if leaves(local_path(uri), prepared.root):  # whoever writes a record does not choose what this machine reads
+        raise BaselineError(
+            f"{differs}; the baseline's checkpoint would have to be scored again, and its record names a file outside "
+            "of the repository.",
+            where=kept.origin or str(kept.results),
+            remedy=f"if that file is the one to compare with, type it: --fairness-baseline 'model:{uri}'",
+        )
     told: list[str] = []
     for base in (prepared.root, scratch / "checkpoint"):
         try:

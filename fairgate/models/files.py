@@ -106,7 +106,7 @@ def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
 def _siblings(path: Path) -> list[str]:
     try:
         return [other.name for other in path.parent.iterdir()]
-    except OSError:  # there is no such folder, or nobody may look into it: then nothing is near
+    except (OSError, ValueError):  # there is no such folder, or nobody may look into it: then nothing is near
         return []
 
 
