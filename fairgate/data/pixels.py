@@ -6,8 +6,9 @@ import hashlib
 import os
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,30 +33,50 @@ class UnreadableImage(ValueError):
     """Bytes that do not decode to an image; the message is Pillow's reason."""
 
 
-def decode(data: bytes) -> Image:
-    """The image as a viewer shows it: fully decoded, upright (EXIF), palettes and transparency resolved.
-
-    Raises UnreadableImage for bytes that are no image, are cut short, or decode to an unreasonable size.
-    """
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turns whatever Pillow raises for bytes that are no image into UnreadableImage."""
     import PIL.Image
-    import PIL.ImageOps
 
     try:
-        image: Image = PIL.Image.open(BytesIO(data), formats=FORMATS)
-        if image.width * image.height > MAX_PIXELS:
-            raise UnreadableImage(
-                f"it has {image.width:,} x {image.height:,} pixels; at most {MAX_PIXELS:,} are decoded"
-            )
-        image.load()
-        upright = PIL.ImageOps.exif_transpose(image)
-        if upright.mode == "P" or "transparency" in upright.info:
-            upright = upright.convert("RGBA")
+        yield
     except UnreadableImage:
         raise
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, struct.error, zlib.error) as error:
         raise UnreadableImage(str(error) or type(error).__name__) from error
     except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning) as error:
         raise UnreadableImage(str(error)) from error
+
+
+def _opened(data: bytes) -> Image:
+    """The image, its header read and nothing decoded."""
+    import PIL.Image
+
+    image: Image = PIL.Image.open(BytesIO(data), formats=FORMATS)
+    if image.width * image.height > MAX_PIXELS:
+        raise UnreadableImage(f"it has {image.width:,} x {image.height:,} pixels; at most {MAX_PIXELS:,} are decoded")
+    return image
+
+
+def require_bounded(data: bytes) -> None:
+    """Raises UnreadableImage for bytes whose header is no image's, or names more than `MAX_PIXELS`."""
+    with _readable():
+        _opened(data)
+
+
+def decode(data: bytes) -> Image:
+    """The image as a viewer shows it: fully decoded, upright (EXIF), palettes and transparency resolved.
+
+    Raises UnreadableImage for bytes that are no image, are cut short, or decode to an unreasonable size.
+    """
+    import PIL.ImageOps
+
+    with _readable():
+        image = _opened(data)
+        image.load()
+        upright = PIL.ImageOps.exif_transpose(image)
+        if upright.mode == "P" or "transparency" in upright.info:
+            upright = upright.convert("RGBA")
     upright.format = image.format
     return upright
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -84,22 +83,30 @@ def _shorter(one: str, other: str) -> str:
 
 
 def _as_they_are(data: bytes) -> str | None:
-    """A data URI of a raster format that every browser draws; others are decoded and written as PNG."""
+    """A data URI of a raster format that every browser draws; others are decoded and written as PNG.
+
+    None for what is no picture, or unpacks to more pixels than are decoded anywhere: a browser would try.
+    """
+    from fairgate.data.pixels import require_bounded
+
     kind = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         kind = "webp"
-    return _uri(kind, data) if kind is not None else _reencoded(data, None)
+    if kind is None:
+        return _reencoded(data, None)
+    try:
+        require_bounded(data)
+    except ValueError:
+        return None
+    return _uri(kind, data)
 
 
 def _reencoded(data: bytes, side: int | None) -> str | None:
-    from PIL import Image
+    from fairgate.data.pixels import decode
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(io.BytesIO(data)) as opened:
-                picture = opened.convert("RGB")
-    except (OSError, ValueError, Image.DecompressionBombError, Image.DecompressionBombWarning):
+        picture = decode(data).convert("RGB")
+    except ValueError:
         return None
     buffer = io.BytesIO()
     if side is None:

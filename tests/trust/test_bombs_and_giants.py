@@ -21,6 +21,7 @@ from fairgate.data import open_dataset, pixels, write_dataset
 from fairgate.errors import BaselineError, DatasetError
 from fairgate.models import images
 from fairgate.reports import read_results
+from fairgate.reports.pictures import album
 
 
 @pytest.fixture(autouse=True)
@@ -147,6 +148,13 @@ def test_a_picture_of_a_kilobyte_and_a_billion_pixels_is_refused(tmp_path: Path,
             counterfactual=False,
         )
     assert "the image cannot be read" in parts_of(caught.value)
+
+
+def test_a_report_hands_no_such_picture_to_a_browser() -> None:
+    bomb, good = png_of(30_000, 30_000), png_of(3, 3)
+    shown = album({"s": [("a", bomb), ("b", good)]}, ["s"], 10**6)
+    assert ("s", "a") in shown.unreadable
+    assert ("s", "b") in shown.uris
 
 
 def test_what_is_verified_and_what_a_model_is_shown_is_bounded_alike() -> None:
