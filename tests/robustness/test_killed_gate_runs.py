@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from gated_world import but_for_times, copy_of
 from moments import touches, watch
-from remains import finished_runs, require_whole
+from remains import finished_runs, queued, require_whole
 from warm_process import WarmProcess
 
 pytestmark = pytest.mark.xdist_group("kills")
@@ -105,3 +105,44 @@ def _killed(warm: WarmProcess, folder: Path, kind: str, run: Undisturbed, draw: 
     started = warm.start(CHECK, folder, prelude=watch(log))
     started.send_after(seconds)
     return started.wait().killed
+
+
+def test_a_run_that_is_killed_while_it_is_queued_waits_whole_or_not_at_all(
+    undisturbed: dict[str, Undisturbed], warm: WarmProcess, tmp_path: Path
+) -> None:
+    before = undisturbed[LIVED_IN].before
+    log, words = tmp_path / "log", [*CHECK, "--mlflow", "http://127.0.0.1:9"]
+    ended = warm.run(words, copy_of(before, tmp_path / "undisturbed"), prelude=watch(log))
+    assert "the run waits in" in ended.output
+    moments = [number for number, touch in enumerate(touches(log)) if ".fairgate" in touch.name]
+    waiting = []
+    for deadly in random.Random(SEED).sample(moments, 6):
+        folder = copy_of(before, tmp_path / f"{deadly}")
+        assert warm.run(words, folder, prelude=watch(log, deadly)).killed
+        require_whole(folder)
+        waiting.append(len(queued(folder)))
+        pushed = warm.run(["fairgate", "push"], folder)
+        assert pushed.code == 0, pushed.output
+        assert len(finished_runs(folder)) == 1 + waiting[-1]
+        assert queued(folder) == []
+    assert set(waiting) <= {0, 1}
+
+
+def test_a_push_that_is_killed_sends_every_run_once(
+    undisturbed: dict[str, Undisturbed], warm: WarmProcess, tmp_path: Path
+) -> None:
+    loaded = copy_of(undisturbed[LIVED_IN].before, tmp_path / "loaded")
+    for _ in range(2):
+        warm.run([*CHECK, "--mlflow", "http://127.0.0.1:9"], loaded)
+    assert len(queued(loaded)) == 2
+    log = tmp_path / "log"
+    assert warm.run(["fairgate", "push"], copy_of(loaded, tmp_path / "undisturbed"), prelude=watch(log)).code == 0
+    for deadly in random.Random(SEED).sample(range(len(touches(log))), 6):
+        folder = copy_of(loaded, tmp_path / f"{deadly}")
+        assert warm.run(["fairgate", "push"], folder, prelude=watch(log, deadly)).killed
+        require_whole(folder)
+        pushed = warm.run(["fairgate", "push"], folder)
+        assert pushed.code == 0, pushed.output
+        assert len(finished_runs(folder)) == 3
+        assert queued(folder) == []
+        assert not list((folder / ".fairgate" / "queue").glob(".sent-*"))
