@@ -15,6 +15,7 @@ from fairgate.tracking.session import session, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import DatasetInput
 
 DEFAULT_URI = "sqlite:///fairgate.db"
 """A store beside the work: artifacts go to `mlartifacts/` in the same folder."""
@@ -108,4 +109,18 @@ def _fill(client: MlflowClient, run_id: str, record: RunRecord) -> None:
         source_type="fairgate",
         source=json.dumps({"release": f"{data.name}/{data.version}", "fingerprint": data.fingerprint}),
     )
-    client.log_inputs(run_id, [DatasetInput(release, [])])
+    _log_dataset(client, run_id, DatasetInput(release, []))
+
+
+def _log_dataset(client: MlflowClient, run_id: str, release: DatasetInput) -> None:
+    """MLflow looks for a dataset, then inserts it: of two jobs that bring an experiment its first, one is refused."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        client.log_inputs(run_id, [release])
+    except MlflowException as error:
+        if not any(
+            name in str(error) for name in ("IntegrityError", "UniqueViolation")
+        ):  # SQLite and MySQL, PostgreSQL
+            raise
+        client.log_inputs(run_id, [release])  # it is there now, and is found

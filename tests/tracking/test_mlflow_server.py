@@ -93,7 +93,9 @@ def test_what_waited_while_the_server_was_out_reaches_it_once(
     assert again.run_id == run.run_id
 
 
-def test_two_jobs_that_log_at_once_lose_nothing(server: Server, client: MlflowClient, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["a server", "a new SQLite store"])
+def test_two_jobs_that_log_at_once_lose_nothing(kind: str, server: Server, tmp_path: Path) -> None:
+    uri = server.uri if kind == "a server" else f"sqlite:///{tmp_path}/fairgate.db"
     script = """
 import sys
 from pathlib import Path
@@ -105,14 +107,14 @@ for number in range(4):
     record = a_record(suite="crowd", seconds=float(number) if shared else number + float(sys.argv[2]) / 10)
     print(log_run(record, [], uri=sys.argv[1]))
 """
-    start = [sys.executable, "-c", script, server.uri]
+    start = [sys.executable, "-c", script, uri]
     jobs = [
         subprocess.Popen([*start, str(job), str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True)
         for job in (1, 2)
     ]
     told = [job.communicate(timeout=120)[0].split() for job in jobs]
     assert [job.returncode for job in jobs] == [0, 0]
-    runs = past_runs("crowd", server.uri)
+    runs = past_runs("crowd", uri)
     assert {run.run_id for run in runs} == {*told[0], *told[1]}
     assert {told[0][1], told[0][3]}.isdisjoint(told[1])
     assert all(run.metrics["skew/doctor"] == 0.5 for run in runs)

@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tracking_records import a_check, a_record
@@ -148,6 +148,26 @@ def test_an_experiment_that_a_neighbour_made_meanwhile_is_used(
     run = client.get_run(log_run(a_record(seconds=7.0), [], uri=uri))
     assert run.info.experiment_id == known
     assert RUN_KEY in run.data.tags
+
+
+def test_a_dataset_that_a_neighbour_logged_meanwhile_is_used(
+    uri: str, client: MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.exceptions import MlflowException
+
+    real, refusals = (
+        type(client).log_inputs,
+        iter([MlflowException("(sqlite3.IntegrityError) UNIQUE constraint failed")]),
+    )
+
+    def log_inputs(self: MlflowClient, run_id: str, datasets: Any) -> None:
+        if (refused := next(refusals, None)) is not None:
+            raise refused
+        real(self, run_id, datasets)
+
+    monkeypatch.setattr(type(client), "log_inputs", log_inputs)
+    run = client.get_run(log_run(a_record(seconds=71.0), [], uri=uri))
+    assert len(run.inputs.dataset_inputs) == 1
 
 
 def test_a_missing_file_is_named(uri: str, tmp_path: Path) -> None:
