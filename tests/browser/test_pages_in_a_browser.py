@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("browser")
 each_page = pytest.mark.parametrize("name", NAMES)
-each_kind = pytest.mark.parametrize("name", ["passed", "team", "audit", "power", "history"])
-each_make = pytest.mark.parametrize("name", ["error", "team", "audit", "power", "history"])
+each_kind = pytest.mark.parametrize("name", ["error", "team", "audit", "power", "history"])
 """What stands on the other pages stands on these too, by other names."""
 
 WIDTHS = (390, 768, 1280, 1600)
@@ -40,7 +39,7 @@ _BEYOND = """width => [...document.querySelectorAll('body *')]
   .map(one => one.outerHTML.slice(0, 120))"""
 
 
-@each_make
+@each_kind
 def test_axe_finds_nothing_wrong_in_light_and_dark(
     browser: Browser, axe: str, pages: Mapping[str, Path], name: str
 ) -> None:
@@ -115,7 +114,7 @@ def test_links_and_folds_answer_to_enter(browser: Browser, pages: Mapping[str, P
             assert fold.evaluate("one => one.parentElement.open") != before
 
 
-@each_make
+@each_kind
 def test_on_paper_everything_is_shown_and_nothing_is_cut(
     browser: Browser, pages: Mapping[str, Path], name: str
 ) -> None:
