@@ -10,10 +10,6 @@ from fairgate import gate
 from fairgate.baselines import (
     BaselineSpec,
     Kept,
-    Repository,
-    baseline_folder,
-    kept_in_folder,
-    kept_in_git,
     mismatch,
     parse_baseline,
     require_own_scores,
@@ -68,7 +64,7 @@ def _compared(area: str, text: str, prepared: gate.Prepared, settings: Settings,
         if spec.kind == "model":
             return [_live(area, spec, prepared, settings, role)]
         with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:
-            kept = _kept(spec, prepared, settings, Path(scratch))
+            kept = gate.kept_record(spec, prepared.loaded.name, prepared.root, settings.mlflow, Path(scratch))
             return _record(area, spec, kept, prepared, settings, role)
     except FairgateError as error:
         return [trouble(area, f"the {role} cannot be used: {error.problem}", error.where or str(spec), error.remedy)]
@@ -94,22 +90,6 @@ def _no_baseline(area: str, prepared: gate.Prepared, compares: bool) -> Finding:
 def _live(area: str, spec: BaselineSpec, prepared: gate.Prepared, settings: Settings, role: str) -> Finding:
     scorer = open_model(spec.target, prepared, settings)
     return ok(area, f"the {role} is a checkpoint ({scorer.fingerprint[:12]}), scored in every run", where=str(spec))
-
-
-def _kept(spec: BaselineSpec, prepared: gate.Prepared, settings: Settings, scratch: Path) -> Kept:
-    """The record's files, wherever they are kept."""
-    if spec.kind == "file":
-        return kept_in_folder(spec.target, prepared.root)
-    if spec.kind == "git":
-        repository = Repository(prepared.root)
-        commit = repository.merge_base(spec.target)
-        return kept_in_git(repository, commit, baseline_folder(prepared.loaded.name), scratch)
-    from fairgate.tracking import fetch_record
-
-    if settings.mlflow is None:
-        raise BaselineError("it is kept in MLflow, and MLflow is off.", remedy="give the tracking URI: --mlflow URI")
-    run = fetch_record(spec.target, prepared.loaded.name, settings.mlflow, scratch)
-    return Kept(run.results, run.scores, origin=f"MLflow run {run.run_id}")
 
 
 def _record(
