@@ -18,7 +18,7 @@ def require_inside(suite: Suite, source: Source, root: Path) -> None:
     """Raise SuiteError where the suite's model, baseline or anchor is a file outside of the repository, by `..`, as an
     absolute path or through a link. Whoever types a URI on the command line may name any file of theirs."""
     for key, text in (("model", suite.model), ("baseline", suite.baseline), ("anchor", suite.anchor)):
-        if text is not None and leaves(named_file(text), root):
+        if text is not None and any(leaves(path, root) for path in named_files(text)):
             option = "baseline" if key == "anchor" else key
             raise SuiteError(
                 f"`{key}` names a file outside of the repository, which a suite may not.",
@@ -27,12 +27,14 @@ def require_inside(suite: Suite, source: Source, root: Path) -> None:
             )
 
 
-def named_file(text: str) -> Path | None:
-    """The file or folder that a model URI or a baseline names; None where it names none."""
+def named_files(text: str) -> list[Path]:
+    """The files and folders that a model URI or a baseline names; of a record, its two files."""
     kind, _, target = text.partition(":")
     if kind == "file":
-        return Path(target)
-    return local_path(target if kind == "model" else text)
+        path = Path(target)
+        return [path, path / "results.json", path / "scores.parquet", path.parent / "scores.parquet"]
+    named = local_path(target if kind == "model" else text)
+    return [] if named is None else [named]
 
 
 def leaves(path: Path | None, root: Path) -> bool:

@@ -99,6 +99,8 @@ def test_a_shard_may_be_a_link_to_the_very_bytes_that_were_released(
         ("baseline", "file:{folder}"),
         ("baseline", "file:../{parent}"),
         ("baseline", "file:folder"),
+        ("baseline", "file:kept"),
+        ("baseline", "file:kept/results.json"),
         ("anchor", "file:{folder}"),
         ("anchor", "model:scores:link.csv?values=logit"),
     ],
@@ -108,6 +110,8 @@ def test_a_suite_that_names_a_file_outside_of_its_repository_is_refused(
 ) -> None:
     (toy.root / "link.csv").symlink_to(secret)
     (toy.root / "folder").symlink_to(secret.parent)
+    (toy.root / "kept").mkdir()
+    (toy.root / "kept" / "results.json").symlink_to(secret)
     named = uri.format(path=secret, folder=secret.parent, parent=f"{'../' * 8}{secret.parent}")
     lines = [line for line in SUITE.splitlines() if not line.startswith(f"{key}:")]
     toy.write_suite("\n".join([*lines, f"{key}: {json.dumps(named)}"]))

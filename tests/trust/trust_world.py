@@ -103,13 +103,13 @@ def local_dir(folder: Path, model: Any) -> Path:
     return folder
 
 
-def zip_bomb(path: Path, gigabytes: int = 1) -> Path:
+def zip_bomb(path: Path, megabytes: int = 256) -> Path:
     """An archive in the shape of a checkpoint, whose storage unpacks to far more than the file."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         archive.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
         archive.writestr("archive/version", "3\n")
         with archive.open("archive/data/0", "w", force_zip64=True) as entry:
-            for _ in range(gigabytes * 64):
+            for _ in range(megabytes // 16):
                 entry.write(bytes(16 << 20))
     return path
 
