@@ -77,8 +77,9 @@ def number(value: float | None, status: Status = "ok") -> str:
 
 
 def signed(value: float | None) -> str:
-    """A change, with its sign: `+0.012`, `−0.310`, and `0.000` for none."""
-    return f"+{number(value)}" if value is not None and value > 0 else number(value)
+    """A change, with its sign: `+0.012`, `−0.310`; `≈0` for next to none, and `0.000` for none."""
+    text = number(value)
+    return f"+{text}" if value is not None and value > 0 and text != "≈0" else text
 
 
 def interval(lo: float | None, hi: float | None) -> str:
