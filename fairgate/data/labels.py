@@ -112,7 +112,7 @@ def _lines(path: Path) -> Generator[tuple[int, list[str]], None, None]:
 def inside(value: str, place: str) -> PurePosixPath:
     """An image's path relative to the images folder. Raises DatasetError when it is empty or leads out of it."""
     path = PurePosixPath(value)
-    if not value or "\0" in value:
+    if not path.name or "\0" in value:
         raise DatasetError("the line names no image.", where=place, remedy="give the image's path in every line")
     if path.is_absolute() or ".." in path.parts or re.match(r"^[A-Za-z]:", value) or "\\" in value:
         raise DatasetError(

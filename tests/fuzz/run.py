@@ -77,7 +77,9 @@ def run_one(name: str, engine: str, seconds: float, seed: int, keep: Path) -> bo
         flush=True,
     )
     if bad:
-        print(f"{output.strip()[-6000:]}\n  inputs that fail are in {keep}", flush=True)
+        told_by_atheris = ("INFO:", "WARNING:")
+        shown = "\n".join(line for line in output.splitlines() if not line.startswith(told_by_atheris))
+        print(f"{shown.strip()[-6000:]}\n  inputs that fail are in {keep}", flush=True)
     return bad
 
 

@@ -32,7 +32,7 @@ class Trial:
         self.told = 0.0
         self.tried = self.accepted = self.refused = 0
         self.said = ""
-        self.last = b""
+        self.failing = b""
         signal.signal(signal.SIGALRM, _too_slow)
 
     def tell(self) -> None:
@@ -42,14 +42,18 @@ class Trial:
             self.report.write_text(json.dumps(counts))
 
     def __call__(self, data: bytes) -> None:
+        self.tried += 1
+        before, self.failing = self.failing, data
+        self._try(data)
+        self.failing = before  # it did not fail; of those that did, the last is the smallest
+
+    def _try(self, data: bytes) -> None:
         from targets import require_parts
 
         from fairgate.errors import FairgateError
 
-        self.last = data
-        self.tried += 1
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        signal.alarm(SECONDS_PER_INPUT)
+        signal.alarm(SECONDS_PER_INPUT if self.tried > 3 else 6 * SECONDS_PER_INPUT)
         try:
             with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
                 warnings.simplefilter("ignore")
@@ -78,7 +82,7 @@ def drawn(trial: Trial, seconds: float, seed: int) -> None:
     from hypothesis import seed as seeded
 
     inputs = trial.target.inputs(trial.world)
-    end = time.monotonic() + seconds
+    end = float("inf")
     for round_ in range(1_000_000):
 
         @seeded(seed + round_)
@@ -91,8 +95,11 @@ def drawn(trial: Trial, seconds: float, seed: int) -> None:
         )
         @given(inputs)
         def one_round(data: bytes) -> None:
+            nonlocal end
             if time.monotonic() < end:
                 trial(data)
+            if trial.tried == 1:  # the first one imports what the target needs
+                end = time.monotonic() + seconds
 
         one_round()
         if time.monotonic() >= end:
@@ -147,8 +154,8 @@ def main() -> None:
             trial.tell()
             raise
         Path(keep).mkdir(parents=True, exist_ok=True)
-        kept = Path(keep) / f"{name}-{hashlib.sha256(trial.last).hexdigest()[:12]}"
-        kept.write_bytes(trial.last)
+        kept = Path(keep) / f"{name}-{hashlib.sha256(trial.failing).hexdigest()[:12]}"
+        kept.write_bytes(trial.failing)
         trial.tell()
         print(f"kept as {kept}", file=sys.stderr)
         raise

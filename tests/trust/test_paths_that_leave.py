@@ -153,6 +153,13 @@ def test_images_are_imported_from_their_folder_only(tmp_path: Path, secret: Path
         assert "leads out of the images folder" in output
 
 
+def test_a_line_of_labels_that_names_the_folder_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("image,gender\na.png,man\n.,man\n")
+    words = ["dataset", "import", "people", "--labels", str(tmp_path / "labels.csv"), "--attribute", "gender"]
+    output = refused(CliRunner().invoke(app, [*words, "--subject", "person", "--root", str(tmp_path / "datasets")]))
+    assert "the line names no image" in output
+
+
 def test_a_dataset_error_of_a_link_has_three_parts(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> None:
     (toy.root / "datasets" / "other").symlink_to(tmp_path_factory.mktemp("private"))
     (toy.root / "datasets" / "other" / "v1").mkdir()
