@@ -110,16 +110,9 @@ def _version(client: MlflowClient, name: str, version: str | None, alias: str | 
 
 def _download(client: MlflowClient, source: str, uri: str, kept: Path) -> None:
     """Bring a version's files to `kept`, whole or not at all."""
-    from mlflow.artifacts import download_artifacts
-
-    from fairgate.models.files import require_folder
-
-    address = _resolved(client, source)
-    if (local := _local(address)) is not None and local.is_dir():
-        require_folder(local)  # MLflow's copy would follow a link out of it
     kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".incoming-", dir=kept.parent) as scratch:
-        got = Path(download_artifacts(artifact_uri=address, dst_path=scratch, tracking_uri=uri, registry_uri=uri))
+        got = _files_of(client, source, uri, scratch)
         parcel = Path(scratch) / "parcel"
         if got.is_file():  # a version may be registered from one file
             parcel.mkdir()
@@ -132,6 +125,26 @@ def _download(client: MlflowClient, source: str, uri: str, kept: Path) -> None:
         except OSError:
             if not kept.is_dir():  # else a neighbouring job was faster
                 raise
+
+
+def _files_of(client: MlflowClient, source: str, uri: str, scratch: str) -> Path:
+    from mlflow.artifacts import download_artifacts
+    from mlflow.exceptions import MlflowException
+
+    from fairgate.models.files import require_folder
+
+    try:
+        address = _resolved(client, source)
+        if (local := _local(address)) is not None and local.is_dir():
+            require_folder(local)  # MLflow's copy would follow a link out of it
+        return Path(download_artifacts(artifact_uri=address, dst_path=scratch, tracking_uri=uri, registry_uri=uri))
+    except MlflowException as error:
+        said = " ".join(redact(str(error)).split())
+        raise ModelError(
+            f"the files of the registered model could not be downloaded: {said[:400]}",
+            where=redact(source),
+            remedy="check that the version's files are still there, or register it again",
+        ) from error
 
 
 def _resolved(client: MlflowClient, source: str, depth: int = 8) -> str:

@@ -86,7 +86,7 @@ def test_links_are_refused(tmp_path: Path) -> None:
         checkpoint_uri(folder)
 
 
-def register(uri: str, name: str, source: Path, **tags: str) -> None:
+def register(uri: str, name: str, source: Path | str, **tags: str) -> None:
     with session(uri) as client:
         client.create_registered_model(name)
         client.create_model_version(name, str(source), tags=tags)
@@ -128,7 +128,17 @@ def test_a_version_whose_link_leads_out_is_not_copied(uri: str, tmp_path: Path) 
     register(uri, "link", folder)
     with pytest.raises(ModelError, match="leads outside"):
         fetch_model("link/1", uri, tmp_path / "models")
-    assert not (tmp_path / "models").exists()
+    assert list((tmp_path / "models").iterdir()) == []
+
+
+@pytest.mark.parametrize("source", ["{}/gone", "runs:/0123456789abcdef/checkpoint"])
+def test_a_version_whose_files_are_gone_is_said(source: str, uri: str, tmp_path: Path) -> None:
+    name = f"gone-{len(source)}"
+    register(uri, name, source.format(tmp_path))
+    with pytest.raises(ModelError, match="files of the registered model could not be downloaded") as raised:
+        fetch_model(f"{name}/1", uri, tmp_path / "models")
+    assert raised.value.where == source.format(tmp_path)
+    assert list((tmp_path / "models").iterdir()) == []
 
 
 def test_a_refused_version_is_refused_again_without_a_second_download(uri: str, tmp_path: Path) -> None:
