@@ -26,7 +26,8 @@ unexport PYTHONDONTWRITEBYTECODE
 HELD := fairgate/__init__.py,fairgate/errors.py,fairgate/hashing.py,fairgate/randomness.py,fairgate/records.py
 HELD := $(HELD),fairgate/metrics/*,fairgate/statistics/*
 HELD := $(HELD),fairgate/suites/*,fairgate/baselines/*,fairgate/reports/*,fairgate/tracking/*
-HELD := $(HELD),fairgate/gate.py,fairgate/cli/*,fairgate/pytest_plugin/*
+HELD := $(HELD),fairgate/gate/*,fairgate/audit/*,fairgate/power/*,fairgate/doctor/*,fairgate/history/*
+HELD := $(HELD),fairgate/cli/*,fairgate/pytest_plugin/*,fairgate/whole.py
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

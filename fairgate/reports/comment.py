@@ -65,7 +65,7 @@ def render_comment(record: RunRecord, report_url: str | None = None, max_chars: 
     Begins with a marker naming the suite, by which the next run finds and replaces it. All text from models, datasets
     and suites is escaped: no HTML, no link, no mention comes from it. FairgateError for a limit under 2,000.
     """
-    marker = f"<!-- fairgate:{re.sub('[^A-Za-z0-9]+', '-', record.suite).strip('-')[:60]} -->\n"
+    marker = f"<!-- fairgate:{re.sub('[^A-Za-z0-9_]+', '-', record.suite).strip('-')[:60]} -->\n"
     return marker + job_summary(record, report_url, max_chars - len(marker))
 
 
