@@ -100,7 +100,7 @@ class Manifest(_Strict):
     recipe: dict[str, JsonValue]
     lineage: dict[str, str]
     fairgate: str
-    shards: list[Shard]
+    shards: Annotated[list[Shard], Field(min_length=1)]
 
     @field_validator("n_rows")
     @classmethod

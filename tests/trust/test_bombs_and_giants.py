@@ -209,6 +209,13 @@ def test_a_record_and_a_manifest_of_a_hundred_megabytes_are_not_read(toy: Toy, t
     assert "more than 64 MB" in refused(check(toy))
 
 
+@pytest.mark.parametrize("change", [{"shards": []}, {"n_rows": 10**30}, {"subjects": [None]}, {"name": 1}])
+def test_a_manifest_that_says_what_no_release_says_is_refused(toy: Toy, change: dict[str, object]) -> None:
+    path = toy.root / "datasets/toy/v1/manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    assert "manifest is not valid" in refused(check(toy))
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
