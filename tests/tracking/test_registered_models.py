@@ -131,6 +131,34 @@ def test_a_version_whose_link_leads_out_is_not_copied(uri: str, tmp_path: Path) 
     assert list((tmp_path / "models").iterdir()) == []
 
 
+def test_a_version_can_point_to_another_and_to_a_model_that_a_run_logged(uri: str, tmp_path: Path) -> None:
+    source = make(tmp_path / "source", "open_clip_config.json", "open_clip_model.safetensors")
+    with session(uri) as client:
+        experiment = client.create_experiment("trained")
+        run_id = client.create_run(experiment).info.run_id
+        logged = client.create_logged_model(experiment, name="net", source_run_id=run_id)
+        client.log_model_artifacts(logged.model_id, str(source))
+        client.finalize_logged_model(logged.model_id, "READY")
+    register(uri, "by_run", f"runs:/{run_id}/net")
+    register(uri, "by_version", "models:/by_run/1")
+    for name in ("by_run", "by_version"):
+        found = Path(fetch_model(f"{name}/1", uri, tmp_path / "models").local_uri.removeprefix("open_clip:local-dir:"))
+        assert sorted(path.name for path in found.iterdir()) == ["open_clip_config.json", "open_clip_model.safetensors"]
+
+
+def test_of_two_jobs_that_fetch_a_version_at_once_both_get_it(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(uri, "crowd", make(tmp_path / "source", "config.json", "model.safetensors"))
+    found = fetch_model("crowd/1", uri, tmp_path / "models")
+    real = Path.is_dir
+    kept = Path(found.local_uri.removeprefix("hf:"))
+    answers = iter([False])
+    monkeypatch.setattr(Path, "is_dir", lambda self: next(answers, True) if self == kept else real(self))
+    assert fetch_model("crowd/1", uri, tmp_path / "models") == found
+    assert next(answers, None) is None
+
+
 @pytest.mark.parametrize("source", ["{}/gone", "runs:/0123456789abcdef/checkpoint"])
 def test_a_version_whose_files_are_gone_is_said(source: str, uri: str, tmp_path: Path) -> None:
     name = f"gone-{len(source)}"
