@@ -48,7 +48,7 @@ class Trial:
         self.failing = before  # it did not fail; of those that did, the last is the smallest
 
     def _try(self, data: bytes) -> None:
-        from targets import require_parts
+        from uses import require_parts
 
         from fairgate.errors import FairgateError
 

@@ -148,4 +148,4 @@ def one_picture(data: bytes) -> Any:
     return SimpleNamespace(index=index, folder=Path("pictures"), data=data)
 
 
-__all__ = ["PROMPTS", "SETS", "SMALL_SUITE", "World", "one_picture"]
+__all__ = ["PROMPTS", "SETS", "SMALL_SUITE", "TESTS", "World", "one_picture"]

@@ -34,7 +34,7 @@ def test_an_exception_that_escapes_is_kept_and_told(tmp_path: Path) -> None:
     for path in FUZZ.glob("*.py"):
         text = path.read_text(encoding="utf-8").replace("parents[1]", f"parents[1] / {str(FUZZ.parent)!r}")
         (tmp_path / "fuzz" / path.name).write_text(text, encoding="utf-8")
-    broken = tmp_path / "fuzz" / "targets.py"
+    broken = tmp_path / "fuzz" / "uses.py"
     text = broken.read_text(encoding="utf-8").replace(
         "def labels(world: World, data: bytes) -> None:\n",
         "def labels(world: World, data: bytes) -> None:\n    assert b'Male' in data\n",
