@@ -14,13 +14,18 @@ import numpy.typing as npt
 
 from fairgate.data.bounds import is_text, plain_text, require_bounded
 from fairgate.data.index import Index, strings
-from fairgate.data.manifest import HARMFUL, MAX_ROWS, Manifest, Shard, read_manifest
+from fairgate.data.manifest import HARMFUL, Manifest, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.errors import DatasetError, first_harmful
 from fairgate.hashing import sha256_file
 
 if TYPE_CHECKING:
     from fairgate.data.problems import Problem
+
+
+SPARE_ROWS = 10_000_000
+"""Rows that a shard may hold beyond what the manifest says, and still be read: `verify` then counts them. A few bytes of
+Parquet can promise billions."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,7 @@ class Dataset:
             parquet = pq.ParquetFile(path, read_dictionary=text)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
-        if parquet.metadata.num_rows > MAX_ROWS:
+        if parquet.metadata.num_rows > shard.rows + SPARE_ROWS:
             raise self.unreadable(shard, ValueError(f"it promises {parquet.metadata.num_rows:,} rows"))
         return parquet
 
