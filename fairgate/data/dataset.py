@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 SPARE_ROWS = 10_000_000
-"""Rows that a shard may hold beyond what the manifest says, and still be read: `verify` then counts them. A few bytes of
-Parquet can promise billions."""
+"""Rows that a shard may hold beyond what the manifest says and still be opened, so that `verify` counts them. A few
+bytes of Parquet can promise billions."""
 
 
 @dataclass(frozen=True)
