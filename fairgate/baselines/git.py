@@ -102,10 +102,12 @@ class Repository:
                 where=str(self.root),
                 remedy="run inside it; `git config --global --add safe.directory DIR` where somebody else owns it",
             )
+        branch = ref.removeprefix("origin/")
+        local = f"; without a remote, `baseline: git:{branch}`" if branch != ref else ""
         raise BaselineError(
             f"git knows no commit '{ref}'.",
             where=f"git:{ref}",
-            remedy=f"fetch it (`git fetch origin {ref.removeprefix('origin/')}`; in actions/checkout `fetch-depth: 0`)",
+            remedy=f"fetch it (`git fetch origin {branch}`; in actions/checkout `fetch-depth: 0`){local}",
         )
 
     def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:

@@ -132,7 +132,9 @@ def read_manifest(folder: Path) -> Manifest:
         plain = json.loads(content)
     except FileNotFoundError:
         raise DatasetError(
-            f"there is no dataset in '{folder}'.", where=str(path), remedy="run `dvc pull datasets.dvc`"
+            f"there is no dataset in '{folder}'.",
+            where=str(path),
+            remedy="run `dvc pull datasets.dvc`, or `fairgate dataset import`",
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error

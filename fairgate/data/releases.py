@@ -70,7 +70,9 @@ def _absent(ref: str, name: str, version: str, found: list[str], root: Path) -> 
         near = did_you_mean(name, known)
         problem = f"there is no dataset '{ref}'."
     return DatasetError(
-        problem, where=str(root / name), remedy=" ".join(filter(None, [near, "run `dvc pull datasets.dvc`"]))
+        problem,
+        where=str(root / name),
+        remedy=" ".join(filter(None, [near, "run `dvc pull datasets.dvc`, or `fairgate dataset import`"])),
     )
 
 

@@ -32,8 +32,8 @@ def refuse_update(reason: str | None, environment: Mapping[str, str] | None = No
     if not (reason or "").strip():
         raise BaselineError(
             "a baseline is not updated without a reason.",
-            where="--fairness-reason",
-            remedy='say why: `--fairness-reason "retrained on the cleaned captions, see #412"`',
+            where="--reason (pytest: --fairness-reason)",
+            remedy='say why: `--reason "retrained on the cleaned captions, see #412"`',
         )
 
 

@@ -228,6 +228,7 @@ def test_a_link_is_not_brought_back_from_the_merge_base(toy: Toy, git: ScratchGi
     ("ref", "problem", "remedy"),
     [
         ("nowhere", "git knows no commit 'nowhere'", "git fetch origin nowhere"),
+        ("origin/main", "git knows no commit 'origin/main'", "without a remote, `baseline: git:main`"),
         ("--upload-pack=x", "git knows no commit", "fetch"),
     ],
 )

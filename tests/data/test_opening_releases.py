@@ -31,13 +31,13 @@ def test_a_path_is_not_a_name(root, ref):
 def test_an_absent_dataset_names_the_command_and_the_nearest_name(root):
     with pytest.raises(DatasetError) as caught:
         open_dataset("peopel", root)
-    assert caught.value.remedy == "did you mean 'people'? run `dvc pull datasets.dvc`"
+    assert caught.value.remedy == "did you mean 'people'? run `dvc pull datasets.dvc`, or `fairgate dataset import`"
 
 
 def test_without_a_root_the_remedy_is_to_pull(tmp_path):
     with pytest.raises(DatasetError) as caught:
         open_dataset("people", tmp_path / "nothing")
-    assert caught.value.remedy == "run `dvc pull datasets.dvc`"
+    assert caught.value.remedy == "run `dvc pull datasets.dvc`, or `fairgate dataset import`"
 
 
 def test_an_absent_version_names_those_that_exist(root):
