@@ -104,12 +104,10 @@ def require_another_checkpoint(
     candidate: tuple[str, Mapping[str, ProbeScores]],
     baseline: tuple[str, Mapping[str, ProbeScores]],
     where: str,
-    *,
-    anchor: bool = False,
 ) -> None:
     """Raise BaselineError when candidate and baseline (each a fingerprint and its scores) are one and the same, or two
     checkpoints with identical scores: either way nothing was compared."""
-    if candidate[0] == baseline[0] and not anchor:
+    if candidate[0] == baseline[0]:
         raise BaselineError(
             f"the baseline is the candidate: both are checkpoint {candidate[0][:12]}.",
             where=where,

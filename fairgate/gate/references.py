@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairgate.baselines import (
@@ -32,6 +32,7 @@ from fairgate.suites.ask import ask
 from fairgate.suites.asked import probe_digests
 from fairgate.suites.inside import leaves
 from fairgate.suites.schema import Suite
+from fairgate.suites.settings import default_cache
 
 Progress = Callable[[str, int, int], None]
 Scores = dict[str, ProbeScores]
@@ -52,6 +53,23 @@ class Asked:
         """Probes that a check compares with another checkpoint, and the digests of what they ask."""
         names = {one.check.probe for one in self.planned if one.against is not None}
         return {name: key for name, key in probe_digests(self.suite).items() if name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What everything that is compared in one run shares: suite and dataset, options, and whom to tell of progress."""
+
+    prepared: Prepared
+    settings: Settings
+    progress: Progress | None = None
+
+    def open(self, uri: str, base: Path | None = None) -> Scorer:
+        """The model of a URI, over the run's dataset."""
+        return open_model(uri, self.prepared, self.settings, self.progress, base)
+
+    def ask(self, scorer: Scorer, suite: Suite) -> Scores:
+        """A model's answers to a suite's probes."""
+        return ask(scorer, self.prepared.dataset.index, suite)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +116,7 @@ def open_model(
 
 
 def compare_with(
-    text: str,
-    asked: Sequence[Asked],
-    prepared: Prepared,
-    settings: Settings,
-    candidate: Scorer,
-    progress: Progress | None,
-    *,
-    anchor: bool = False,
+    text: str, asked: Sequence[Asked], candidate: Scorer, run: Run, *, anchor: bool = False
 ) -> Compared | None:
     """A baseline's (or anchor's) answers, known to be comparable with the candidate's; None where there is none.
 
@@ -116,26 +127,21 @@ def compare_with(
     if spec.kind == "none" or not any(one.against == wanted for each in asked for one in each.planned):
         return None
     if spec.kind == "model":
-        scorer = open_model(spec.target, prepared, settings, progress)
+        scorer = run.open(spec.target)
         same = scorer.fingerprint == candidate.fingerprint
-        answers = tuple(one.scores if same else ask(scorer, prepared.dataset.index, one.suite) for one in asked)
+        answers = tuple(one.scores if same else run.ask(scorer, one.suite) for one in asked)
         info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=scorer.fingerprint)
         found = Compared(info, answers, precision=scorer.precision)
     else:
         with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
-            kept = kept_record(spec, prepared.loaded.name, prepared.root, settings.mlflow, Path(scratch))
-            found = _of_record(spec, wanted, kept, asked, candidate, prepared, settings, progress, Path(scratch))
+            found = _of_record(spec, wanted, asked, candidate, run, Path(scratch))
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
     innocent = anchor or spec.kind in ("git", "mlflow")
-    unchanged = innocent and found.info.fingerprint == candidate.fingerprint
-    if unchanged:
-        info = found.info.model_copy(update={"unchanged": True})
-        return Compared(info, found.scores, found.environment, found.precision)
+    if innocent and found.info.fingerprint == candidate.fingerprint:
+        return replace(found, info=found.info.model_copy(update={"unchanged": True}))
     for one, before in zip(asked, found.scores, strict=True):
-        require_another_checkpoint(
-            (candidate.fingerprint, one.scores), (found.info.fingerprint, before), str(spec), anchor=anchor
-        )
+        require_another_checkpoint((candidate.fingerprint, one.scores), (found.info.fingerprint, before), str(spec))
     return found
 
 
@@ -159,19 +165,13 @@ def kept_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None, 
 
 
 def _of_record(
-    spec: BaselineSpec,
-    name: str,
-    kept: Kept,
-    asked: Sequence[Asked],
-    candidate: Scorer,
-    prepared: Prepared,
-    settings: Settings,
-    progress: Progress | None,
-    scratch: Path,
+    spec: BaselineSpec, name: str, asked: Sequence[Asked], candidate: Scorer, run: Run, scratch: Path
 ) -> Compared:
     """A kept record's answers where it was asked the same of the same data; else its checkpoint's, scored now."""
     from fairgate.reports import read_results
 
+    prepared = run.prepared
+    kept = kept_record(spec, prepared.loaded.name, prepared.root, run.settings.mlflow, scratch)
     record = read_results(kept.results)
     data, subjects = dataset_info(prepared.dataset), prepared.dataset.manifest.subjects
     require_nothing_vanished(record, data, subjects, kept.origin or str(kept.results))
@@ -186,8 +186,8 @@ def _of_record(
         rescored=differs,
     )
     if differs is not None:
-        scorer = _the_same_checkpoint(record, name, kept, differs, prepared, settings, progress, scratch)
-        answers = tuple(ask(scorer, prepared.dataset.index, one.suite) for one in asked)
+        scorer = _the_same_checkpoint(record, name, kept, differs, run, scratch)
+        answers = tuple(run.ask(scorer, one.suite) for one in asked)
         return Compared(info, answers, precision=scorer.precision)
     scores = read_scores(kept.scores, prepared.dataset.index)
     require_own_scores(record, scores_digest(scores), kept.origin or str(kept.scores))
@@ -202,34 +202,25 @@ def _answering(suite: Suite, record: RunRecord, scores: Scores) -> Scores:
     return {name: one for name, one in scores.items() if name.partition("[")[0] in same}
 
 
-def _the_same_checkpoint(
-    record: RunRecord,
-    name: str,
-    kept: Kept,
-    differs: str,
-    prepared: Prepared,
-    settings: Settings,
-    progress: Progress | None,
-    scratch: Path,
-) -> Scorer:
+def _the_same_checkpoint(record: RunRecord, name: str, kept: Kept, differs: str, run: Run, scratch: Path) -> Scorer:
     """The very checkpoint that a record was made of: where its URI points here, or as it was at the merge base.
 
     Raises BaselineError, saying what differs, where neither is that checkpoint any more.
     """
-    uri, wanted = record.model.uri, record.model.fingerprint
-    if leaves(local_path(uri), prepared.root):  # whoever writes a record does not choose what this machine reads
+    uri, wanted, root = record.model.uri, record.model.fingerprint, run.prepared.root
+    if leaves(local_path(uri), root):  # whoever writes a record does not choose what this machine reads
         raise BaselineError(
-            f"{differs}; the baseline's checkpoint would have to be scored again, and its record names a file outside "
+            f"{differs}; the {name}'s checkpoint would have to be scored again, and its record names a file outside "
             "of the repository.",
             where=kept.origin or str(kept.results),
             remedy=f"if that file is the one to compare with, type it: --fairness-baseline 'model:{uri}'",
         )
     told: list[str] = []
-    for base in (prepared.root, scratch / "checkpoint"):
+    for base in (root, scratch / "checkpoint"):
         try:
-            if base != prepared.root and not _brought_back(uri, kept, prepared.root, base):
+            if base != root and not _brought_back(uri, kept, root, base):
                 continue
-            scorer = open_model(uri, prepared, settings, progress, base)
+            scorer = run.open(uri, base)
         except FairgateError as error:
             told.append(error.problem)
             continue
@@ -259,7 +250,7 @@ def registered(uri: str, settings: Settings) -> tuple[str, str | None]:
         return uri, None
     from fairgate.tracking import fetch_model
 
-    folder = (settings.cache or Path(tempfile.gettempdir())) / "registered"
+    folder = (settings.cache or default_cache(os.environ)) / "registered"
     found = fetch_model(uri.removeprefix(MLFLOW_MODEL), _tracking_uri(settings.mlflow, uri), folder)
     return found.local_uri, f"{found.name}/{found.version}"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.gate.prepare import Prepared
-from fairgate.gate.references import Asked, Compared, Progress, Scores, compare_with, open_model, registered
+from fairgate.gate.references import Asked, Compared, Progress, Run, Scores, compare_with, registered
 from fairgate.models import Scorer
 from fairgate.records import BaselineInfo, CheckResult, ModelInfo
 from fairgate.suites import Settings
@@ -58,15 +58,16 @@ class Scored:
 def score(prepared: Prepared, settings: Settings, progress: Progress | None = None) -> Scored:
     """Score candidate, baseline and anchor, known to be comparable. Raises a FairgateError for what is in the way."""
     prepared.dataset.check_shards()
+    run = Run(prepared, settings, progress)
     uri, version = registered(settings.model, settings)
-    scorer = open_model(uri, prepared, settings, progress)
+    scorer = run.open(uri)
     asked = _asked(prepared, ask(scorer, prepared.dataset.index, prepared.loaded.suite), scorer)
-    baseline = compare_with(settings.baseline, asked, prepared, settings, scorer, progress)
+    baseline = compare_with(settings.baseline, asked, scorer, run)
     anchors: dict[str, Compared | None] = {}
     for one in asked:
         if one.suite.anchor is not None and one.suite.anchor not in anchors:
             spec = one.suite.anchor
-            anchors[spec] = compare_with(spec, asked, prepared, settings, scorer, progress, anchor=True)
+            anchors[spec] = compare_with(spec, asked, scorer, run, anchor=True)
     answers = []
     for place, one in enumerate(asked):
         anchor = anchors.get(one.suite.anchor or "")
