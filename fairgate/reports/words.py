@@ -309,7 +309,9 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
         said = f"{name or 'the worst group'} {moved} {others}{' against the anchor' if other == 'anchor' else ''}"
     else:
         moved = "did not change" if delta == 0 else f"{'fell' if delta < 0 else 'rose'} by {number(abs(delta))}"
-        said = f"{metric_words(check.metric)}{f' of {name}' if name else ''} {moved} against the {other}"
+        own = worst is not None and worst.delta is not None  # else the baseline's worst group may have been another
+        who = f" of {name}" if name and own else f" of the worst group, now {name}," if name else ""
+        said = f"{metric_words(check.metric)}{who} {moved} against the {other}"
     return f"{said}; margin {number(check.bound)}{_unsettled(check, record)}"
 
 

@@ -89,7 +89,10 @@ def _regression(**changes: object) -> CheckResult:
         ({"delta": 0.0}, "accuracy did not change against the baseline; margin 0.020"),
         ({"delta": None}, "accuracy was not compared: the baseline does not hold it"),
         ({"delta": None, "over": "race"}, "accuracy over race was not compared: the baseline does not hold it"),
-        ({"worst_group": "dark"}, "accuracy of dark fell by 0.052 against the baseline; margin 0.020"),
+        (
+            {"worst_group": "dark"},
+            "accuracy of the worst group, now dark, fell by 0.052 against the baseline; margin 0.020",
+        ),
         ({"metric": "group_gap", "delta": 0.01}, "the worst group moved 0.010 ahead of its set-mates; margin 0.020"),
     ],
 )
