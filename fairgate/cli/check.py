@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairgate.suites import Settings
 
 FAILED = 1
-TABLE_WIDTH = 100  # the table needs this much, and a log file has room for it
+TABLE_WIDTH = 120  # the table needs this much, and a log file has room for it
 
 
 @friendly()

@@ -30,14 +30,18 @@ def schema(out: Annotated[Path | None, typer.Option(help="Write to this file ins
 def new(
     name: Annotated[str, typer.Argument(help="Name of the suite, and of its file in fairness_suites/.")],
     dataset: Annotated[str, typer.Option(help="A dataset in datasets/, for example `faces` or `faces@v1`.")],
-    model: Annotated[str, typer.Option(help="Checkpoint to judge, for example open_clip:ViT-B-32@checkpoint.pt.")],
+    model: Annotated[
+        str, typer.Option(help="Checkpoint to judge: open_clip:ARCH@FILE, open_clip:local-dir:DIR, hf:DIR.")
+    ],
     baseline: Annotated[str, typer.Option(help="What to compare with.")] = "git:origin/main",
     truth: Annotated[str | None, typer.Option(help="Attribute to tell, where all images show one subject.")] = None,
     root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
 ) -> None:
     """Write a first suite for a dataset, checked against it; an existing file is never replaced."""
+    from fairgate.baselines import parse_baseline
     from fairgate.data import open_dataset
     from fairgate.errors import SuiteError
+    from fairgate.models import require_uri
     from fairgate.suites.load import FOLDER, load_text
     from fairgate.suites.plan import plan_checks
     from fairgate.suites.scaffold import new_suite
@@ -46,6 +50,9 @@ def new(
     path = root / FOLDER / f"{name}.yaml"
     if path.exists():
         raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy="edit it, or choose another name")
+    if not model.startswith("mlflow-model:"):
+        require_uri(model)
+    parse_baseline(baseline, where="--baseline")
     data = open_dataset(dataset, root / "datasets")
     text = new_suite(name, data.manifest, data.index, model=model, baseline=baseline, truth=truth)
     plan_checks(load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml"), data.manifest)

@@ -40,7 +40,7 @@ def look_at_dataset(dataset: Dataset, full: bool) -> list[Finding]:
 def look_at_dvc(root: Path) -> list[Finding]:
     """Is the data pulled, and has its remote what others will pull?"""
     if not (root / ".dvc").is_dir():
-        return [ok("dvc", "this repository does not use DVC")]
+        return [ok("dvc", "this repository does not use DVC"), *_untracked(root)]
     target = ["datasets.dvc"] if (root / "datasets.dvc").is_file() else []
     here = _status(root, *target)
     if isinstance(here, Finding):
@@ -53,6 +53,18 @@ def look_at_dvc(root: Path) -> list[Finding]:
         remedy = "dvc remote add --default NAME URL, then `dvc push`: a fresh clone has no data without it"
         return [*found, warning("dvc", "no remote is configured.", where=".dvc/config", remedy=remedy)]
     return [*found, *_remote(root, target, whole=not here)]
+
+
+def _untracked(root: Path) -> list[Finding]:
+    """Datasets that a fresh clone would lack, in a repository without DVC: in the folder, and not in git."""
+    folder = root / "datasets"
+    if not folder.is_dir() or not (root / ".git").exists():
+        return []
+    listed = run(["git", "ls-files", "--", "datasets"], root, PATIENCE)
+    if listed.code != 0 or listed.out.strip():
+        return []
+    remedy = "track it: `dvc init`, then `dvc add datasets` and commit datasets.dvc"
+    return [warning("dvc", "datasets/ is neither in git nor in DVC: a fresh clone has no data.", "datasets", remedy)]
 
 
 def _remote(root: Path, target: Sequence[str], whole: bool) -> list[Finding]:

@@ -14,6 +14,8 @@ AREA: Final = "workflows"
 _FOLDER: Final = Path(".github/workflows")
 _MOST_BYTES: Final = 1 << 20
 _GATE: Final = re.compile(r"--fairness-suite|\bfairgate\s+(check|demo)\b")
+_ACTION: Final = re.compile(r"(.*/)?fairgate(@.*)?$")
+"""The action of this project: not the one in a folder of it, which tells of reports that others made."""
 _FORGIVEN: Final = re.compile(r"\|\|\s*(true|:|exit\s+0|echo\b)")
 _PIPE: Final = re.compile(r"(?<![|>])\|(?![|])")
 
@@ -29,7 +31,7 @@ class _Step:
 
 
 def look_at_workflows(root: Path) -> list[Finding]:
-    """Steps that run the gate and lose its exit code; nothing where there are no workflows."""
+    """Steps that run the gate and lose its exit code, or that there are none."""
     files = sorted(path for path in (root / _FOLDER).glob("*.y*ml") if path.is_file())
     found, gates = list[Finding](), list[_Step]()
     for path in files:
@@ -42,6 +44,9 @@ def look_at_workflows(root: Path) -> list[Finding]:
             gates += _gates(data, shown)
     for step in gates:
         found += _lost(step)
+    if not files and (root / ".git").exists():
+        remedy = "on GitHub, copy one from docs/pull-requests.md; elsewhere, see that the gate runs in CI"
+        return [warning(AREA, "there is no workflow of GitHub that would run the gate.", str(_FOLDER), remedy)]
     if files and not gates:
         remedy = "copy a workflow from docs/pull-requests.md, and make its check required for the main branch"
         found.append(warning(AREA, "no workflow runs the gate.", where=str(_FOLDER), remedy=remedy))
@@ -83,7 +88,8 @@ def _gates(data: Mapping[str, Any], shown: str) -> Iterator[_Step]:
         for number, one in enumerate(steps if isinstance(steps, list) else [], start=1):
             step = _mapping(one)
             script = str(step.get("run") or "")
-            by_action = "suite" in _mapping(step.get("with")) or "fairgate" in str(step.get("uses") or "")
+            uses = str(step.get("uses") or "")
+            by_action = bool(_ACTION.match(uses)) or (uses == "./" and "suite" in _mapping(step.get("with")))
             if not by_action and not any(True for _ in _commands(script)):
                 continue
             forgiven = True in (step.get("continue-on-error"), job.get("continue-on-error"))

@@ -198,6 +198,10 @@ def _cut(before: PastRun | None, run: PastRun, part: str) -> str | None:
     return None if was.asked == now.asked else "the question changed: prompts, labels, groups or the metric's version"
 
 
+_LEAST = 5e-5
+"""A change that every table writes as next to nothing is none, however narrow the intervals."""
+
+
 def _move(before: Point, after: Point, by_commit: bool) -> Move | None:
     """None where the numbers agree within both intervals, or where one has no interval.
 
@@ -211,7 +215,7 @@ def _move(before: Point, after: Point, by_commit: bool) -> Move | None:
         return None
     halves = (abs(ends[0] - before.value), abs(after.value - ends[1]))
     allowed = math.hypot(*halves)
-    if abs(delta) <= allowed + 1e-12:  # what rounding alone may do
+    if abs(delta) <= allowed + _LEAST:
         return None
     heights = before.run.height, after.run.height
     unseen = None

@@ -159,9 +159,19 @@ def terminal_lines(history: History) -> list[str]:
         *_first(drifts, _LINES),
         *_first(cuts(history), _LINES),
         *([f"not told, for they repeat a number above: {', '.join(_checks(history.repeats))}"] * bool(history.repeats)),
+        *_branches(history),
         RULE,
         *(f"Note: {notice}" for notice in notices(history)),
     ]
+
+
+def _branches(history: History) -> list[str]:
+    """Runs of several branches stand in one line of commits: which of them to look at is for the reader to say."""
+    names = list(dict.fromkeys(run.branch for run in history.runs if run.branch))
+    if len(names) < 2:
+        return []
+    shown = ", ".join(clean(name, 60) for name in names[:_MOVES])
+    return [f"These are runs of {len(names)} branches ({shown}); --branch NAME shows one."]
 
 
 def cuts(history: History) -> list[str]:

@@ -2,6 +2,15 @@
 
 from fairgate.models.cache import CacheWarning, EmbeddingCache
 from fairgate.models.protocols import ImageIndex, ImageSource, Scorer
-from fairgate.models.registry import local_path, open_scorer
+from fairgate.models.registry import local_path, open_scorer, require_uri
 
-__all__ = ["CacheWarning", "EmbeddingCache", "ImageIndex", "ImageSource", "Scorer", "local_path", "open_scorer"]
+__all__ = [
+    "CacheWarning",
+    "EmbeddingCache",
+    "ImageIndex",
+    "ImageSource",
+    "Scorer",
+    "local_path",
+    "open_scorer",
+    "require_uri",
+]

@@ -39,11 +39,7 @@ def open_scorer(
     embedded; an exception raised in it stops the work, and what is done stays in the cache. Raises ModelError (the
     checkpoint cannot be found, trusted or loaded), ScoresError (`scores:` files) or DeviceError.
     """
-    scheme, colon, address = uri.partition(":")
-    if not colon or scheme not in ADAPTERS:
-        raise _unknown_scheme(uri, scheme)
-    if not address:
-        raise ModelError(f"model '{uri}' names nothing after '{scheme}:'.", remedy=_known_schemes())
+    scheme, address = require_uri(uri)
     if allow_pickle and os.environ.get("CI", "").lower() in {"true", "1"}:
         raise ModelError(
             "loading pickled code was allowed, and this run is in CI (CI=true), where it is refused.",
@@ -54,6 +50,16 @@ def open_scorer(
     request = Request(uri, address, source, device, cache, allow_pickle, base, progress, batch_size)
     scorer: Scorer = adapter.scorer(request)
     return scorer
+
+
+def require_uri(uri: str) -> tuple[str, str]:
+    """A model URI's scheme and what follows it. Raises ModelError for what is none."""
+    scheme, colon, address = uri.partition(":")
+    if not colon or scheme not in ADAPTERS:
+        raise _unknown_scheme(uri, scheme)
+    if not address:
+        raise ModelError(f"model '{uri}' names nothing after '{scheme}:'.", remedy=_known_schemes())
+    return scheme, address
 
 
 def local_path(uri: str) -> Path | None:
@@ -81,6 +87,5 @@ def _unknown_scheme(uri: str, scheme: str) -> ModelError:
 
 
 def _known_schemes() -> str:
-    return (
-        f"known schemes: {', '.join(f'{scheme}:' for scheme in ADAPTERS)} (open_clip:ARCH@FILE, hf:FOLDER, scores:FILE)"
-    )
+    listed = ", ".join(f"{scheme}:" for scheme in ADAPTERS)
+    return f"known schemes: {listed} (open_clip:ARCH@FILE, open_clip:local-dir:FOLDER, hf:FOLDER, scores:FILE)"

@@ -22,7 +22,7 @@ def summarise(reporter: TerminalReporter, session: GateSession) -> None:
     session.collect_shared()
     for name, record in session.records.items():
         reporter.section(f"fairness suite {name}: {record.verdict}", red=not record.ok, green=record.ok)
-        width = max(reporter._tw.fullwidth, 100)
+        width = max(reporter._tw.fullwidth, 120)
         reporter.write(_rendered(record, width, color=reporter.hasmarkup))
         for line in [*terminal_summary(record), *session.messages.get(name, ())]:
             reporter.write_line(line)

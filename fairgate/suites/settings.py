@@ -24,6 +24,8 @@ class Settings:
     device: str
     cache: Path | None
     allow_pickle: bool = False
+    leniency_is_the_suites: bool = False
+    """Whether `on_inconclusive` is what it is because the suite says so, and nobody before it."""
 
 
 def resolve(
@@ -75,6 +77,9 @@ def resolve(
         report=Path(report) if report else None,
         mlflow=None if mlflow == "off" else mlflow,
         on_inconclusive=value("on-inconclusive") or "fail",
+        leniency_is_the_suites=not any(
+            (cli.get("on-inconclusive"), env.get(OPTIONS["on-inconclusive"].environment), not suite.on_inconclusive)
+        ),
         device=value("device") or "auto",
         cache=None if cache == "off" else Path(cache) if cache else default_cache(env),
         allow_pickle=allow_pickle,

@@ -140,6 +140,7 @@ def test_a_change_cannot_allow_itself_thin_evidence(toy: Toy, git: ScratchGit) -
     record = judge(toy)
     assert not record.allow_inconclusive
     assert changes(record) == {"on_inconclusive": (None, "warn")}
+    assert judge(toy, **{"on-inconclusive": "warn"}).allow_inconclusive  # who runs the gate may
     git.commit("merged, say")
     git("branch", "--force", "main", "change")
     assert judge(toy).allow_inconclusive

@@ -84,6 +84,23 @@ def test_a_name_that_is_none_writes_nothing(toy: Toy, name: str) -> None:
     assert sorted(toy.root.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--model", "checkpoint/"], "is not a model URI"),
+        (["--baseline", "main"], "is not a baseline"),
+    ],
+)
+def test_a_model_or_baseline_that_is_none_is_refused_before_anything_is_written(
+    toy: Toy, words: list[str], problem: str
+) -> None:
+    options = ["--dataset", "toy", "--model", "scores:x.csv", "--root", str(toy.root), *words]
+    done = CliRunner().invoke(app, ["suite", "new", "first", *options])
+    assert done.exit_code == 4
+    assert problem in " ".join(done.output.split())
+    assert not (toy.root / "fairness_suites" / "first.yaml").exists()
+
+
 def test_words_that_yaml_would_take_for_something_else_are_quoted(toy: Toy) -> None:
     single_images(toy.root, subject="no")
     code, output = new(toy.root, "alone", "--dataset", "people", "--truth", "gender")

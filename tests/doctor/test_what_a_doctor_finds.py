@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -13,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from scratch_git import scratch_git
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
@@ -254,7 +256,7 @@ def test_dvc_tells_what_is_not_pulled_not_pushed_and_has_no_remote(tmp_path: Pat
     assert clear(look_at_dvc(tmp_path))
 
     def dvc(*words: str) -> None:
-        subprocess.run(["dvc", *words], cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run([sys.executable, "-m", "dvc", *words], cwd=tmp_path, check=True, capture_output=True)
 
     dvc("init", "--no-scm", "-q")
     (tmp_path / "datasets").mkdir()
@@ -361,3 +363,14 @@ def test_a_baseline_at_the_merge_base_is_read_from_there(toy: Toy) -> None:
     found = models(toy, baseline="git:main")
     assert clear(found)
     assert "fairness_suites/baselines/jobs at " in (found[-1].where or "")
+
+
+def test_a_dataset_that_nobody_tracks_is_told(toy: Toy) -> None:
+    assert [one.level for one in look_at_dvc(toy.root)] == ["ok"]  # no repository, nothing to track it with
+    git = scratch_git(toy.root, ignore="datasets/\n")
+    _, untracked = look_at_dvc(toy.root)
+    assert untracked.level == "warning"
+    assert "a fresh clone has no data" in untracked.what
+    (toy.root / ".gitignore").write_text("", encoding="utf-8")
+    git.commit("with the data")
+    assert [one.level for one in look_at_dvc(toy.root)] == ["ok"]

@@ -65,6 +65,9 @@ def test_an_exit_code_that_gets_through_is_fine(tmp_path: Path, text: str) -> No
 
 def test_workflows_without_a_gate_and_unreadable_ones_are_told(tmp_path: Path) -> None:
     assert look_at_workflows(tmp_path) == []
+    (tmp_path / ".git").mkdir()
+    (none,) = look_at_workflows(tmp_path)
+    assert (none.level, none.what) == ("warning", "there is no workflow of GitHub that would run the gate.")
     workflow(tmp_path, "jobs: [")
     workflow(tmp_path, "- a list", "other.yaml")
     workflow(tmp_path, "jobs: {a: {steps: 3}, b: 4}", "odd.yaml")
@@ -72,6 +75,13 @@ def test_workflows_without_a_gate_and_unreadable_ones_are_told(tmp_path: Path) -
     found = look_at_workflows(tmp_path)
     assert {one.level for one in found} == {"warning"}
     assert [one.what for one in found] == ["the workflow cannot be read."] * 3 + ["no workflow runs the gate."]
+
+
+def test_a_workflow_that_only_tells_of_reports_runs_no_gate(tmp_path: Path) -> None:
+    workflow(tmp_path, job("      - uses: ours/fairgate/.github/actions/report@abc\n"))
+    workflow(tmp_path, job("      - uses: ours/other@abc\n        with: {suite: jobs}\n"), "other.yml")
+    (one,) = look_at_workflows(tmp_path)
+    assert one.what == "no workflow runs the gate."
 
 
 def test_this_repository_runs_its_gate() -> None:

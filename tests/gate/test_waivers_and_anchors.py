@@ -197,3 +197,16 @@ def test_runs_in_other_places_are_told_beside_the_verdict(toy: Toy) -> None:
     assert len(record.warnings) == 1
     assert "the baseline was scored with torch 1." in record.warnings[0]
     assert judge(toy).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "environment", "suites"),
+    [(None, {}, True), ("warn", {}, False), (None, {"FAIRGATE_ON_INCONCLUSIVE": "warn"}, False)],
+)
+def test_who_allowed_thin_evidence_is_known(
+    toy: Toy, typed: str | None, environment: dict[str, str], suites: bool
+) -> None:
+    toy.write_suite(SUITE.replace("schema: 1", "schema: 1\non_inconclusive: warn"))
+    suite = gate.prepare("jobs", toy.root).loaded.suite
+    settings = resolve(suite, {"on-inconclusive": typed}, environment=environment)
+    assert (settings.on_inconclusive, settings.leniency_is_the_suites) == ("warn", suites)
