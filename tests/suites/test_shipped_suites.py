@@ -56,6 +56,22 @@ def test_base_and_a_harmless_fine_tune_pass(run: Run, suite: str) -> None:
     assert failed(run(suite, "tuned")) == []
 
 
+def test_the_committed_baseline_decides_as_its_checkpoint_does(run: Run, embedded_cache: Path) -> None:
+    """It fails here when prompts, dataset or metric version changed and nobody updated it."""
+    prepared = gate.prepare("occupations", ROOT)
+    for checkpoint, verdict in (("tuned", "pass"), ("biased", "fail")):
+        typed = {"model": f"open_clip:local-dir:{CHECKPOINTS / checkpoint}", "mlflow": "off"}
+        typed |= {"cache": str(embedded_cache), "baseline": "file:fairness_suites/baselines/occupations"}
+        record = gate.evaluate(prepared, resolve(prepared.loaded.suite, typed, environment={}), command="x").record
+        assert record.verdict == verdict
+        assert record.baseline is not None
+        assert record.baseline.rescored is None
+        live = run("occupations", checkpoint)
+        assert {check.item: check.verdict for check in record.checks} == {
+            item: one.verdict for item, one in live.items()
+        }
+
+
 def test_a_whack_a_mole_improves_every_marginal_and_fails_at_its_crossing(run: Run) -> None:
     checks = run("whackamole", "whackamole")
     assert failed(checks) == ["gap-of-crossings"]
