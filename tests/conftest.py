@@ -28,6 +28,16 @@ def _off_github(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
 
+UNMEASURED = {"robustness", "doctor", "github", "trust", "story"}
+"""Folders whose tests start many processes, of code that others measure: coverage would take a quarter of their time."""
+
+
+@pytest.fixture(autouse=True)
+def _children_go_unmeasured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.path.parent.name in UNMEASURED:
+        monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
+
+
 @pytest.fixture(scope="session")
 def embedded_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Embeddings of the embedded release, computed once for all tests that gate its checkpoints."""

@@ -146,7 +146,7 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
     require_file(path)
     if path.suffix == ".safetensors":
         require_whole_safetensors(path)
-    elif zipfile.is_zipfile(path):
+    elif _is_archive(path):
         require_stored(path)
     elif path.suffix not in PICKLED and not allow_pickle:
         raise ModelError(
@@ -154,6 +154,14 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
             where=str(path),
             remedy=f"save the weights as .safetensors (also read: {', '.join(PICKLED)})",
         )
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether a file says that it is a zip archive, a broken one too."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # one that spans several disks, say
+        return True
 
 
 def require_whole_safetensors(path: Path) -> None:

@@ -104,7 +104,9 @@ def _read_parquet(path: Path, images: int) -> Any:
         _require_bounded(facts, images, path)
         text = [field.name for field in schema if _is_text(field.type)]
         plain = [field.name for field in schema if _is_text(field.type) or _is_number(field.type)]
-        return pq.ParquetFile(path, read_dictionary=text).read(columns=plain).select(plain)
+        table = pq.ParquetFile(path, read_dictionary=text).read(columns=plain).select(plain)
+        table.validate(full=True)  # a damaged page can hold codes of texts that there are not
+        return table
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         _unreadable(path, error)
 

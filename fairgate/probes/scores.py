@@ -115,6 +115,7 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
         _require_bounded(file.metadata, len(rows.set_id))
         wanted += ["rank"] if "rank" in file.schema_arrow.names else []  # not in files from before there were ranks
         table = file.read(columns=wanted)
+        table.validate(full=True)
         _require_kinds(table)
         columns = {name: _entries(table.column(name)) for name in wanted}
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:

@@ -57,7 +57,7 @@ class WarmProcess:
 
     def __init__(self, scratch: Path) -> None:
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"},
             "OMP_NUM_THREADS": "1",  # threads of before a fork are not there after it
             "PYTHONWARNINGS": "default",
             "XDG_CACHE_HOME": str(scratch / "cache"),
