@@ -29,7 +29,7 @@ def _off_github(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 UNMEASURED = {"robustness", "doctor", "github", "trust", "story"}
-"""Folders whose tests start many processes, of code that others measure: coverage would take a quarter of their time."""
+"""Folders whose tests start many processes, of code that others measure: coverage would slow them down."""
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ DAMAGED = Path(__file__).parent / "damaged_codes.parquet"
 
 def test_a_table_whose_codes_name_texts_that_there_are_not_is_refused(toy: Toy) -> None:
     source = open_dataset("toy", toy.root / "datasets")
-    with pytest.raises(ScoresError, match="cannot be read .*out of bounds"):
+    with pytest.raises(ScoresError, match=r"cannot be read .*out of bounds"):
         open_scorer(f"scores:{DAMAGED}?values=logit", source)
 
 
