@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,7 +15,6 @@ from fairgate.tracking.session import session, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import DatasetInput
 
 DEFAULT_URI = "sqlite:///fairgate.db"
 """A store beside the work: artifacts go to `mlartifacts/` in the same folder."""
@@ -101,7 +100,7 @@ def _fill(client: MlflowClient, run_id: str, record: RunRecord) -> None:
     step = content.step(record)
     metrics = [Metric(name, value, started, step) for name, value in content.metrics(record).items()]
     params = [Param(name, value) for name, value in content.params(record).items()]
-    client.log_batch(run_id, metrics=metrics, params=params, synchronous=True)
+    _once_more(lambda: client.log_batch(run_id, metrics=metrics, params=params, synchronous=True))
     data = record.dataset
     release = Dataset(  # entities, not mlflow.data: that imports pandas; a digest has at most 36 characters there
         name=data.name,
@@ -109,18 +108,20 @@ def _fill(client: MlflowClient, run_id: str, record: RunRecord) -> None:
         source_type="fairgate",
         source=json.dumps({"release": f"{data.name}/{data.version}", "fingerprint": data.fingerprint}),
     )
-    _log_dataset(client, run_id, DatasetInput(release, []))
+    _once_more(lambda: client.log_inputs(run_id, [DatasetInput(release, [])]))
 
 
-def _log_dataset(client: MlflowClient, run_id: str, release: DatasetInput) -> None:
-    """MLflow looks for a dataset, then inserts it: of two jobs that bring an experiment its first, one is refused."""
+def _once_more(call: Callable[[], object]) -> None:
+    """MLflow looks whether something is there, then inserts it: of two jobs that do so at once, one is refused.
+
+    So it goes with an experiment's first dataset, and with the params of one record that two jobs send. The second time
+    it is there, and is found.
+    """
     from mlflow.exceptions import MlflowException
 
     try:
-        client.log_inputs(run_id, [release])
+        call()
     except MlflowException as error:
-        if not any(
-            name in str(error) for name in ("IntegrityError", "UniqueViolation")
-        ):  # SQLite and MySQL, PostgreSQL
+        if not any(name in str(error) for name in ("IntegrityError", "UniqueViolation")):  # SQLite, MySQL; PostgreSQL
             raise
-        client.log_inputs(run_id, [release])  # it is there now, and is found
+        call()

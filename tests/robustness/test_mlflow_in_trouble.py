@@ -136,8 +136,10 @@ def test_a_server_that_does_not_answer_is_asked_about_one_waiting_run_only(
     warm: WarmProcess, judged: Path, tmp_path: Path
 ) -> None:
     folder = copy_of(judged, tmp_path / "copy")
-    for _ in range(3):
+    for _ in range(12):  # two runs that are alike to the millisecond are one
         warm.run([*CHECK, "--mlflow", "http://127.0.0.1:9"], folder)
+        if len(queued(folder)) == 3:
+            break
     assert len(queued(folder)) == 3
     with serving(ill_servers.silent) as uri:
         pushed = warm.run(["fairgate", "push", "--mlflow", uri], folder, environment={"FAIRGATE_MLFLOW_TIMEOUT": "2"})
