@@ -77,7 +77,7 @@ def test_a_killed_run_leaves_nothing_by_halves_and_the_next_one_judges_the_same(
     run, draw = undisturbed[state], random.Random(f"{SEED}/{number}")
     for attempt in range(ATTEMPTS):
         folder = copy_of(run.before, tmp_path / f"{attempt}")
-        if _killed(warm, folder, kind, run, draw):
+        if _killed(warm, folder, kind, run, draw, hurry=attempt / ATTEMPTS):
             break
     else:
         pytest.fail(f"{ATTEMPTS} runs in a row ended before they could be killed")
@@ -92,15 +92,15 @@ def test_a_killed_run_leaves_nothing_by_halves_and_the_next_one_judges_the_same(
     assert len(finished_runs(folder)) == len(before) + 1
 
 
-def _killed(warm: WarmProcess, folder: Path, kind: str, run: Undisturbed, draw: random.Random) -> bool:
-    """Start a run and kill it at a drawn moment; False where it ended before."""
+def _killed(warm: WarmProcess, folder: Path, kind: str, run: Undisturbed, draw: random.Random, hurry: float) -> bool:
+    """Start a run and kill it at a drawn moment, the earlier the more `hurry`; False where it ended before."""
     log = folder.with_suffix(".log")
     if kind == "a file":
         deadly = draw.randrange(run.touched)
         print(f"seed {SEED}: killed before the file touched as number {deadly} of {run.touched}")
         return warm.run(CHECK, folder, prelude=watch(log, deadly)).killed
     earliest = run.mlflow_at if kind == "telling MLflow" else 0.0
-    seconds = draw.uniform(earliest, run.seconds)
+    seconds = draw.uniform(earliest, run.seconds) * (1 - hurry)
     print(f"seed {SEED}: killed after {seconds:.3f} of {run.seconds:.3f} s")
     started = warm.start(CHECK, folder, prelude=watch(log))
     started.send_after(seconds)
