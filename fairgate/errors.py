@@ -67,6 +67,10 @@ class SuiteError(FairgateError):
     """A suite is unknown, malformed, or asks for something that cannot be measured."""
 
 
+class RecipeError(FairgateError):
+    """A recipe is unknown, its settings are not ones it understands, or a build cannot go on."""
+
+
 class SettingsError(FairgateError):
     """An option, ini value or environment variable is not one that fairgate understands."""
 

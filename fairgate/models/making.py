@@ -1,0 +1,215 @@
+"""Models that make and judge datasets: what each role is asked, and which adapter answers which URI."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.errors import ModelError, did_you_mean
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Mask = NDArray[np.bool_]
+"""(height, width), True where the person is."""
+Vectors = NDArray[np.float32]
+"""(rows, dim), unit length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a diffusion model is run.
+
+    `guidance` is the classifier-free scale; `strength` the share of the schedule that img2img and inpainting run;
+    `refine_from` the share of the schedule at which a refiner takes over (`denoising_end`); `image_guidance` is
+    InstructPix2Pix's; `size` a side in pixels (None: the model's own); `scheduler` one of diffusers' by a short name
+    ("euler_ancestral"; None: the model's own).
+    """
+
+    steps: int
+    guidance: float
+    strength: float = 1.0
+    refine_from: float | None = None
+    image_guidance: float = 1.5
+    negative: str | None = None
+    size: int | None = None
+    scheduler: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle in pixels of its image, with the detector's score in 0..1 and the text that it answers."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+    score: float = 1.0
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """What a classifier perceives in one face: attribute -> group -> probability; `box` is where it looked."""
+
+    probabilities: Mapping[str, Mapping[str, float]]
+    box: Box | None = None
+
+    def perceived(self, attribute: str) -> str:
+        """The likeliest group of an attribute."""
+        groups = self.probabilities[attribute]
+        return max(groups, key=lambda group: groups[group])
+
+
+class Made(Protocol):
+    """What every such model says of itself.
+
+    `fingerprint` is a digest over its files, taken before they are loaded. `spent` counts evaluations since it was
+    opened, per image: {"unet": 200} for two images of 50 steps under guidance.
+    """
+
+    @property
+    def uri(self) -> str: ...
+    @property
+    def fingerprint(self) -> str: ...
+    @property
+    def spent(self) -> Counter[str]: ...
+
+
+class Painter(Made, Protocol):
+    """Text to image."""
+
+    def paint(self, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
+        """One RGB image per prompt; each depends on its own prompt and seed, not on the others of the batch."""
+        ...
+
+
+class Inpainter(Made, Protocol):
+    """Repaints what a mask shows; what it does not show stays as it is, to the pixel."""
+
+    def inpaint(self, image: Image, mask: Mask, prompts: Sequence[str], seed: int, how: Sampling) -> list[Image]:
+        """One variant of the image per prompt: one VAE encode and one noise for all of them."""
+        ...
+
+
+class Restyler(Made, Protocol):
+    """Image to image (SDEdit)."""
+
+    def restyle(self, image: Image, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
+        """One variant of the image per prompt, each from its own noise."""
+        ...
+
+
+class Editor(Made, Protocol):
+    """Edits by instruction (InstructPix2Pix)."""
+
+    def edit(
+        self, image: Image, instructions: Sequence[str], seeds: Sequence[int], hows: Sequence[Sampling]
+    ) -> list[Image]:
+        """One edit of the image per instruction, of the image's own size; steps are equal, guidance may differ."""
+        ...
+
+
+class Asker(Made, Protocol):
+    """Visual question answering (ViLT)."""
+
+    def ask(self, images: Sequence[Image], questions: Sequence[str], answers: Sequence[str]) -> NDArray[np.float64]:
+        """Probability of each of `answers` among the model's answers: (images, questions, answers).
+
+        Raises ModelError for an answer that is not among the model's.
+        """
+        ...
+
+    def answer(self, images: Sequence[Image], questions: Sequence[str]) -> list[list[str]]:
+        """The likeliest answer to each question about each image."""
+        ...
+
+
+class Detector(Made, Protocol):
+    """Boxes of what a text names (GroundingDINO)."""
+
+    def detect(
+        self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[list[Box]]:
+        """Boxes per image, highest score first."""
+        ...
+
+
+class Segmenter(Made, Protocol):
+    """A mask of what is in a box (SAM)."""
+
+    def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
+        """The best of the model's masks for one box per image."""
+        ...
+
+
+class Matcher(Made, Protocol):
+    """Images and texts in one space (CLIP)."""
+
+    def embed_images(self, images: Sequence[Image]) -> Vectors: ...
+    def embed_texts(self, texts: Sequence[str]) -> Vectors: ...
+
+
+class FaceReader(Made, Protocol):
+    """Perceived race, gender and age of faces (FairFace)."""
+
+    def read(self, images: Sequence[Image]) -> list[list[Face]]:
+        """The faces of each image, largest first; empty where none was found."""
+        ...
+
+
+Role = Literal["painter", "inpainter", "restyler", "editor", "asker", "detector", "segmenter", "matcher", "face_reader"]
+
+ALIASES = {
+    "sd15": "hf:stable-diffusion-v1-5/stable-diffusion-v1-5",
+    "sd21": "hf:stabilityai/stable-diffusion-2-1",
+    "sdxl": "hf:stabilityai/stable-diffusion-xl-base-1.0",
+    "sdxl-refiner": "hf:stabilityai/stable-diffusion-xl-refiner-1.0",
+    "instruct-pix2pix": "hf:timbrooks/instruct-pix2pix",
+    "vilt": "hf:dandelin/vilt-b32-finetuned-vqa",
+    "grounding-dino": "hf:IDEA-Research/grounding-dino-base",
+    "sam": "hf:facebook/sam-vit-huge",
+    "clip-l14": "hf:openai/clip-vit-large-patch14",
+}
+"""Short names of the models that the papers use."""
+
+# (scheme, role) -> module with a function `open_ROLE(uri, address, *, device, base) -> model`
+_DIFFUSION = "fairgate.models.adapters.diffusion"
+_STAND_INS = "fairgate.portraits.standins"  # floor 5: asked for by name, like any adapter, and never imported here
+ADAPTERS: dict[tuple[str, Role], str] = {
+    **{("hf", role): _DIFFUSION for role in ("painter", "inpainter", "restyler", "editor")},
+    ("hf", "asker"): "fairgate.models.adapters.vilt",
+    ("hf", "detector"): "fairgate.models.adapters.grounding_dino",
+    ("hf", "segmenter"): "fairgate.models.adapters.sam",
+    ("hf", "matcher"): "fairgate.models.adapters.matcher",
+    ("open_clip", "matcher"): "fairgate.models.adapters.matcher",
+    ("fairface", "face_reader"): "fairgate.models.adapters.fairface",
+    **{("portraits", role): _STAND_INS for role in ("asker", "detector", "segmenter", "face_reader")},
+}
+
+
+def open_model(role: Role, uri: str, *, device: str = "cpu", base: Path = Path()) -> Any:
+    """The model that a URI names, loaded on a device, in a role. Raises ModelError where it cannot be found or trusted.
+
+    `hf:` names a folder or a hub id, `open_clip:` as the gate does, `fairface:` a checkpoint file, `portraits:` a
+    folder of the embedded world's stand-ins. A short name of ALIASES stands for its `hf:` URI. There is no fallback.
+    """
+    full = ALIASES.get(uri, uri)
+    scheme, colon, address = full.partition(":")
+    if not colon or not address or (scheme, role) not in ADAPTERS:
+        known = sorted({f"{known}:" for known, plays in ADAPTERS if plays == role})
+        raise ModelError(
+            f"'{uri}' does not name a model that can be a {role.replace('_', ' ')}.",
+            remedy=" ".join(
+                filter(None, [did_you_mean(uri, ALIASES), f"schemes: {', '.join(known)} names: {', '.join(ALIASES)}"])
+            ),
+        )
+    adapter = importlib.import_module(ADAPTERS[scheme, role])
+    return getattr(adapter, f"open_{role}")(full, address, device=device, base=base)

@@ -1,0 +1,152 @@
+"""What a recipe is: knobs, and parts that turn starting sets into kept sets, shard by shard."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fairgate.errors import RecipeError, did_you_mean
+from fairgate.steps import SetRows, Step, Trace
+
+
+class Knobs(BaseModel):
+    """Settings of a recipe; defaults are the paper's. Everything that changes what is built stands here."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: int = 0
+    shard_sets: int = Field(8, ge=1, description="Starting sets of a shard, the piece of work that is never redone.")
+    name: str = Field("", description="Name of the dataset that is built; the build's own name when empty.")
+    licence: str = "unknown"
+    notice: str | None = Field(None, description="Shown wherever the data are shown.")
+
+
+class Before(Protocol):
+    """The finished part that came before, of the same subject: what was chosen of it, read when asked for."""
+
+    @property
+    def set_ids(self) -> Sequence[str]:
+        """What `choose` chose, in its order; empty for the first part."""
+        ...
+
+    def sets(self, set_ids: Sequence[str]) -> Iterator[SetRows]:
+        """The stored sets with these ids, in this order; pictures as encoded bytes, arrays as numpy arrays."""
+        ...
+
+
+class Part(ABC):
+    """One part of a recipe, a DVC stage: starting sets -> steps -> kept sets -> a choice among them.
+
+    A part holds no state but its recipe's knobs, and can be pickled. Steps open their models when they are made.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """The starting sets of every shard, in order, made lazily; the same on every machine and in every run.
+
+        A shard is made whole or not at all, and nothing of it depends on other shards. May be endless where
+        `enough` ends it.
+        """
+
+    @abstractmethod
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """The steps, in order, with their models opened on `device`. Called once per worker and subject."""
+
+    def context(self, subject: str, before: Before) -> Any:
+        """What every worker needs of the part before (a reference pool, say): small, and it can be pickled."""
+        return None
+
+    def enough(self, subject: str, kept: int) -> bool:
+        """Whether the shards so far, an unbroken run from the first, hold enough kept sets. Default: never."""
+        return False
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        """Which kept sets go on, by id, in order. Sees all traces of the part, kept and dropped. Default: all kept."""
+        return [trace.set_id for trace in traces if trace.kept]
+
+
+class Recipe(ABC):
+    """A published pipeline. `Settings` are its knobs; `parts` run one after the other for each subject."""
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    Settings: ClassVar[type[Knobs]]
+
+    def __init__(self, knobs: Knobs) -> None:
+        self.knobs = knobs
+
+    @abstractmethod
+    def parts(self) -> Sequence[Part]:
+        """The parts, in order."""
+
+    @abstractmethod
+    def subjects(self) -> list[str]:
+        """What a build can be split by: each is built alone, whatever the others are."""
+
+    @abstractmethod
+    def attributes(self) -> Mapping[str, Sequence[str]]:
+        """Attributes of the finished dataset, each with its groups in order."""
+
+    @property
+    @abstractmethod
+    def counterfactual(self) -> bool:
+        """Whether every set has the same members."""
+
+    @abstractmethod
+    def models(self) -> Mapping[str, str]:
+        """The models that are asked, role -> URI. Their fingerprints go into the plan and the manifest."""
+
+    def about(self) -> str:
+        """A paragraph for the dataset card."""
+        return f"Built by the recipe `{self.name}`, after {self.paper}."
+
+    def finish(self, rows: SetRows) -> list[dict[str, Any]]:
+        """The rows of the finished dataset for one chosen set of the last part.
+
+        Default: every member's columns and the set's, with `set_id` and `subject`.
+        """
+        return [{**rows.columns, **row, "set_id": rows.set_id, "subject": rows.subject} for row in rows.rows]
+
+
+# name -> module with a class `RECIPE`
+RECIPES = {
+    "occupations": "fairgate.recipes.occupations",
+    "social_counterfactuals": "fairgate.recipes.social_counterfactuals",
+    "social_identities": "fairgate.recipes.social_identities",
+    "gensynth": "fairgate.recipes.gensynth",
+    "genswap": "fairgate.recipes.genswap",
+    "faces": "fairgate.recipes.faces",
+}
+
+
+def recipe_names() -> list[str]:
+    """Every recipe there is."""
+    return list(RECIPES)
+
+
+def open_recipe(name: str, settings: Mapping[str, Any], *, where: str = "settings") -> Recipe:
+    """The recipe of a name with its knobs set. Raises RecipeError for an unknown recipe, knob or value."""
+    if name not in RECIPES:
+        raise RecipeError(
+            f"there is no recipe '{name}'.",
+            where=where,
+            remedy=" ".join(filter(None, [did_you_mean(name, RECIPES), f"recipes: {', '.join(RECIPES)}"])),
+        )
+    recipe: type[Recipe] = importlib.import_module(RECIPES[name]).RECIPE
+    try:
+        return recipe(recipe.Settings.model_validate(dict(settings)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        hint = did_you_mean(place, recipe.Settings.model_fields) if first["type"] == "extra_forbidden" else None
+        raise RecipeError(
+            f"recipe '{name}' does not take {place or 'this'}: {first['msg']}.",
+            where=f"{where}: {place}",
+            remedy=hint or f"knobs: {', '.join(recipe.Settings.model_fields)}",
+        ) from error
