@@ -110,12 +110,15 @@ def _siblings(path: Path) -> list[str]:
         return []
 
 
-def require_folder(path: Path) -> None:
-    """Raises ModelError when a folder is missing (naming the nearest sibling), or a link in it leads outside."""
+def require_folder(path: Path, within: Path | None = None) -> None:
+    """Raises ModelError when a folder is missing (naming the nearest sibling), or a link in it leads outside.
+
+    `within` is a folder around it that links may lead into (the hub's cache links its snapshots to its blobs).
+    """
     if not path.is_dir():
         hint = did_you_mean(path.name, _siblings(path)) or "check the path; if DVC tracks it, run `dvc pull`"
         raise ModelError("the model folder does not exist.", where=str(path), remedy=hint)
-    inside, seen = path.resolve(), 0
+    inside, seen = (within or path).resolve(), 0
     for folder, subfolders, names in os.walk(path):
         seen += len(names)
         if seen > MAX_FILES:
