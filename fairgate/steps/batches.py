@@ -1,0 +1,95 @@
+"""Batches that fit: an out-of-memory error halves them, and the work goes on."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from fairgate.errors import DeviceError
+from fairgate.steps.contract import Meter
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class SmallerBatches(UserWarning):
+    """A batch did not fit into memory; smaller ones are used from here on."""
+
+
+class Batches:
+    """Runs functions over items, at most `size` at a time (None: all at once).
+
+    A size that did not fit is not tried again.
+
+    What is computed for an item may not depend on the others of its batch: then sizes change nothing but time. `what`
+    names the items in messages ("images"). Every halving is counted in `meter` as `halved_batches`.
+    """
+
+    def __init__(self, size: int | None = None, *, what: str = "items", meter: Meter | None = None) -> None:
+        self.size = size
+        self._what = what
+        self._meter = meter
+
+    def __call__(self, run: Callable[[Sequence[Item]], Sequence[Result]], items: Sequence[Item]) -> list[Result]:
+        """One result per item, in order. Raises DeviceError when a single item does not fit."""
+        done: list[Result] = []
+        while len(done) < len(items):
+            batch = items[len(done) : len(done) + (self.size or len(items))]
+            results = _fitting(run, batch)
+            if results is None:
+                self._halve(len(batch))
+                continue
+            if len(results) != len(batch):
+                raise ValueError(f"{len(batch)} {self._what} went in, and {len(results)} results came out")
+            done.extend(results)
+        return done
+
+    def _halve(self, tried: int) -> None:
+        if tried == 1:
+            raise DeviceError(
+                f"the device has too little free memory for a batch of one ({self._what}).",
+                remedy="free memory on the device, make the pictures smaller, or run on a larger one",
+            )
+        self.size = tried // 2
+        if self._meter is not None:
+            self._meter.count("halved_batches")
+        warnings.warn(
+            f"out of memory with a batch of {tried} {self._what}: going on with {self.size}",
+            SmallerBatches,
+            stacklevel=4,
+        )
+
+
+def _fitting(run: Callable[[Sequence[Item]], Sequence[Result]], batch: Sequence[Item]) -> Sequence[Result] | None:
+    """What `run` makes of a batch, or None where memory ran out; what it held is let go by then."""
+    try:
+        return run(batch)
+    except RuntimeError as error:
+        torch = sys.modules.get("torch")  # who never imported it cannot meet its error
+        if torch is None or not isinstance(error, torch.OutOfMemoryError):
+            raise
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
+
+
+def in_batches(
+    run: Callable[[Sequence[Item]], Sequence[Result]],
+    items: Sequence[Item],
+    size: int | None = None,
+    *,
+    what: str = "items",
+    meter: Meter | None = None,
+) -> list[Result]:
+    """`run` over all items, in batches of at most `size`, halved where memory runs out; one result per item, in order.
+
+    Raises DeviceError when a single item does not fit.
+
+    >>> in_batches(lambda batch: [2 * item for item in batch], [1, 2, 3], 2)
+    [2, 4, 6]
+    """
+    return Batches(size, what=what, meter=meter)(run, items)
