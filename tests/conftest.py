@@ -13,6 +13,21 @@ if TYPE_CHECKING:
 pytest_plugins = ["pytester"]
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put a test's `xdist_group` into its id, where xdist's scheduler looks for it.
+
+    pytest-xdist 3.8 does it too, in an attribute that pytest 9.2 no longer has: groups were spread over workers, and
+    what they share was made once a worker.
+    """
+    if not getattr(config.option, "loadgroup", False):
+        return
+    for item in items:
+        group = item.get_closest_marker("xdist_group")
+        if group is not None and "@" not in item.nodeid and hasattr(item, "_id"):
+            item._id = type(item._id).parse(f"{item.nodeid}@{group.args[0]}")
+
+
 @pytest.fixture
 def toy(tmp_path: Path) -> Toy:
     """A repository with a passing suite `jobs`."""
