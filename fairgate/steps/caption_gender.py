@@ -1,0 +1,170 @@
+"""What gender captions name, and captions without it: after Smith et al. 2023 ("Balancing the Picture"), section 3.2.
+
+Words are found wherever they stand alone, in any case and beside any punctuation ("woman.", "MAN", "man's"). What is
+no gendered word, nor the ending or article that belongs to one, stays as it is to the byte. Grammar beyond that is
+left alone: "she is tall" becomes "they is tall", as in the paper's own procedure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from fairgate.steps.gender_words import WORDS, Gender, GenderWords
+
+Named = Literal["none", "male", "female", "both"]
+
+MASK = "[MASK]"
+
+# "her" and "his" before one of these do not belong to what follows: "shows her a phone", "beside her and", "it is his"
+_FUNCTION_WORDS = (
+    "a an the this that these those some any another each every his their its my your our hers "
+    "in on at by with from to of for into onto over under behind beside before after through across around along near "
+    "off between against toward towards during without within upon underneath inside outside past about like "
+    "and or but while as when who which where because if so than then until since "
+    "is are was were has have had can could will would may might must should do does did be been being "
+    "up down out away too also again not now there here together"
+)
+_APART = frozenset(_FUNCTION_WORDS.split())
+_NEXT_WORD = re.compile(r"\s+[\"'“‘(]*([^\W_]+(?:[-'’][^\W_]+)*)")
+_PLURAL_OWNS = re.compile(r"['’](?=\s+\w)")
+_CONTRACTED = re.compile(r"(['’])(s)(?!\w)", re.IGNORECASE)
+_ARTICLE_BEFORE = re.compile(r"(?<!\w)(an?)(?=\s+$)", re.IGNORECASE)
+
+
+def named_gender(caption: str, words: GenderWords = WORDS) -> Named:
+    """Which gender the words of a caption name.
+
+    >>> [named_gender(text) for text in ("Portrait of a woman.", "He and a girl", "a doctor")]
+    ['female', 'both', 'none']
+    """
+    found = {words.gender[match[1].lower()] for match in words.pattern.finditer(caption)}
+    if len(found) == 1:
+        return found.pop()
+    return "both" if found else "none"
+
+
+def image_gender(captions: Iterable[str], words: GenderWords = WORDS) -> Gender | None:
+    """The gender of an image: that of its captions, where they name one alone; None where they name both or none.
+
+    >>> image_gender(["A doctor at work.", "The man smiles."]), image_gender(["A man.", "A woman."])
+    ('male', None)
+    """
+    found = {named for caption in captions if (named := named_gender(caption, words)) != "none"}
+    if found == {"male"}:
+        return "male"
+    return "female" if found == {"female"} else None
+
+
+def neutralise(caption: str, words: GenderWords = WORDS) -> str:
+    """The caption with neutral words for gendered ones, in their case; all other text as it was.
+
+    >>> neutralise("A man sleeping with his cat next to him .")
+    'A person sleeping with their cat next to them .'
+    >>> neutralise("SHE waits for her. The boys' bikes, an uncle's car")
+    "THEY waits for them. The children's bikes, a relative's car"
+    """
+
+    def put(word: str, after: str) -> str:
+        if word in ("his", "her", "hers"):
+            return _neutral_pronoun(word, after)
+        return words.neutral[word]
+
+    return _replaced(caption, words, put)
+
+
+def with_gender(caption: str, gender: Gender, words: GenderWords = WORDS) -> str:
+    """The caption with every word of the other gender put into this one: what an edited image is described by.
+
+    A caption that names no gender stays as it is: nothing says which of its persons was edited.
+
+    >>> with_gender("A man sleeping with his cat next to him.", "female")
+    'A woman sleeping with her cat next to her.'
+    >>> with_gender("Her cat sits beside her.", "male")
+    'His cat sits beside him.'
+    """
+
+    def put(word: str, after: str) -> str:
+        if words.gender[word] == gender:
+            return word
+        if word == "his":
+            return "hers" if _stands_apart(after) else "her"
+        if word == "her":
+            return "him" if _stands_apart(after) else "his"
+        return "his" if word == "hers" else words.opposite[word]
+
+    return _replaced(caption, words, put)
+
+
+def remove(caption: str, words: GenderWords = WORDS) -> str:
+    """The caption without its gendered words, each with the blank that set it off.
+
+    >>> remove("The woman brushes her teeth."), remove("Men playing frisbee")
+    ('The brushes teeth.', 'playing frisbee')
+    """
+    word = rf"{words.pattern.pattern}(?:['’]s?(?!\w))?"
+    return re.sub(rf"^\s*{word}\s+|\s*{word}", "", caption, flags=re.IGNORECASE)
+
+
+def mask(caption: str, words: GenderWords = WORDS, token: str = MASK) -> str:
+    """The caption with a token for each gendered word.
+
+    >>> mask("A man with his dog .")
+    'A [MASK] with [MASK] dog .'
+    """
+    return words.pattern.sub(lambda _: token, caption)
+
+
+def _replaced(caption: str, words: GenderWords, put: Callable[[str, str], str]) -> str:
+    """`put(word in lower case, text after it)` for each gendered word, with its article and endings."""
+    done: list[str] = []
+    end = 0
+    for match in words.pattern.finditer(caption):
+        word, after = match[1], caption[match.end() :]
+        before = caption[end : match.start()]
+        new = put(word.lower(), after)
+        end = match.end()
+        if new != word.lower():
+            before = _with_article_for(new, before)
+            ending, length = _ending(word.lower(), new, after)
+            end += length
+            new += ending
+        done += [before, _in_case_of(word, new)]
+    return "".join([*done, caption[end:]])
+
+
+def _neutral_pronoun(word: str, after: str) -> str:
+    if word == "hers":
+        return "theirs"
+    if not _stands_apart(after):
+        return "their"
+    return "them" if word == "her" else "theirs"
+
+
+def _stands_apart(after: str) -> bool:
+    """Whether a pronoun does not belong to the word that follows it: "beside her.", "her and"; not "her bike"."""
+    if after.startswith("/"):  # his/her bike
+        return False
+    following = _NEXT_WORD.match(after)
+    return following is None or following[1].lower() in _APART
+
+
+def _ending(word: str, new: str, after: str) -> tuple[str, int]:
+    """What is put behind a new word, and how much of the text behind the old one it stands for."""
+    if new == "they" and (contracted := _CONTRACTED.match(after)):  # he's -> they're
+        return f"{contracted[1]}re", len(contracted[0])
+    if word.endswith("s") and not new.endswith("s") and (owns := _PLURAL_OWNS.match(after)):  # boys' -> children's
+        return f"{owns[0]}s", len(owns[0])
+    return "", 0
+
+
+def _with_article_for(noun: str, before: str) -> str:
+    """The text before a noun, its last word `a` or `an` as the noun asks: an uncle -> a relative."""
+    return _ARTICLE_BEFORE.sub(lambda article: article[1][0] + "n" * (noun[0] in "aeiou"), before)
+
+
+def _in_case_of(word: str, new: str) -> str:
+    if word.isupper() and len(word) > 1:
+        return new.upper()
+    return new[0].upper() + new[1:] if word[0].isupper() else new
