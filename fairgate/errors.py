@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable
+from typing import Any
 
 LONGEST = 2000
 """Characters of a part of an error that are shown: it may quote a file that somebody made long."""
@@ -30,6 +31,10 @@ class FairgateError(Exception):
         self.where = where
         self.remedy = remedy
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles of any subclass, whatever its own constructor takes: another process may have raised it."""
+        return _restored, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         lines = [self.problem]
         if self.where:
@@ -37,6 +42,12 @@ class FairgateError(Exception):
         if self.remedy:
             lines.append(f"  remedy: {self.remedy}")
         return "\n".join(lines)
+
+
+def _restored(kind: type[FairgateError], parts: tuple[Any, ...], state: dict[str, Any]) -> FairgateError:
+    error = kind.__new__(kind, *parts)
+    error.__dict__.update(state)
+    return error
 
 
 class MetricError(FairgateError):

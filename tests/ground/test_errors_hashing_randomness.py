@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,26 @@ def test_an_error_shows_problem_place_and_remedy_and_leaves_out_what_it_lacks() 
         "  remedy: mend it",
     ]
     assert str(FairgateError("broken.")) == "broken."
+
+
+def test_an_error_of_any_kind_crosses_to_another_process_with_its_three_parts() -> None:
+    kinds = list(_kinds(FairgateError))
+    assert len(kinds) > 10
+    for kind in kinds:
+        error = kind.__new__(kind)  # some have constructors of their own
+        FairgateError.__init__(error, "broken.", where="a.yaml:3", remedy="mend it")
+        error.set_id = "s1"
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is kind
+        assert str(again) == str(error)
+        assert (again.problem, again.where, again.remedy, again.set_id) == ("broken.", "a.yaml:3", "mend it", "s1")
+        assert again.args == error.args
+
+
+def _kinds(kind: type[FairgateError]) -> Iterator[type[FairgateError]]:
+    yield kind
+    for inner in kind.__subclasses__():
+        yield from _kinds(inner)
 
 
 def test_the_nearest_name_is_offered_and_nothing_when_none_is_near() -> None:
