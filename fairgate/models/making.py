@@ -98,6 +98,15 @@ class Inpainter(Made, Protocol):
         """One variant of the image per prompt: one VAE encode and one noise for all of them."""
         ...
 
+    def inpaint_each(
+        self, images: Sequence[Image], masks: Sequence[Mask], prompts: Sequence[str], seeds: Sequence[int], how: Sampling
+    ) -> list[Image]:
+        """One variant of every image, all in one batch: each as `inpaint` makes it of its image, prompt and seed alone.
+
+        Images of one call have one size.
+        """
+        ...
+
 
 class Restyler(Made, Protocol):
     """Image to image (SDEdit)."""
