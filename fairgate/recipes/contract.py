@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -101,6 +102,10 @@ class Recipe(ABC):
     @abstractmethod
     def models(self) -> Mapping[str, str]:
         """The models that are asked, role -> URI. Their fingerprints go into the plan and the manifest."""
+
+    def inputs(self) -> Mapping[str, Path]:
+        """Files that are read (annotations, labels), name -> path. Their digests go into the plan and the manifest."""
+        return {}
 
     def about(self) -> str:
         """A paragraph for the dataset card."""
