@@ -1,0 +1,312 @@
+"""`occupations`: one photograph per set, its person repainted once per group (paper 1).
+
+Lui, Chia, Berrios, Ross and Kiela: Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, AAAI
+2024. Two parts. `pool` paints base pictures of an occupation, asks a visual-question model about each, and chooses the
+most real ones. `sets` masks the person, repaints it for every group, and keeps a set only if a face reader perceives
+every member as intended. It shares painting with `social_identities` and nothing else.
+
+Departures. The three questions are asked in one batch. Groups are made in waves, the hardest first, and a set is
+dropped at its first failed member: the same sets are kept whatever the order, only the cost differs. The pool is
+walked in a drawn order and the part ends once the wanted number is kept: what is kept is a random sample of all that
+would have been, as in the paper, without making the rest. Grey pictures are dropped before the pool is chosen, as the
+authors' code does (their text has it after). "Yes" and "no" are weighed against each other, not against every answer.
+A picture with several persons is dropped (the authors' code takes the first). Masks are stored without loss, and
+seeds are drawn from named streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from fairgate.models.making import Sampling, open_model
+from fairgate.randomness import stream
+from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.steps import SetRows, Step, Trace
+from fairgate.steps.ask import Ask, Question
+from fairgate.steps.colours import CountColours
+from fairgate.steps.duplicates import Likeness, first_of_each
+from fairgate.steps.forget import Forget
+from fairgate.steps.limits import Within
+from fairgate.steps.mask import MaskPerson
+from fairgate.steps.paint import Paint
+from fairgate.steps.perceive import Perceive, Trait
+from fairgate.steps.provenance import COLUMNS
+from fairgate.steps.vary import Variant, Vary
+
+PAPER = "Lui et al., Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, AAAI 2024"
+TEMPLATE = "A photo of the face of a {phrase}"
+OCCUPATIONS = {
+    "mechanic": "car mechanic",
+    "chef": "chef in a chef's jacket",
+    "pilot": "commercial pilot",
+    "doctor": "doctor in a white coat with a stethoscope",
+    "firefighter": "firefighter",
+}
+ASKED_AS = {"mechanic": "car mechanic", "pilot": "commercial pilot"}
+WORDS = {"Black": "Black", "Caucasian": "Caucasian", "East Asian": "Asian", "Indian": "Indian"}
+FAIRFACE_WORDS = {"Caucasian": "White", "East Asian": "Asian"}
+GENDERS = ("male", "female")
+"""The gender-balanced variant (the paper's robustness check: 100 of each for every occupation) names one of these in
+both prompts, after the word for the group."""
+FAIRFACE_GENDERS = {"male": "Male", "female": "Female"}
+
+PAINT_STEPS, PAINT_GUIDANCE, SIZE = 50, 5.0, 1024
+VARY_STEPS, VARY_GUIDANCE, STRENGTH, REFINE_FROM = 40, 7.5, 0.7, 0.8  # the authors' code passes no guidance: diffusers'
+CANDIDATES, POOL, SETS = 7_500, 2_000, 1_200  # the paper paints 5,000 to 10,000
+MIN_COLOURS = 10_000
+BOX_THRESHOLD, TEXT_THRESHOLD = 0.35, 0.25
+PRESENT = "Is there a {occupation} in this image?"
+DISTORTED = "Are this person's limbs distorted?"
+REAL = "Is this image real or fake?"
+
+
+class OccupationSettings(Knobs):
+    """Knobs of `occupations`; the defaults are the paper's."""
+
+    occupations: dict[str, str] = Field(OCCUPATIONS, min_length=1, description="Subject -> its phrase in the prompts.")
+    asked_as: dict[str, str] = Field(ASKED_AS, description="Subject -> its name in the question, where it differs.")
+    template: str = TEMPLATE
+    attribute: str = "race"
+    words: dict[str, str] = Field(WORDS, min_length=2, description="Group -> its word in the prompt.")
+    reads_as: dict[str, str] = Field(FAIRFACE_WORDS, description="Group -> the face reader's word, where it differs.")
+    waves: list[list[str]] = Field(
+        default_factory=list,
+        description="Groups that are made together, the hardest first; empty: each alone, in the order of `words`.",
+    )
+    genders: list[str] = Field(default_factory=list, description="Named in the prompts; empty: no gender is named.")
+    gender_reads_as: dict[str, str] = Field(FAIRFACE_GENDERS)
+    gender_must_match: bool = False
+
+    candidates: int = Field(CANDIDATES, ge=1, description="Base pictures per subject.")
+    pool: int = Field(POOL, ge=1, description="Base pictures that are varied, at most.")
+    sets: int = Field(SETS, ge=1, description="Sets to keep per subject (and per gender where genders are named).")
+
+    painter: str = "sdxl"
+    inpainter: str = "hf:stabilityai/stable-diffusion-xl-base-1.0?refiner=stabilityai/stable-diffusion-xl-refiner-1.0"
+    asker: str = "vilt"
+    detector: str = "grounding-dino"
+    segmenter: str = "sam"
+    face_reader: str = "fairface:models/fairface_alldata_4race_20191111.pt"
+
+    size: int | None = SIZE
+    paint_steps: int = Field(PAINT_STEPS, ge=1)
+    paint_guidance: float = PAINT_GUIDANCE
+    vary_steps: int = Field(VARY_STEPS, ge=1)
+    vary_guidance: float = VARY_GUIDANCE
+    strength: float = Field(STRENGTH, gt=0, le=1)
+    refine_from: float | None = Field(REFINE_FROM, gt=0, lt=1)
+    scheduler: str | None = None
+    batch: int = Field(8, ge=1, description="Pictures that a model is given at once.")
+
+    present: str = PRESENT
+    distorted: str = DISTORTED
+    real: str = REAL
+    min_colours: int = MIN_COLOURS
+    person: str = "person"
+    box_threshold: float = BOX_THRESHOLD
+    text_threshold: float = TEXT_THRESHOLD
+    min_mask: float = Field(0.01, ge=0, description="Share of the picture that the mask covers, at least.")
+
+    @model_validator(mode="after")
+    def _every_group_has_its_wave(self) -> OccupationSettings:
+        waved = [group for wave in self.waves for group in wave]
+        if self.waves and sorted(waved) != sorted(self.words):
+            raise ValueError(f"`waves` names each group once: {', '.join(self.words)}")
+        return self
+
+    def phrase(self, subject: str, word: str = "") -> str:
+        """The caption of a build's subject, with a group's word before the occupation."""
+        occupation, gender = self.split(subject)
+        words = [word, gender or "", self.occupations[occupation]]
+        return self.template.format(phrase=" ".join(filter(None, words)))
+
+    def split(self, subject: str) -> tuple[str, str | None]:
+        """(occupation, gender) of a build's subject: "doctor", or "doctor-female" where genders are named."""
+        if not self.genders:
+            return subject, None
+        occupation, _, gender = subject.rpartition("-")
+        return occupation, gender
+
+
+class Pool(Part):
+    """Base pictures that show the occupation, undistorted and in colour; the most real of them are chosen."""
+
+    name: ClassVar[str] = "pool"
+
+    def __init__(self, knobs: OccupationSettings) -> None:
+        self.knobs = knobs
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """`candidates` sets of one picture to be painted."""
+        caption = self.knobs.phrase(subject)
+        size = self.knobs.shard_sets
+        for first in range(0, self.knobs.candidates, size):
+            yield [
+                SetRows(
+                    set_id=f"{subject}-{number:05d}",
+                    subject=subject,
+                    names=(RECIPE.name, subject, number),
+                    seed=self.knobs.seed,
+                    rows=[{"member": "base", "caption": caption}],
+                )
+                for number in range(first, min(first + size, self.knobs.candidates))
+            ]
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """Paint, count colours (cheap, so first), ask, judge."""
+        knobs = self.knobs
+        how = Sampling(knobs.paint_steps, knobs.paint_guidance, size=knobs.size, scheduler=knobs.scheduler)
+        return [
+            Paint(open_model("painter", knobs.painter, device=device), how, knobs.batch),
+            CountColours(),
+            Within("n_colours", "grey", at_least=knobs.min_colours),
+            Ask(open_model("asker", knobs.asker, device=device), questions(knobs, subject), knobs.batch),
+            Within("vqa_present", "not_present", at_least=0.5),
+            Within("vqa_distorted", "distorted", at_most=0.5),
+            Likeness(),
+        ]
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        """The `pool` most real ones, a picture that comes twice once."""
+        kept = [trace for trace in traces if trace.kept]
+        ranked = sorted(kept, key=lambda trace: (-trace.numbers["vqa_real"], trace.set_id))
+        return [trace.set_id for trace in first_of_each(ranked)][: self.knobs.pool]
+
+
+class Sets(Part):
+    """A base picture -> one member per group, or dropped at the first member that is not perceived as intended."""
+
+    name: ClassVar[str] = "sets"
+
+    def __init__(self, knobs: OccupationSettings) -> None:
+        self.knobs = knobs
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """The pool in a drawn order, so that the first sets kept are a random sample of all."""
+        knobs = self.knobs
+        order = stream(knobs.seed, RECIPE.name, subject, "order").permutation(len(before.set_ids))
+        ids = [before.set_ids[place] for place in order]
+        for first in range(0, len(ids), knobs.shard_sets):
+            yield [self._start(base) for base in before.sets(ids[first : first + knobs.shard_sets])]
+
+    def _start(self, base: SetRows) -> SetRows:
+        row = base.rows[0]
+        made = {f"base_{column}": row[column] for column in ("caption", *COLUMNS)}
+        scores = {name: value for name, value in base.columns.items() if name not in ("likeness", "mask")}
+        return SetRows(
+            set_id=base.set_id,
+            subject=base.subject,
+            names=(RECIPE.name, base.subject, base.set_id),
+            seed=self.knobs.seed,
+            columns={**scores, **made, "base": row["image"]},
+        )
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """Mask, then vary and perceive, wave by wave."""
+        knobs = self.knobs
+        inpainter = open_model("inpainter", knobs.inpainter, device=device)
+        reader = open_model("face_reader", knobs.face_reader, device=device)
+        how = Sampling(
+            knobs.vary_steps,
+            knobs.vary_guidance,
+            strength=knobs.strength,
+            refine_from=knobs.refine_from,
+            size=knobs.size,
+            scheduler=knobs.scheduler,
+        )
+        steps: list[Step] = [
+            MaskPerson(
+                open_model("detector", knobs.detector, device=device),
+                open_model("segmenter", knobs.segmenter, device=device),
+                knobs.person,
+                knobs.box_threshold,
+                knobs.text_threshold,
+                knobs.batch,
+            ),
+            Within("mask_share", "mask_empty", at_least=knobs.min_mask),
+        ]
+        for wave in knobs.waves or [[group] for group in knobs.words]:
+            steps.append(Vary(inpainter, how, tuple(variant(knobs, subject, group) for group in wave), knobs.batch))
+            steps.append(Perceive(reader, traits(knobs), knobs.batch))
+        return [*steps, Forget(("base",))]
+
+    def enough(self, subject: str, kept: int) -> bool:
+        """Once the wanted number is kept."""
+        return kept >= self.knobs.sets
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        """The first `sets` of them: the same number for every subject, so that the dataset is balanced."""
+        return [trace.set_id for trace in traces if trace.kept][: self.knobs.sets]
+
+
+def questions(knobs: OccupationSettings, subject: str) -> tuple[Question, ...]:
+    """The paper's three questions: is the occupation there, are limbs distorted, is the image real."""
+    occupation, _ = knobs.split(subject)
+    present = knobs.present.format(occupation=knobs.asked_as.get(occupation, occupation))
+    return (
+        Question("vqa_present", present, "yes", against="no"),
+        Question("vqa_distorted", knobs.distorted, "yes", against="no"),
+        Question("vqa_real", knobs.real, "real"),
+    )
+
+
+def variant(knobs: OccupationSettings, subject: str, group: str) -> Variant:
+    """The member of a group: its prompt, and its groups as columns."""
+    _, gender = knobs.split(subject)
+    columns = {knobs.attribute: group} | ({"gender": gender} if gender else {})
+    return Variant(group, knobs.phrase(subject, knobs.words[group]), columns)
+
+
+def traits(knobs: OccupationSettings) -> tuple[Trait, ...]:
+    """What is read off every face: the varied attribute and, where it is named, gender."""
+    varied = Trait(knobs.attribute, knobs.reads_as)
+    gender = Trait("gender", knobs.gender_reads_as, must_match=knobs.gender_must_match)
+    return (varied, gender) if knobs.genders else (varied,)
+
+
+class Occupations(Recipe):
+    """Counterfactual sets of occupations: one scene, one member per group."""
+
+    name: ClassVar[str] = "occupations"
+    paper: ClassVar[str] = PAPER
+    Settings: ClassVar[type[Knobs]] = OccupationSettings
+    knobs: OccupationSettings
+
+    def parts(self) -> Sequence[Part]:
+        """`pool`, then `sets`."""
+        return [Pool(self.knobs), Sets(self.knobs)]
+
+    def subjects(self) -> list[str]:
+        """Occupations; with genders named, each occupation once per gender, so that both come out equal in number."""
+        knobs = self.knobs
+        if not knobs.genders:
+            return list(knobs.occupations)
+        return [f"{occupation}-{gender}" for occupation in knobs.occupations for gender in knobs.genders]
+
+    def attributes(self) -> Mapping[str, Sequence[str]]:
+        """The varied attribute and, where it is named, gender (the same for all members of a set)."""
+        varied = {self.knobs.attribute: list(self.knobs.words)}
+        return varied | ({"gender": self.knobs.genders} if self.knobs.genders else {})
+
+    @property
+    def counterfactual(self) -> bool:
+        """Every set has a member per group."""
+        return True
+
+    def models(self) -> Mapping[str, str]:
+        """Six roles."""
+        roles = ("painter", "inpainter", "asker", "detector", "segmenter", "face_reader")
+        return {role: getattr(self.knobs, role) for role in roles}
+
+    def finish(self, rows: SetRows) -> list[dict[str, Any]]:
+        """Members in the order of the groups; the subject is the occupation."""
+        occupation, _ = self.knobs.split(rows.subject)
+        order = list(self.knobs.words)
+        members = sorted(super().finish(rows), key=lambda row: order.index(row["member"]))
+        return [{**row, "subject": occupation, "recipe": self.name} for row in members]
+
+
+RECIPE = Occupations

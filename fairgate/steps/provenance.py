@@ -1,0 +1,39 @@
+"""What an image was made with, as columns: enough to make it again alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, fields
+from typing import Any
+
+from fairgate.errors import RecipeError
+from fairgate.models.making import Made, Sampling
+
+SEED = "seed"
+HOW = "how"
+GENERATOR = "generator"
+COLUMNS = (SEED, HOW, GENERATOR)
+"""Seed of the noise (63 bits), the sampling as JSON, and the URI of the model. The prompt is the `caption`."""
+
+
+def made_with(model: Made, seed: int, how: Sampling) -> dict[str, Any]:
+    """The columns of an image that `model` made from `seed`."""
+    return {SEED: seed, HOW: json.dumps(asdict(how), sort_keys=True), GENERATOR: model.uri}
+
+
+def sampling(text: str) -> Sampling:
+    """The sampling that a `how` column holds. Raises RecipeError for text that this version did not write."""
+    try:
+        stored = json.loads(text)
+    except ValueError as error:
+        raise RecipeError(
+            f"column '{HOW}' cannot be read: {error}.", remedy="take the row from a dataset that fairgate built"
+        ) from error
+    known = {field.name for field in fields(Sampling)}
+    if not isinstance(stored, dict) or set(stored) - known or not {"steps", "guidance"} <= set(stored):
+        raise RecipeError(
+            f"column '{HOW}' does not say how a diffusion model was run.",
+            where=text,
+            remedy=f"it is a JSON object of: {', '.join(sorted(known))}",
+        )
+    return Sampling(**stored)
