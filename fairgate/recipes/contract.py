@@ -46,6 +46,9 @@ class Part(ABC):
     """
 
     name: ClassVar[str]
+    ignores: ClassVar[tuple[str, ...]] = ()
+    """Knobs and roles of models that do not change what a shard of this part holds: those that only `enough`, `choose`
+    or a later part read. Another change of a knob or model makes all shards of a part stale."""
 
     @abstractmethod
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
