@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def repaint(row: Mapping[str, Any], painter: Painter, *, prefix: str = "") -> Image:
-    """The picture that `Paint` made: from its caption, seed and sampling. `prefix` "base_" for the base of a variant."""
+    """The picture that `Paint` made, of caption, seed and sampling; `prefix` "base_" for the base of a variant."""
     caption, seed, how = (_column(row, f"{prefix}{column}") for column in ("caption", SEED, HOW))
     return painter.paint([caption], [int(seed)], sampling(how))[0]
 

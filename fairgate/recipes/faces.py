@@ -1,0 +1,171 @@
+"""`faces`: photographs that are labelled already, imported and checked; no model is asked (papers 2 and 4).
+
+So-B-IT (paper 4) retrieves from FairFace, the probes of paper 2 also ask about the Chicago Face Database, and paper 5
+starts from COCO images of one person. The photographs are the user's: none is shipped or fetched. Three layouts:
+
+- `table`: a CSV file with a line per photograph (FairFace's: file, age, gender, race), as `fairgate dataset import`
+  reads it; unlike that command, this recipe drops what it cannot use, with a reason, and goes on.
+- `cfd`: a folder whose file names carry race, gender and expression (CFD-WM-001-014-N.jpg).
+- `coco`: COCO's instances and captions files; a photograph of one person whose captions name one gender.
+
+Each photograph is a set of its own. A photograph that comes twice, equal to the pixel, is kept once. Labels are what
+annotators perceived, or what the people in CFD said of themselves; from COCO, what its captions say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from fairgate.data.labels import unique_ids
+from fairgate.data.photographs import MEMBER
+from fairgate.recipes import face_listings
+from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.recipes.face_listings import Photograph
+from fairgate.steps import SetRows, Step, Trace
+from fairgate.steps.duplicates import Likeness, first_of_each
+from fairgate.steps.limits import Within
+from fairgate.steps.photographs import Labelled, ReadPhotograph
+from fairgate.steps.photos import OnePerson
+
+PAPER = "Hamidieh et al., Identifying Implicit Social Biases in Vision-Language Models, AIES 2024 (So-B-IT)"
+ATTRIBUTES = {"table": face_listings.FAIRFACE, "cfd": face_listings.CFD, "coco": face_listings.COCO}
+MIN_SIDE = 64
+"""Pixels; no paper names a limit."""
+
+
+class FaceSettings(Knobs):
+    """Knobs of `faces`."""
+
+    layout: Literal["table", "cfd", "coco"] = "table"
+    folder: Path = Field(description="Folder of the photographs.")
+    labels: Path | None = Field(None, description="`table`: the CSV file; `coco`: instances_*.json.")
+    captions: Path | None = Field(None, description="`coco`: captions_*.json.")
+    image_column: str | None = Field(None, description="`table`: the column that names the photograph, if not plain.")
+    attributes: dict[str, list[str]] = Field(
+        default_factory=dict, description="Attribute -> its groups, in order; empty: the layout's own."
+    )
+    expressions: list[str] = Field(
+        default_factory=list, description="`cfd`: expressions to keep, such as `neutral`; empty: all."
+    )
+    subject: str = Field("person", description="What every photograph depicts.")
+    min_side: int = Field(
+        MIN_SIDE, ge=1, description="Shorter side in pixels; of the person's box where that is known."
+    )
+    shard_sets: int = Field(256, ge=1, description="Photographs of a shard.")
+
+    @model_validator(mode="after")
+    def _the_layout_has_its_files(self) -> FaceSettings:
+        if (self.labels is None) != (self.layout == "cfd"):
+            raise ValueError("`labels` names the CSV file of `table` or the instances file of `coco`; `cfd` has none")
+        if (self.captions is None) != (self.layout != "coco"):
+            raise ValueError("`captions` names the captions file of `coco`; the other layouts have none")
+        if unknown := sorted(set(self.expressions) - set(face_listings.CFD_EXPRESSIONS.values())):
+            known = ", ".join(face_listings.CFD_EXPRESSIONS.values())
+            raise ValueError(f"`expressions` has '{unknown[0]}'; there are: {known}")
+        return self
+
+    def groups(self) -> dict[str, list[str]]:
+        """The attributes and their groups."""
+        return self.attributes or ATTRIBUTES[self.layout]
+
+    def listed(self) -> Iterator[Photograph]:
+        """Every photograph, in a fixed order. Raises DatasetError where the labels cannot be read."""
+        if self.layout == "table" and self.labels:
+            return face_listings.from_table(self.labels, self.groups(), self.image_column)
+        if self.layout == "coco" and self.labels and self.captions:
+            return face_listings.from_coco(self.labels, self.captions)
+        found = face_listings.from_cfd(self.folder)
+        wanted = self.expressions or ["", *face_listings.CFD_EXPRESSIONS.values()]
+        return (photograph for photograph in found if photograph.columns["expression"] in wanted)
+
+
+class Photographs(Part):
+    """A photograph per set, kept or dropped with a reason."""
+
+    name: ClassVar[str] = "photographs"
+
+    def __init__(self, knobs: FaceSettings) -> None:
+        self.knobs = knobs
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """Photographs as they are listed; files are opened later, by the workers."""
+        ids = unique_ids([photograph.path for photograph in self.knobs.listed()])
+        sets = (self._set(photograph, ids[photograph.path]) for photograph in self.knobs.listed())
+        while shard := list(islice(sets, self.knobs.shard_sets)):
+            yield shard
+
+    def _set(self, photograph: Photograph, set_id: str) -> SetRows:
+        row = {"member": MEMBER, "path": photograph.path, "caption": photograph.caption, **photograph.labels}
+        return SetRows(
+            set_id=set_id,
+            subject=self.knobs.subject,
+            names=(RECIPE.name, photograph.path),
+            seed=self.knobs.seed,
+            rows=[row],
+            columns=dict(photograph.columns),
+        )
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """What the labels tell first, then what the file shows."""
+        knobs = self.knobs
+        return [
+            *([OnePerson(knobs.min_side)] if knobs.layout == "coco" else []),
+            Labelled(knobs.groups()),
+            ReadPhotograph(knobs.folder),
+            Within("shorter_side", "too_small", at_least=knobs.min_side),
+            Likeness(),
+        ]
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        """All that were kept; a photograph that comes twice once."""
+        return [trace.set_id for trace in first_of_each(trace for trace in traces if trace.kept)]
+
+
+class Faces(Recipe):
+    """Labelled photographs, each a set of its own."""
+
+    name: ClassVar[str] = "faces"
+    paper: ClassVar[str] = PAPER
+    Settings: ClassVar[type[Knobs]] = FaceSettings
+    knobs: FaceSettings
+
+    def parts(self) -> Sequence[Part]:
+        """One."""
+        return [Photographs(self.knobs)]
+
+    def subjects(self) -> list[str]:
+        """One for all."""
+        return [self.knobs.subject]
+
+    def attributes(self) -> Mapping[str, Sequence[str]]:
+        """The layout's, or as set."""
+        return self.knobs.groups()
+
+    @property
+    def counterfactual(self) -> bool:
+        """No: every photograph is a scene of its own."""
+        return False
+
+    def models(self) -> Mapping[str, str]:
+        """None is asked."""
+        return {}
+
+    def inputs(self) -> Mapping[str, Path]:
+        """The labels. (A photograph that changes is noticed by its bytes in the dataset, not here.)"""
+        files = {"labels": self.knobs.labels, "captions": self.knobs.captions}
+        return {name: path for name, path in files.items() if path is not None}
+
+    def finish(self, rows: SetRows) -> list[dict[str, Any]]:
+        """The photograph with its labels."""
+        kept = {name: value for name, value in rows.columns.items() if name not in ("likeness",)}
+        return [
+            {**kept, **row, "set_id": rows.set_id, "subject": rows.subject, "recipe": self.name} for row in rows.rows
+        ]
+
+
+RECIPE = Faces

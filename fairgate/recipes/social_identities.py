@@ -1,0 +1,135 @@
+"""`social_identities`: headshots of intersectional identities, not counterfactual (paper 2).
+
+The synthetic data of the paper's editing and classification probes: Stable Diffusion 2.1 draws 256 headshots for each
+identity, and nothing is filtered. Each image is a set of its own: images of two identities share no scene. It shares
+painting with `occupations`. Departure: seeds are drawn from named streams (the paper names none).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from fairgate.models.making import Sampling, open_model
+from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.steps import SetRows, Step
+from fairgate.steps.paint import Paint
+
+PAPER = "Saravanan et al., Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models, 2023"
+TEMPLATE = "A color photograph of a {identity}, headshot, high-quality."
+IDENTITIES = {
+    "Caucasian man": {"race": "Caucasian", "gender": "man"},
+    "Caucasian woman": {"race": "Caucasian", "gender": "woman"},
+    "African-American man": {"race": "African-American", "gender": "man"},
+    "African-American woman": {"race": "African-American", "gender": "woman"},
+}
+IMAGES = 256
+STEPS, GUIDANCE = 100, 8.5
+
+
+class IdentitySettings(Knobs):
+    """Knobs of `social_identities`; the defaults are the paper's."""
+
+    identities: dict[str, dict[str, str]] = Field(IDENTITIES, min_length=1, description="Phrase -> its groups.")
+    template: str = TEMPLATE
+    subject: str = Field("person", description="What every image depicts.")
+    images: int = Field(IMAGES, ge=1, description="Per identity.")
+    painter: str = "sd21"
+    steps: int = Field(STEPS, ge=1)
+    guidance: float = GUIDANCE
+    size: int | None = None
+    scheduler: str | None = None
+    batch: int = Field(8, ge=1, description="Pictures that the model is given at once.")
+
+    @model_validator(mode="after")
+    def _identities_have_the_same_attributes(self) -> IdentitySettings:
+        attributes = {tuple(groups) for groups in self.identities.values()}
+        if len(attributes) != 1 or not next(iter(attributes)):
+            raise ValueError("`identities` gives every phrase its group of the same attributes, in the same order")
+        if len({_slug(phrase) for phrase in self.identities}) < len(self.identities):
+            raise ValueError("two phrases of `identities` differ in spaces alone")
+        return self
+
+
+class Headshots(Part):
+    """A picture per set, painted from the identity's caption."""
+
+    name: ClassVar[str] = "headshots"
+
+    def __init__(self, knobs: IdentitySettings) -> None:
+        self.knobs = knobs
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """`images` sets of one picture."""
+        phrase = next(phrase for phrase in self.knobs.identities if _slug(phrase) == subject)
+        row = {
+            "member": "only",
+            "caption": self.knobs.template.format(identity=phrase),
+            **self.knobs.identities[phrase],
+        }
+        size = self.knobs.shard_sets
+        for first in range(0, self.knobs.images, size):
+            yield [
+                SetRows(
+                    set_id=f"{subject}-{number:05d}",
+                    subject=subject,
+                    names=(RECIPE.name, subject, number),
+                    seed=self.knobs.seed,
+                    rows=[dict(row)],
+                    columns={"identity": phrase},
+                )
+                for number in range(first, min(first + size, self.knobs.images))
+            ]
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """Paint."""
+        knobs = self.knobs
+        how = Sampling(knobs.steps, knobs.guidance, size=knobs.size, scheduler=knobs.scheduler)
+        return [Paint(open_model("painter", knobs.painter, device=device), how, knobs.batch)]
+
+
+class SocialIdentities(Recipe):
+    """Headshots of every identity, the same number of each."""
+
+    name: ClassVar[str] = "social_identities"
+    paper: ClassVar[str] = PAPER
+    Settings: ClassVar[type[Knobs]] = IdentitySettings
+    knobs: IdentitySettings
+
+    def parts(self) -> Sequence[Part]:
+        """One."""
+        return [Headshots(self.knobs)]
+
+    def subjects(self) -> list[str]:
+        """An identity each, its spaces as hyphens."""
+        return [_slug(phrase) for phrase in self.knobs.identities]
+
+    def attributes(self) -> Mapping[str, Sequence[str]]:
+        """Groups in the order in which identities first name them."""
+        groups: dict[str, dict[str, None]] = {}
+        for identity in self.knobs.identities.values():
+            for attribute, group in identity.items():
+                groups.setdefault(attribute, {})[group] = None
+        return {attribute: list(known) for attribute, known in groups.items()}
+
+    @property
+    def counterfactual(self) -> bool:
+        """No: every image is a scene of its own."""
+        return False
+
+    def models(self) -> Mapping[str, str]:
+        """The painter."""
+        return {"painter": self.knobs.painter}
+
+    def finish(self, rows: SetRows) -> list[dict[str, Any]]:
+        """The subject is what the image depicts; whom it depicts is in `identity` and the attributes."""
+        return [{**row, "subject": self.knobs.subject, "recipe": self.name} for row in super().finish(rows)]
+
+
+def _slug(phrase: str) -> str:
+    return phrase.replace(" ", "-")
+
+
+RECIPE = SocialIdentities
