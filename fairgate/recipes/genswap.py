@@ -1,0 +1,200 @@
+"""`genswap`: a face in a photograph replaced by one of each gender, the weak baseline of `gensynth` (paper 5).
+
+Smith et al.: Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023, appendix
+A.2. Two parts: `photos` as in `gensynth`, and `swaps`: a face is detected (MTCNN in the paper; here any detector that
+takes a text), and FairFace faces of age 20 and above, drawn at random, one of each gender, are pasted over it. Nothing
+is filtered: what comes of it is meant to be worse.
+
+Departures. The face is looked for in the person's box, and the largest one is taken. `only` names a built `gensynth`
+dataset whose photographs are used, as in the paper; without it all photographs with one person and one gender are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from fairgate.data.labels import inside, read_labels
+from fairgate.errors import RecipeError
+from fairgate.models.making import open_model
+from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.recipes.photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
+from fairgate.steps import SetRows, Step, Trace
+from fairgate.steps.face_swap import Faces, FindFace, SwapFace
+from fairgate.steps.photos import DescribeMembers
+
+MIN_AGE = 20
+"""The paper: "age attribute is greater than 19"; FairFace's groups are 0-2, 3-9, 10-19, 20-29, ..., more than 70."""
+FAIRFACE_GENDERS = {"male": "Male", "female": "Female"}
+
+
+class GenswapSettings(PhotographKnobs):
+    """Knobs of `genswap`; the defaults are the paper's."""
+
+    only: Path | None = Field(None, description="A built dataset whose sets say which photographs are used.")
+    faces: Path = Field(Path("data/fairface"), description="Folder of face photographs.")
+    face_labels: Path = Field(Path("data/fairface/fairface_label_train.csv"), description="CSV of their labels.")
+    face_file_column: str | None = Field(None, description="Column with the files' paths, where it is not plain.")
+    face_gender_column: str = "gender"
+    face_age_column: str = "age"
+    face_genders: dict[str, str] = Field(FAIRFACE_GENDERS, description="Group -> its word in the labels.")
+    min_age: int = Field(MIN_AGE, ge=0, description="Youngest age of a face, in years.")
+    detector: str = "grounding-dino"
+    face_text: str = Field("face", description="What the detector is asked for.")
+    box_threshold: float = Field(0.35, ge=0, le=1)
+    text_threshold: float = Field(0.25, ge=0, le=1)
+    sets: int | None = Field(None, ge=1, description="Sets to keep per subject; the paper keeps what it finds.")
+
+    @field_validator("face_genders")
+    @classmethod
+    def _both_groups_have_a_word(cls, words: dict[str, str]) -> dict[str, str]:
+        if sorted(words) != sorted(GROUPS):
+            raise ValueError(f"give the labels' word for each of: {', '.join(GROUPS)}")
+        return {group: words[group] for group in GROUPS}
+
+
+class Photos(PhotographsPart):
+    """As in `gensynth`, without embeddings: nothing is filtered."""
+
+    ignores = (
+        *("detector", "face_text", "box_threshold", "text_threshold", "faces", "face_labels", "face_file_column"),
+        *("face_gender_column", "face_age_column", "face_genders", "min_age", "sets", "only"),
+    )
+
+
+class Swaps(Part):
+    """A photograph -> a member per gender, or dropped where no face is found."""
+
+    name: ClassVar[str] = "swaps"
+    ignores = ("sets",)
+
+    def __init__(self, knobs: GenswapSettings) -> None:
+        self.knobs = knobs
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """The photographs in a drawn order, so that the first sets kept are a random sample of all."""
+        knobs = self.knobs
+        used = None if knobs.only is None else _sets_of(knobs.only)
+        ids = [name for name in before.set_ids if used is None or name in used]
+        if not ids:
+            raise RecipeError(
+                f"none of the photographs of '{subject}' is to be used.",
+                where=f"only: {knobs.only}",
+                remedy="name a dataset that was built from the same photographs, or none",
+            )
+        ids = drawn(ids, RECIPE.name, subject, knobs.seed, "swaps")
+        for first in range(0, len(ids), knobs.shard_sets):
+            yield [
+                continued(stored, RECIPE.name, knobs.seed)
+                for stored in before.sets(ids[first : first + knobs.shard_sets])
+            ]
+
+    def context(self, subject: str, before: Before) -> Faces:
+        """The faces of each group, by their labels."""
+        return faces_of(self.knobs)
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """Find, swap, describe."""
+        knobs = self.knobs
+        detector = open_model("detector", knobs.detector, device=device)
+        return [
+            FindFace(detector, knobs.photographs, knobs.face_text, knobs.box_threshold, knobs.text_threshold),
+            SwapFace(knobs.photographs, context),
+            DescribeMembers(knobs.words),
+        ]
+
+    def enough(self, subject: str, kept: int) -> bool:
+        """Once the wanted number is kept."""
+        return self.knobs.sets is not None and kept >= self.knobs.sets
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        """The first `sets` of them, or all."""
+        return [trace.set_id for trace in traces if trace.kept][: self.knobs.sets]
+
+
+def faces_of(knobs: GenswapSettings) -> Faces:
+    """The faces old enough, group by group. Raises RecipeError where a group has none, DatasetError for bad labels."""
+    labels = read_labels(knobs.face_labels)
+    column = labels.image_column(knobs.face_file_column)
+    labels.column(knobs.face_gender_column, "should hold genders")
+    labels.column(knobs.face_age_column, "should hold ages")
+    found: dict[str, list[str]] = {group: [] for group in knobs.face_genders}
+    for line, fields in labels:
+        if _youngest(fields[knobs.face_age_column], labels.place(line)) < knobs.min_age:
+            continue
+        for group, word in knobs.face_genders.items():
+            if fields[knobs.face_gender_column] == word:
+                found[group].append(str(inside(fields[column], labels.place(line))))
+    for group, paths in found.items():
+        if not paths:
+            raise RecipeError(
+                f"there is no face of group '{group}' and age {knobs.min_age} or above.",
+                where=str(knobs.face_labels),
+                remedy=f"check face_genders: '{knobs.face_genders[group]}' in column '{knobs.face_gender_column}'",
+            )
+    return Faces(knobs.faces, {group: tuple(paths) for group, paths in found.items()})
+
+
+def _youngest(age: str, place: str) -> int:
+    """The youngest that an age group means: 20 for "20-29", 70 for "more than 70"."""
+    number = re.search(r"\d+", age)
+    if number is None:
+        raise RecipeError(
+            f"'{age}' is no age.", where=place, remedy="give ages like FairFace's: 20-29, more than 70, or a number"
+        )
+    return int(number[0])
+
+
+@lru_cache(maxsize=1)
+def _sets_of(folder: Path) -> frozenset[str]:
+    from fairgate.data import read_dataset
+
+    return frozenset(read_dataset(folder).index.set_id.tolist())
+
+
+class Genswap(Recipe):
+    """Pairs of one photograph: its face replaced by a male one, and by a female one."""
+
+    name: ClassVar[str] = "genswap"
+    paper: ClassVar[str] = PAPER
+    Settings: ClassVar[type[Knobs]] = GenswapSettings
+    knobs: GenswapSettings
+
+    def parts(self) -> Sequence[Part]:
+        """`photos`, `swaps`."""
+        return [Photos(self.knobs, self.name), Swaps(self.knobs)]
+
+    def subjects(self) -> list[str]:
+        """What the captions are searched for; the paper has one subject, the person."""
+        return list(self.knobs.subjects)
+
+    def attributes(self) -> Mapping[str, Sequence[str]]:
+        """Gender, as the faces are labelled."""
+        return {"gender": list(GROUPS)}
+
+    @property
+    def counterfactual(self) -> bool:
+        """Every set has both members."""
+        return True
+
+    def models(self) -> Mapping[str, str]:
+        """One role."""
+        return {"detector": self.knobs.detector}
+
+    def inputs(self) -> Mapping[str, Path]:
+        """Annotations, labels, and the manifest of the dataset that says which photographs are used."""
+        knobs = self.knobs
+        files = {"captions": knobs.captions, "instances": knobs.instances, "face_labels": knobs.face_labels}
+        return files if knobs.only is None else {**files, "only": knobs.only / "manifest.json"}
+
+    def finish(self, rows: SetRows) -> list[dict[str, Any]]:
+        """Two members."""
+        return [{**row, "recipe": self.name} for row in super().finish(rows)]
+
+
+RECIPE = Genswap

@@ -1,0 +1,255 @@
+"""`gensynth`: the person in a photograph edited into each gender, the background as it was (paper 5).
+
+Smith et al.: Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023, sections 3.2
+and 4, tables 4 and 7, appendices A and F. Three parts. `photos` takes COCO images with one person box whose captions
+name one gender. `pilot` makes every edit of some of them, drawn at random: their crops and edits are the pool of the
+nearest-neighbour filter. `edits` looks for one accepted edit of each group per photograph, pasted back into it. It
+shares `photos` with `genswap`, and nothing with the other recipes.
+
+Departures. The paper makes all edits of all photographs, filters them against all of them, and takes an accepted one at
+random. Here the pool is fixed first (a random sample of photographs with all their edits, so that real and synthetic
+images have the paper's proportion, 1 to 16), edits come in random order, and the first accepted one is taken: the same
+distribution under that pool, at a fraction of the edits. The group that the photograph does not show is tried first and
+a photograph without it is given up. Images of a candidate's own photograph are no neighbours of it (in the paper its 15
+sisters are). Embeddings have unit length. Captions are searched on word boundaries and him/her are told apart, where
+the authors' code splits at blanks. Regions of several persons (`iscrowd`) rule an image out. Seeds are drawn from named
+streams. Gender is what captions name and edits are asked for; the annotators and the filter know two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import Field, field_validator
+
+from fairgate.models.making import Matcher, Sampling, open_model
+from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.recipes.photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
+from fairgate.steps import SetRows, Step, Trace
+from fairgate.steps.crop_edit import Candidate, EditAll, EditUntilAccepted, EditWorkshop, candidates
+from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule
+from fairgate.steps.photos import PHOTO, DescribeMembers
+
+INSTRUCTIONS = {
+    "male": [
+        "Make this person more masculine",
+        "Make this person look like a man",
+        "Turn this person into a man",
+        "Convert this into a man",
+    ],
+    "female": [
+        "Make this person more feminine",
+        "Make this person look like a woman",
+        "Turn this person into a woman",
+        "Convert this into a woman",
+    ],
+}
+"""Table 7."""
+GUIDANCES = (9.5, 15.0)
+EDIT_STEPS = 500
+NEIGHBOURS, TAU_REAL, TAU_GROUP = 50, 0.08, 0.5
+"""Appendix A.3, with CLIP embeddings (ViT-B/32, as in section 5.1)."""
+DINO_REAL_NEIGHBOURS, DINO_TAU_REAL, DINO_GROUP_NEIGHBOURS, DINO_TAU_GROUP = 5_000, 0.0002, 50, 0.4
+"""Appendix F, with DINO ViT-B/16 embeddings: one real image among 5,000 neighbours is enough."""
+IMAGE_GUIDANCE = 1.5
+"""InstructPix2Pix's own default; the paper names none."""
+PILOT_PHOTOS = 500
+"""Not from the paper: 8,500 images in the pool, 4% of the edits that the paper made."""
+
+
+class GensynthSettings(PhotographKnobs):
+    """Knobs of `gensynth`; the defaults are the paper's, with CLIP as the filter's eyes."""
+
+    instructions: dict[str, list[str]] = Field(INSTRUCTIONS, description="Group -> what the editor is told.")
+    guidances: list[float] = Field(list(GUIDANCES), min_length=1)
+    edit_steps: int = Field(EDIT_STEPS, ge=1)
+    image_guidance: float = IMAGE_GUIDANCE
+    size: int | None = Field(
+        None, description="Side at which crops are edited, in pixels; the editor's own when empty."
+    )
+    scheduler: str | None = None
+    editor: str = "instruct-pix2pix"
+    matcher: str = "hf:openai/clip-vit-base-patch32"
+
+    neighbours: int = Field(NEIGHBOURS, ge=1)
+    tau_real: float = Field(TAU_REAL, ge=0, le=1)
+    group_neighbours: int | None = Field(
+        None, ge=1, description="Neighbours for tau_group, where they are not the same."
+    )
+    tau_group: float = Field(TAU_GROUP, ge=0, le=1)
+
+    pilot_photos: int = Field(
+        PILOT_PHOTOS, ge=1, description="Photographs whose crops and edits are the filter's pool."
+    )
+    sets: int | None = Field(None, ge=1, description="Sets to keep per subject; the paper keeps what it finds.")
+    wave: int = Field(1, ge=1, description="Edits that are made before they are judged; changes no choice.")
+    batch: int = Field(8, ge=1, description="Edits that the editor is given at once.")
+
+    @field_validator("instructions")
+    @classmethod
+    def _both_groups_are_asked_for(cls, instructions: dict[str, list[str]]) -> dict[str, list[str]]:
+        if sorted(instructions) != sorted(GROUPS) or not all(instructions.values()):
+            raise ValueError(f"give instructions for each of: {', '.join(GROUPS)}")
+        return {group: instructions[group] for group in GROUPS}
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Every edit that a photograph can get: 4 instructions x 2 guidances x 2 groups, as published."""
+        hows = [
+            Sampling(
+                self.edit_steps,
+                guidance,
+                image_guidance=self.image_guidance,
+                size=self.size,
+                scheduler=self.scheduler,
+            )
+            for guidance in self.guidances
+        ]
+        return tuple(candidates(self.instructions, hows))
+
+    @property
+    def rule(self) -> NeighbourRule:
+        """Eq. 5 with these thresholds."""
+        return NeighbourRule(self.neighbours, self.group_neighbours or self.neighbours, self.tau_real, self.tau_group)
+
+    def workshop(self, device: str) -> EditWorkshop:
+        """The editor and the matcher, opened."""
+        return EditWorkshop(
+            open_model("editor", self.editor, device=device),
+            open_model("matcher", self.matcher, device=device),
+            self.batch,
+        )
+
+
+class Photos(PhotographsPart):
+    """As in `genswap`, with the embedding of every crop."""
+
+    ignores = (
+        *("editor", "instructions", "guidances", "edit_steps", "image_guidance", "size", "scheduler", "neighbours"),
+        *("tau_real", "group_neighbours", "tau_group", "pilot_photos", "sets", "wave", "batch"),
+    )
+
+    def matcher(self, device: str) -> Matcher | None:
+        """The filter's eyes."""
+        found: Matcher = open_model("matcher", self.knobs.matcher, device=device)  # type: ignore[attr-defined]
+        return found
+
+
+class Pilot(Part):
+    """Every edit of `pilot_photos` photographs; the others pass through. Nothing is dropped."""
+
+    name: ClassVar[str] = "pilot"
+    ignores = ("neighbours", "tau_real", "group_neighbours", "tau_group", "sets", "wave")
+
+    def __init__(self, knobs: GensynthSettings) -> None:
+        self.knobs = knobs
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """All photographs in a drawn order; the first of them are the pilot."""
+        knobs = self.knobs
+        ids = drawn(before.set_ids, RECIPE.name, subject, knobs.seed, "pilot")
+        for first in range(0, len(ids), knobs.shard_sets):
+            starts = []
+            for place, stored in enumerate(before.sets(ids[first : first + knobs.shard_sets]), start=first):
+                start = continued(stored, RECIPE.name, knobs.seed)
+                start.columns["pilot"] = place < knobs.pilot_photos
+                starts.append(start)
+            yield starts
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """One step."""
+        knobs = self.knobs
+        return [EditAll(knobs.workshop(device), knobs.photographs, knobs.candidates)]
+
+
+class Edits(Part):
+    """A photograph -> its accepted edit of each group, or dropped with the group that has none."""
+
+    name: ClassVar[str] = "edits"
+    ignores = ("sets", "wave")
+
+    def __init__(self, knobs: GensynthSettings) -> None:
+        self.knobs = knobs
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """The photographs in another drawn order, so that the first sets kept are a random sample of all."""
+        knobs = self.knobs
+        ids = drawn(before.set_ids, RECIPE.name, subject, knobs.seed, "edits")
+        for first in range(0, len(ids), knobs.shard_sets):
+            yield [
+                continued(stored, RECIPE.name, knobs.seed)
+                for stored in before.sets(ids[first : first + knobs.shard_sets])
+            ]
+
+    def context(self, subject: str, before: Before) -> NeighbourPool:
+        """The pilot's crops and edits."""
+        ids = list(before.set_ids)[: self.knobs.pilot_photos]
+        real: list[tuple[Any, str, str]] = []
+        synthetic: list[tuple[Any, str, str]] = []
+        for stored in before.sets(ids):
+            for row in stored.rows:
+                kind = real if row["member"] == PHOTO else synthetic
+                kind.append((row["embedding"], row["gender"], stored.set_id))
+        return NeighbourPool.of(real, synthetic)
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """Search, then describe what was found."""
+        knobs = self.knobs
+        return [
+            EditUntilAccepted(
+                knobs.workshop(device), knobs.photographs, knobs.candidates, context, knobs.rule, knobs.wave
+            ),
+            DescribeMembers(knobs.words),
+        ]
+
+    def enough(self, subject: str, kept: int) -> bool:
+        """Once the wanted number is kept."""
+        return self.knobs.sets is not None and kept >= self.knobs.sets
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        """The first `sets` of them, or all."""
+        return [trace.set_id for trace in traces if trace.kept][: self.knobs.sets]
+
+
+class Gensynth(Recipe):
+    """Pairs of one photograph: its person edited to look male, and female."""
+
+    name: ClassVar[str] = "gensynth"
+    paper: ClassVar[str] = PAPER
+    Settings: ClassVar[type[Knobs]] = GensynthSettings
+    knobs: GensynthSettings
+
+    def parts(self) -> Sequence[Part]:
+        """`photos`, `pilot`, `edits`."""
+        return [Photos(self.knobs, self.name), Pilot(self.knobs), Edits(self.knobs)]
+
+    def subjects(self) -> list[str]:
+        """What the captions are searched for; the paper has one subject, the person."""
+        return list(self.knobs.subjects)
+
+    def attributes(self) -> Mapping[str, Sequence[str]]:
+        """Gender, as asked of the editor and confirmed by the neighbours' captions."""
+        return {"gender": list(GROUPS)}
+
+    @property
+    def counterfactual(self) -> bool:
+        """Every set has both members."""
+        return True
+
+    def models(self) -> Mapping[str, str]:
+        """Two roles."""
+        return {"editor": self.knobs.editor, "matcher": self.knobs.matcher}
+
+    def inputs(self) -> Mapping[str, Path]:
+        """The annotations. Photographs are held against their digests one by one."""
+        return {"captions": self.knobs.captions, "instances": self.knobs.instances}
+
+    def finish(self, rows: SetRows) -> list[dict[str, Any]]:
+        """Two members."""
+        rows.columns.pop("pilot", None)
+        return [{**row, "recipe": self.name} for row in super().finish(rows)]
+
+
+RECIPE = Gensynth

@@ -1,0 +1,100 @@
+"""Swapping a face for another photograph's: GenSwap, the weak baseline of Smith et al. 2023 (appendix A.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from fairgate.errors import DatasetError
+from fairgate.models.making import Detector
+from fairgate.steps.contract import Drop, Meter, Row, SetRows
+from fairgate.steps.photos import BOX, PHOTO, Photographs, Rectangle, box_of, pasted, whole_box
+from fairgate.steps.pictures import picture
+from fairgate.steps.spending import spending
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True, slots=True)
+class Faces:
+    """Photographs of faces: group -> paths under `folder`, in a fixed order."""
+
+    folder: Path
+    of: Mapping[str, tuple[str, ...]]
+
+    def open(self, path: str) -> Image:
+        """A face as RGB. Raises DatasetError naming the file."""
+        try:
+            return picture((self.folder / path).read_bytes())
+        except (OSError, DatasetError) as error:
+            raise DatasetError(
+                f"a face cannot be read: {getattr(error, 'problem', error)}",
+                where=str(self.folder / path),
+                remedy="give the faces' folder, whole",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class FindFace:
+    """The largest face of the photograph's person, as a rectangle in the photograph. Drops `no_face`."""
+
+    detector: Detector
+    photographs: Photographs
+    text: str
+    box_threshold: float
+    text_threshold: float
+
+    reads: ClassVar[tuple[str, ...]] = (PHOTO, *BOX)
+    writes: ClassVar[tuple[str, ...]] = ("face_left", "face_top", "face_right", "face_bottom", "face_score")
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        """Detect, photograph by photograph."""
+        for rows in sets:
+            crop = self.photographs.crop(rows)
+            with spending(self.detector, meter):
+                (faces,) = self.detector.detect(
+                    [crop], self.text, box_threshold=self.box_threshold, text_threshold=self.text_threshold
+                )
+            placed = [(whole_box((face.left, face.top, face.right, face.bottom), *crop.size), face) for face in faces]
+            seen = [(box, face) for box, face in placed if _area(box)]
+            if not seen:
+                rows.drop = Drop("no_face", measured=0.0, limit=1.0)
+                continue
+            (left, top, right, bottom), face = max(seen, key=lambda each: (_area(each[0]), each[1].score))
+            x, y, _, _ = box_of(rows)
+            corners = (left + x, top + y, right + x, bottom + y)
+            rows.columns.update(zip(self.writes, (*corners, float(face.score)), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class SwapFace:
+    """A member for every group: the photograph with a face of that group, drawn from the set's own stream."""
+
+    photographs: Photographs
+    faces: Faces
+
+    reads: ClassVar[tuple[str, ...]] = (PHOTO, "face_left", "face_top", "face_right", "face_bottom")
+    writes: ClassVar[tuple[str, ...]] = ("member", "image", "gender", "face")
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        """Swap, photograph by photograph."""
+        for rows in sets:
+            photo = self.photographs.open(rows)
+            left, top, right, bottom = (int(rows.columns[column]) for column in self.reads[1:])
+            rows.rows = [self._member(rows, photo, group, (left, top, right, bottom)) for group in self.faces.of]
+            meter.count("swaps", len(rows.rows))
+
+    def _member(self, rows: SetRows, photo: Image, group: str, box: Rectangle) -> Row:
+        from PIL.Image import Resampling
+
+        choices = self.faces.of[group]
+        path = choices[int(rows.stream("face", group).integers(len(choices)))]
+        face = self.faces.open(path).resize((box[2] - box[0], box[3] - box[1]), Resampling.LANCZOS)
+        return {"member": group, "image": pasted(photo, face, box), "gender": group, "face": path}
+
+
+def _area(box: Rectangle) -> int:
+    return (box[2] - box[0]) * (box[3] - box[1])
