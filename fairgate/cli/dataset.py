@@ -1,4 +1,4 @@
-"""`fairgate dataset`: look at a release, verify it, import photographs, release a build."""
+"""`fairgate dataset`: look at a release, verify it, import photographs. `fairgate release` makes one of a build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairgate.errors import DatasetError, harmless
 if TYPE_CHECKING:
     from fairgate.data import Manifest
 
-dataset_app = typer.Typer(no_args_is_help=True, help="Look at, verify, import and release datasets.")
+dataset_app = typer.Typer(no_args_is_help=True, help="Look at, verify and import datasets.")
 
 Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
 Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]
@@ -92,21 +92,6 @@ def import_(
         typer.echo(f"none of the paths in {labels} is under {images}; images were found by file name alone", err=True)
     _describe(manifest)
     typer.echo(f"imported as {root / manifest.name / manifest.version}")
-
-
-@dataset_app.command()
-@friendly()
-def release(
-    build: Annotated[Path, typer.Argument(help="A built dataset folder.")],
-    name: Annotated[str, typer.Argument(help="Name to release it under.")],
-    root: Root = ROOT,
-) -> None:
-    """Verify a built dataset and freeze it as the next version of NAME."""
-    from fairgate.data import release as freeze
-
-    dataset = freeze(build, name, root)
-    typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.fingerprint[:12]})")
-    typer.echo("track it with: dvc add datasets && git add datasets.dvc")
 
 
 @dataset_app.command()

@@ -17,6 +17,7 @@ from fairgate.cli.portraits import portraits_app
 from fairgate.cli.power import power
 from fairgate.cli.push import push
 from fairgate.cli.report import report_app
+from fairgate.cli.review import release, review
 from fairgate.cli.suite import suite_app
 
 app = typer.Typer(
@@ -33,6 +34,8 @@ app.command()(history)
 app.command()(doctor)
 app.command()(power)
 app.command()(push)
+app.command()(review)
+app.command()(release)
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(dataset_app, name="dataset")
 app.add_typer(portraits_app, name="portraits")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from fairgate.data.manifest import Manifest
 from fairgate.errors import harmless
@@ -21,8 +22,11 @@ _MOST_SUBJECTS = 100
 _MOST_CELLS = 400
 
 
-def dataset_card(manifest: Manifest) -> str:
-    """README.md of a dataset folder: YAML front matter for the hub, then prose, counts and how to load it."""
+def dataset_card(manifest: Manifest, sections: Sequence[str] = ()) -> str:
+    """README.md of a dataset folder: YAML front matter for the hub, then prose, counts and how to load it.
+
+    `sections` are Markdown already (`## Review` ...), and stand before the provenance.
+    """
     parts = [
         f"---\n{_front_matter(manifest)}---",
         f"# {manifest.name} {manifest.version}",
@@ -33,6 +37,7 @@ def dataset_card(manifest: Manifest) -> str:
         *_counts(manifest),
         "## Loading",
         _loading(manifest),
+        *sections,
         "## Provenance",
         _provenance(manifest),
     ]

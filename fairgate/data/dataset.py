@@ -21,6 +21,7 @@ from fairgate.hashing import sha256_file
 
 if TYPE_CHECKING:
     from fairgate.data.problems import Problem
+    from fairgate.data.verify import Watch
 
 
 SPARE_ROWS = 10_000_000
@@ -143,11 +144,14 @@ class Dataset:
                 start = stop
         return found
 
-    def verify(self) -> list[Problem]:
-        """Every problem of the dataset, found by reading all of it; empty when it is what its manifest says."""
+    def verify(self, watch: Watch | None = None) -> list[Problem]:
+        """Every problem of the dataset, found by reading all of it; empty when it is what its manifest says.
+
+        `watch` is told of every readable picture: its row and the SHA-256 of its pixels.
+        """
         from fairgate.data.verify import find_problems
 
-        return find_problems(self)
+        return find_problems(self, watch)
 
     def parquet(self, shard: Shard) -> Any:
         """An open `pyarrow.parquet.ParquetFile`, text as codes of its different texts.

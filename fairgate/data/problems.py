@@ -19,6 +19,7 @@ Kind = Literal[
     "member_order",
     "wrong_counts",
     "wrong_fingerprint",
+    "doubled_image",
 ]
 PULL = "run `dvc pull --force datasets.dvc`"
 REBUILD = "build the dataset again and release it as a new version"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from fairgate.data.dataset import Dataset, read_dataset
 from fairgate.data.manifest import VERSION_PATTERN, check_name, read_manifest
+from fairgate.data.problems import Problem
 from fairgate.data.shards import writing
 from fairgate.data.write import new_folder, write_description
 from fairgate.errors import DatasetError, did_you_mean
@@ -42,7 +44,7 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
         raise DatasetError(
             f"the manifest names itself '{dataset.manifest.ref}', and the folder says '{name}@{folder.name}'.",
             where=str(folder),
-            remedy="run `dvc pull --force datasets.dvc`; `fairgate dataset release` publishes a folder under a name",
+            remedy="run `dvc pull --force datasets.dvc`; `fairgate release` publishes a folder under a name",
         )
     return dataset
 
@@ -76,15 +78,24 @@ def _absent(ref: str, name: str, version: str, found: list[str], root: Path) -> 
     )
 
 
-def release(build: Path, name: str, root: Path = ROOT) -> Dataset:
+def release(
+    build: Path,
+    name: str,
+    root: Path = ROOT,
+    *,
+    lineage: Mapping[str, str] | None = None,
+    sections: Sequence[str] = (),
+    problems_of: Callable[[Dataset], Sequence[Problem]] = Dataset.verify,
+) -> Dataset:
     """Freeze a built dataset folder as the next version of `root/name`, after verifying all of it.
 
-    Shards are copied byte for byte; manifest and card take the new name and version. Raises DatasetError when the
-    build has problems, or when a version with the same content exists already.
+    Shards are copied byte for byte; manifest and card take the new name and version, the manifest `lineage` in addition
+    to its own, the card further `sections`. Raises DatasetError when `problems_of` finds one, or when a version with the
+    same content exists already. `fairgate.review.release` asks for more (balance, people's review): commands call it.
     """
     check_name(name)
     built = read_dataset(build)
-    if problems := built.verify():
+    if problems := problems_of(built):
         raise DatasetError(
             f"the build has {len(problems)} problem(s) and is not released. First: {problems[0].what}",
             where=problems[0].where,
@@ -100,11 +111,13 @@ def release(build: Path, name: str, root: Path = ROOT) -> Dataset:
             )
     following = f"v{int(released[-1][1:]) + 1 if released else 1}"
     target = root / name / following
-    manifest = built.manifest.model_copy(update={"name": name, "version": following})
+    manifest = built.manifest.model_copy(
+        update={"name": name, "version": following, "lineage": built.manifest.lineage | dict(lineage or {})}
+    )
     with new_folder(target) as partial:
         for shard in manifest.shards:
             with writing(partial):
                 shutil.copyfile(build / shard.file, partial / shard.file)
-        write_description(partial, manifest)
+        write_description(partial, manifest, sections)
         Dataset(partial, manifest).check_shards()
     return Dataset(target, manifest)

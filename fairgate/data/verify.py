@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fairgate.data.dataset import Dataset
@@ -17,16 +17,19 @@ from fairgate.data.tally import Tally
 from fairgate.errors import DatasetError
 
 MOST_OF_A_KIND = 50
+Watch = Callable[[int, str], None]
+"""Told of a picture: its row in the dataset, and the SHA-256 of its pixels."""
 
 
-def find_problems(dataset: Dataset) -> list[Problem]:
+def find_problems(dataset: Dataset, watch: Watch | None = None) -> list[Problem]:
     """Every problem found by reading the whole dataset once; after 50 of a kind, only their number."""
-    return _Verification(dataset).run()
+    return _Verification(dataset, watch).run()
 
 
 class _Verification:
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, watch: Watch | None) -> None:
         self._dataset = dataset
+        self._watch = watch
         self._manifest = dataset.manifest
         self._problems: list[Problem] = []
         self._kinds: Counter[Kind] = Counter()
@@ -121,6 +124,8 @@ class _Verification:
                 self._whole = False
                 self._found(Problem("unreadable_image", f"the image cannot be read: {pixels}.", where, PULL))
                 continue
+            if pixels is not None and self._watch is not None:
+                self._watch(self._rows - 1, pixels.sha256)
             try:
                 self._content.add(row, pixels.sha256 if pixels else None)
             except DatasetError as error:

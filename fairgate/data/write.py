@@ -100,10 +100,10 @@ def _write_sets(
         writer.abort()
 
 
-def write_description(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest and the dataset card that is made from it."""
+def write_description(folder: Path, manifest: Manifest, sections: Sequence[str] = ()) -> None:
+    """Write the manifest and the dataset card that is made from it, and from further sections."""
     with writing(folder):
-        (folder / CARD_FILE).write_text(dataset_card(manifest), encoding="utf-8")
+        (folder / CARD_FILE).write_text(dataset_card(manifest, sections), encoding="utf-8")
         (folder / MANIFEST_FILE).write_text(manifest.to_json(), encoding="utf-8")
 
 

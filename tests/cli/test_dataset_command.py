@@ -134,18 +134,3 @@ def test_import_refuses_an_attribute_named_twice(run, root, tmp_path):
     result = run("import", "faces", "--labels", tmp_path / "x.csv", *named, "--subject", "x", "--root", root)
     assert result.exit_code == 4
     assert "named twice" in result.stderr
-
-
-def test_release_freezes_a_build_once(run, tmp_path):
-    _write(tmp_path / "build")
-    result = run("release", tmp_path / "build", "crowd", "--root", tmp_path / "datasets")
-    assert result.exit_code == 0, result.output
-    assert "released crowd@v1" in result.stdout
-    assert open_dataset("crowd", tmp_path / "datasets").verify() == []
-    again = run("release", tmp_path / "build", "crowd", "--root", tmp_path / "datasets")
-    assert again.exit_code == 4
-    assert "released already, as 'crowd@v1'" in again.stderr
-
-
-def test_release_of_a_folder_without_dataset_exits_4(run, tmp_path):
-    assert run("release", tmp_path, "crowd", "--root", tmp_path / "datasets").exit_code == 4

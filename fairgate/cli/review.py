@@ -1,0 +1,120 @@
+"""`fairgate review` and `fairgate release`: people look at a build, and freeze it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.cli.errors import friendly
+
+if TYPE_CHECKING:
+    from fairgate.review import Build, ReviewServer, Session
+
+BuildName = Annotated[
+    str, typer.Argument(metavar="BUILD", help="A build's name (`build/NAME`), or a folder that holds a dataset.")
+]
+Reviews = Annotated[Path, typer.Option(help="Folder that keeps what raters said; commit it.")]
+REVIEWS = Path("reviews")
+
+
+@friendly()
+def review(
+    build: BuildName,
+    sample: Annotated[int, typer.Option(min=1, help="Images to look at; a larger sample holds the smaller one.")] = 100,
+    rater: Annotated[str, typer.Option(help="Your pseudonym: one file of marks each.")] = "rater",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of this machine; 0 takes a free one.")] = 0,
+    reviews: Reviews = REVIEWS,
+    browser: Annotated[bool, typer.Option(help="Open the page in this machine's browser.")] = True,
+    figures: Annotated[bool, typer.Option("--figures", help="Print what was found so far, and stop.")] = False,
+) -> None:
+    """Look at a random sample of a build, by keyboard, in a page of this machine alone. Stop and go on at any time."""
+    from fairgate.review import ReviewServer, Session, draw_sample, find_build
+    from fairgate.review.keeping import Keeper
+    from fairgate.review.page import review_page
+    from fairgate.review.session import opened_line, utc_now
+
+    found = find_build(build)
+    if figures:
+        _print_figures(found, reviews)
+        return
+    drawn = draw_sample(found.dataset, sample)
+    opened = opened_line(found.dataset, drawn, rater, utc_now)
+    with Keeper(found.records(reviews), opened, found.dataset.manifest) as keeper:
+        session = Session(found.dataset, drawn, keeper)
+        with ReviewServer(session, review_page(found.dataset.manifest), port) as server:
+            _serve(server, browser=browser)
+        _tell(session, keeper.path, f"fairgate review {build} --rater {rater} --sample {sample}")
+
+
+@friendly()
+def release(
+    build: BuildName,
+    name: Annotated[str | None, typer.Argument(help="Name to release it under; its own if left out.")] = None,
+    root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
+    unreviewed: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Release what nobody reviewed; the reason goes into the card.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0, max=1, help="By what share the smallest subject or group may fall short.")
+    ] = 0.1,
+    least: Annotated[int, typer.Option(min=1, help="Images that people must have marked.")] = 100,
+    reviews: Reviews = REVIEWS,
+) -> None:
+    """Freeze a build as the next version of NAME: whole, balanced, without doubles, and reviewed."""
+    from fairgate.review import find_build
+    from fairgate.review import release as freeze
+    from fairgate.review.release import Wishes
+    from fairgate.review.section import percent
+
+    wishes = Wishes(tolerance=tolerance, least=least, unreviewed=unreviewed)
+    done = freeze(find_build(build), name, root, wishes=wishes, reviews=reviews)
+    dataset = done.dataset
+    typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.fingerprint[:12]})")
+    if done.figures is not None:
+        good = percent(done.figures.rows[0].shares["good"])
+        raters = ", ".join(record.rater for record in done.records)
+        typer.echo(f"reviewed by {raters}: {done.figures.images:,} images, {good} good; the card has the figures")
+    typer.echo(f"track it with: dvc add {root} && git add {root}.dvc" + (f" {reviews}" if done.figures else ""))
+
+
+def _serve(server: ReviewServer, *, browser: bool) -> None:
+    import webbrowser
+
+    typer.echo(f"review at {server.url}")
+    typer.echo("the address holds a secret: keep it to yourself. Stop with the page's button, or Ctrl-C")
+    sys.stdout.flush()
+    if browser and _has_screen():
+        webbrowser.open(server.url)
+    try:
+        server.serve()
+    except KeyboardInterrupt:
+        typer.echo("")
+
+
+def _has_screen() -> bool:
+    """Whether a browser would open in a window: elsewhere one could take the terminal."""
+    return sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def _tell(session: Session, path: Path, command: str) -> None:
+    images, all_images, sets, all_sets = session.progress()
+    typer.echo(f"{images:,} of {all_images:,} images and {sets:,} of {all_sets:,} sets are marked, in {path}")
+    if (images, sets) != (all_images, all_sets):
+        typer.echo(f"go on with: {command}")
+
+
+def _print_figures(build: Build, reviews: Path) -> None:
+    from fairgate.errors import DatasetError
+    from fairgate.review import review_section
+    from fairgate.review.release import reviewed
+
+    records, figures = reviewed(build, reviews)
+    if not records:
+        raise DatasetError(
+            "nobody reviewed the build.", where=str(build.records(reviews)), remedy="leave --figures out to begin"
+        )
+    typer.echo(review_section(build.dataset, records, figures))

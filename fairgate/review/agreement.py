@@ -1,0 +1,85 @@
+"""How far raters agree: raw, Cohen's kappa (two raters), Krippendorff's alpha (any number, nominal, gaps allowed)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+Ratings = Sequence[Sequence[Hashable]]
+"""For every unit, the answers it got; units of fewer than two answers tell nothing and are passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Of one question. `units` were answered by two raters or more. A coefficient is None where it has no meaning:
+    kappa of other than two raters, and both where every answer is the same one."""
+
+    units: int
+    raw: float | None
+    kappa: float | None
+    alpha: float | None
+
+
+def agreement(answers: Mapping[str, Mapping[Any, Hashable]]) -> Agreement:
+    """Agreement of raters, each a mapping of unit -> answer. None is an answer like any other ("cannot tell")."""
+    units: dict[Hashable, list[Hashable]] = {}
+    for said in answers.values():
+        for unit, answer in said.items():
+            units.setdefault(unit, []).append(answer)
+    shared = [given for given in units.values() if len(given) > 1]
+    kappa = None
+    if len(answers) == 2:
+        first, second = answers.values()
+        kappa = cohens_kappa([(first[unit], second[unit]) for unit in first if unit in second])
+    return Agreement(len(shared), raw_agreement(shared), kappa, krippendorffs_alpha(shared))
+
+
+def raw_agreement(units: Ratings) -> float | None:
+    """Mean over units of the share of pairs of raters that agree; None without a pair."""
+    shares = [
+        sum(one == other for one, other in combinations(given, 2)) / (len(given) * (len(given) - 1) / 2)
+        for given in units
+        if len(given) > 1
+    ]
+    return sum(shares) / len(shares) if shares else None
+
+
+def cohens_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
+    """(observed - expected) / (1 - expected) agreement of two raters (Cohen 1960), from each rater's own shares.
+
+    1 is perfect, 0 what chance gives. None without pairs, and where chance alone agrees always.
+
+    >>> round(cohens_kappa([("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15), 2)
+    0.4
+    """
+    n = len(pairs)
+    first, second = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
+    chance = sum(first[answer] * second[answer] for answer in first)  # times n², in whole numbers
+    if not n or chance == n * n:
+        return None
+    observed = sum(one == other for one, other in pairs)
+    return (observed * n - chance) / (n * n - chance)
+
+
+def krippendorffs_alpha(units: Ratings) -> float | None:
+    """1 - observed / expected disagreement over pairs of answers (Krippendorff 2011, nominal data, missing values).
+
+    1 is perfect, 0 what chance gives. None without two answers to one unit, and where every answer is the same.
+
+    >>> round(krippendorffs_alpha(["aa", "bb", "ab", "aa"]), 3)
+    0.533
+    """
+    paired = [given for given in units if len(given) > 1]
+    totals = Counter(answer for given in paired for answer in given)
+    n = sum(totals.values())
+    expected = n * n - sum(count * count for count in totals.values())
+    if not expected:
+        return None
+    observed = sum(
+        (len(given) ** 2 - sum(count * count for count in Counter(given).values())) / (len(given) - 1)
+        for given in paired
+    )
+    return 1 - (n - 1) * observed / expected

@@ -1,0 +1,53 @@
+"""Whether subjects and groups have equally many images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fairgate.data import Manifest
+from fairgate.data.manifest import CROSS
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """The smallest and largest count of one comparison; `ratio` is smallest / largest, 1 where all are equal."""
+
+    among: str
+    smallest: str
+    few: int
+    largest: str
+    many: int
+
+    @property
+    def ratio(self) -> float:
+        """Between 0 (something has no image) and 1."""
+        return self.few / self.many if self.many else 1.0
+
+
+def most_unequal(manifest: Manifest) -> Imbalance:
+    """The comparison with the smallest ratio: subjects, groups, groups of each subject, full intersections.
+
+    An intersection without an image counts as 0, unless the dataset is not counterfactual: there nobody promised it.
+    """
+    return min((_extremes(among, counts) for among, counts in _compared(manifest)), key=lambda one: one.ratio)
+
+
+def _compared(manifest: Manifest) -> Iterator[tuple[str, Mapping[str, int]]]:
+    counts = manifest.counts
+    yield "subjects", counts.subjects
+    for attribute, groups in counts.groups.items():
+        yield f"groups of {attribute}", groups
+    for subject, attributes in counts.subject_groups.items():
+        for attribute, groups in attributes.items():
+            yield f"groups of {attribute} for subject '{subject}'", groups
+    for crossed, cells in counts.intersections.items():
+        possible = math.prod(len(manifest.attributes[name]) for name in crossed.split(CROSS))
+        absent = {"an absent intersection": 0} if manifest.counterfactual and len(cells) < possible else {}
+        yield f"intersections of {crossed}", {**cells, **absent}
+
+
+def _extremes(among: str, counts: Mapping[str, int]) -> Imbalance:
+    smallest, largest = min(counts, key=lambda name: counts[name]), max(counts, key=lambda name: counts[name])
+    return Imbalance(among, smallest, counts[smallest], largest, counts[largest])

@@ -1,0 +1,47 @@
+"""Where a build lies, and where the marks of the people who looked at it are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fairgate.data import Dataset, read_dataset
+from fairgate.data.manifest import MANIFEST_FILE
+from fairgate.errors import DatasetError, did_you_mean
+
+BUILDS: Final = Path("build")
+REVIEWS: Final = Path("reviews")
+"""Marks are people's work: they stand outside of `build/`, which DVC empties, and are committed."""
+_SHORT: Final = 12
+
+
+@dataclass(frozen=True)
+class Build:
+    """A built dataset: `dataset`, and the `folder` that holds its yields (or the dataset itself where it has none)."""
+
+    folder: Path
+    dataset: Dataset
+
+    def records(self, root: Path = REVIEWS) -> Path:
+        """The folder of the records that were made of exactly this content."""
+        return root / self.dataset.name / self.dataset.fingerprint[:_SHORT]
+
+
+def find_build(build: str, root: Path = BUILDS) -> Build:
+    """The build of a name (`build/NAME/dataset`), or in a folder. Raises DatasetError where there is none."""
+    given = Path(build)
+    for folder in (given, root / build):
+        for inside in (folder / "dataset", folder):
+            if (inside / MANIFEST_FILE).is_file():
+                return Build(folder, read_dataset(inside))
+    raise DatasetError(
+        f"there is no finished build '{build}'.",
+        where=f"{root / build / 'dataset'} or {given}",
+        remedy=" ".join(filter(None, [did_you_mean(build, _known(root)), f"make it with `fairgate build {build}`,"]))
+        + " or name a folder that holds a manifest.json",
+    )
+
+
+def _known(root: Path) -> list[str]:
+    return sorted(path.parent.parent.name for path in root.glob(f"*/dataset/{MANIFEST_FILE}"))

@@ -1,0 +1,235 @@
+"""What the marks say: shares per category and group, agreement of raters, agreement of filters with people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from fairgate.data import Dataset
+from fairgate.data.manifest import CROSS
+from fairgate.review.agreement import Agreement, agreement
+from fairgate.review.filters import GroupAgreement, ScoreAgreement, group_agreement, score_agreement
+from fairgate.review.records import Key, Record
+from fairgate.review.rows import Rows
+from fairgate.review.sample import ImageItem, SetItem
+from fairgate.review.shares import Share, share
+from fairgate.review.wording import QUALITIES
+
+SCORES: Final = ("clip_", "vqa_", "perceived_")
+"""Numeric columns that begin so are held against what people call good."""
+_DISAGREED: Final = "\x00"
+"""No majority: no group and no answer is called so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An image and what most of its raters say: the group perceived per attribute (None: no telling), what is wrong.
+
+    `blind` is whether everybody perceived it before its prompt was shown.
+    """
+
+    item: ImageItem
+    perceived: dict[str, str | None]
+    quality: str
+    blind: bool
+
+    @property
+    def good(self) -> bool:
+        """Nothing wrong, and every attribute perceived as asked."""
+        return self.quality == "good" and self.perceived == self.item.asked
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Shares of one slice of the sample: everything, a subject, or a group that was asked."""
+
+    kind: str
+    name: str
+    shares: dict[str, Share]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Everything that the card tells of a review. Images and sets without a complete mark are not in it."""
+
+    images: int
+    sets: int
+    rows: tuple[Row, ...]
+    intersections: tuple[Row, ...]
+    same_scene: Share
+    agreement: dict[str, Agreement]
+    groups: tuple[GroupAgreement, ...]
+    scores: tuple[ScoreAgreement, ...]
+    not_blind: int
+    no_majority: int
+
+
+def figures_of(dataset: Dataset, records: Sequence[Record], items: Iterable[ImageItem | SetItem]) -> Figures:
+    """The figures of all raters' marks on the items of a sample."""
+    items = list(items)
+    seen = [found for item in items if isinstance(item, ImageItem) and (found := _seen(item, records)) is not None]
+    scenes = [scene for item in items if isinstance(item, SetItem) and (scene := _scene(item, records)) is not None]
+    groups, scores = _filters(dataset, seen)
+    attributes = dataset.manifest.attributes
+    crossed = list(attributes) if len(attributes) > 1 else []
+    rows = [_row("all", "all", seen, attributes)]
+    rows += _sliced("subject", dataset.manifest.subjects, seen, attributes, lambda one: one.item.subject)
+    for attribute, names in attributes.items():
+        rows += _sliced(attribute, names, seen, attributes, partial(_asked, attribute))
+    cells = Counter(CROSS.join(one.item.asked[name] for name in crossed) for one in seen)
+    return Figures(
+        images=len(seen),
+        sets=len(scenes),
+        rows=tuple(rows),
+        intersections=tuple(
+            _sliced(
+                CROSS.join(crossed),
+                _ordered(cells, attributes),
+                seen,
+                attributes,
+                lambda one: CROSS.join(one.item.asked[name] for name in crossed),
+            )
+            if crossed
+            else ()
+        ),
+        same_scene=share(sum(scene == "same" for scene in scenes), len(scenes)),
+        agreement=_agreement(records, items, list(attributes)),
+        groups=tuple(groups),
+        scores=tuple(scores),
+        not_blind=sum(not one.blind for one in seen),
+        no_majority=sum(_DISAGREED in (one.quality, *one.perceived.values()) for one in seen),
+    )
+
+
+def measures(attributes: Iterable[str]) -> dict[str, Callable[[Seen], bool]]:
+    """What is counted, by column. One image may count in several: only "good" excludes the rest."""
+    found: dict[str, Callable[[Seen], bool]] = {"good": lambda one: one.good}
+    for name in attributes:
+        found[f"{name} as asked"] = partial(_as_asked, name)
+        found[f"cannot discern {name}"] = partial(_indiscernible, name)
+        found[f"another {name}"] = partial(_otherwise, name)
+    for answer in QUALITIES[1:]:
+        found[answer.label.lower()] = partial(_found_wrong, answer.key)
+    return found
+
+
+def _asked(attribute: str, one: Seen) -> str:
+    return one.item.asked[attribute]
+
+
+def _as_asked(attribute: str, one: Seen) -> bool:
+    return one.perceived[attribute] == one.item.asked[attribute]
+
+
+def _indiscernible(attribute: str, one: Seen) -> bool:
+    return one.perceived[attribute] is None
+
+
+def _otherwise(attribute: str, one: Seen) -> bool:
+    return one.perceived[attribute] not in (None, _DISAGREED, one.item.asked[attribute])
+
+
+def _found_wrong(quality: str, one: Seen) -> bool:
+    return one.quality == quality
+
+
+def _seen(item: ImageItem, records: Sequence[Record]) -> Seen | None:
+    key = (item.set_id, item.member)
+    marks = [
+        (one.perceived[key], one.qualities[key]) for one in records if key in one.perceived and key in one.qualities
+    ]
+    if not marks:
+        return None
+    perceived = {name: majority([mark.perceived[name] for mark, _ in marks]) for name in item.asked}
+    quality = majority([mark.quality for _, mark in marks])
+    return Seen(item, perceived, quality or _DISAGREED, all(mark.blind for mark, _ in marks))
+
+
+def _scene(item: SetItem, records: Sequence[Record]) -> str | None:
+    said = [one.scenes[item.set_id].scene for one in records if item.set_id in one.scenes]
+    return majority(list(said)) if said else None
+
+
+def majority(answers: Sequence[str | None]) -> str | None:
+    """What more than half say; without that, something that equals no answer."""
+    answer, count = Counter(answers).most_common(1)[0]
+    return answer if 2 * count > len(answers) else _DISAGREED
+
+
+def _row(kind: str, name: str, seen: Sequence[Seen], attributes: Iterable[str]) -> Row:
+    return Row(
+        kind, name, {column: share(sum(map(rule, seen)), len(seen)) for column, rule in measures(attributes).items()}
+    )
+
+
+def _sliced(
+    kind: str, names: Iterable[str], seen: Sequence[Seen], attributes: Iterable[str], of: Callable[[Seen], str]
+) -> list[Row]:
+    by_name: dict[str, list[Seen]] = {name: [] for name in names}
+    for one in seen:
+        by_name[of(one)].append(one)
+    return [_row(kind, name, inside, attributes) for name, inside in by_name.items()]
+
+
+def _ordered(cells: Iterable[str], attributes: Mapping[str, Sequence[str]]) -> list[str]:
+    """Names of intersections in the order in which their groups are declared."""
+    order = [{group: place for place, group in enumerate(groups)} for groups in attributes.values()]
+    return sorted(cells, key=lambda cell: [ranks[group] for ranks, group in zip(order, cell.split(CROSS), strict=True)])
+
+
+def _agreement(
+    records: Sequence[Record], items: Sequence[ImageItem | SetItem], attributes: Sequence[str]
+) -> dict[str, Agreement]:
+    if len(records) < 2:
+        return {}
+    images: set[Key] = {(item.set_id, item.member) for item in items if isinstance(item, ImageItem)}
+    sets = {item.set_id for item in items if isinstance(item, SetItem)}
+    said: dict[str, dict[str, Mapping[Any, Hashable]]] = {}
+    for one in records:
+        for name in attributes:
+            perceived = {key: mark.perceived[name] for key, mark in one.perceived.items() if key in images}
+            said.setdefault(f"{name} perceived", {})[one.rater] = perceived
+        wrong = {key: mark.quality for key, mark in one.qualities.items() if key in images}
+        said.setdefault("what is wrong", {})[one.rater] = wrong
+        scenes = {key: mark.scene for key, mark in one.scenes.items() if key in sets}
+        said.setdefault("same scene", {})[one.rater] = scenes
+    return {question: agreement(answers) for question, answers in said.items()}
+
+
+def _filters(dataset: Dataset, seen: Sequence[Seen]) -> tuple[list[GroupAgreement], list[ScoreAgreement]]:
+    """Every column that names groups of an attribute (`*_ATTRIBUTE`), and every numeric score, against the people."""
+    if not seen:
+        return [], []
+    rows = Rows.of(dataset)
+    named = {
+        column: attribute
+        for column in rows.columns()
+        for attribute in dataset.manifest.attributes
+        if column.endswith(f"_{attribute}")
+    }
+    scored = [column for column in rows.columns() if column.startswith(SCORES) and column not in named]
+    if not named and not scored:
+        return [], []
+    held = rows.read([one.item.row for one in seen], [*named, *scored])
+    groups: list[GroupAgreement] = []
+    scores: list[ScoreAgreement] = []
+    for column, attribute in named.items():
+        declared = dataset.manifest.attributes[attribute]
+        said = [(_text(held[one.item.row][column]), one.perceived[attribute]) for one in seen if one.blind]
+        told = [(filtered, person) for filtered, person in said if person in declared]
+        if any(filtered in declared for filtered, _ in told):
+            filtered, people = [one for one, _ in told], [str(one) for _, one in told]
+            groups += group_agreement(column, attribute, declared, filtered, people)
+    for column in scored:
+        numbers = [(held[one.item.row][column], one.good) for one in seen]
+        plain = [(float(number), good) for number, good in numbers if isinstance(number, int | float)]
+        if plain:
+            scores.append(score_agreement(column, [number for number, _ in plain], [good for _, good in plain]))
+    return groups, scores
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

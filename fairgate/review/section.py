@@ -1,0 +1,180 @@
+"""The dataset card's sections on review and balance, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from fairgate.data import Dataset
+from fairgate.reports.markdown import escape, table
+from fairgate.review.figures import Figures, Row, measures
+from fairgate.review.records import Record
+from fairgate.review.shares import Share
+from fairgate.review.wording import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
+
+ABSENT: Final = "–"
+_MOST_ROWS: Final = 200
+
+
+def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures) -> str:
+    """`## Review`: who looked at what, and what they said, with 95% intervals; what they were asked; what is open."""
+    names = list(dataset.manifest.attributes)
+    parts = [
+        "## Review",
+        f"People looked at {_count(figures.images, 'image')} and {_count(figures.sets, 'whole set')}: a random sample "
+        "that is drawn from every subject and group alike. Their answers say what they perceived, and are no facts "
+        "about a person. Shares are of the sample, with 95% intervals (Wilson).",
+        table(["rater (pseudonym)", "images", "sets", "from", "to"], [_rater(record) for record in records]),
+        "### What people found",
+        table(["", "images", "share"], _everything(figures, names)),
+        "An image can stand in several lines; “good” is in none of the others. Where raters have no majority, an image "
+        f"is not good and in no other line ({figures.no_majority} such). After the prompt had been shown, "
+        f"{figures.not_blind} of the images had a perceived group changed.",
+        "### By subject and asked group",
+        _slices(figures.rows, names),
+    ]
+    if figures.intersections:
+        parts += ["### By intersection", _slices(figures.intersections, names)]
+    if figures.agreement:
+        parts += ["### Agreement of raters", *_agreement(figures)]
+    if figures.groups or figures.scores:
+        parts += ["### Automatic filters against people", *_filters(figures)]
+    return "\n\n".join([*parts, *_shown(records), *_open(dataset, figures)])
+
+
+def unreviewed_section(dataset: Dataset, reason: str) -> str:
+    """`## Review` of a dataset that nobody looked at, with the reason that was given."""
+    return (
+        f"## Review\n\n**Nobody reviewed this dataset**: {escape(reason, 500)}\n\nNone of its "
+        f"{_count(len(dataset), 'image')} was looked at by a person for this release."
+    )
+
+
+def balance_section(lowest: float, tolerance: float) -> str:
+    """`## Balance`: how far counts may lie apart, and how far they do."""
+    return (
+        "## Balance\n\nOf the counts that are compared (subjects; groups; groups of each subject; intersections) the "
+        f"smallest is {100 * lowest:.1f}% of the largest or more. A release was allowed from "
+        f"{100 * (1 - tolerance):.1f}%."
+    )
+
+
+def percent(share: Share) -> str:
+    """`90.8% (89.1 to 92.3)`; a dash where nothing was looked at."""
+    if share.value is None or share.lo is None or share.hi is None:
+        return ABSENT
+    return f"{100 * share.value:.1f}% ({100 * share.lo:.1f} to {100 * share.hi:.1f})"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _rater(record: Record) -> list[str]:
+    return [
+        escape(record.rater),
+        f"{len(record.images):,}",
+        f"{len(record.scenes):,}",
+        record.opened[0].at[:10],
+        record.last[:10],
+    ]
+
+
+def _everything(figures: Figures, attributes: Sequence[str]) -> list[list[str]]:
+    everything = figures.rows[0].shares
+    rows = [
+        [_named(column), f"{everything[column].count:,}", percent(everything[column])]
+        for column in measures(attributes)
+    ]
+    scene = figures.same_scene
+    return [
+        *rows,
+        *([["sets that show one scene", f"{scene.count:,} of {scene.of:,} sets", percent(scene)]] if scene.of else []),
+    ]
+
+
+def _slices(rows: Sequence[Row], attributes: Sequence[str]) -> str:
+    columns = [column for column in measures(attributes) if not column.startswith("another ") and column != "unsure"]
+    lines = [
+        [
+            escape(row.name if row.kind in ("all", "subject") else f"{row.kind}: {row.name}"),
+            f"{row.shares['good'].of:,}",
+            *(percent(row.shares[column]) for column in columns),
+        ]
+        for row in rows[:_MOST_ROWS]
+    ]
+    more = f"\n\n{len(rows) - _MOST_ROWS:,} more are not shown." if len(rows) > _MOST_ROWS else ""
+    return table(["", "images", *map(_named, columns)], lines) + more
+
+
+def _named(column: str) -> str:
+    return escape(column.replace("_", " "))
+
+
+def _agreement(figures: Figures) -> list[str]:
+    rows = [
+        [_named(question), f"{found.units:,}", _plain(found.raw), _plain(found.kappa), _plain(found.alpha)]
+        for question, found in figures.agreement.items()
+    ]
+    told = (
+        "Units were answered by two raters or more. Raw agreement is a share; Cohen's kappa (two raters) and "
+        "Krippendorff's alpha are 1 for perfect agreement and 0 for chance. “Cannot tell” is an answer like the others."
+    )
+    return [told, table(["question", "units", "raw", "kappa", "alpha"], rows)]
+
+
+def _filters(figures: Figures) -> list[str]:
+    parts = []
+    if figures.groups:
+        rows = [
+            [
+                escape(one.column),
+                escape(one.group),
+                _plain(one.precision),
+                _plain(one.recall),
+                _plain(one.f1),
+                f"{one.support:,}",
+            ]
+            for one in figures.groups
+        ]
+        parts += [
+            "People's blind answers are taken as right; images of which they could not tell are left out.",
+            table(["column", "group", "precision", "recall", "F1", "support"], rows),
+        ]
+    if figures.scores:
+        parts += [
+            "The chance that a score is higher for a good image than for another one (0.5: it says nothing; below: it "
+            "is higher where people find fault).",
+            table(
+                ["column", "good", "not good", "AUC"],
+                [[escape(one.column), f"{one.good:,}", f"{one.other:,}", _plain(one.auc)] for one in figures.scores],
+            ),
+        ]
+    return parts
+
+
+def _plain(value: float | None) -> str:
+    return ABSENT if value is None else f"{value:.2f}"
+
+
+def _shown(records: Sequence[Record]) -> Iterable[str]:
+    yield "### What raters were told"
+    yield "\n".join(f"- {line}" for line in INSTRUCTIONS)
+    quality = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in QUALITIES)
+    scene = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in SCENES)
+    yield f"Of an image: {quality}. Of a set: {scene}."
+    other = [
+        record.rater for record in records if {one.instructions for one in record.opened} != {instructions_digest()}
+    ]
+    if other:
+        yield f"Other wording was shown to {', '.join(map(escape, other))}: by an earlier or later fairgate."
+
+
+def _open(dataset: Dataset, figures: Figures) -> Iterable[str]:
+    manifest = dataset.manifest
+    yield "### What was not reviewed"
+    yield (
+        f"{manifest.n_rows - figures.images:,} of {manifest.n_rows:,} images and {manifest.n_sets - figures.sets:,} of "
+        f"{manifest.n_sets:,} sets (as a whole) were looked at by nobody. What filters had dropped before is not in "
+        "the dataset and was not looked at either: nothing here says how much of it was good."
+    )

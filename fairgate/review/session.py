@@ -1,0 +1,176 @@
+"""One rater at work: what the page may know at each moment, and what becomes of an answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from fairgate import __version__
+from fairgate.data import Dataset
+from fairgate.errors import DatasetError, SettingsError
+from fairgate.review.keeping import Keeper
+from fairgate.review.records import Mark, Opened, Perceived, Quality, Scene, Withdrawn
+from fairgate.review.rows import Rows
+from fairgate.review.sample import ImageItem, Sample, SetItem
+from fairgate.review.wording import QUALITIES, SCENES, instructions_digest
+
+Clock = Callable[[], datetime]
+What = Literal["perceived", "quality", "scene"]
+_AGAIN = "load the page again"
+
+
+def utc_now() -> datetime:
+    """The clock of real reviews."""
+    return datetime.now(UTC)
+
+
+def moment(clock: Clock) -> str:
+    """A time as records hold it: UTC, whole seconds."""
+    return clock().astimezone(UTC).isoformat(timespec="seconds")
+
+
+def opened_line(dataset: Dataset, sample: Sample, rater: str, clock: Clock) -> Opened:
+    """The line with which a rater's session begins. Raises SettingsError for a name that is none."""
+    try:
+        return Opened(
+            at=moment(clock),
+            dataset=dataset.name,
+            fingerprint=dataset.fingerprint,
+            rater=rater,
+            images=len(sample.images),
+            sets=len(sample.sets),
+            instructions=instructions_digest(),
+            fairgate=__version__,
+        )
+    except ValueError as error:
+        raise SettingsError(
+            f"'{rater}' is not a rater's name.",
+            where="--rater",
+            remedy="take a pseudonym of at most 40 small letters, digits, '-' and '_': it stands in the dataset card",
+        ) from error
+
+
+class Session:
+    """Answers of one rater over one sample. Methods may be called from several threads."""
+
+    def __init__(self, dataset: Dataset, sample: Sample, keeper: Keeper, clock: Clock = utc_now) -> None:
+        self._dataset = dataset
+        self._rows = Rows.of(dataset)
+        self._items = sample.items
+        self._keeper = keeper
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._done = self._marked_before()
+
+    def overview(self) -> dict[str, Any]:
+        """Everything that the page shows, as JSON data. What was asked of an image is told once it was judged blind."""
+        with self._lock:
+            return {
+                "dataset": self._dataset.name,
+                "notice": self._dataset.manifest.notice,
+                "rater": self._keeper.record.rater,
+                "attributes": [
+                    {"name": name, "groups": groups} for name, groups in self._dataset.manifest.attributes.items()
+                ],
+                "qualities": [{"key": one.key, "label": one.label, "hint": one.hint} for one in QUALITIES],
+                "scenes": [{"key": one.key, "label": one.label, "hint": one.hint} for one in SCENES],
+                "items": [self._view(number) for number in range(len(self._items))],
+            }
+
+    def mark(self, number: int, what: str, answer: object) -> dict[str, Any]:
+        """Keep an answer, and tell what the page may now show of the item. Raises DatasetError for one that is none."""
+        with self._lock:
+            line = self._line(self._item(number), what, answer)
+            self._keeper.add(line)
+            self._done.append((number, line.kind))
+            return self._view(number)
+
+    def undo(self) -> dict[str, Any]:
+        """Withdraw the latest answer that counts: {"number", "item"}, or {} where there is none."""
+        with self._lock:
+            if not self._done:
+                return {}
+            number, what = self._done[-1]
+            item = self._items[number]
+            member = item.member if isinstance(item, ImageItem) else None
+            self._keeper.add(Withdrawn(at=moment(self._clock), what=what, set_id=item.set_id, member=member))
+            self._done = [one for one in self._done if one != (number, what)]
+            return {"number": number, "item": self._view(number)}
+
+    def picture(self, number: int, place: int) -> bytes:
+        """A picture of an item as PNG. Raises DatasetError where there is none, or it cannot be read."""
+        item = self._item(number)
+        rows = (item.row,) if isinstance(item, ImageItem) else item.rows
+        if place >= len(rows):
+            raise DatasetError("there is no such picture.", remedy=_AGAIN)
+        return self._rows.picture(rows[place])
+
+    def progress(self) -> tuple[int, int, int, int]:
+        """(images marked, images, sets marked, sets) of the sample."""
+        with self._lock:
+            views = [(item, self._view(number)) for number, item in enumerate(self._items)]
+        images = [view["complete"] for item, view in views if isinstance(item, ImageItem)]
+        sets = [view["complete"] for item, view in views if isinstance(item, SetItem)]
+        return sum(images), len(images), sum(sets), len(sets)
+
+    def _marked_before(self) -> list[tuple[int, What]]:
+        """What earlier sessions marked of this sample, so that it can be undone."""
+        record, done = self._keeper.record, list[tuple[str, int, What]]()
+        for number, item in enumerate(self._items):
+            held: Mapping[What, Mark | None]
+            if isinstance(item, ImageItem):
+                key = (item.set_id, item.member)
+                held = {"perceived": record.perceived.get(key), "quality": record.qualities.get(key)}
+            else:
+                held = {"scene": record.scenes.get(item.set_id)}
+            done += [(line.at, number, what) for what, line in held.items() if line is not None]
+        return [(number, what) for _, number, what in sorted(done)]
+
+    def _item(self, number: int) -> ImageItem | SetItem:
+        if not 0 <= number < len(self._items):
+            raise DatasetError(f"there is no item {number}.", remedy=_AGAIN)
+        return self._items[number]
+
+    def _view(self, number: int) -> dict[str, Any]:
+        item, record = self._items[number], self._keeper.record
+        if isinstance(item, SetItem):
+            scene = record.scenes.get(item.set_id)
+            told = scene.scene if scene else None
+            return {"kind": "set", "pictures": len(item.rows), "scene": told, "complete": scene is not None}
+        key = (item.set_id, item.member)
+        perceived, quality = record.perceived.get(key), record.qualities.get(key)
+        return {
+            "kind": "image",
+            "pictures": 1,
+            "perceived": dict(perceived.perceived) if perceived else None,
+            "quality": quality.quality if perceived and quality else None,
+            "asked": {"subject": item.subject, "caption": item.caption, "groups": item.asked} if perceived else None,
+            "complete": perceived is not None and quality is not None,
+        }
+
+    def _line(self, item: ImageItem | SetItem, what: str, answer: object) -> Mark:
+        """The answer as a line of the record."""
+        now, record = moment(self._clock), self._keeper.record
+        try:
+            if isinstance(item, SetItem) and what == "scene":
+                return Scene.model_validate({"at": now, "set_id": item.set_id, "scene": answer})
+            if isinstance(item, ImageItem) and what in ("perceived", "quality"):
+                key = (item.set_id, item.member)
+                about = {"at": now, "set_id": item.set_id, "member": item.member, what: answer}
+                if what == "quality" and key in record.perceived:
+                    return Quality.model_validate(about)
+                if what == "perceived" and self._is_perception(answer):
+                    return Perceived.model_validate(about | {"blind": key not in record.seen})
+        except ValueError as error:
+            raise DatasetError("that is not an answer to this question.", remedy=_AGAIN) from error
+        raise DatasetError("that is not an answer to this question.", remedy=_AGAIN)
+
+    def _is_perception(self, answer: object) -> bool:
+        groups = self._dataset.manifest.attributes
+        return (
+            isinstance(answer, dict)
+            and answer.keys() == groups.keys()
+            and all(group is None or group in groups[name] for name, group in answer.items())
+        )
