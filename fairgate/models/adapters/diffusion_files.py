@@ -66,12 +66,16 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class PipelineFiles:
-    """A pipeline that is found and hashed: its class, the class of each component, and its own settings."""
+    """A pipeline that is found and hashed: its class, the class of each component, and its own settings.
+
+    `channels` are the UNet's: 4 for text to image, 8 for edits by instruction, 9 for inpainting models.
+    """
 
     folder: Path
     pipeline: str
     components: Mapping[str, str]
     settings: Mapping[str, Any]
+    channels: int
     vae: Path
     variant: str | None
     files: HashedFiles
@@ -79,6 +83,11 @@ class PipelineFiles:
     @property
     def is_xl(self) -> bool:
         return self.pipeline in XL
+
+    @property
+    def is_refiner(self) -> bool:
+        """Whether the UNet is told an aesthetic score, and knows only the last part of the schedule."""
+        return bool(self.settings.get("requires_aesthetics_score", False))
 
 
 def find_pipeline(address: Address, base: Path) -> PipelineFiles:
@@ -94,8 +103,9 @@ def find_pipeline(address: Address, base: Path) -> PipelineFiles:
     if address.vae:
         vae = _lone_vae(address.vae, base)
         paths |= {f"vae/{role}": path for role, path in _component(vae, "vae", None).items()}
-    variant = address.variant
-    return PipelineFiles(folder, pipeline, components, settings, vae, variant, HashedFiles.of(paths))
+    channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
+    hashed = HashedFiles.of(paths)
+    return PipelineFiles(folder, pipeline, components, settings, channels, vae, address.variant, hashed)
 
 
 def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:

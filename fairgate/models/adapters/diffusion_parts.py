@@ -8,7 +8,7 @@ some groups than for others, which would bias what is kept; people review what i
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from fairgate.models.device import find_device
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-CODE_VERSION = 1  # raise it when this adapter makes other pictures of the same files, seeds and settings
 _KEPT_PROMPTS = 1024
 _PIXELS_AT_ONCE = 1 << 20  # of a decoded batch: the VAE's activations are far larger than the UNet's
 _AESTHETIC, _NOT_AESTHETIC = 6.0, 2.5  # what the SDXL refiner is told of the wanted and the unwanted picture
@@ -42,12 +41,18 @@ class Conditioning:
 
     def __add__(self, other: Conditioning) -> Conditioning:
         """One batch after the other."""
-        pairs = ((self.tokens, other.tokens), (self.pooled, other.pooled), (self.aesthetic, other.aesthetic))
-        return Conditioning(*(None if a is None or b is None else torch.cat([a, b]) for a, b in pairs))  # type: ignore[arg-type]
+        return joined([self, other])
 
-    def repeated(self, times: int) -> Conditioning:
-        """The whole batch, `times` times over."""
-        return sum((self for _ in range(times - 1)), start=self)
+
+def joined(parts: Sequence[Conditioning]) -> Conditioning:
+    """Batches one after the other, all of one model."""
+    pooled = [part.pooled for part in parts if part.pooled is not None]
+    aesthetic = [part.aesthetic for part in parts if part.aesthetic is not None]
+    return Conditioning(
+        torch.cat([part.tokens for part in parts]),
+        torch.cat(pooled) if pooled else None,
+        torch.cat(aesthetic) if aesthetic else None,
+    )
 
 
 class StableDiffusion:
@@ -59,35 +64,40 @@ class StableDiffusion:
     embedded one at a time, so that an embedding depends on its prompt alone.
     """
 
-    def __init__(self, found: PipelineFiles, uri: str, device: str) -> None:
+    def __init__(self, found: PipelineFiles, uri: str, device: str, kin: StableDiffusion | None = None) -> None:
         where = find_device(device)
-        self.uri, self.where = uri, str(found.folder)
+        self.uri, self.where, self.files = uri, str(found.folder), found.files
         self.fingerprint = found.files.fingerprint()
-        self.pipeline, self.is_xl = found.pipeline, found.is_xl
+        self.pipeline, self.is_xl, self.is_refiner = found.pipeline, found.is_xl, found.is_refiner
         self.device = torch.device(where.name)
         self.dtype = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}[where.precision]
         self.spent: Counter[str] = Counter()
         self.refiner: StableDiffusion | None = None
-        self.wants_aesthetics = bool(found.settings.get("requires_aesthetics_score", False))
         self._zero_negative = self.is_xl and bool(found.settings.get("force_zeros_for_empty_prompt", True))
         self._schedule = read_schedule(found.folder / "scheduler", found.components["scheduler"], found.pipeline in SD)
         self._texts: OrderedDict[str, Conditioning] = OrderedDict()
-        self._load(found)
+        self._load(found, kin)
         found.files.require_unchanged()
 
-    def _load(self, found: PipelineFiles) -> None:
-        suffixes = [suffix for suffix in ("", "_2") if f"text_encoder{suffix}" in found.components]
-        names = found.components
-        self.tokenizers = [
-            load_tokenizer(names[f"tokenizer{suffix}"], found.folder / f"tokenizer{suffix}") for suffix in suffixes
-        ]
+    def _load(self, found: PipelineFiles, kin: StableDiffusion | None) -> None:
+        """Load the parts; `kin` is the base that this one refines, whose VAE and equal text encoder it shares."""
+        names, variant = found.components, found.variant
+        readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
+        cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
+        self.tokenizers = [load_tokenizer(names[name], found.folder / name) for name in cutters]
         self.text_encoders = [
-            load_text_encoder(names[name], found.folder / name, found.variant).to(self.device)
-            for name in (f"text_encoder{suffix}" for suffix in suffixes)
+            shared
+            if kin is not None and (shared := kin.same(name, found)) is not None
+            else load_text_encoder(names[name], found.folder / name, variant).to(self.device)
+            for name in readers
         ]
-        self.unet = load_unet_or_vae(names["unet"], found.folder / "unet", self.dtype, found.variant).to(self.device)
-        variant = found.variant if found.vae.parent == found.folder else None  # a VAE of its own has its own names
-        self.vae = load_unet_or_vae(names["vae"], found.vae, torch.float32, variant).to(self.device)
+        self._readers = dict(zip(readers, self.text_encoders, strict=True))
+        self.unet = load_unet_or_vae(names["unet"], found.folder / "unet", self.dtype, variant).to(self.device)
+        if kin is None:
+            own = variant if found.vae.parent == found.folder else None  # a VAE from elsewhere has names of its own
+            self.vae = load_unet_or_vae(names["vae"], found.vae, torch.float32, own).to(self.device)
+        else:
+            self.vae = kin.vae
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
         sample = self.unet.config.sample_size
         self.size = (sample if isinstance(sample, int) else max(sample)) * self.vae_factor
@@ -96,6 +106,14 @@ class StableDiffusion:
             vae_scale_factor=self.vae_factor, do_normalize=False, do_binarize=True, do_convert_grayscale=True
         )
         _require_plain(self)
+
+    def same(self, reader: str, found: PipelineFiles) -> Any:
+        """This model's text encoder of a name, where another pipeline's has the very same files; else None."""
+        ours, theirs = (
+            {role: found for role, found in hashes.items() if role.startswith(f"{reader}/")}
+            for hashes in (self.files.hashes, found.files.hashes)
+        )
+        return self._readers.get(reader) if ours == theirs else None
 
     @property
     def latent_channels(self) -> int:
@@ -118,14 +136,10 @@ class StableDiffusion:
             if prompt not in self._texts:
                 self._texts[prompt] = self._embed(prompt)
             self._texts.move_to_end(prompt)
-        parts = [self._texts[prompt] for prompt in prompts]
+        told = joined([self._texts[prompt] for prompt in prompts])
         while len(self._texts) > _KEPT_PROMPTS:
             self._texts.popitem(last=False)
-        return Conditioning(
-            torch.cat([part.tokens for part in parts]),
-            torch.cat([part.pooled for part in parts if part.pooled is not None]) if self.is_xl else None,
-            self._score(_AESTHETIC, len(parts)),
-        )
+        return replace(told, aesthetic=self._score(_AESTHETIC, len(prompts)))
 
     @torch.inference_mode()
     def embed_negative(self, negative: str | None, count: int) -> Conditioning:
@@ -137,10 +151,10 @@ class StableDiffusion:
         if negative is None and self._zero_negative and one.pooled is not None:
             one = replace(one, tokens=torch.zeros_like(one.tokens), pooled=torch.zeros_like(one.pooled))
         one = replace(one, aesthetic=self._score(_NOT_AESTHETIC, 1))
-        return one.repeated(count)
+        return joined([one] * count)
 
     def _score(self, score: float, count: int) -> torch.Tensor | None:
-        return torch.full((count, 1), score, device=self.device) if self.wants_aesthetics else None
+        return torch.full((count, 1), score, device=self.device) if self.is_refiner else None
 
     def _embed(self, prompt: str) -> Conditioning:
         states, pooled = [], None
@@ -178,19 +192,25 @@ class StableDiffusion:
 
     @torch.inference_mode()
     def encode(
-        self, pixels: torch.Tensor, generator: torch.Generator | None = None, *, scaled: bool = True
+        self, pixels: torch.Tensor, generators: Sequence[torch.Generator] = (), *, scaled: bool = True
     ) -> torch.Tensor:
-        """Latents (n, 4, h/f, w/f) of pixels (n, 3, h, w) in -1..1, drawn from the VAE's posterior.
+        """Latents (n, 4, h/f, w/f) of pixels (n, 3, h, w) in -1..1.
 
-        Without a generator its mode. `scaled`: times the VAE's factor, as the UNet sees them (InstructPix2Pix takes its
-        picture unscaled).
+        Drawn from the VAE's posterior, one for each generator (of one picture there may be several draws); its mode
+        where there is none. `scaled`: times the VAE's factor, as the UNet sees them (InstructPix2Pix takes its picture
+        unscaled).
         """
-        posterior = self.vae.encode(pixels.to(self.device, torch.float32)).latent_dist
-        latents: torch.Tensor = posterior.mode() if generator is None else posterior.sample(generator=generator)
+        found = [self.vae.encode(one).latent_dist for one in torch.split(pixels.to(self.device, torch.float32), 1)]
+        latents = torch.cat([posterior.mode() for posterior in found])
+        if generators:
+            spread = torch.cat([posterior.std for posterior in found])
+            shape = latents.shape[1:]
+            drawn = torch.stack([torch.randn(shape, generator=generator) for generator in generators])
+            latents = latents + spread * drawn.to(self.device)
         if not scaled:
             return latents
-        mean, spread = self._moments()
-        return (latents - mean) * float(self.vae.config.scaling_factor) / spread
+        mean, deviation = self._moments()
+        return (latents - mean) * float(self.vae.config.scaling_factor) / deviation
 
     @torch.inference_mode()
     def decode(self, latents: torch.Tensor) -> list[Image]:
@@ -211,7 +231,6 @@ class StableDiffusion:
     @torch.inference_mode()
     def predict(self, latents: torch.Tensor, timestep: torch.Tensor, told: Conditioning) -> torch.Tensor:
         """One UNet evaluation of a batch, (n, 4, h, w) float32; counted in `spent`."""
-        self.spent["unet"] += len(latents)
         more = None
         if told.pooled is not None:
             sizes = self._sizes(latents, told.aesthetic)
@@ -223,6 +242,7 @@ class StableDiffusion:
             added_cond_kwargs=more,
             return_dict=False,
         )[0]
+        self.spent["unet"] += len(latents)
         return found.float()
 
     def _sizes(self, latents: torch.Tensor, aesthetic: torch.Tensor | None) -> torch.Tensor:
@@ -245,30 +265,41 @@ def _require_plain(model: StableDiffusion) -> None:
         )
 
 
-def load_stable_diffusion(address: str, *, device: str = "cpu", base: Path = Path(), uri: str = "") -> StableDiffusion:
+def load_stable_diffusion(
+    address: str,
+    *,
+    device: str = "cpu",
+    base: Path = Path(),
+    uri: str = "",
+    accept: Callable[[PipelineFiles], None] | None = None,
+) -> StableDiffusion:
     """Load `FOLDER_OR_ID?refiner=...&vae=...&variant=...` (with or without `hf:`). Raises ModelError, DeviceError.
 
-    A refiner keeps its own UNet, text encoder and scheduler; pictures are decoded by the base's VAE, whose latents both
-    share.
+    A refiner keeps its own UNet and scheduler; pictures are decoded by the base's VAE, whose latents both share.
+    `accept` looks at the files before anything is loaded, and raises for a pipeline that cannot do what is wanted.
     """
     address = address.removeprefix("hf:")
     uri = uri or f"hf:{address}"
     parsed = Address.of(address, uri)
-    model = StableDiffusion(find_pipeline(parsed, base), uri, device)
-    if parsed.refiner:
-        model.refiner = StableDiffusion(find_pipeline(Address(parsed.refiner), base), f"hf:{parsed.refiner}", device)
-        _require_pair(model, model.refiner)
+    found = find_pipeline(parsed, base)
+    if accept is not None:
+        accept(found)
+    second = find_pipeline(Address(parsed.refiner, variant=parsed.variant), base) if parsed.refiner else None
+    if second is not None:
+        _require_pair(found, second, uri)
+    model = StableDiffusion(found, uri, device)
+    if second is not None:
+        model.refiner = StableDiffusion(second, f"hf:{parsed.refiner}", device, kin=model)
         model.refiner.spent = model.spent
         model.fingerprint = digest({"base": model.fingerprint, "refiner": model.refiner.fingerprint})
     return model
 
 
-def _require_pair(base: StableDiffusion, refiner: StableDiffusion) -> None:
-    same = base.vae_factor == refiner.vae_factor and base.latent_channels == refiner.latent_channels
-    if not (base.is_xl and refiner.is_xl and refiner.unet_channels == 4 and same):
+def _require_pair(base: PipelineFiles, refiner: PipelineFiles, uri: str) -> None:
+    if not (base.is_xl and refiner.is_refiner and refiner.is_xl and refiner.channels == 4) or base.is_refiner:
         raise ModelError(
-            f"a {refiner.pipeline} cannot refine what a {base.pipeline} makes.",
-            where=base.uri,
-            remedy="both are to be SDXL models of one latent space: hf:BASE?refiner=stabilityai/"
-            "stable-diffusion-xl-refiner-1.0",
+            f"{refiner.folder} ({refiner.pipeline}) cannot refine what {base.folder} ({base.pipeline}) makes.",
+            where=uri,
+            remedy="the base is to be an SDXL model, and the refiner SDXL's (requires_aesthetics_score in its "
+            "model_index.json): hf:BASE?refiner=stabilityai/stable-diffusion-xl-refiner-1.0",
         )
