@@ -60,3 +60,16 @@ def sheet(
 
     contact_sheet(number).save(out)
     typer.echo(f"wrote {out}")
+
+
+@portraits_app.command()
+@friendly()
+def photos(
+    out: Annotated[Path, typer.Option(help="Folder of the new photographs.")] = Path("build/portraits/photos"),
+    photos: Annotated[int, typer.Option(min=1, help="Photographs per occupation.")] = 100,
+) -> None:
+    """Draw a COCO-style folder: people in rooms, with person boxes and captions, for `gensynth` and `genswap`."""
+    from fairgate.portraits.photos import write_photos
+
+    drawn = write_photos(out, photos=photos)
+    typer.echo(f"drew {drawn:,} photographs: {out}")

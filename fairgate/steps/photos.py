@@ -67,7 +67,7 @@ class Photographs:
     folder: Path
 
     def open(self, rows: SetRows) -> Image:
-        """The photograph of a set as RGB. Raises DatasetError where it is gone, damaged, or not what was read before."""
+        """The photograph of a set as RGB. Raises DatasetError where it is gone, damaged, or no longer the same."""
         from fairgate.hashing import sha256_bytes
 
         path = self.folder / rows.columns[PHOTO]

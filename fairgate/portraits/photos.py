@@ -1,0 +1,221 @@
+"""A COCO-style folder of drawn people in rooms: larger pictures with person boxes and five captions each.
+
+What a recipe has to filter is in it: rooms with two people or none, regions of several people, captions that name no
+gender, or both. A plant stands beside most women and a shelf beside most men: the background tells, as in COCO.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from fairgate.errors import DatasetError
+from fairgate.portraits.canvas import Colour, mix
+from fairgate.portraits.draw import draw, png
+from fairgate.portraits.palette import ACCENTS, BACKGROUNDS, GREEN, INK, WHITE
+from fairgate.portraits.scene import Scene
+from fairgate.portraits.world import GROUPS, SUBJECTS, with_article
+from fairgate.randomness import stream
+
+PERSON = 32
+"""Side of a person's box in pixels: the size at which the embedded editor works."""
+ROOM = (48, 48)
+WIDE_ROOM = (80, 48)
+THING = 13
+"""Width of a plant or a shelf."""
+TELLING = 0.8
+"""Share of men beside a shelf and of women beside a plant; the others have it the other way round."""
+
+Kind = Literal["one", "two", "crowd", "empty", "unnamed", "mixed"]
+KINDS: dict[Kind, float] = {"one": 0.72, "two": 0.08, "crowd": 0.03, "empty": 0.03, "unnamed": 0.07, "mixed": 0.07}
+"""Shares of what is drawn: one person whose gender the captions name, and what a recipe should leave out."""
+
+_WORDS = {
+    "male": {"man": "man", "sex": "male", "they": "he", "their": "his", "them": "him", "sir": "gentleman"},
+    "female": {"man": "woman", "sex": "female", "they": "she", "their": "her", "them": "her", "sir": "lady"},
+}
+_TELLING = (
+    "A {man} who works as {a_subject}.",
+    "{The_subject} is busy with {their} work.",
+    "A {sex} {subject} next to a {thing}.",
+    "{A_subject} looks at us, and {they} seems to be at work.",
+    "Portrait of a {sir}, {a_subject}, with a {thing} behind {them}.",
+)
+_SILENT = (
+    "A photo of {a_subject}",
+    "{A_subject} beside a {thing}.",
+    "{The_subject} of the house, in a room with a {thing}.",
+    "Someone who works as {a_subject}",
+)
+_NO_ONE = ("A room with a {thing}, made ready for {a_subject}.", "An empty room of {a_subject}", "A {thing} in a room")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnPhoto:
+    """One drawn photograph, its annotations, and the truth about whoever is in it."""
+
+    image: Image.Image
+    captions: tuple[str, ...]
+    boxes: tuple[tuple[float, float, float, float], ...]
+    """(left, top, width, height) as COCO writes them: within a pixel of the drawn person."""
+    kind: Kind
+    subject: str
+    skin_tone: str
+    gender: str
+
+
+def draw_photo(seed: int, subject: str, number: int) -> DrawnPhoto:
+    """Photograph `number` of a subject: the same names give the same picture on every machine."""
+    rng = stream(seed, "portraits", "photos", subject, number)
+    kind: Kind = rng.choice(list(KINDS), p=list(KINDS.values()))
+    skin_tone, gender = GROUPS[int(rng.integers(len(GROUPS)))]
+    thing = "plant" if (rng.random() < TELLING) == (gender == "female") else "shelf"
+    scene = replace(Scene.sample(rng), pattern="plain")
+    size = WIDE_ROOM if kind in ("two", "crowd") else ROOM
+    places = _places(rng, kind, size)
+    image, boxes = _room(rng, scene, thing, size, _free(places, size[0])), []
+    for count, (left, top) in enumerate(places):
+        tone, presented = (skin_tone, gender) if count == 0 else GROUPS[int(rng.integers(len(GROUPS)))]
+        person = scene if count == 0 else replace(Scene.sample(rng), pattern="plain", background=scene.background)
+        image.paste(draw(person, subject, tone, presented).reduce(3), (left, top))
+        inset = rng.uniform(0.05, 0.45, size=4)
+        boxes.append((left + inset[0], top + inset[1], PERSON - inset[0] - inset[2], PERSON - inset[1] - inset[3]))
+    captions = _captions(rng, kind, subject, gender, thing)
+    plain = tuple(tuple(round(float(value), 2) for value in box) for box in boxes)
+    return DrawnPhoto(image, captions, plain, kind, subject, skin_tone, gender)  # type: ignore[arg-type]
+
+
+def _places(rng: np.random.Generator, kind: Kind, size: tuple[int, int]) -> list[tuple[int, int]]:
+    """Where people stand, left and top: off the centre, cut off by the picture's lower edge."""
+    width, height = size
+    top = height - PERSON
+    if kind == "empty":
+        return []
+    if kind in ("two", "crowd"):
+        first = int(rng.integers(0, width - 2 * PERSON + 1))
+        return [(first, top), (int(rng.integers(first + PERSON, width - PERSON + 1)), top)]
+    return [(int(rng.choice([0, 2, width - PERSON - 2, width - PERSON])), top)]
+
+
+def _free(places: list[tuple[int, int]], width: int) -> list[int]:
+    """Where there is room for a thing: beside a single person, on both sides where there is none."""
+
+    def clear(left: int) -> bool:
+        return all(left + THING <= place or place + PERSON <= left for place, _ in places)
+
+    return [left for left in (1, width - THING - 1) if clear(left)]
+
+
+def _room(rng: np.random.Generator, scene: Scene, thing: str, size: tuple[int, int], free: list[int]) -> Image.Image:
+    """A wall with a picture on it, and a plant or a shelf in each free place."""
+    wall, second = BACKGROUNDS[scene.background]
+    width, height = size[0] * 4, size[1] * 4
+    image = Image.new("RGB", (width, height), wall)
+    pen = ImageDraw.Draw(image)
+    x = int(rng.integers(width // 4, width * 3 // 4 - 40))
+    pen.rectangle((x, 8, x + 44, 40), fill=WHITE, outline=INK, width=2)
+    pen.ellipse((x + 12, 14, x + 32, 34), fill=ACCENTS[int(rng.integers(len(ACCENTS)))])
+    for left in free:
+        (_plant if thing == "plant" else _shelf)(pen, 4 * left, height, mix(second, INK, 0.45))
+    return image.reduce(4).point(lambda value: min(255, (value + 2) // 4 * 4))  # as `draw` rounds colours
+
+
+def _plant(pen: ImageDraw.ImageDraw, left: int, height: int, pot: Colour) -> None:
+    leaf = mix(GREEN, INK, 0.15)
+    for dx, dy in ((0, 30), (16, 4), (32, 26), (8, 56), (26, 58)):
+        pen.ellipse((left + dx - 4, dy + 44, left + dx + 22, dy + 92), fill=leaf)
+    pen.polygon([(left + 4, 148), (left + 48, 148), (left + 40, height), (left + 12, height)], fill=pot)
+
+
+def _shelf(pen: ImageDraw.ImageDraw, left: int, height: int, wood: Colour) -> None:
+    pen.rectangle((left, 48, left + 52, height), fill=mix(wood, WHITE, 0.3))
+    for row, top in enumerate(range(52, height - 30, 36)):
+        pen.rectangle((left, top + 30, left + 52, top + 34), fill=wood)
+        for book in range(5):
+            colour = ACCENTS[(row * 2 + book) % len(ACCENTS)]
+            pen.rectangle(
+                (left + 3 + book * 10, top + 4 + 3 * (book % 2), left + 11 + book * 10, top + 30), fill=colour
+            )
+
+
+def _captions(rng: np.random.Generator, kind: Kind, subject: str, gender: str, thing: str) -> tuple[str, ...]:
+    """Five captions. Some name the gender (none where `unnamed`), one of `mixed` names the other one."""
+    other = "female" if gender == "male" else "male"
+    if kind == "empty":
+        return tuple(_said(rng, _NO_ONE, subject, gender, thing) for _ in range(5))
+    telling = 0 if kind == "unnamed" else int(rng.integers(2, 5))
+    said = [_said(rng, _TELLING, subject, gender, thing) for _ in range(telling)]
+    said += [_said(rng, _SILENT, subject, gender, thing) for _ in range(5 - telling)]
+    if kind == "mixed":
+        said[0] = _said(rng, _TELLING, subject, other, thing)
+    return tuple(said[place] for place in rng.permutation(5))
+
+
+def _said(rng: np.random.Generator, frames: tuple[str, ...], subject: str, gender: str, thing: str) -> str:
+    article = with_article(subject)
+    return frames[int(rng.integers(len(frames)))].format(
+        **_WORDS[gender],
+        subject=subject,
+        thing=thing,
+        a_subject=article,
+        A_subject=article.capitalize(),
+        The_subject=f"The {subject}",
+    )
+
+
+def write_photos(folder: Path, *, photos: int, seed: int = 0) -> int:
+    """Write images, captions.json, instances.json and drawn.json (the truth) into a new folder; how many images.
+
+    `photos` is a number per subject. Raises DatasetError when the folder is taken.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise DatasetError(f"'{folder}' exists.", where=str(folder), remedy="remove it, or choose another folder")
+    (folder / "images").mkdir(parents=True)
+    images: list[dict[str, Any]] = []
+    captions: list[dict[str, Any]] = []
+    instances: list[dict[str, Any]] = []
+    truth: list[dict[str, Any]] = []
+    for number, photo in enumerate(_every(photos, seed), start=1):
+        name = f"{number:012d}.png"
+        (folder / "images" / name).write_bytes(png(photo.image))
+        width, height = photo.image.size
+        images.append({"id": number, "file_name": name, "width": width, "height": height})
+        captions += [
+            {"id": number * 10 + place, "image_id": number, "caption": text}
+            for place, text in enumerate(photo.captions)
+        ]
+        instances += [
+            {
+                "id": number * 10 + place,
+                "image_id": number,
+                "category_id": 1,
+                "bbox": list(box),
+                "area": round(box[2] * box[3], 2),
+                "iscrowd": int(photo.kind == "crowd"),
+            }
+            for place, box in enumerate(photo.boxes)
+        ]
+        truth.append(
+            {"id": number, **{name: getattr(photo, name) for name in ("kind", "subject", "skin_tone", "gender")}}
+        )
+    categories = [{"id": 1, "name": "person", "supercategory": "person"}]
+    _write(folder / "captions.json", {"images": images, "annotations": captions})
+    _write(folder / "instances.json", {"images": images, "annotations": instances, "categories": categories})
+    _write(folder / "drawn.json", {"photos": truth})
+    return len(images)
+
+
+def _every(photos: int, seed: int) -> Iterator[DrawnPhoto]:
+    for subject in SUBJECTS:
+        for number in range(photos):
+            yield draw_photo(seed, subject, number)
+
+
+def _write(path: Path, whole: dict[str, Any]) -> None:
+    path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
