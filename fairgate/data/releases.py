@@ -90,8 +90,8 @@ def release(
     """Freeze a built dataset folder as the next version of `root/name`, after verifying all of it.
 
     Shards are copied byte for byte; manifest and card take the new name and version, the manifest `lineage` in addition
-    to its own, the card further `sections`. Raises DatasetError when `problems_of` finds one, or when a version with the
-    same content exists already. `fairgate.review.release` asks for more (balance, people's review): commands call it.
+    to its own, the card further `sections`. Raises DatasetError when `problems_of` finds one, or when a version with
+    the same content exists already. `fairgate.review.release` asks for more (balance, review): commands call it.
     """
     check_name(name)
     built = read_dataset(build)

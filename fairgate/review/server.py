@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 import threading
@@ -133,6 +134,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return "text/html; charset=utf-8", self.server.review.page.html
             case ["state"]:
                 return _json(session.overview())
+            case ["icon"]:
+                return "image/png", _ICON
             case ["picture", number, place] if number.isdecimal() and place.isdecimal():
                 return "image/png", session.picture(int(number[:9]), int(place[:9]))
         raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
@@ -163,6 +166,12 @@ class _Handler(BaseHTTPRequestHandler):
         if not isinstance(given, dict):
             raise _Refused(HTTPStatus.BAD_REQUEST, "that is no answer")
         return given
+
+
+# A browser asks for an icon, and would ask outside of the secret address: one pixel, transparent.
+_ICON = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
 
 
 def _json(data: object) -> tuple[str, bytes]:

@@ -22,7 +22,7 @@ QUALITIES: Final = (
     Answer("out_of_frame", "Subject out of frame or focus", "Cut off, turned away, too small or too blurred."),
     Answer("not_realistic", "Not realistic", "Distorted face or limbs, melted objects, no such scene."),
     Answer("off_prompt", "Not what was asked", "Another subject, nobody, or several people where one was asked."),
-    Answer("unsure", "Unsure", "None of these can be said."),
+    Answer("unsure", "Unsure", "You cannot say which of these it is."),
 )
 """Table 1 of Howard et al. (social_counterfactuals) and the review of Lui et al. (occupations: obvious quality issues).
 Failures of an attribute ("cannot discern", "failure to generate") follow from what was perceived before."""
@@ -30,7 +30,7 @@ Failures of an attribute ("cannot discern", "failure to generate") follow from w
 SCENES: Final = (
     Answer("same", "Same scene", "Same place, pose and clothes; only the person's perceived groups differ."),
     Answer("different", "Different scenes", "At least one image differs in more than the person's perceived groups."),
-    Answer("unsure", "Unsure", "It cannot be said."),
+    Answer("unsure", "Unsure", "You cannot say."),
 )
 
 INSTRUCTIONS: Final = (

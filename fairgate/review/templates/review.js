@@ -39,7 +39,7 @@
   }
 
   function show(section) {
-    for (const id of ["start", "work", "end"]) one(id).hidden = id !== section;
+    for (const id of ["start", "work", "end", "stopped"]) one(id).hidden = id !== section;
   }
 
   function make(name, text, attributes = {}) {
@@ -200,8 +200,8 @@
       await ask("stop", {});
       for (const button of document.querySelectorAll("button")) button.disabled = true;
       one("keys").checked = false;
-      show("");
-      trouble("The review has stopped. Every answer is kept; the same command goes on where you were.");
+      show("stopped");
+      one("halted").focus({preventScroll: true});
     });
   }
 
