@@ -73,3 +73,17 @@ def photos(
 
     drawn = write_photos(out, photos=photos)
     typer.echo(f"drew {drawn:,} photographs: {out}")
+
+
+@portraits_app.command()
+@friendly()
+def faces(
+    out: Annotated[Path, typer.Option(help="Folder of the new portraits.")] = Path("build/portraits/faces"),
+    per_group: Annotated[int, typer.Option(min=1, help="Portraits of every skin tone and gender.")] = 40,
+    spoilt: Annotated[int, typer.Option(min=0, help="Lines that are no good, for the import to notice.")] = 5,
+) -> None:
+    """Draw a FairFace-like folder: portraits and a CSV file of labels, for the recipe `faces`."""
+    from fairgate.portraits.faces_folder import LABELS_FILE, write_faces
+
+    drawn = write_faces(out, per_group=per_group, spoilt=spoilt)
+    typer.echo(f"drew {drawn:,} portraits, and wrote {spoilt} lines that are no good: {out / LABELS_FILE}")

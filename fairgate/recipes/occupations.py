@@ -80,7 +80,7 @@ class OccupationSettings(Knobs):
     gender_reads_as: dict[str, str] = Field(FAIRFACE_GENDERS)
     gender_must_match: bool = False
 
-    candidates: int = Field(CANDIDATES, ge=1, description="Base pictures per subject.")
+    candidates: int = Field(CANDIDATES, ge=1, description="Base pictures per subject, rounded up to whole shards.")
     pool: int = Field(POOL, ge=1, description="Base pictures that are varied, at most.")
     sets: int = Field(SETS, ge=1, description="Sets to keep per subject (and per gender where genders are named).")
 
@@ -131,16 +131,36 @@ class OccupationSettings(Knobs):
         return occupation, gender
 
 
+# knobs and models that one part reads and the other does not
+_OF_POOL = (
+    "painter",
+    "asker",
+    "paint_steps",
+    "paint_guidance",
+    "present",
+    "distorted",
+    "real",
+    "asked_as",
+    "min_colours",
+)
+_OF_SETS = (
+    *("inpainter", "detector", "segmenter", "face_reader", "vary_steps", "vary_guidance", "strength", "refine_from"),
+    *("attribute", "words", "reads_as", "waves", "gender_reads_as", "gender_must_match"),
+    *("person", "box_threshold", "text_threshold", "min_mask"),
+)
+
+
 class Pool(Part):
     """Base pictures that show the occupation, undistorted and in colour; the most real of them are chosen."""
 
     name: ClassVar[str] = "pool"
+    ignores: ClassVar[tuple[str, ...]] = ("candidates", "pool", "sets", *_OF_SETS)
 
     def __init__(self, knobs: OccupationSettings) -> None:
         self.knobs = knobs
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """`candidates` sets of one picture to be painted."""
+        """`candidates` sets of one picture to be painted; more can be asked for later, so every shard is full."""
         caption = self.knobs.phrase(subject)
         size = self.knobs.shard_sets
         for first in range(0, self.knobs.candidates, size):
@@ -152,7 +172,7 @@ class Pool(Part):
                     seed=self.knobs.seed,
                     rows=[{"member": "base", "caption": caption}],
                 )
-                for number in range(first, min(first + size, self.knobs.candidates))
+                for number in range(first, first + size)
             ]
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
@@ -180,6 +200,7 @@ class Sets(Part):
     """A base picture -> one member per group, or dropped at the first member that is not perceived as intended."""
 
     name: ClassVar[str] = "sets"
+    ignores: ClassVar[tuple[str, ...]] = ("candidates", "pool", "sets", *_OF_POOL)
 
     def __init__(self, knobs: OccupationSettings) -> None:
         self.knobs = knobs

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from fairgate.models.making import Sampling, open_model
 from fairgate.recipes.contract import Before, Knobs, Part, Recipe
-from fairgate.steps import SetRows, Step
+from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.paint import Paint
 
 PAPER = "Saravanan et al., Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models, 2023"
@@ -57,12 +57,13 @@ class Headshots(Part):
     """A picture per set, painted from the identity's caption."""
 
     name: ClassVar[str] = "headshots"
+    ignores: ClassVar[tuple[str, ...]] = ("images", "subject")
 
     def __init__(self, knobs: IdentitySettings) -> None:
         self.knobs = knobs
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """`images` sets of one picture."""
+        """`images` sets of one picture; more can be asked for later, so every shard is full."""
         phrase = next(phrase for phrase in self.knobs.identities if _slug(phrase) == subject)
         row = {
             "member": "only",
@@ -80,7 +81,7 @@ class Headshots(Part):
                     rows=[dict(row)],
                     columns={"identity": phrase},
                 )
-                for number in range(first, min(first + size, self.knobs.images))
+                for number in range(first, first + size)
             ]
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
@@ -88,6 +89,10 @@ class Headshots(Part):
         knobs = self.knobs
         how = Sampling(knobs.steps, knobs.guidance, size=knobs.size, scheduler=knobs.scheduler)
         return [Paint(open_model("painter", knobs.painter, device=device), how, knobs.batch)]
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        """The first `images` of them: the same number for every identity."""
+        return [trace.set_id for trace in traces if trace.kept][: self.knobs.images]
 
 
 class SocialIdentities(Recipe):
