@@ -8,6 +8,7 @@ import typer
 
 from fairgate.cli.audit import audit
 from fairgate.cli.baseline import baseline_app
+from fairgate.cli.build import build_app
 from fairgate.cli.check import check
 from fairgate.cli.dataset import dataset_app
 from fairgate.cli.demo import demo
@@ -37,6 +38,7 @@ app.command()(push)
 app.command()(review)
 app.command()(release)
 app.add_typer(baseline_app, name="baseline")
+app.add_typer(build_app, name="build")
 app.add_typer(dataset_app, name="dataset")
 app.add_typer(portraits_app, name="portraits")
 app.add_typer(report_app, name="report")

@@ -1,5 +1,6 @@
 """Engines: they run a build's tasks, in this process or on Ray, and hand every result back."""
 
 from fairgate.engines.contract import Bench, Engine, Task, Work
+from fairgate.engines.open import ENGINES, open_engine
 
-__all__ = ["Bench", "Engine", "Task", "Work"]
+__all__ = ["ENGINES", "Bench", "Engine", "Task", "Work", "open_engine"]

@@ -1,0 +1,92 @@
+"""`fairgate build`: make a dataset by a recipe, go on where a run was ended, see how far it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from fairgate.cli.errors import friendly
+from fairgate.errors import SettingsError
+
+
+class _BuildByDefault(TyperGroup):
+    """`fairgate build NAME` is `fairgate build run NAME`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override] # typer's is click's
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+build_app = typer.Typer(
+    cls=_BuildByDefault,
+    no_args_is_help=True,
+    help="Build a dataset: `fairgate build NAME` makes what `params.yaml` calls NAME, `fairgate build status` looks.",
+)
+
+Params = Annotated[Path, typer.Option(help="File with the mapping `builds:`.")]
+Out = Annotated[Path, typer.Option(help="Folder of all builds.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(min=1, help="At most so many starting sets per subject and part, in a folder of its own: to try out."),
+]
+PARAMS, OUT = Path("params.yaml"), Path("build")
+
+
+@build_app.command("run")
+@friendly()
+def run(
+    name: Annotated[str, typer.Argument(help="A build of params.yaml.")],
+    subject: Annotated[list[str] | None, typer.Option(help="Build only this one; repeatable.")] = None,
+    part: Annotated[str | None, typer.Option(help="Build only this part; those before it must be finished.")] = None,
+    assemble: Annotated[bool, typer.Option("--assemble", help="Only put the finished subjects together.")] = False,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    workers: Annotated[int | None, typer.Option(min=1, help="Default: one per GPU, or one.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    limit: Limit = None,
+    params: Params = PARAMS,
+    out: Out = OUT,
+) -> None:
+    """Build NAME: all subjects and then the dataset, or one --subject or --part. What is finished is not made again."""
+    from fairgate.cli.build_progress import BuildProgress
+    from fairgate.engines import open_engine
+    from fairgate.factory import Factory, read_build
+
+    if assemble and (subject or part):
+        raise SettingsError(
+            "--assemble joins all subjects, and cannot be asked for together with --subject or --part.",
+            where="--assemble",
+            remedy="leave one of them out",
+        )
+    build = read_build(name, params)
+    with BuildProgress() as progress:
+        factory = Factory(name, build.recipe, out, limit, progress)
+        if assemble:
+            manifest = factory.assemble()
+        else:
+            crew = open_engine(engine, workers=workers, device=device)
+            if subject or part:
+                factory.build(crew, subject or (), part)
+                return
+            manifest = factory.complete(crew)
+    typer.echo(f"built {manifest.n_rows:,} images in {manifest.n_sets:,} sets: {factory.places.dataset}")
+    typer.echo(f"fingerprint {manifest.fingerprint}")
+
+
+@build_app.command()
+@friendly()
+def status(
+    name: Annotated[str | None, typer.Argument(help="A build of params.yaml; all of them when left out.")] = None,
+    limit: Limit = None,
+    params: Params = PARAMS,
+    out: Out = OUT,
+) -> None:
+    """How far builds are: shards, kept sets, drops by reason, evaluations, seconds, and what is stale."""
+    from fairgate.cli.build_status import show_status
+    from fairgate.factory import build_names
+
+    for each in [name] if name else build_names(params):
+        show_status(each, params, out, limit)

@@ -1,0 +1,116 @@
+"""A build's progress on stderr: sets kept, dropped by reason, images per second, time left."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+
+from fairgate.errors import harmless
+from fairgate.factory.ledger import Ledger
+
+_COLUMNS = (
+    SpinnerColumn(),
+    TextColumn("{task.description}"),
+    BarColumn(bar_width=20),
+    TextColumn("{task.fields[told]}"),
+    TimeElapsedColumn(),
+)
+
+
+class BuildProgress:
+    """A line per part: a moving one in a terminal, one when the part ends elsewhere."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._bar = Progress(*_COLUMNS, console=self._console, disable=not self._console.is_terminal)
+        self._task: TaskID | None = None
+        self._line = _Line("", None, None)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+        self._bar.stop()
+
+    def part(self, subject: str, part: str, *, wanted_sets: int | None, shards: int | None) -> None:
+        """A line for a part that begins."""
+        self._end()
+        self._line = _Line(harmless(f"{subject} {part}"), wanted_sets, shards)
+        self._task = self._bar.add_task(escape(self._line.name), total=self._line.total, told="")
+
+    def shard(self, ledger: Ledger, *, images: int, found: bool) -> None:
+        """Move the line."""
+        self._line.add(ledger, images, found)
+        if self._task is not None:
+            self._bar.update(self._task, completed=self._line.done, told=escape(self._line.told()))
+
+    def note(self, text: str) -> None:
+        """A sentence above the lines."""
+        self._console.print(escape(harmless(text)))
+
+    def _end(self) -> None:
+        if self._task is not None and self._bar.disable:
+            self._console.print(escape(f"{self._line.name}: {self._line.told()}"))
+        self._task = None
+
+
+class _Line:
+    """What is told of one part."""
+
+    def __init__(self, name: str, wanted: int | None, shards: int | None) -> None:
+        self.name = name
+        self._wanted, self._shards = wanted, shards
+        self._started = time.monotonic()
+        self._finished = self._found = self._kept = self._fresh = self._images = 0
+        self._first = 0
+        self._reasons: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int | None:
+        """In kept sets where a number is wanted, else in shards."""
+        return self._wanted if self._wanted is not None else self._shards
+
+    @property
+    def done(self) -> int:
+        """Of `total`."""
+        return self._kept if self._wanted is not None else self._finished
+
+    def add(self, ledger: Ledger, images: int, found: bool) -> None:
+        """Count a shard."""
+        self._finished += 1
+        self._kept += sum(record.kept for record in ledger.sets)
+        self._reasons.update(record.reason for record in ledger.sets if record.reason is not None)
+        if found:
+            self._found += 1
+            self._first = self.done
+        else:
+            self._images += images
+
+    def told(self) -> str:
+        """One line of words."""
+        seconds = max(time.monotonic() - self._started, 1e-9)
+        found = f" ({self._found} found)" if self._found else ""
+        drops = ", ".join(f"{reason} {count:,}" for reason, count in self._reasons.most_common(4))
+        of = f" of {self._wanted:,}" if self._wanted is not None else ""
+        words = [f"{self._finished:,} shards{found}", f"{self._kept:,}{of} sets kept"]
+        words += [f"dropped: {drops}"] if drops else []
+        words += [f"{self._images / seconds:.2f} images/s"] if self._images else []
+        left = self._left(seconds)
+        return "; ".join(words + ([f"about {left} left"] if left else []))
+
+    def _left(self, seconds: float) -> str | None:
+        made = self.done - self._first
+        if self.total is None or made <= 0 or self.done >= self.total:
+            return None
+        left = int((self.total - self.done) * seconds / made)
+        return f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"

@@ -1,0 +1,49 @@
+"""`fairgate build status`: a table of what is finished, dropped and spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from fairgate.errors import harmless
+from fairgate.factory import Factory, read_build
+from fairgate.factory.status import PartStatus, part_states
+
+
+def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
+    """Print one build's table."""
+    factory = Factory(name, read_build(name, params).recipe, out, limit)
+    console = Console(highlight=False)
+    table = Table(
+        "subject", "part", "state", "shards", "started", "kept", "chosen", "dropped", "evaluations", "seconds",
+        title=f"{name} ({factory.recipe.name}): {factory.places.root}", title_justify="left",
+    )  # fmt: skip
+    notes = []
+    for each in part_states(factory):
+        table.add_row(*[escape(harmless(cell)) for cell in _cells(each)])
+        if each.stale:
+            notes.append(f"{each.subject}, {each.part}: made otherwise ({each.stale}); it would be set aside")
+    console.print(table)
+    for note in notes:
+        console.print(escape(harmless(note)), soft_wrap=True)
+    if factory.places.dataset.is_dir():
+        console.print(f"dataset: {escape(str(factory.places.dataset))}", soft_wrap=True)
+
+
+def _cells(each: PartStatus) -> list[str]:
+    tally = each.tally
+    return [
+        each.subject,
+        each.part,
+        each.state,
+        f"{each.shards:,}",
+        f"{tally.started:,}",
+        f"{tally.kept:,}",
+        "" if each.chosen is None else f"{each.chosen:,}",
+        ", ".join(f"{reason} {count:,}" for reason, count in tally.reasons.most_common()),
+        ", ".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items())),
+        f"{tally.seconds:,.1f}",
+    ]

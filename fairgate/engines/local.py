@@ -1,0 +1,115 @@
+"""The engine of one machine: a thread per worker, each on its device, in this process."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairgate.engines.contract import Bench, Task, Work
+from fairgate.engines.threads import one_thread_each
+
+GRACE = 5.0
+"""Seconds that running tasks get to end once a run is interrupted; then they are left behind, and count as not done."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What became of a task in a worker: its result, or the error that ends the run."""
+
+    task: Task
+    result: Any = None
+    error: BaseException | None = None
+
+
+class LocalEngine:
+    """Runs tasks in this process. `devices` names one device per worker: ("cpu", "cpu") are two workers.
+
+    A single worker runs in the calling thread. More take tasks as they come free; libraries that hold Python's lock for
+    long gain little from them, GPUs and torch much.
+    """
+
+    name = "local"
+
+    def __init__(self, devices: Sequence[str] = ("cpu",)) -> None:
+        if not devices:
+            raise ValueError("an engine needs at least one device")
+        self.devices = tuple(devices)
+
+    def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
+        """Run tasks until they are used up or `done` returns False; whatever went wrong in a worker is raised here."""
+        one_thread_each()
+        if len(self.devices) == 1:
+            _run_here(tasks, bench, done, self.devices[0])
+        else:
+            _Crew(self.devices, iter(tasks), bench).run(done)
+
+
+def _run_here(tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool], device: str) -> None:
+    work: Work | None = None
+    for task in tasks:
+        work = work or _set_up(bench, device)
+        if not done(task, work(task.payload)):
+            return
+
+
+def _set_up(bench: Bench, device: str) -> Work:
+    one_thread_each()
+    work = bench(device)
+    one_thread_each()
+    return work
+
+
+class _Crew:
+    """Threads that work off a queue and tell the calling thread, which alone takes tasks and calls `done`."""
+
+    def __init__(self, devices: Sequence[str], tasks: Iterator[Task], bench: Bench) -> None:
+        self._tasks = tasks
+        self._bench = bench
+        self._stop = threading.Event()
+        self._given: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._told: queue.SimpleQueue[_Told] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._labour, args=(device,), name=f"fairgate-{number}", daemon=True)
+            for number, device in enumerate(devices)
+        ]
+
+    def run(self, done: Callable[[Task, Any], bool]) -> None:
+        for thread in self._threads:
+            thread.start()
+        grace: float | None = GRACE
+        try:
+            self._hand_out(done)
+            grace = None  # nobody is in a hurry: the next run finds memory free
+        finally:
+            self._stop.set()
+            for _ in self._threads:
+                self._given.put(None)
+            for thread in self._threads:
+                thread.join(grace)
+
+    def _hand_out(self, done: Callable[[Task, Any], bool]) -> None:
+        waited_for = 0
+        while True:
+            while waited_for <= len(self._threads) and (task := next(self._tasks, None)) is not None:
+                self._given.put(task)  # one more than there are workers: none waits while a result is stored
+                waited_for += 1
+            if not waited_for:
+                return
+            told = self._told.get()
+            waited_for -= 1
+            if told.error is not None:
+                raise told.error
+            if not done(told.task, told.result):
+                return
+
+    def _labour(self, device: str) -> None:
+        work: Work | None = None
+        while (task := self._given.get()) is not None and not self._stop.is_set():
+            try:
+                work = work or _set_up(self._bench, device)
+                self._told.put(_Told(task, work(task.payload)))
+            except BaseException as error:  # raised again by `run`, in the thread that asked
+                self._told.put(_Told(task, error=error))

@@ -1,0 +1,84 @@
+"""The version of the code that a recipe runs: a digest over what its modules do, not over how they are written."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+from fairgate.hashing import digest
+from fairgate.models.making import ADAPTERS, ALIASES
+from fairgate.recipes import Recipe
+
+_COUNTED = ("fairgate.recipes.", "fairgate.steps.", "fairgate.models.", "fairgate.portraits.", "fairgate.randomness")
+"""What decides what a shard holds. The rest carries sets from one place to another."""
+
+
+def code_digest(recipe: Recipe) -> str:
+    """Digest over the recipe's module, the adapters of its models, and what they import of fairgate's making.
+
+    Comments, docstrings and layout do not enter. Python's own version may: it spells the parsed code.
+    """
+    start = type(recipe).__module__
+    adapters = {
+        ADAPTERS[key]
+        for uri in recipe.models().values()
+        for key in ADAPTERS
+        if key[0] == ALIASES.get(uri, uri).partition(":")[0]
+    }
+    return digest({name: _meaning(path) for name, path in sorted(_reached([start, *sorted(adapters)]).items())})
+
+
+def _reached(names: Iterable[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        path = None if name in found else _source(name)
+        if path is not None:
+            found[name] = path
+            waiting.extend(each for each in _imports(path) if each.startswith(_COUNTED))
+    return found
+
+
+def _source(name: str) -> Path | None:
+    """The file of a module; None for what is none (an imported function), or is not there."""
+    if (module := sys.modules.get(name)) is not None:
+        file = getattr(module, "__file__", None)
+        return Path(file) if file else None
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        return None
+    return Path(spec.origin) if spec and spec.origin else None
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(_parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def _meaning(path: Path) -> str:
+    """The code as Python would write it, without docstrings."""
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [each for each in node.body if not _is_text(each)] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -1,0 +1,54 @@
+"""How far a build is, read from its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from fairgate.factory.build import Factory
+from fairgate.factory.ledger import read_ledger
+from fairgate.factory.plan import Ground, plan_digest, what_changed
+from fairgate.factory.shelf import read_part
+from fairgate.factory.yields import Tally
+
+State = Literal["absent", "unfinished", "finished", "stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartStatus:
+    """One part of one subject; `stale` says in words what has changed since its shards were made."""
+
+    subject: str
+    part: str
+    state: State
+    shards: int
+    chosen: int | None
+    tally: Tally
+    stale: str | None = None
+
+
+def part_states(factory: Factory) -> Iterator[PartStatus]:
+    """Every part of every subject, as it lies there. Shards are counted by their ledgers; their bytes are not read."""
+    ground = Ground.of(factory.recipe, factory.limit)
+    for subject in factory.recipe.subjects():
+        before = ""
+        for part in factory.recipe.parts():
+            folder = factory.places.part(subject, part.name)
+            said = read_part(folder)
+            plan = ground.plan(part, subject, before)
+            tally, shards = Tally(), 0
+            for path in sorted(folder.glob("shard-*.json")):
+                ledger = read_ledger(path)
+                if ledger is not None:
+                    tally.add(ledger)
+                    shards += 1
+            stale = None
+            if said and said.get("plan") != plan_digest(plan):
+                stale = what_changed(said.get("depends_on") or {}, plan)
+            state: State = (
+                "absent" if not said else "stale" if stale else "finished" if said.get("complete") else "unfinished"
+            )
+            chosen = len(said["chosen"]) if said.get("complete") else None
+            yield PartStatus(subject, part.name, state, shards, chosen, tally, stale)
+            before = str(said.get("chain", ""))

@@ -1,0 +1,156 @@
+"""How much of what was started came out, and why the rest did not: per subject, member and group."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairgate.data import Manifest
+from fairgate.factory.chosen import Chosen
+from fairgate.factory.duplicates import Duplicates
+from fairgate.factory.ledger import Ledger, SetRecord
+from fairgate.factory.places import Places
+from fairgate.factory.shelf import read_part, storing
+from fairgate.recipes import Recipe
+from fairgate.whole import write_whole
+
+YIELD_FILE, DROPS_FILE = "yield.json", "drops.csv"
+WHOLE = "(set)"
+"""Stands for the member where a set was dropped as a whole."""
+
+
+@dataclass
+class Tally:
+    """What became of the starting sets of one part. `blamed` counts (reason, attribute or "member", group)."""
+
+    started: int = 0
+    kept: int = 0
+    images: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    blamed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def add(self, ledger: Ledger) -> None:
+        """Count a finished shard."""
+        self.counts.update(ledger.counts)
+        self.seconds += ledger.seconds
+        for record in ledger.sets:
+            self.started += 1
+            if record.reason is None:
+                self.kept += 1
+                self.images += len(record.members)
+            else:
+                self.reasons[record.reason] += 1
+                for kind, group in _blamed(record, ledger.attributes):
+                    self.blamed[record.reason, kind, group] += 1
+
+
+def _blamed(record: SetRecord, attributes: list[str]) -> Iterator[tuple[str, str]]:
+    """The member at which a set was dropped, and its groups."""
+    yield "member", record.member or WHOLE
+    if record.member in record.members and record.groups:
+        groups = record.groups[record.members.index(record.member)]
+        yield from ((name, group) for name, group in zip(attributes, groups, strict=True) if group is not None)
+
+
+def tally_part(places: Places, subject: str, part: str) -> Tally:
+    """Counts of the finished shards of a part."""
+    from fairgate.factory.shelf import Shelf
+
+    tally = Tally()
+    folder = places.part(subject, part)
+    for ledger in Shelf(folder, {}, "").ledgers(int(read_part(folder).get("shards", 0))):
+        tally.add(ledger)
+    return tally
+
+
+def write_yields(
+    places: Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, duplicates: Duplicates
+) -> None:
+    """Write `yield.json` (for `dvc metrics show`) and `drops.csv` (for `dvc plots`), of the whole build."""
+    near = duplicates.near()
+    subjects: dict[str, Any] = {}
+    lines: list[tuple[str, ...]] = []
+    total: Counter[str] = Counter()
+    for subject, chosen in finished.items():
+        parts = {part.name: tally_part(places, subject, part.name) for part in recipe.parts()}
+        subjects[subject] = _subject(subject, parts, len(chosen.set_ids), manifest, duplicates, near)
+        total.update(spent := _spent(parts))
+        lines += _lines(subject, parts)
+        subjects[subject]["per_image"] = _per_image(spent, subjects[subject]["images"])
+    summary = {
+        "sets": manifest.n_sets,
+        "images": manifest.n_rows,
+        "per_image": _per_image(total, manifest.n_rows),
+        "balance": {name: _balance(groups) for name, groups in manifest.counts.groups.items()},
+        "exact_duplicates": duplicates.exact(),
+        **({} if near is None else {"near_duplicates": sum(near.values())}),
+        "subjects": subjects,
+    }
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("subject", "part", "attribute", "group", "reason", "count"))
+    writer.writerows(lines)
+    with storing(places.root):
+        write_whole(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        write_whole(places.root / DROPS_FILE, text.getvalue())
+
+
+def _subject(
+    subject: str,
+    parts: Mapping[str, Tally],
+    chosen: int,
+    manifest: Manifest,
+    duplicates: Duplicates,
+    near: Mapping[str, int] | None,
+) -> dict[str, Any]:
+    groups = manifest.counts.subject_groups.get(subject, {})
+    return {
+        "sets": chosen,
+        "images": manifest.counts.subjects.get(subject, 0),
+        "exact_duplicates": duplicates.exact_of(subject),
+        **({} if near is None else {"near_duplicates": near.get(subject, 0)}),
+        "balance": {name: _balance(counts) for name, counts in groups.items()},
+        "parts": {
+            name: {
+                "started": tally.started,
+                "kept": tally.kept,
+                "kept_share": round(tally.kept / tally.started, 4) if tally.started else 0.0,
+                "dropped": dict(sorted(tally.reasons.items())),
+            }
+            for name, tally in parts.items()
+        },
+    }
+
+
+def _spent(parts: Mapping[str, Tally]) -> Counter[str]:
+    spent: Counter[str] = Counter()
+    for tally in parts.values():
+        spent.update(tally.counts)
+    return spent
+
+
+def _per_image(spent: Mapping[str, int], images: int) -> dict[str, float]:
+    """Evaluations per image of the finished dataset, all dropped ones paid for."""
+    return {what: round(count / images, 3) for what, count in sorted(spent.items())} if images else {}
+
+
+def _balance(groups: Mapping[str, int]) -> float:
+    """Images of the smallest group over those of the largest: 1 is balanced."""
+    return round(min(groups.values()) / max(groups.values()), 4) if groups and max(groups.values()) else 0.0
+
+
+def _lines(subject: str, parts: Mapping[str, Tally]) -> Iterator[tuple[str, ...]]:
+    for name, tally in parts.items():
+        yield subject, name, "all", "all", "started", str(tally.started)
+        yield subject, name, "all", "all", "kept", str(tally.kept)
+        for reason, count in sorted(tally.reasons.items()):
+            yield subject, name, "all", "all", reason, str(count)
+        for (reason, attribute, group), count in sorted(tally.blamed.items()):
+            yield subject, name, attribute, group, reason, str(count)

@@ -1,0 +1,183 @@
+"""A recipe of two parts that takes milliseconds: numbers and tiny pictures, drawn from the names of sets alone.
+
+`pool` makes one picture per set, drops some for two reasons, and chooses the best. `sets` varies each of them for three
+groups, drops a set at the first group that fails, and stops when enough are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from PIL import Image
+
+from fairgate.recipes import Before, Knobs, Part, Recipe
+from fairgate.steps import Drop, Meter, SetRows, Step, Trace
+from fairgate.steps.pictures import picture
+
+GROUPS = ("light", "tan", "dark")
+
+
+class ToySettings(Knobs):
+    """Knobs."""
+
+    shard_sets: int = 4
+    subjects: list[str] = ["baker", "car mechanic"]
+    candidates: int = 40
+    pool: int = 24
+    sets: int = 9
+    seconds: float = 0.0  # that a set takes
+    side: int = 8
+
+
+@dataclass(frozen=True)
+class Paint:
+    """Noise of one set's own."""
+
+    side: int
+    seconds: float
+    reads: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = ("image", "score")
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        for rows in sets:
+            time.sleep(self.seconds)
+            draw = rows.stream("picture")
+            pixels = draw.integers(0, 256, (self.side, self.side, 3), dtype=np.uint8)
+            rows.rows[0]["image"] = Image.fromarray(pixels)
+            rows.rows[0]["mask"] = pixels[..., 0] > 128
+            rows.columns["score"] = float(draw.random())
+            rows.columns["embedding"] = draw.normal(size=16)
+            meter.count("unet", 2)
+
+
+@dataclass(frozen=True)
+class Presentable:
+    """Drops a fifth as too dark and a tenth as grey."""
+
+    reads: ClassVar[tuple[str, ...]] = ("score",)
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def judge(self, rows: SetRows) -> Drop | None:
+        score = rows.columns["score"]
+        if score < 0.2:
+            return Drop("too_dark", measured=score, limit=0.2)
+        return Drop("grey") if score < 0.3 else None
+
+
+@dataclass(frozen=True)
+class Vary:
+    """A member per group; the set falls at the first that is not as intended."""
+
+    seconds: float
+    reads: ClassVar[tuple[str, ...]] = ("base",)
+    writes: ClassVar[tuple[str, ...]] = ("image", "skin_tone")
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        for rows in sets:
+            time.sleep(self.seconds)
+            for place, group in enumerate(GROUPS):
+                draw = rows.stream("vary", group)
+                pixels = np.asarray(picture(rows.columns["base"])) // 2 + np.uint8(40 * place)
+                rows.rows.append(
+                    {
+                        "member": group,
+                        "caption": f"a {group} {rows.subject}",
+                        "skin_tone": group,
+                        "image": Image.fromarray(pixels + draw.integers(0, 9, pixels.shape, dtype=np.uint8)),
+                        "embedding": draw.normal(size=4),
+                        "seed": rows.seed_of("vary", group),
+                    }
+                )
+                meter.count("unet", 3)
+                right = float(draw.random())
+                if right < 0.12:
+                    rows.drop = Drop("wrong_group", measured=right, limit=0.12, member=group)
+                    break
+            rows.columns.pop("base")
+
+
+class Pool(Part):
+    """Pictures to vary."""
+
+    name = "pool"
+    ignores = ("sets", "pool")
+
+    def __init__(self, knobs: ToySettings) -> None:
+        self.knobs = knobs
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        size = self.knobs.shard_sets
+        for first in range(0, self.knobs.candidates, size):
+            yield [
+                SetRows(f"{subject}-{number}", subject, ("toy", subject, number), self.knobs.seed, [{"member": "base"}])
+                for number in range(first, min(first + size, self.knobs.candidates))
+            ]
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        return [Paint(self.knobs.side, self.knobs.seconds), Presentable()]
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        kept = [trace for trace in traces if trace.kept]
+        return [trace.set_id for trace in sorted(kept, key=lambda trace: -trace.numbers["score"])][: self.knobs.pool]
+
+
+class Sets(Part):
+    """Three groups of each."""
+
+    name = "sets"
+
+    def __init__(self, knobs: ToySettings) -> None:
+        self.knobs = knobs
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        ids, size = list(before.set_ids), self.knobs.shard_sets
+        for first in range(0, len(ids), size):
+            yield [
+                SetRows(base.set_id, subject, base.names, base.seed, [], {"base": base.rows[0]["image"]})
+                for base in before.sets(ids[first : first + size])
+            ]
+
+    def context(self, subject: str, before: Before) -> Any:
+        return len(before.set_ids)
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        assert context == self.knobs.pool
+        if os.environ.get("TOY_FAULT") == "error":
+            raise RuntimeError("the toy is broken")
+        return [Vary(self.knobs.seconds)]
+
+    def enough(self, subject: str, kept: int) -> bool:
+        return kept >= self.knobs.sets
+
+
+class Toy(Recipe):
+    """The toy."""
+
+    name = "toy"
+    paper = "nobody's paper"
+    Settings = ToySettings
+    knobs: ToySettings
+
+    def parts(self) -> Sequence[Part]:
+        return [Pool(self.knobs), Sets(self.knobs)]
+
+    def subjects(self) -> list[str]:
+        return list(self.knobs.subjects)
+
+    def attributes(self) -> Mapping[str, Sequence[str]]:
+        return {"skin_tone": GROUPS}
+
+    @property
+    def counterfactual(self) -> bool:
+        return True
+
+    def models(self) -> Mapping[str, str]:
+        return {}
+
+
+RECIPE = Toy
