@@ -75,7 +75,7 @@ def release(
         _require_review(build, records, figures, wishes.least, reviews)
         lineage = {f"review by {record.rater}": record.sha256 for record in records}
         sections.append(review_section(build.dataset, records, figures))
-    if (yields := yield_section(build.folder)) is not None:
+    if (yields := yield_section(build.folder, build.dataset.manifest)) is not None:
         sections.append(yields.text)
         lineage["yield"] = yields.sha256
     frozen = data.release(

@@ -1,21 +1,137 @@
-"""The card's section on yield: how much of what was made was kept, per group and reason, as the build wrote it."""
+"""The card's section on yield: how much of what was made was kept, per subject, group and reason, as the build said."""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fairgate.data import Manifest
+from fairgate.errors import DatasetError
+from fairgate.hashing import digest, sha256_bytes
+from fairgate.reports.markdown import escape, table
+
+YIELDS, DROPS = "yield.json", "drops.csv"
+_MOST_ROWS: Final = 100
+_MAX_BYTES: Final = 64 << 20
+
+
+class _Part(BaseModel):
+    started: int = Field(ge=0)
+    kept: int = Field(ge=0)
+    dropped: dict[str, int]
+
+
+class _Subject(BaseModel):
+    sets: int = Field(ge=0)
+    images: int = Field(ge=0)
+    parts: dict[str, _Part]
+
+
+class _Yields(BaseModel):
+    """What the section tells of; whatever else the file holds is for DVC's metrics."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    images: int
+    per_image: dict[str, float] = {}
+    near_duplicates: int | None = None
+    subjects: dict[str, _Subject]
 
 
 @dataclass(frozen=True, slots=True)
 class YieldSection:
-    """The section's Markdown, and the SHA-256 of the file that it tells of."""
+    """The section's Markdown, and a digest of the files that it tells of."""
 
     text: str
     sha256: str
 
 
-def yield_section(folder: Path) -> YieldSection | None:
-    """`## Yield` of a build's folder, None where no yields stand there."""
-    if not (folder / "yield.json").is_file():
+def yield_section(folder: Path, manifest: Manifest) -> YieldSection | None:
+    """`## Yield` of a build's folder, None where no yields stand there.
+
+    Raises DatasetError where they are another dataset's, or no yields.
+    """
+    if not (folder / YIELDS).is_file():
         return None
-    return None
+    remedy = "run the build again: it writes its yields anew"
+    try:
+        texts = [_bounded(folder / name) for name in (YIELDS, DROPS) if (folder / name).is_file()]
+        yields = _Yields.model_validate_json(texts[0])
+        drops = list(csv.DictReader(io.StringIO(texts[1].decode()))) if len(texts) > 1 else []
+        groups = _groups(drops)
+    except (OSError, ValueError, KeyError, csv.Error) as error:
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise DatasetError(f"the build's yields cannot be read: {reason}.", where=str(folder), remedy=remedy) from error
+    if yields.images != manifest.n_rows:
+        raise DatasetError(
+            f"the yields are of {yields.images:,} images, and the dataset has {manifest.n_rows:,}.",
+            where=str(folder / YIELDS),
+            remedy=remedy,
+        )
+    return YieldSection("\n\n".join(_parts(yields, groups)), digest([sha256_bytes(text) for text in texts]))
+
+
+def _bounded(path: Path) -> bytes:
+    with path.open("rb") as handle:
+        content = handle.read(_MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"'{path.name}' has more than {_MAX_BYTES >> 20} MB")
+    return content
+
+
+def _groups(drops: list[dict[str, str]]) -> Counter[tuple[str, str, str, str]]:
+    """Sets that were dropped at a group, over all subjects: (part, attribute, group, reason)."""
+    counted: Counter[tuple[str, str, str, str]] = Counter()
+    for row in drops:
+        if row["attribute"] != "all":
+            counted[row["part"], row["attribute"], row["group"], row["reason"]] += int(row["count"])
+    return counted
+
+
+def _parts(yields: _Yields, groups: Counter[tuple[str, str, str, str]]) -> Iterator[str]:
+    yield "## Yield"
+    yield (
+        "What the recipe started, kept and dropped, in sets. A part may keep more than was chosen for the next one. "
+        "Unequal failure between groups is a property of the generator and its filters: it can look like a model's."
+    )
+    rows = [
+        [escape(subject), escape(name), f"{part.started:,}", f"{part.kept:,}", _share(part), _reasons(part)]
+        for subject, found in yields.subjects.items()
+        for name, part in found.parts.items()
+    ]
+    yield _cut(["subject", "part", "started", "kept", "kept share", "dropped because"], rows)
+    if groups:
+        yield "### Dropped at a group"
+        yield "Sets of all subjects that were dropped at the member of a group: the first that failed, where one did."
+        order = sorted(groups.items(), key=lambda one: (one[0][0], one[0][1], one[0][3], -one[1]))
+        lines = [
+            [*(escape(name) for name in (part, attribute, group, reason)), f"{count:,}"]
+            for (part, attribute, group, reason), count in order
+        ]
+        yield _cut(["part", "attribute", "group", "reason", "sets"], lines)
+    told = [f"{escape(what)}: {count:,.1f}" for what, count in yields.per_image.items()]
+    if told:
+        yield f"Evaluations of a model per finished image, dropped ones paid for: {', '.join(told)}."
+    if yields.near_duplicates is not None:
+        yield f"Images that look nearly like another one of their subject and group: {yields.near_duplicates:,}."
+
+
+def _share(part: _Part) -> str:
+    return f"{100 * part.kept / part.started:.1f}%" if part.started else "–"
+
+
+def _reasons(part: _Part) -> str:
+    listed = sorted(part.dropped.items(), key=lambda one: -one[1])
+    return ", ".join(f"{escape(reason)} {count:,}" for reason, count in listed) or "–"
+
+
+def _cut(head: list[str], rows: list[list[str]]) -> str:
+    more = f"\n\n{len(rows) - _MOST_ROWS:,} more lines are in the build's own files." if len(rows) > _MOST_ROWS else ""
+    return table(head, rows[:_MOST_ROWS]) + more
