@@ -1,4 +1,4 @@
-"""A folder of drawn portraits as FairFace comes: pictures and a CSV file of labels, with a few lines that are no good."""
+"""A folder of drawn portraits as FairFace comes: pictures and a CSV file of labels, a few lines of it no good."""
 
 from __future__ import annotations
 

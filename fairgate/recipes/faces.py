@@ -45,6 +45,7 @@ class FaceSettings(Knobs):
     folder: Path = Field(description="Folder of the photographs.")
     labels: Path | None = Field(None, description="`table`: the CSV file; `coco`: instances_*.json.")
     captions: Path | None = Field(None, description="`coco`: captions_*.json.")
+    found_by: Literal["path", "file name"] = Field("path", description="Where a photograph is in the folder.")
     image_column: str | None = Field(None, description="`table`: the column that names the photograph, if not plain.")
     attributes: dict[str, list[str]] = Field(
         default_factory=dict, description="Attribute -> its groups, in order; empty: the layout's own."
@@ -116,7 +117,7 @@ class Photographs(Part):
         return [
             *([OnePerson(knobs.min_side)] if knobs.layout == "coco" else []),
             Labelled(knobs.groups()),
-            ReadPhotograph(knobs.folder),
+            ReadPhotograph(knobs.folder, knobs.found_by == "file name"),
             Within("shorter_side", "too_small", at_least=knobs.min_side),
             Likeness(),
         ]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, ClassVar
 
 from fairgate.steps.contract import Meter, SetRows, Trace
 from fairgate.steps.pictures import picture
@@ -17,9 +15,6 @@ if TYPE_CHECKING:
 
 BITS = 52
 """Of a likeness: what a float64 holds exactly, for ledgers keep numbers as floats."""
-_GRID = 7
-
-Alike = Literal["pixels", "look"]
 
 
 def pixel_digest(image: Image) -> int:
@@ -29,33 +24,17 @@ def pixel_digest(image: Image) -> int:
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big") >> (64 - BITS)
 
 
-def look_digest(image: Image) -> int:
-    """A number that nearly equal pictures share: where a picture of 8 x 7 grey cells grows darker, 49 bits.
-
-    The difference hash: it does not move with size, encoder or a little noise.
-    """
-    import PIL.Image
-
-    cells = image.convert("L").resize((_GRID + 1, _GRID), PIL.Image.Resampling.BOX)
-    grey = np.asarray(cells, dtype=np.int16)
-    bits = (grey[:, 1:] < grey[:, :-1]).ravel()
-    return int("".join("1" if bit else "0" for bit in bits), 2)
-
-
 @dataclass(frozen=True, slots=True)
 class Likeness:
     """Writes `likeness` of a set of one picture, for `first_of_each`."""
-
-    alike: Alike = "pixels"
 
     reads: ClassVar[tuple[str, ...]] = ("image",)
     writes: ClassVar[tuple[str, ...]] = ("likeness",)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         """Digest every picture."""
-        digest = pixel_digest if self.alike == "pixels" else look_digest
         for rows in sets:
-            rows.columns["likeness"] = digest(picture(rows.rows[0]["image"]))
+            rows.columns["likeness"] = pixel_digest(picture(rows.rows[0]["image"]))
 
 
 def first_of_each(traces: Iterable[Trace]) -> list[Trace]:

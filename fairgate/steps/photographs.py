@@ -29,13 +29,14 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class ReadPhotograph:
-    """Reads the file at `path` under `folder`; its bytes are kept as they are.
+    """Reads the file at `path` under `folder`, or of that name (`by_name`); its bytes are kept as they are.
 
     Writes `shorter_side` in pixels. Drops `absent` where there is no such file, and `unreadable`. Other trouble of the
     disk stops the build.
     """
 
     folder: Path
+    by_name: bool = False
 
     reads: ClassVar[tuple[str, ...]] = ("path",)
     writes: ClassVar[tuple[str, ...]] = ("image", "shorter_side")
@@ -45,7 +46,7 @@ class ReadPhotograph:
         for rows in sets:
             [row] = rows.rows
             try:
-                data = (self.folder / row["path"]).read_bytes()
+                data = (self.folder / (Path(row["path"]).name if self.by_name else row["path"])).read_bytes()
                 size = decode(data).size
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 rows.drop = Drop("absent", member=str(row["member"]))

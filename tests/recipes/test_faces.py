@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +16,8 @@ from fairgate.data import write_dataset
 from fairgate.errors import DatasetError, RecipeError
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
+
+PHOTOGRAPHS = Path(__file__).parents[3] / "shared/real/fairface_photos"
 
 
 def photograph(path, seed, size=(80, 70)):
@@ -81,6 +86,15 @@ def test_fairface_photographs_come_in_untouched_and_every_other_line_has_its_rea
     )
     assert manifest.n_sets == 3
     assert len(manifest.attributes["race"]) == 7
+
+
+@pytest.mark.skipif(not PHOTOGRAPHS.is_dir(), reason="the real FairFace photographs are not there")
+def test_real_fairface_photographs_come_in_balanced_and_whole():
+    labels = str(PHOTOGRAPHS / "labels.csv")
+    recipe, rows, drops = run({"folder": str(PHOTOGRAPHS), "labels": labels, "found_by": "file name"})
+    assert drops == {}
+    cells = Counter((row["race"], row["gender"]) for row in rows)
+    assert cells == dict.fromkeys(itertools.product(*(recipe.attributes()[name] for name in ("race", "gender"))), 18)
 
 
 def test_other_columns_of_a_table_can_be_the_attributes(fairface):
