@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairgate.errors import ModelError
+from fairgate.errors import DeviceError, ModelError
 from fairgate.models.adapters.diffusion_parts import Conditioning, StableDiffusion
 from fairgate.models.attention_sharing import Mode, Sharing, shared_attention
 from fairgate.models.attention_sharing_products import Words
@@ -100,7 +100,7 @@ class SetPainting:
         with shared_attention(self.parts.unet, self.mode) as sharing:
             for step in range(begin, end):
                 time = scheduler.timesteps[step]
-                noise = self._denoise(canvases, scheduler.scale_model_input(latents, time), time, step, sharing)
+                noise = self._fitting(canvases, scheduler.scale_model_input(latents, time), time, step, sharing)
                 stepped = scheduler.step(noise, time, latents, **options)
                 latents, expected = stepped.prev_sample, getattr(stepped, "pred_original_sample", None)
         members = len(self.captions)
@@ -132,6 +132,26 @@ class SetPainting:
         if begin:
             schedule.scheduler.set_begin_index(begin)
         return schedule
+
+    def _fitting(
+        self, canvases: Sequence[Canvas], latents: Tensor, time: Tensor, step: int, sharing: Sharing
+    ) -> Tensor:
+        """`_denoise`, in smaller passes from here on where memory runs out. DeviceError when none is smaller."""
+        while True:
+            spent = self.parts.spent["unet"]
+            try:
+                return self._denoise(canvases, latents, time, step, sharing)
+            except torch.OutOfMemoryError as error:
+                if self.rows <= 2:
+                    raise DeviceError(
+                        "the device has too little free memory for one picture.",
+                        remedy="free memory on the device, make the pictures smaller, or run on a larger one",
+                    ) from error
+            self.parts.spent["unet"] = spent
+            self.rows //= 2
+            sharing.alone()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
 
     def _denoise(
         self, canvases: Sequence[Canvas], latents: Tensor, time: Tensor, step: int, sharing: Sharing

@@ -1,0 +1,222 @@
+"""`social_counterfactuals`: captions that differ in two social attributes, painted with shared attention (paper 3).
+
+Howard et al.: Probing Intersectional Biases in Vision-Language Models with Counterfactual Examples, 2023. A set is all
+combinations of two attributes for one prefix and subject. Stable Diffusion 1.5 with the ft-mse VAE paints 100 attempts
+at every set; an attempt is kept if every picture matches its caption, and the best of those, up to 10, are chosen by
+directional similarity in CLIP space. It shares no steps with other recipes.
+
+Departures. The paper speaks of cross-attention control (Prompt-to-Prompt); the authors' code shares self-attention
+scores, in every layer and both halves of the guidance. `sharing: self`, the default, is the code; `sharing: cross` is
+the paper. The authors run a set in sub-batches that each make the base member again; here it is made once, and the
+pictures are the same but for rounding. Schedules come from diffusers, which interpolates noise levels linearly between
+training steps (k-diffusion, which the authors use, interpolates their logarithms). Of the 261 printed occupations 181
+are different when case is ignored, and each is built once. The paper names three of its four religions; the fourth is
+ours. Pictures are PNG (theirs: JPEG). Seeds are drawn from named streams. `prune_keep` gives up attempts half way,
+which the authors do not; it is off unless asked for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from fairgate.models.making import Sampling, open_model
+from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.recipes.social_captions import (
+    ATTRIBUTES,
+    PREFIXES,
+    TEMPLATES,
+    Kind,
+    Member,
+    caption_set,
+    different,
+    set_name,
+    subjects_of,
+)
+from fairgate.steps import SetRows, Step, Trace
+from fairgate.steps.caption_match import CaptionMatcher, EveryCaptionMatches, MatchCaptions, MembersDiffer
+from fairgate.steps.shared_generation import SHARE, PaintSets, Pruning
+
+PAPER = "Howard et al., Probing Intersectional Biases in Vision-Language Models with Counterfactual Examples, 2023"
+PAINTER = "hf:stable-diffusion-v1-5/stable-diffusion-v1-5?vae=stabilityai/sd-vae-ft-mse"
+MATCHER = "clip-l14"
+STEPS, SCHEDULER = 100, "euler_ancestral"
+SHARES = (0.1, 0.9)
+GUIDANCES = (7.5, 15.0)
+ATTEMPTS, KEPT = 100, 10
+MIN_CAPTION_COSINE = 0.2
+PRUNE_AT = 0.5
+Range = tuple[float, float]
+
+
+class SocialSettings(Knobs):
+    """Knobs of `social_counterfactuals`; the defaults are the paper's, for race and gender of occupations."""
+
+    shard_sets: int = Field(25, ge=1, description="Attempts of a shard; with `prune_keep`, all attempts are one shard.")
+    of: Kind = "occupations"
+    pair: tuple[str, str] = Field(("race", "gender"), description="The attributes, in the order of the captions.")
+    attributes: dict[str, dict[str, str]] = Field(ATTRIBUTES, description="Attribute -> group -> its word.")
+    prefixes: list[str] = Field(list(PREFIXES), min_length=1)
+    subjects: list[str] = Field(default_factory=list, description="Empty: the published ones of `of`, each once.")
+    template: str = Field("", description="Of `{groups}` and `{subject}`; empty: the published one of `of`.")
+    painter: str = PAINTER
+    matcher: str = MATCHER
+    sharing: Literal["self", "cross"] = "self"
+    steps: int = Field(STEPS, ge=1)
+    scheduler: str | None = SCHEDULER
+    size: int | None = None
+    shares: Range = Field(SHARES, description="The part of the steps that share attention is drawn between these.")
+    guidances: Range = Field(GUIDANCES, description="Classifier-free guidance is drawn between these.")
+    attempts: int = Field(ATTEMPTS, ge=1, description="At each set of captions.")
+    kept: int = Field(KEPT, ge=1, description="At most so many of the attempts at a set of captions are chosen.")
+    min_caption_cosine: float = Field(MIN_CAPTION_COSINE, description="Of every picture with its caption.")
+    prune_at: float = Field(PRUNE_AT, gt=0.0, lt=1.0, description="The part of the steps after which to prune.")
+    prune_keep: float | None = Field(None, gt=0.0, le=1.0, description="The share of attempts that goes on; none: all.")
+    rows: int = Field(48, ge=1, description="UNet rows of one pass, guidance's halves counted.")
+
+    @model_validator(mode="after")
+    def _names_fit_together(self) -> SocialSettings:
+        unknown = [name for name in self.pair if name not in self.attributes]
+        if unknown or self.pair[0] == self.pair[1]:
+            raise ValueError(f"`pair` names two of `attributes`: {', '.join(self.attributes)}")
+        if min(len(self.attributes[name]) for name in self.pair) < 2:
+            raise ValueError("an attribute of `pair` has fewer than two groups")
+        if self.template and (self.template.count("{groups}"), self.template.count("{subject}")) != (1, 1):
+            raise ValueError("`template` holds {groups} and {subject}, once each")
+        if len({set_name("", self.pair, subject) for subject in self.subjects}) < len(self.subjects):
+            raise ValueError("two of `subjects` differ in case or spaces alone")
+        for name in ("shares", "guidances"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"`{name}` is a range: its first number is the smaller")
+        return self
+
+    @property
+    def words(self) -> list[dict[str, str]]:
+        """Group -> word, for both attributes of the pair."""
+        return [self.attributes[name] for name in self.pair]
+
+    def captions(self, prefix: str, subject: str) -> list[Member]:
+        """The captions of one set, base member first."""
+        return caption_set(prefix, subject, self.words, self.template or TEMPLATES[self.of])
+
+
+class Sets(Part):
+    """Attempts at the sets of one subject: one for each prefix."""
+
+    name: ClassVar[str] = "sets"
+    ignores: ClassVar[tuple[str, ...]] = ("kept",)
+
+    def __init__(self, knobs: SocialSettings) -> None:
+        self.knobs = knobs
+
+    @property
+    def block(self) -> int:
+        """Attempts of a shard."""
+        return self.knobs.shard_sets
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """A block of the attempts at one set of captions."""
+        knobs, block = self.knobs, self.block
+        for prefix in knobs.prefixes:
+            for first in range(0, knobs.attempts, block):
+                numbers = range(first, min(first + block, knobs.attempts))
+                yield [self._attempt(prefix, subject, number) for number in numbers]
+
+    def _attempt(self, prefix: str, subject: str, number: int) -> SetRows:
+        knobs, name = self.knobs, set_name(prefix, self.knobs.pair, subject)
+        rows = SetRows(
+            set_id=f"{name}-{number:03d}",
+            subject=subject,
+            names=(RECIPE.name, name, number),
+            seed=knobs.seed,
+            rows=[
+                {"member": member.name, "caption": member.caption, **dict(zip(knobs.pair, member.groups, strict=True))}
+                for member in knobs.captions(prefix, subject)
+            ],
+        )
+        rows.columns[SHARE] = float(rows.stream("share").uniform(*knobs.shares))
+        rows.columns["guidance"] = float(rows.stream("guidance").uniform(*knobs.guidances))
+        return rows
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """Paint, match with captions, judge."""
+        knobs = self.knobs
+        matcher = CaptionMatcher(open_model("matcher", knobs.matcher, device=device))
+        pruning = None
+        if knobs.prune_keep is not None:
+            pruning = Pruning(matcher, knobs.min_caption_cosine, knobs.kept, knobs.prune_at, knobs.prune_keep)
+        paint = PaintSets(
+            open_model("painter", knobs.painter, device=device),
+            Sampling(knobs.steps, knobs.guidances[0], size=knobs.size, scheduler=knobs.scheduler),
+            knobs.sharing,
+            knobs.rows,
+            tuple(word for words in knobs.words for word in words.values()),
+            pruning,
+        )
+        return [paint, MatchCaptions(matcher), EveryCaptionMatches(knobs.min_caption_cosine), MembersDiffer()]
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        """Of each set of captions the best `kept` attempts by directional similarity, best first."""
+        found: dict[str, list[Trace]] = defaultdict(list)
+        for trace in traces:
+            if trace.kept:
+                found[trace.set_id.rpartition("-")[0]].append(trace)
+        return [
+            trace.set_id
+            for same in found.values()
+            for trace in sorted(same, key=lambda trace: (-trace.numbers["directional"], trace.set_id))[
+                : self.knobs.kept
+            ]
+        ]
+
+
+class PrunedSets(Sets):
+    """The same with pruning: attempts are weighed against each other, and `kept` decides how many go on."""
+
+    ignores: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def block(self) -> int:
+        """All attempts at a set of captions."""
+        return self.knobs.attempts
+
+
+class SocialCounterfactuals(Recipe):
+    """Counterfactual sets over two social attributes."""
+
+    name: ClassVar[str] = "social_counterfactuals"
+    paper: ClassVar[str] = PAPER
+    Settings: ClassVar[type[Knobs]] = SocialSettings
+    knobs: SocialSettings
+
+    def parts(self) -> Sequence[Part]:
+        """One."""
+        return [Sets(self.knobs) if self.knobs.prune_keep is None else PrunedSets(self.knobs)]
+
+    def subjects(self) -> list[str]:
+        """Occupations or traits."""
+        return list(self.knobs.subjects) or different(subjects_of(self.knobs.of))
+
+    def attributes(self) -> Mapping[str, Sequence[str]]:
+        """The two attributes of the pair."""
+        return {name: list(self.knobs.attributes[name]) for name in self.knobs.pair}
+
+    @property
+    def counterfactual(self) -> bool:
+        """Yes: every set has a member for every combination."""
+        return True
+
+    def models(self) -> Mapping[str, str]:
+        """The painter, and the matcher that filters and ranks."""
+        return {"painter": self.knobs.painter, "matcher": self.knobs.matcher}
+
+    def finish(self, rows: SetRows) -> list[dict[str, Any]]:
+        """Every member, with what its set was made with and how well it matches."""
+        return [{**row, "recipe": self.name} for row in super().finish(rows)]
+
+
+RECIPE = SocialCounterfactuals

@@ -1,0 +1,118 @@
+"""How well pictures match their captions in CLIP's space, and whether they differ as their captions do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fairgate.models.making import Matcher, Vectors
+from fairgate.steps.contract import Drop, Meter, SetRows
+from fairgate.steps.duplicates import pixel_digest
+from fairgate.steps.pictures import picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How a set matches its captions: the cosine of each member to its own, and the directional similarity."""
+
+    cosines: tuple[float, ...]
+    directional: float
+
+    @property
+    def least(self) -> float:
+        """The worst member's cosine."""
+        return min(self.cosines)
+
+
+def directional_similarity(images: Vectors, texts: Vectors) -> float:
+    """Cosine between how a picture differs from the base member's and how their captions differ, mean over members.
+
+    Rows are members, the base member first; Gal et al. 2022, as paper 3 ranks its sets. 1: pictures change just as
+    captions do; 0: nothing to do with it, which a member whose picture or caption is the base's counts as. NaN for a
+    set of one.
+
+    >>> round(directional_similarity(np.eye(2, dtype=np.float32), np.eye(2, dtype=np.float32)), 6)
+    1.0
+    """
+    moved, meant = (rows[1:].astype(np.float64) - rows[0] for rows in (images, texts))
+    lengths = np.linalg.norm(moved, axis=1) * np.linalg.norm(meant, axis=1)
+    along = (moved * meant).sum(axis=1)
+    cosines = np.divide(along, lengths, out=np.zeros_like(along), where=lengths > 0)
+    return float(np.mean(cosines)) if len(cosines) else float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionMatcher:
+    """A matcher that embeds each caption once, and a set's pictures in batches of their own."""
+
+    matcher: Matcher
+    _texts: dict[str, Vectors] = field(default_factory=dict)
+
+    def match(self, images: Sequence[Image], captions: Sequence[str]) -> Match:
+        """How the pictures of one set match its captions."""
+        for caption in captions:
+            if caption not in self._texts:
+                self._texts[caption] = self.matcher.embed_texts([caption])[0]
+        seen, told = self.matcher.embed_images(images), np.stack([self._texts[caption] for caption in captions])
+        return Match(tuple(float(cosine) for cosine in (seen * told).sum(axis=1)), directional_similarity(seen, told))
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCaptions:
+    """Writes every member's `clip_caption` (cosine), and the set's `clip_caption_least` and `directional`."""
+
+    matcher: CaptionMatcher
+
+    reads: ClassVar[tuple[str, ...]] = ("image", "caption")
+    writes: ClassVar[tuple[str, ...]] = ("clip_caption", "clip_caption_least", "directional")
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        """Embed and compare, set by set."""
+        for rows in sets:
+            found = self.matcher.match([picture(image) for image in rows.column("image")], rows.column("caption"))
+            for row, cosine in zip(rows.rows, found.cosines, strict=True):
+                row["clip_caption"] = cosine
+            rows.columns["clip_caption_least"] = found.least
+            rows.columns["directional"] = found.directional
+            meter.count("matched_images", len(rows.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class EveryCaptionMatches:
+    """Drops a set with a member whose picture does not match its caption: the worst one is named."""
+
+    at_least: float
+
+    reads: ClassVar[tuple[str, ...]] = ("clip_caption", "member")
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def judge(self, rows: SetRows) -> Drop | None:
+        """None where every cosine is `at_least` or more; NaN is not."""
+        worst = min(rows.rows, key=lambda row: float(row["clip_caption"]))
+        if float(worst["clip_caption"]) >= self.at_least:
+            return None
+        return Drop("caption_mismatch", float(worst["clip_caption"]), self.at_least, str(worst["member"]))
+
+
+@dataclass(frozen=True, slots=True)
+class MembersDiffer:
+    """Drops a set in which two members are the same picture, to the pixel: what was to change did not."""
+
+    reads: ClassVar[tuple[str, ...]] = ("image", "member")
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def judge(self, rows: SetRows) -> Drop | None:
+        """None where all pictures differ; otherwise the second of the first two that do not."""
+        seen: set[int] = set()
+        for row in rows.rows:
+            digest = pixel_digest(picture(row["image"]))
+            if digest in seen:
+                return Drop("same_picture", member=str(row["member"]))
+            seen.add(digest)
+        return None
