@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -67,11 +68,11 @@ def run(
         if assemble:
             manifest = factory.assemble()
         else:
-            crew = open_engine(engine, workers=workers, device=device)
-            if subject or part:
-                factory.build(crew, subject or (), part)
-                return
-            manifest = factory.complete(crew)
+            with closing(open_engine(engine, workers=workers, device=device)) as crew:
+                if subject or part:
+                    factory.build(crew, subject or (), part)
+                    return
+                manifest = factory.complete(crew)
     typer.echo(f"built {manifest.n_rows:,} images in {manifest.n_sets:,} sets: {factory.places.dataset}")
     typer.echo(f"fingerprint {manifest.fingerprint}")
 

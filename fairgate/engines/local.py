@@ -46,6 +46,9 @@ class LocalEngine:
         else:
             _Crew(self.devices, iter(tasks), bench).run(done)
 
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
 
 def _run_here(tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool], device: str) -> None:
     work: Work | None = None

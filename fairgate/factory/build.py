@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fairgate.data import Manifest
 from fairgate.engines import Engine
+from fairgate.engines.threads import one_thread_each
 from fairgate.factory.assemble import assemble
 from fairgate.factory.chosen import Chosen
 from fairgate.factory.part import PartJob, build_part
@@ -36,6 +37,7 @@ class Factory:
 
     def complete(self, engine: Engine) -> Manifest:
         """Make what is missing of all subjects, then the dataset. Raises RecipeError as `build` and `assemble` do."""
+        one_thread_each()
         ground = Ground.of(self.recipe, self.limit)
         subjects = self._subjects(())
         with self.places.held([*subjects, DATASET]):
@@ -51,6 +53,7 @@ class Factory:
         asked = self._subjects(subjects)
         if part is not None:
             pick([part], [each.name for each in self.recipe.parts()], "part")
+        one_thread_each()
         ground = Ground.of(self.recipe, self.limit)
         with self.places.held(asked):
             for subject in asked:
@@ -61,6 +64,7 @@ class Factory:
 
         A dataset that was made from the same sets already is left as it is.
         """
+        one_thread_each()
         ground = Ground.of(self.recipe, self.limit)
         subjects = self._subjects(())
         with self.places.held([*subjects, DATASET]):
@@ -85,8 +89,13 @@ class Factory:
         plan = ground.plan(part, subject, before.chain)
         shelf = Shelf(self.places.part(subject, part.name), plan, plan_digest(plan))
         self._set_aside(shelf, plan, subject, part.name)
-        job = PartJob(part, subject, before, shelf, tuple(self.recipe.attributes()), self.limit)
+        job = PartJob(part, subject, before, shelf, tuple(self.recipe.attributes()), self.limit, self._command(subject))
         return build_part(job, engine, self.watch)
+
+    def _command(self, subject: str) -> str:
+        limit = f" --limit {self.limit}" if self.limit else ""
+        out = f" --out {self.out}" if self.out != Path("build") else ""
+        return f"fairgate build {self.name} --subject '{subject}'{limit}{out}"
 
     def _set_aside(self, shelf: Shelf, plan: dict[str, object], subject: str, part: str) -> None:
         """Move shards of another plan away, and bring back those of this one: two plans are never mixed."""

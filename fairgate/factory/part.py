@@ -32,6 +32,7 @@ class PartJob:
     shelf: Shelf
     attributes: tuple[str, ...]
     limit: int | None = None
+    command: str = "fairgate build"
 
     def starts(self) -> Iterator[list[SetRows]]:
         """The starting sets of every shard; no more than `limit` sets in all."""
@@ -230,5 +231,5 @@ def _unfinished(job: PartJob) -> RecipeError:
     return RecipeError(
         f"part '{job.part.name}' of '{job.subject}' is not finished.",
         where=str(job.shelf.folder),
-        remedy=f"build it first: `fairgate build NAME --subject '{job.subject}'`",
+        remedy=f"build it first: `{job.command}`",
     )

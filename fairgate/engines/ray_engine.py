@@ -1,0 +1,234 @@
+"""The engine of a cluster: Ray actors hold the models, the driver alone writes.
+
+Plain actors and not Ray Data: a shard is a task as a whole, and the rule that ends a part and the checkpoints stay in
+one place, the same for every engine.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import fairgate
+from fairgate.engines.contract import Bench, Task, Work
+from fairgate.engines.threads import one_thread_each
+from fairgate.errors import DeviceError, FairgateError, RecipeError, SettingsError
+
+LIVES = 3
+"""How often a task may lose its worker before the build is given up: it is likely the task that kills it."""
+
+
+class RayEngine:
+    """Runs tasks on actors: one GPU each where the cluster has GPUs, else one CPU.
+
+    `RAY_ADDRESS` names an existing cluster; without it a local one is started, and stopped at the end. `workers` is
+    None for as many as the cluster has room for. All machines need the same fairgate, and the files of the models
+    under the same paths. A worker that is lost is replaced, and its task made again.
+    """
+
+    name = "ray"
+
+    def __init__(self, *, workers: int | None = None, device: str = "auto") -> None:
+        self.workers = workers
+        self.device = device
+        self._own = False
+        if device not in ("auto", "cpu", "cuda"):
+            raise DeviceError(
+                f"on Ray no single device can be chosen, and '{device}' was.",
+                where="--device",
+                remedy="use auto, cpu or cuda: Ray gives each worker a GPU of its own",
+            )
+        _ray()
+
+    def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
+        """Run tasks until they are used up or `done` returns False; what went wrong in a worker is raised here."""
+        ray = _ray()
+        if not ray.is_initialized():
+            _connect(ray, self.workers)
+            self._own = True
+        on_gpu, room = _room(ray, self.device)
+        crew = _Crew(ray, bench, on_gpu, min(self.workers or room, max(room, 1)))
+        try:
+            crew.run(iter(tasks), done)
+        finally:
+            crew.dismiss()
+
+    def close(self) -> None:
+        """Leave the cluster; end it where this engine started it."""
+        if self._own:
+            _ray().shutdown()
+            self._own = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a worker answers; an error of fairgate's own comes back as it is."""
+
+    result: Any = None
+    error: FairgateError | None = None
+
+
+class _Worker:
+    """Lives in a process of its own, somewhere in the cluster."""
+
+    def __init__(self, bench: Bench, device: str, folder: str, version: str) -> None:
+        if Path(folder).is_dir():
+            os.chdir(folder)  # relative paths of models are the driver's
+        self._bench = bench
+        self._device = device
+        self._expected = version
+        self._work: Work | None = None
+
+    def ready(self) -> _Outcome:
+        """Set up: models are opened here, once."""
+        if fairgate.__version__ != self._expected:
+            return _Outcome(error=_other_version(fairgate.__version__, self._expected))
+        try:
+            one_thread_each()
+            self._work = self._bench(self._device)
+            one_thread_each()
+        except FairgateError as error:
+            return _Outcome(error=error)
+        return _Outcome()
+
+    def work(self, payload: Any) -> _Outcome:
+        """One task."""
+        assert self._work is not None  # nobody gives tasks to a worker that is not ready
+        try:
+            return _Outcome(self._work(payload))
+        except FairgateError as error:
+            return _Outcome(error=error)
+
+
+@dataclass
+class _Crew:
+    """Workers and what each is at; `_running` maps the answer that is awaited to (worker, task or None: set-up)."""
+
+    ray: ModuleType
+    bench: Bench
+    on_gpu: bool
+    most: int
+    _running: dict[Any, tuple[Any, Task | None]] = field(default_factory=dict)
+    _idle: list[Any] = field(default_factory=list)
+    _waiting: deque[Task] = field(default_factory=deque)
+    _lost: dict[int | None, int] = field(default_factory=dict)
+
+    def run(self, tasks: Iterator[Task], done: Callable[[Task, Any], bool]) -> None:
+        """Give out tasks in order; a lost worker's goes first."""
+        while True:
+            self._hand_out(tasks)
+            if not self._waiting and not any(task for _, task in self._running.values()):
+                return
+            answers, _ = self.ray.wait(list(self._running), num_returns=1)
+            worker, task = self._running.pop(answers[0])
+            outcome = self._answer(answers[0], worker, task)
+            if outcome is None:
+                continue
+            if outcome.error is not None:
+                raise outcome.error
+            self._idle.append(worker)
+            if task is not None and not done(task, outcome.result):
+                return
+
+    def _hand_out(self, tasks: Iterator[Task]) -> None:
+        at_work = sum(task is not None for _, task in self._running.values())
+        while at_work + len(self._waiting) <= self.most and (task := next(tasks, None)) is not None:
+            self._waiting.append(task)  # one more than there are workers: none waits while a result is stored
+        while self._waiting and self._idle:
+            worker, task = self._idle.pop(), self._waiting.popleft()
+            self._running[worker.work.remote(task.payload)] = (worker, task)
+        busy = len(self._running)
+        setting_up = sum(task is None for _, task in self._running.values())
+        for _ in range(min(self.most - busy - len(self._idle), len(self._waiting) - setting_up)):
+            worker = self._hire()
+            self._running[worker.ready.remote()] = (worker, None)
+
+    def _hire(self) -> Any:
+        resources = {"num_gpus": 1, "num_cpus": 0} if self.on_gpu else {"num_cpus": 1}
+        device = "cuda" if self.on_gpu else "cpu"
+        actor = self.ray.remote(max_restarts=0, max_task_retries=0, **resources)(_Worker)
+        return actor.remote(self.bench, device, str(Path.cwd()), fairgate.__version__)
+
+    def _answer(self, answer: Any, worker: Any, task: Task | None) -> _Outcome | None:
+        """What a worker said, or None where it is lost and its task waits again."""
+        errors = self.ray.exceptions
+        lost = (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError)
+        try:
+            outcome: _Outcome = self.ray.get(answer)
+        except errors.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, Exception) else error from error
+        except lost as error:
+            self._mourn(worker, task, error)
+            return None
+        return outcome
+
+    def _mourn(self, worker: Any, task: Task | None, error: Exception) -> None:
+        key = None if task is None else task.index
+        self._lost[key] = self._lost.get(key, 0) + 1
+        self.ray.kill(worker)
+        if self._lost[key] >= LIVES:
+            what = "while it set up its models" if task is None else f"at the same piece of work (shard {task.index})"
+            raise RecipeError(
+                f"{LIVES} workers were lost {what}.",
+                where=f"Ray: {type(error).__name__}",
+                remedy="see Ray's logs; often memory ran out: use fewer --workers, or smaller shards (`shard_sets`)",
+            ) from error
+        if task is not None:
+            self._waiting.appendleft(task)
+
+    def dismiss(self) -> None:
+        """End all workers, whatever they are at."""
+        for worker in [*self._idle, *(worker for worker, _ in self._running.values())]:
+            self.ray.kill(worker)
+
+
+def _ray() -> ModuleType:
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # Ray's coming default, which it warns of
+    try:
+        import ray
+    except ImportError as error:
+        raise SettingsError(
+            "the engine 'ray' needs Ray, which is not installed.",
+            where="--engine ray",
+            remedy="pip install 'fairgate[ray]', or use --engine local",
+        ) from error
+    return ray  # type: ignore[no-any-return] # Ray is untyped
+
+
+def _connect(ray: ModuleType, workers: int | None) -> None:
+    """Join the cluster of RAY_ADDRESS, or start one on this machine."""
+    address = os.environ.get("RAY_ADDRESS")
+    try:
+        if address:
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        else:
+            cpus = max(workers or 1, os.cpu_count() or 1)
+            ray.init("local", num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+        raise SettingsError(
+            f"Ray cannot be reached: {error}.",
+            where=f"RAY_ADDRESS={address}" if address else "a Ray of our own",
+            remedy="check that the cluster runs (`ray status`), or unset RAY_ADDRESS for a local one",
+        ) from error
+
+
+def _room(ray: ModuleType, device: str) -> tuple[bool, int]:
+    """Whether workers get GPUs, and how many the cluster can hold."""
+    resources = ray.cluster_resources()
+    gpus, cpus = int(resources.get("GPU", 0)), int(resources.get("CPU", 0))
+    if device == "cuda" and not gpus:
+        raise DeviceError("the Ray cluster has no GPU.", where="--device cuda", remedy="use --device cpu")
+    return (True, gpus) if gpus and device != "cpu" else (False, cpus)
+
+
+def _other_version(found: str, expected: str) -> SettingsError:
+    return SettingsError(
+        f"a worker has fairgate {found}, and this is {expected}.",
+        where="the Ray cluster",
+        remedy="install the same version on all machines: shards of two versions are not mixed",
+    )
