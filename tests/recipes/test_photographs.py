@@ -1,0 +1,115 @@
+"""What `gensynth` and `genswap` take of a COCO-style folder: one person, one gender named, and why others are left."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import edit_fakes
+import pytest
+from in_memory_build import run_part
+
+from fairgate.data.coco import read_coco
+from fairgate.errors import DatasetError
+from fairgate.portraits.photos import KINDS, write_photos
+from fairgate.portraits.world import SUBJECTS
+from fairgate.recipes import open_recipe
+from fairgate.steps.photos import whole_box
+
+PHOTOS = 40
+WHY = {
+    "two": "several_persons",
+    "crowd": "several_persons",
+    "empty": "no_person",
+    "unnamed": "no_gender_named",
+    "mixed": "both_genders_named",
+}
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("drawn") / "photos"
+    write_photos(folder, photos=PHOTOS)
+    return folder
+
+
+def recipe_of(folder, **knobs):
+    settings = {"captions": folder / "captions.json", "instances": folder / "instances.json"}
+    return open_recipe("genswap", {**settings, "images": folder / "images", **knobs})
+
+
+def test_of_drawn_rooms_those_with_one_person_and_one_gender_are_kept_and_the_rest_say_why(drawn):
+    truth = {f"{each['id']:012d}": each for each in json.loads((drawn / "drawn.json").read_text())["photos"]}
+    recipe = recipe_of(drawn, subjects={subject: [subject] for subject in SUBJECTS})
+    kinds = Counter()
+    for subject in recipe.subjects():
+        photos = run_part(recipe.parts()[0], subject, None)
+        assert len(photos.traces) == PHOTOS
+        for trace in photos.traces:
+            told = truth[trace.set_id]
+            kinds[told["kind"]] += 1
+            assert told["subject"] == subject
+            if told["kind"] == "one":
+                assert trace.kept
+                rows = photos.kept[trace.set_id]
+                assert rows.columns["original_gender"] == told["gender"]
+                assert rows.columns["box_right"] - rows.columns["box_left"] == 32
+                assert rows.columns["box_bottom"] - rows.columns["box_top"] == 32
+            else:
+                assert trace.drop.reason == WHY[told["kind"]]
+    assert set(kinds) == set(KINDS)
+
+
+def test_small_persons_are_left_out_where_asked(drawn):
+    photos = run_part(recipe_of(drawn, min_side=33).parts()[0], "person", None)
+    assert {trace.drop.reason for trace in photos.traces} == {*WHY.values(), "small_person"} - {
+        "no_gender_named",
+        "both_genders_named",
+    }
+
+
+def test_an_image_goes_to_the_first_subject_that_its_captions_name(tmp_path):
+    settings = edit_fakes.write_folder(tmp_path, 6)
+    subjects = {"dog": ["dogs", "dog"], "doctor": ["doctor"], "rest": []}
+    recipe = open_recipe("genswap", {**settings, "subjects": subjects})
+    assert len(run_part(recipe.parts()[0], "dog", None).traces) == 6
+    swapped = open_recipe("genswap", {**settings, "subjects": {"do": ["do"], "rest": []}})
+    assert len(run_part(swapped.parts()[0], "rest", None).traces) == 6
+
+
+def test_the_same_photographs_are_drawn_every_time(drawn, tmp_path):
+    write_photos(tmp_path / "again", photos=2)
+    for subject in range(2):
+        name = f"images/{subject + 1:012d}.png"
+        assert (tmp_path / "again" / name).read_bytes() == (drawn / name).read_bytes()
+    with pytest.raises(DatasetError, match="remove it"):
+        write_photos(tmp_path / "again", photos=2)
+
+
+def test_boxes_are_rounded_outwards_and_stay_inside_the_image():
+    assert whole_box((0.4, 7.6, 31.01, 48.2), 40, 48) == (0, 7, 32, 48)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda whole: whole.pop("images"), "have no list 'images'"),
+        (lambda whole: whole["annotations"][0].pop("caption"), "an entry has no 'caption'"),
+        (lambda whole: whole["images"][0].update(file_name="../../secret.png"), "leads out|inside|absolute|relative"),
+    ],
+)
+def test_annotations_that_are_none_are_refused(tmp_path: Path, change, message):
+    paths = edit_fakes.write_folder(tmp_path, 2)
+    whole = json.loads(paths["captions"].read_text())
+    change(whole)
+    paths["captions"].write_text(json.dumps(whole))
+    with pytest.raises(DatasetError, match=message):
+        read_coco(paths["captions"], paths["instances"])
+
+
+def test_a_category_that_is_not_there_is_told(tmp_path):
+    paths = edit_fakes.write_folder(tmp_path, 2)
+    with pytest.raises(DatasetError, match="there is no category 'cat'") as told:
+        read_coco(paths["captions"], paths["instances"], category="cat")
+    assert "person, dog" in (told.value.remedy or "")
