@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -47,3 +48,31 @@ def tiny_arch(tmp_path_factory: pytest.TempPathFactory) -> str:
     path.write_text(json.dumps(TINY))
     open_clip.add_model_config(path)
     return path.stem
+
+
+@pytest.fixture(scope="session")
+def pipelines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A tiny pipeline of every class of diffusers that fairgate runs, saved in its on-disk format. Read only."""
+    from diffusion_world import KINDS, build
+
+    folder = tmp_path_factory.mktemp("diffusion")
+    for kind in KINDS:
+        build(kind).save_pretrained(folder / kind)
+    return {kind: folder / kind for kind in KINDS}
+
+
+@pytest.fixture(scope="session")
+def stock(pipelines: dict[str, Path]) -> Any:
+    """diffusers' own pipelines: `stock(kind, class name)`."""
+    from diffusion_world import Stock
+
+    return Stock(pipelines)
+
+
+@pytest.fixture(scope="session")
+def tiny(pipelines: dict[str, Path]) -> Any:
+    """The adapter on a tiny pipeline, opened once: `tiny(role, kind)`, with options as in a URI."""
+    from fairgate.models.making import open_model
+
+    folder = pipelines["sd1"].parent
+    return functools.cache(lambda role, kind: open_model(role, f"hf:{folder}/{kind.replace('=', f'={folder}/')}"))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from diffusion_world import build
 from plain_sharing import PlainAttention, plain_latents
 
 from fairgate.errors import ModelError
-from fairgate.models.adapters.diffusion_parts import load_stable_diffusion
 from fairgate.models.attention_sharing import shared_attention
 from fairgate.models.attention_sharing_products import Asked, Words, wide_product
 from fairgate.models.attention_sharing_sampler import Attempt, SetPainting, paint_set
@@ -28,22 +25,16 @@ PHRASES = ["more feminine"]
 STEPS = 5
 HOW = Sampling(steps=STEPS, guidance=7.5, scheduler="euler_ancestral")
 TOLERANCE = 1e-5
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # diffusers and numpy 2
 
 
 @pytest.fixture(scope="module", params=["sd1", "sd2", "sdxl"])
-def parts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return loaded(request.param, tmp_path_factory.mktemp(request.param))
+def parts(request: pytest.FixtureRequest, tiny: Any) -> Any:
+    return tiny("painter", request.param).model
 
 
 @pytest.fixture(scope="module")
-def sd1(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return loaded("sd1", tmp_path_factory.mktemp("sd1"))
-
-
-def loaded(kind: str, folder: Path) -> Any:
-    build(kind).save_pretrained(folder)
-    return load_stable_diffusion(str(folder))
+def sd1(tiny: Any) -> Any:
+    return tiny("painter", "sd1").model
 
 
 def latents(parts: Any, attempt: Attempt, mode: str, rows: int, captions: list[str] = CAPTIONS) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
 from collections.abc import Iterator, Sequence
@@ -66,15 +67,22 @@ def make_scheduler(schedule: ScheduleConfig, short: str | None = None) -> Any:
         )
     kind = getattr(diffusers, SCHEDULERS[short] if short else schedule.name)
     try:
-        with quiet(), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy", DeprecationWarning)
-            return kind.from_config(schedule.config)  # diffusers 0.42 turns a tensor into an array, numpy 2's old way
+        with quiet(), _numpy_2():
+            return kind.from_config(schedule.config)
     except (TypeError, ValueError, NotImplementedError) as error:
         raise ModelError(
             f"{kind.__name__} cannot be built from the model's scheduler ({error}).",
             where=schedule.where,
             remedy="name another scheduler",
         ) from error
+
+
+@contextlib.contextmanager
+def _numpy_2() -> Iterator[None]:
+    """diffusers 0.42 makes arrays of tensors in a way that numpy 2 warns of."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy", DeprecationWarning)
+        yield
 
 
 class Schedule:
@@ -88,7 +96,8 @@ class Schedule:
         if steps < 1:
             raise ModelError(f"{steps} steps are none.", remedy="ask for one step at least")
         self.scheduler, self.steps = scheduler, steps
-        scheduler.set_timesteps(steps, device=device)
+        with _numpy_2():
+            scheduler.set_timesteps(steps, device=device)
         self.timesteps: torch.Tensor = scheduler.timesteps
         asked = inspect.signature(scheduler.step).parameters
         self._takes_generator = "generator" in asked

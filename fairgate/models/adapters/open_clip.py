@@ -44,36 +44,41 @@ _PREFERRED = (
 
 def scorer(request: Request) -> EmbeddingScorer:
     """Find and hash an open_clip checkpoint. Raises ModelError; loading waits until an embedding is asked for."""
-    if request.address.startswith("local-dir:"):
-        return EmbeddingScorer(_of_folder(request, request.address.removeprefix("local-dir:")), request)
-    architecture, at, weights = request.address.partition("@")
+    found = checkpoint(request.uri, request.address, request.base, allow_pickle=request.allow_pickle)
+    return EmbeddingScorer(found, request)
+
+
+def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False) -> Checkpoint:
+    """The model that an address names, hashed and not loaded. Raises ModelError."""
+    if address.startswith("local-dir:"):
+        return _of_folder(resolve(address.removeprefix("local-dir:"), base), allow_pickle)
+    architecture, at, weights = address.partition("@")
     if not at or not architecture or not weights:
         raise ModelError(
-            f"'{request.uri}' does not say which weights to load.",
+            f"'{uri}' does not say which weights to load.",
             remedy="write open_clip:ARCH@FILE (a checkpoint), open_clip:ARCH@TAG (pretrained) or "
             "open_clip:local-dir:FOLDER",
         )
     config = architecture_config(architecture)
-    path = resolve(weights, request.base)
+    path = resolve(weights, base)
     if path.exists() or "/" in weights or path.suffix in WEIGHTS:
-        return EmbeddingScorer(_of_file(request, architecture, config, path, preprocessing="architecture"), request)
+        return _of_file(allow_pickle, architecture, config, path, preprocessing="architecture")
     from fairgate.models.adapters.open_clip_model import download
 
-    return EmbeddingScorer(_of_file(request, architecture, config, download(architecture, weights), weights), request)
+    return _of_file(allow_pickle, architecture, config, download(architecture, weights), weights)
 
 
-def _of_file(request: Request, architecture: str, config: dict[str, Any], path: Path, preprocessing: str) -> Checkpoint:
+def _of_file(allow_pickle: bool, architecture: str, config: dict[str, Any], path: Path, preprocessing: str) -> Checkpoint:
     """A weights file for a named architecture. `preprocessing` is "architecture", or the tag whose settings apply."""
-    require_weights(path, request.allow_pickle)
+    require_weights(path, allow_pickle)
     files = HashedFiles.of({"weights": path})
     tag = None if preprocessing == "architecture" else preprocessing
-    load = partial(_load, architecture, files, tag, request.allow_pickle)
+    load = partial(_load, architecture, files, tag, allow_pickle)
     fingerprint = files.fingerprint(config=digest(config))
     return Checkpoint(fingerprint, {**_identity(config), "preprocessing": preprocessing}, load)
 
 
-def _of_folder(request: Request, address: str) -> Checkpoint:
-    folder = resolve(address, request.base)
+def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
     require_folder(folder)
     if not (folder / _CONFIG).is_file():
         raise ModelError(
@@ -93,10 +98,10 @@ def _of_folder(request: Request, address: str) -> Checkpoint:
         if (folder / name).is_file():
             read_config(folder / name)  # refuses code of its own
     weights = _weights_in(folder)
-    require_weights(weights, request.allow_pickle)
+    require_weights(weights, allow_pickle)
     tokenizer = {path.name: path for path in sorted(folder.iterdir()) if path.name in TOKENIZER_FILES}
     files = HashedFiles.of({"weights": weights, _CONFIG: folder / _CONFIG, **tokenizer})
-    load = partial(_load, f"local-dir:{folder}", files, None, request.allow_pickle)
+    load = partial(_load, f"local-dir:{folder}", files, None, allow_pickle)
     return Checkpoint(files.fingerprint(), {**_identity(config), "preprocessing": "config"}, load)
 
 
