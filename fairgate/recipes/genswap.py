@@ -183,8 +183,8 @@ class Genswap(Recipe):
         return True
 
     def models(self) -> Mapping[str, str]:
-        """One role."""
-        return {"detector": self.knobs.detector}
+        """One role, and a face reader where `perceived` asks for it."""
+        return {"detector": self.knobs.detector, **self.knobs.reader}
 
     def inputs(self) -> Mapping[str, Path]:
         """Annotations, labels, and the manifest of the dataset that says which photographs are used."""

@@ -239,8 +239,8 @@ class Gensynth(Recipe):
         return True
 
     def models(self) -> Mapping[str, str]:
-        """Two roles."""
-        return {"editor": self.knobs.editor, "matcher": self.knobs.matcher}
+        """Two roles, and a face reader where `perceived` asks for it."""
+        return {"editor": self.knobs.editor, "matcher": self.knobs.matcher, **self.knobs.reader}
 
     def inputs(self) -> Mapping[str, Path]:
         """The annotations. Photographs are held against their digests one by one."""

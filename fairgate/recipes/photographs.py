@@ -13,12 +13,12 @@ from pydantic import Field, field_validator
 
 from fairgate.data.coco import AnnotatedImage, read_coco
 from fairgate.errors import RecipeError
-from fairgate.models.making import Matcher
+from fairgate.models.making import Matcher, open_model
 from fairgate.randomness import stream
 from fairgate.recipes.contract import Before, Knobs, Part
 from fairgate.steps import SetRows, Step
 from fairgate.steps.gender_words import WIDER_WORDS, WORDS, GenderWords
-from fairgate.steps.photos import PHOTO, CropPerson, LabelByCaptions, OnePerson, Photographs
+from fairgate.steps.photos import PHOTO, CropPerson, LabelByCaptions, OnePerson, PerceivePerson, Photographs
 
 PAPER = "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
 GROUPS = ("male", "female")
@@ -39,6 +39,12 @@ class PhotographKnobs(Knobs):
         "a subject without words takes every image. The paper has one subject.",
     )
     gender_words: Literal["published", "wider"] = Field("published", description="Words that name a gender.")
+    perceived: list[str] = Field(
+        default_factory=list,
+        description="Attributes that a face reader notes of the photograph's person (`perceived_ATTRIBUTE`); the paper "
+        "notes none.",
+    )
+    face_reader: str = "fairface:models/fairface_alldata_4race_20191111.pt"
     min_side: int = Field(1, ge=1, description="Shortest side of a person box, in pixels.")
 
     @field_validator("subjects")
@@ -52,6 +58,11 @@ class PhotographKnobs(Knobs):
     def words(self) -> GenderWords:
         """The rows to label, neutralise and swap by."""
         return WIDER_WORDS if self.gender_words == "wider" else WORDS
+
+    @property
+    def reader(self) -> dict[str, str]:
+        """The face reader as a role, where it is asked for anything."""
+        return {"face_reader": self.face_reader} if self.perceived else {}
 
     @property
     def photographs(self) -> Photographs:
@@ -96,11 +107,15 @@ class PhotographsPart(Part):
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Annotations first: no photograph is opened that they rule out."""
         knobs = self.knobs
-        return [
+        steps: list[Step] = [
             OnePerson(knobs.min_side),
             LabelByCaptions(knobs.words),
             CropPerson(knobs.photographs, self.matcher(device)),
         ]
+        if knobs.perceived:
+            reader = open_model("face_reader", knobs.face_reader, device=device)
+            steps.append(PerceivePerson(reader, tuple(knobs.perceived)))
+        return steps
 
     def matcher(self, device: str) -> Matcher | None:
         """The model that embeds crops, where the recipe needs one."""

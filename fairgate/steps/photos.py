@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.errors import DatasetError
-from fairgate.models.making import Matcher
+from fairgate.models.making import FaceReader, Matcher
 from fairgate.steps.batches import in_batches
 from fairgate.steps.caption_gender import image_gender, named_gender, neutralise, with_gender
 from fairgate.steps.contract import Drop, Meter, SetRows
@@ -190,6 +190,30 @@ class CropPerson:
             )
         for rows, vector in zip(sets, vectors, strict=True):
             rows.rows[0].update(embedding=vector, **NOT_MADE)
+
+
+@dataclass(frozen=True, slots=True)
+class PerceivePerson:
+    """What a face reader perceives in the photograph's own person: `perceived_ATTRIBUTE`, "" where it finds no face.
+
+    A fact of the set, before any edit; no set is dropped for it.
+    """
+
+    reader: FaceReader
+    attributes: tuple[str, ...]
+    batch: int = 16
+
+    reads: ClassVar[tuple[str, ...]] = ("image",)
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        """Read the largest face of every crop, in batches."""
+        crops = [picture(rows.rows[0]["image"]) for rows in sets]
+        with spending(self.reader, meter):
+            seen = in_batches(self.reader.read, crops, self.batch, what="crops", meter=meter)
+        for rows, faces in zip(sets, seen, strict=True):
+            for attribute in self.attributes:
+                rows.columns[f"perceived_{attribute}"] = faces[0].perceived(attribute) if faces else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 from PIL import Image
 
-from fairgate.models.making import Box
+from fairgate.models.making import Box, Face
 from fairgate.randomness import stream
 
 COLOURS = {"male": (40, 60, 220), "female": (220, 60, 40)}
@@ -76,6 +76,12 @@ class Detector(_Fake):
         return [Box(3.0, 20.0, 5.0, 22.0, 0.99, "face"), Box(2.5, 1.2, image.width - 2.5, third, 0.8, "face")]
 
 
+class Facereader(_Fake):
+    def read(self, images):
+        self.calls.append(len(images))
+        return [[Face({"gender": {seen(image): 1.0, "other": 0.0}})] if image.width % 3 else [] for image in images]
+
+
 def _open(kind):
     def open_it(uri, address, *, device, base):
         OPENED[kind.__name__.lower()] = model = kind(uri)
@@ -85,6 +91,7 @@ def _open(kind):
 
 
 open_editor, open_matcher, open_detector = _open(Editor), _open(Matcher), _open(Detector)
+open_face_reader = _open(Facereader)
 
 
 def write_folder(folder, photos, *, seed=0):

@@ -12,6 +12,7 @@ from in_memory_build import run_part
 
 from fairgate.data.coco import read_coco
 from fairgate.errors import DatasetError
+from fairgate.models import making
 from fairgate.portraits.photos import KINDS, write_photos
 from fairgate.portraits.world import SUBJECTS
 from fairgate.recipes import open_recipe
@@ -76,6 +77,17 @@ def test_an_image_goes_to_the_first_subject_that_its_captions_name(tmp_path):
     assert len(run_part(recipe.parts()[0], "dog", None).traces) == 6
     swapped = open_recipe("genswap", {**settings, "subjects": {"do": ["do"], "rest": []}})
     assert len(run_part(swapped.parts()[0], "rest", None).traces) == 6
+
+
+def test_what_a_face_reader_perceives_is_noted_and_drops_nothing(tmp_path, monkeypatch):
+    monkeypatch.setitem(making.ADAPTERS, ("fake", "face_reader"), "edit_fakes")
+    settings = {**edit_fakes.write_folder(tmp_path, 9), "perceived": ["gender"], "face_reader": "fake:reader"}
+    recipe = open_recipe("genswap", settings)
+    photos = run_part(recipe.parts()[0], "person", None)
+    noted = [rows.columns["perceived_gender"] for rows in photos.kept.values()]
+    assert noted == ["" if number % 3 == 1 else ("male", "female")[number % 2 == 0] for number in range(1, 10)]
+    assert recipe.models()["face_reader"] == "fake:reader"
+    assert "face_reader" not in open_recipe("genswap", {}).models()
 
 
 def test_the_same_photographs_are_drawn_every_time(drawn, tmp_path):
