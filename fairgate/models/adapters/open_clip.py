@@ -68,7 +68,9 @@ def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False
     return _of_file(allow_pickle, architecture, config, download(architecture, weights), weights)
 
 
-def _of_file(allow_pickle: bool, architecture: str, config: dict[str, Any], path: Path, preprocessing: str) -> Checkpoint:
+def _of_file(
+    allow_pickle: bool, architecture: str, config: dict[str, Any], path: Path, preprocessing: str
+) -> Checkpoint:
     """A weights file for a named architecture. `preprocessing` is "architecture", or the tag whose settings apply."""
     require_weights(path, allow_pickle)
     files = HashedFiles.of({"weights": path})

@@ -37,29 +37,33 @@ def loading(found: TransformersFolder) -> Iterator[None]:
         ) from error
 
 
-def load_model(model_class: Any, found: TransformersFolder) -> Any:
-    """The model in float32 on the CPU, ready to be asked. Raises ModelError: wrong or missing tensors, NaN, misfits."""
+def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str, ...] = (), **parts: Any) -> Any:
+    """The model in float32 on the CPU, ready to be asked. Raises ModelError: wrong or missing tensors, NaN, misfits.
+
+    `parts` go to the model's constructor (`add_pooling_layer=False`); weights whose names start with one of `unused`
+    may be there.
+    """
     with loading(found), torch.random.fork_rng(devices=[]):
-        _require_stored(model_class, found)
-        options: dict[str, Any] = {"ignore_mismatched_sizes": True, "output_loading_info": True}
+        _require_stored(model_class, found, parts)
+        options: dict[str, Any] = {"ignore_mismatched_sizes": True, "output_loading_info": True, **parts}
         if found.weights[0].suffix == ".safetensors":
             model, report = model_class.from_pretrained(found.path, use_safetensors=True, **options, **LOCAL)
         else:
             config = model_class.config_class.from_pretrained(found.path, **LOCAL)
             state = read_state_dict(found.weights[0])
             model, report = model_class.from_pretrained(None, config=config, state_dict=state, **options)
-    _require_fit(report, str(found.path), f"the {found.kind} of its config.json")
+    _require_fit(report, str(found.path), f"the {found.kind} of its config.json", unused)
     require_finite(model.state_dict(), str(found.path))
     return model.float().eval()
 
 
-def _require_stored(model_class: Any, found: TransformersFolder) -> None:
+def _require_stored(model_class: Any, found: TransformersFolder, parts: dict[str, Any]) -> None:
     """Raises ModelError for a config that describes more parameters than the folder's weights have bytes.
 
     transformers would make them up, at any size, before it says that they were missing.
     """
     with torch.device("meta"):
-        model = model_class(model_class.config_class.from_pretrained(found.path, **LOCAL))
+        model = model_class(model_class.config_class.from_pretrained(found.path, **LOCAL), **parts)
     described = sum(parameter.numel() for parameter in model.parameters())
     stored = sum(path.stat().st_size for path in found.weights)
     if described > stored:
@@ -68,7 +72,7 @@ def _require_stored(model_class: Any, found: TransformersFolder) -> None:
         )
 
 
-def _require_fit(report: dict[str, Any], where: str, architecture: str) -> None:
+def _require_fit(report: dict[str, Any], where: str, architecture: str, unused: tuple[str, ...]) -> None:
     """transformers fills what is missing or misshapen with random numbers and goes on; a gate must not."""
     shapes = [
         f"{name} (expected {tuple(expected)}, found {tuple(found)})"
@@ -77,7 +81,9 @@ def _require_fit(report: dict[str, Any], where: str, architecture: str) -> None:
     if shapes:
         raise misfit(f"{len(shapes)} tensors have other shapes: {some(shapes, '; ')}", where, architecture)
     for kind in ("missing", "unexpected"):
-        names = sorted(name for name in report[f"{kind}_keys"] if not name.endswith(_OLD_BUFFERS))
+        extra = unused if kind == "unexpected" else ()
+        keys = sorted(report[f"{kind}_keys"])
+        names = [name for name in keys if not (name.endswith(_OLD_BUFFERS) or (extra and name.startswith(extra)))]
         if names:
             raise misfit(f"{len(names)} tensors are {kind}: {some(names)}", where, architecture)
 
