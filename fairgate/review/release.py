@@ -11,7 +11,7 @@ from fairgate import data
 from fairgate.data import Dataset
 from fairgate.data.manifest import check_name
 from fairgate.data.releases import ROOT
-from fairgate.errors import DatasetError, SettingsError
+from fairgate.errors import DatasetError, SettingsError, harmless
 from fairgate.review.balance import Imbalance, most_unequal
 from fairgate.review.builds import REVIEWS, Build
 from fairgate.review.doubles import problems_with_doubles
@@ -68,7 +68,7 @@ def release(
     if wishes.unreviewed is not None:
         if not wishes.unreviewed.strip():
             raise SettingsError("a release without review needs a reason.", where="--unreviewed", remedy="say why")
-        lineage = {"review": f"none: {' '.join(wishes.unreviewed.split())}"}
+        lineage = {"review": harmless(f"none: {' '.join(wishes.unreviewed.split())}")}
         sections.append(unreviewed_section(build.dataset, wishes.unreviewed))
     else:
         records, figures = reviewed(build, reviews)

@@ -56,6 +56,13 @@ class Session:
     """Answers of one rater over one sample. Methods may be called from several threads."""
 
     def __init__(self, dataset: Dataset, sample: Sample, keeper: Keeper, clock: Clock = utc_now) -> None:
+        """Raises DatasetError where there is nothing to look at."""
+        if dataset.manifest.image_encoding == "none":
+            raise DatasetError(
+                f"dataset '{dataset.name}' has labels and no images.",
+                where=str(dataset.folder),
+                remedy="review a dataset with images; release this one with --unreviewed and the reason",
+            )
         self._dataset = dataset
         self._rows = Rows.of(dataset)
         self._items = sample.items
