@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairgate.errors import RecipeError
-from fairgate.models.making import Inpainter, Painter
+from fairgate.models.making import Editor, Inpainter, Painter
+from fairgate.steps.photos import BOX, pasted
 from fairgate.steps.pictures import mask
 from fairgate.steps.provenance import HOW, SEED, sampling
 
@@ -29,6 +30,15 @@ def revary(row: Mapping[str, Any], painter: Painter, inpainter: Inpainter) -> Im
     base = repaint(row, painter, prefix="base_")
     where, how = mask(_column(row, "mask")), sampling(_column(row, HOW))
     return inpainter.inpaint(base, where, [_column(row, "caption")], int(_column(row, SEED)), how)[0]
+
+
+def reedit(row: Mapping[str, Any], photograph: Image, editor: Editor) -> Image:
+    """The member that `EditUntilAccepted` took: its photograph's person edited again, and pasted back."""
+    left, top, right, bottom = (int(_column(row, column)) for column in BOX)
+    how = sampling(_column(row, HOW))
+    crop = photograph.convert("RGB").crop((left, top, right, bottom))
+    [edit] = editor.edit(crop, [_column(row, "instruction")], [int(_column(row, SEED))], [how])
+    return pasted(photograph.convert("RGB"), edit, (left, top, right, bottom))
 
 
 def _column(row: Mapping[str, Any], name: str) -> Any:
