@@ -27,7 +27,12 @@ _SPARE_BYTES = 64 << 20  # the code in a TorchScript archive is compressed
 _SIDES = frozenset(
     {"width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge", "hidden_size", "embed_dim"}
 )
-_LAYERS = frozenset({"layers", "num_hidden_layers", "depth", "depths"})
+_LAYERS = frozenset(
+    {
+        *("layers", "num_hidden_layers", "encoder_layers", "decoder_layers", "depth", "depths", "iou_head_depth"),
+        *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs"),
+    }
+)
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.
 TOKENIZER_FILES = frozenset(

@@ -37,7 +37,7 @@ def scoring(device: Device) -> Iterator[None]:
     try:
         with (
             torch.inference_mode(),
-            torch.autocast("cuda", dtype=_AUTOCAST.get(device.precision), enabled=device.is_cuda),
+            torch.autocast("cuda", dtype=_AUTOCAST.get(device.precision), enabled=device.precision in _AUTOCAST),
         ):
             yield
     finally:

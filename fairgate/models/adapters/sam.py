@@ -1,0 +1,83 @@
+"""`hf:` Segment Anything (Kirillov et al. 2023) and SAM 2 (Ravi et al. 2024): a mask of what is in a box."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+
+from fairgate.errors import ModelError
+from fairgate.models.adapters.perceiving import Perceiver, device_of
+from fairgate.models.adapters.transformers_folder import find_folder
+from fairgate.models.adapters.transformers_load import LOCAL, load_model, loading
+from fairgate.models.device import Device
+from fairgate.models.hub import model_folder
+from fairgate.models.making import Box, Mask
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# model_type -> model and processor; published SAM 2 folders are of the video model, whose image half is used
+_CLASSES = {
+    "sam": ("SamModel", "SamProcessor"),
+    "sam2": ("Sam2Model", "Sam2Processor"),
+    "sam2_video": ("Sam2Model", "Sam2Processor"),
+}
+
+
+def open_segmenter(uri: str, address: str, *, device: str, base: Path) -> Sam:
+    """Load a SAM or SAM 2 from a folder or the hub's cache. Raises ModelError or DeviceError."""
+    where = device_of(device)
+    found = find_folder(model_folder(address, base), tuple(_CLASSES), use="segment with", tokenizer=False, pickled=True)
+    model_class, processor_class = (getattr(transformers, name, None) for name in _CLASSES[found.kind])
+    if model_class is None or processor_class is None:
+        raise ModelError(
+            f"the installed transformers ({transformers.__version__}) does not know SAM 2.",
+            where=str(found.path),
+            remedy="install a newer one: `pip install 'transformers>=4.56'`",
+        )
+    model = load_model(model_class, found)
+    with loading(found):
+        processor = processor_class.from_pretrained(found.path, **LOCAL)
+    found.files.require_unchanged()
+    return Sam(uri, found.fingerprint, where, model, processor)
+
+
+class Sam(Perceiver):
+    """Of the three masks that the model proposes for a box, the one whose predicted IoU is highest is taken.
+
+    `spent` counts "sam", once per image.
+    """
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
+        super().__init__(uri, fingerprint, device)
+        self._model, self._processor = model.to(device.name), processor
+
+    def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
+        """A mask per image, (height, width) of the image itself, True inside. One box per image, in its pixels."""
+        if len(images) != len(boxes):
+            raise ValueError(f"{len(images)} images and {len(boxes)} boxes: one box per image is needed")
+        if not images:
+            return []
+        pictures = [image.convert("RGB") for image in images]
+        corners = [[[box.left, box.top, box.right, box.bottom]] for box in boxes]
+        with self._running("segment"):
+            inputs = self._processor(images=pictures, input_boxes=corners, return_tensors="pt")
+            sizes = {name: inputs.pop(name) for name in ("original_sizes", "reshaped_input_sizes") if name in inputs}
+            moved = {name: value.to(self._device.name) for name, value in inputs.items()}
+            outputs = self._model(**moved, multimask_output=True)
+            # (images, 1, masks): one box per image
+            best = outputs.iou_scores[:, 0].argmax(dim=1)
+            chosen = outputs.pred_masks[torch.arange(len(pictures)), :, best][:, :, None].cpu()
+            if torch.isnan(outputs.iou_scores).any() or torch.isnan(chosen).any():
+                raise ModelError(
+                    "the model answered with NaN.",
+                    where=self.uri,
+                    remedy="check the checkpoint: did its training diverge?",
+                )
+            masks = self._processor.image_processor.post_process_masks(chosen, **sizes)
+        self.spent["sam"] += len(pictures)
+        return [mask[0, 0].numpy().astype(bool) for mask in masks]
