@@ -104,7 +104,8 @@ def _loading(manifest: Manifest) -> str:
 
 def _provenance(manifest: Manifest) -> str:
     recipe = json.dumps(manifest.recipe, indent=2, ensure_ascii=False)
-    lineage = "\n".join(f"- {_line(name)}: `{_line(value).replace('`', chr(39))}`" for name, value in manifest.lineage.items())
+    made_from = {_line(name): _line(value).replace("`", "'") for name, value in manifest.lineage.items()}
+    lineage = "\n".join(f"- {name}: `{value}`" for name, value in made_from.items())
     parts = [f"Written by fairgate {manifest.fairgate} with this recipe:", f"```json\n{recipe}\n```"]
     return "\n\n".join([*parts, *([f"Made from:\n\n{lineage}"] if lineage else [])])
 
