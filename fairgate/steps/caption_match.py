@@ -12,6 +12,7 @@ from fairgate.models.making import Matcher, Vectors
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.duplicates import pixel_digest
 from fairgate.steps.pictures import picture
+from fairgate.steps.spending import spending
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -74,13 +75,12 @@ class MatchCaptions:
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         """Embed and compare, set by set."""
-        for rows in sets:
-            found = self.matcher.match([picture(image) for image in rows.column("image")], rows.column("caption"))
-            for row, cosine in zip(rows.rows, found.cosines, strict=True):
-                row["clip_caption"] = cosine
-            rows.columns["clip_caption_least"] = found.least
-            rows.columns["directional"] = found.directional
-            meter.count("matched_images", len(rows.rows))
+        with spending(self.matcher.matcher, meter):
+            for rows in sets:
+                found = self.matcher.match([picture(image) for image in rows.column("image")], rows.column("caption"))
+                for row, cosine in zip(rows.rows, found.cosines, strict=True):
+                    row["clip_caption"] = cosine
+                rows.columns.update(clip_caption_least=found.least, directional=found.directional)
 
 
 @dataclass(frozen=True, slots=True)
