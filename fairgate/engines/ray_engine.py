@@ -6,7 +6,9 @@ one place, the same for every engine.
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -37,6 +39,7 @@ class RayEngine:
         self.workers = workers
         self.device = device
         self._own = False
+        self._free: list[Any] = []
         if device not in ("auto", "cpu", "cuda"):
             raise DeviceError(
                 f"on Ray no single device can be chosen, and '{device}' was.",
@@ -52,16 +55,20 @@ class RayEngine:
             _connect(ray, self.workers)
             self._own = True
         on_gpu, room = _room(ray, self.device)
-        crew = _Crew(ray, bench, on_gpu, min(self.workers or room, max(room, 1)))
+        crew = _Crew(ray, bench, on_gpu, min(self.workers or room, max(room, 1)), self._free)
         try:
             crew.run(iter(tasks), done)
         finally:
-            crew.dismiss()
+            self._free = crew.part()
 
     def close(self) -> None:
-        """Leave the cluster; end it where this engine started it."""
+        """Let the workers go, and leave the cluster; end it where this engine started it."""
+        ray = _ray()
+        for worker in self._free:
+            ray.kill(worker)
+        self._free = []
         if self._own:
-            _ray().shutdown()
+            ray.shutdown()
             self._own = False
 
 
@@ -76,21 +83,22 @@ class _Outcome:
 class _Worker:
     """Lives in a process of its own, somewhere in the cluster."""
 
-    def __init__(self, bench: Bench, device: str, folder: str, version: str) -> None:
+    def __init__(self, device: str, folder: str, version: str) -> None:
         if Path(folder).is_dir():
             os.chdir(folder)  # relative paths of models are the driver's
-        self._bench = bench
         self._device = device
         self._expected = version
         self._work: Work | None = None
 
-    def ready(self) -> _Outcome:
-        """Set up: models are opened here, once."""
+    def set_up(self, bench: Bench) -> _Outcome:
+        """Open the models of a run, in place of those of the run before."""
         if fairgate.__version__ != self._expected:
             return _Outcome(error=_other_version(fairgate.__version__, self._expected))
+        self._work = None
+        _let_go()
         try:
             one_thread_each()
-            self._work = self._bench(self._device)
+            self._work = bench(self._device)
             one_thread_each()
         except FairgateError as error:
             return _Outcome(error=error)
@@ -107,12 +115,16 @@ class _Worker:
 
 @dataclass
 class _Crew:
-    """Workers and what each is at; `_running` maps the answer that is awaited to (worker, task or None: set-up)."""
+    """Workers and what each is at; `_running` maps the answer that is awaited to (worker, task or None: set-up).
+
+    `free` are workers of an earlier run: they are set up again before others are hired.
+    """
 
     ray: ModuleType
     bench: Bench
     on_gpu: bool
     most: int
+    free: list[Any]
     _running: dict[Any, tuple[Any, Task | None]] = field(default_factory=dict)
     _idle: list[Any] = field(default_factory=list)
     _waiting: deque[Task] = field(default_factory=deque)
@@ -145,14 +157,14 @@ class _Crew:
         busy = len(self._running)
         setting_up = sum(task is None for _, task in self._running.values())
         for _ in range(min(self.most - busy - len(self._idle), len(self._waiting) - setting_up)):
-            worker = self._hire()
-            self._running[worker.ready.remote()] = (worker, None)
+            worker = self.free.pop() if self.free else self._hire()
+            self._running[worker.set_up.remote(self.bench)] = (worker, None)
 
     def _hire(self) -> Any:
         resources = {"num_gpus": 1, "num_cpus": 0} if self.on_gpu else {"num_cpus": 1}
         device = "cuda" if self.on_gpu else "cpu"
         actor = self.ray.remote(max_restarts=0, max_task_retries=0, **resources)(_Worker)
-        return actor.remote(self.bench, device, str(Path.cwd()), fairgate.__version__)
+        return actor.remote(device, str(Path.cwd()), fairgate.__version__)
 
     def _answer(self, answer: Any, worker: Any, task: Task | None) -> _Outcome | None:
         """What a worker said, or None where it is lost and its task waits again."""
@@ -181,10 +193,18 @@ class _Crew:
         if task is not None:
             self._waiting.appendleft(task)
 
-    def dismiss(self) -> None:
-        """End all workers, whatever they are at."""
-        for worker in [*self._idle, *(worker for worker, _ in self._running.values())]:
+    def part(self) -> list[Any]:
+        """End the workers that are still at something; the others are free for another run."""
+        for worker, _ in self._running.values():
             self.ray.kill(worker)
+        return [*self.free, *self._idle]
+
+
+def _let_go() -> None:
+    """Free what a model held; memory on a GPU as well."""
+    gc.collect()
+    if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def _ray() -> ModuleType:
@@ -213,7 +233,8 @@ def _connect(ray: ModuleType, workers: int | None) -> None:
         raise SettingsError(
             f"Ray cannot be reached: {error}.",
             where=f"RAY_ADDRESS={address}" if address else "a Ray of our own",
-            remedy="check that the cluster runs (`ray status`), or unset RAY_ADDRESS for a local one",
+            remedy="check that it runs (`ray status`) and, where it asks for a token, set RAY_AUTH_MODE=token; "
+            "or unset RAY_ADDRESS for a local one",
         ) from error
 
 
