@@ -26,7 +26,7 @@ unexport PYTHONDONTWRITEBYTECODE
 HELD := fairgate/__init__.py,fairgate/errors.py,fairgate/hashing.py,fairgate/randomness.py,fairgate/records.py
 HELD := $(HELD),fairgate/metrics/*,fairgate/statistics/*
 HELD := $(HELD),fairgate/suites/*,fairgate/baselines/*,fairgate/reports/*,fairgate/tracking/*
-HELD := $(HELD),fairgate/gate/*,fairgate/audit/*,fairgate/power/*,fairgate/doctor/*,fairgate/history/*
+HELD := $(HELD),fairgate/gate/*,fairgate/audit/*,fairgate/power/*,fairgate/doctor/*,fairgate/history/*,fairgate/review/*
 HELD := $(HELD),fairgate/cli/*,fairgate/pytest_plugin/*,fairgate/whole.py
 
 help: ## What can be made

@@ -203,7 +203,7 @@ def _filters(dataset: Dataset, seen: Sequence[Seen]) -> tuple[list[GroupAgreemen
     """Every column that names groups of an attribute (`*_ATTRIBUTE`), and every numeric score, against the people."""
     if not seen:
         return [], []
-    rows = Rows.of(dataset)
+    rows = Rows(dataset)
     named = {
         column: attribute
         for column in rows.columns()

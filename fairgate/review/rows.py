@@ -5,56 +5,37 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any
 
 from fairgate.data import Dataset, Shard, UnreadableImage, decode
 from fairgate.errors import DatasetError
 
 
-class _Place(NamedTuple):
-    first: int
-    shard: Shard
-    group: int
-
-
-@dataclass(frozen=True)
 class Rows:
-    """Reads columns and pictures by row number, in stored order."""
+    """Reads columns and pictures by row number, in stored order. Opens only the shards that hold them."""
 
-    dataset: Dataset
-    _places: tuple[_Place, ...]
-
-    @classmethod
-    def of(cls, dataset: Dataset) -> Rows:
-        """Looks up where every row group begins; reads no data."""
-        places, first = [], 0
-        for shard in dataset.manifest.shards:
-            footer = dataset.parquet(shard).metadata
-            for group in range(footer.num_row_groups):
-                places.append(_Place(first, shard, group))
-                first += footer.row_group(group).num_rows
-        return cls(dataset, tuple(places))
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._firsts = [0, *accumulate(shard.rows for shard in dataset.manifest.shards)]
+        self._groups: dict[str, list[int]] = {}
 
     def columns(self) -> list[str]:
         """Every column's name."""
-        return list(self.dataset.parquet(self.dataset.manifest.shards[0]).schema_arrow.names)
+        return list(self._dataset.parquet(self._dataset.manifest.shards[0]).schema_arrow.names)
 
     def read(self, rows: Iterable[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
-        """Row number -> column -> value."""
-        wanted: dict[_Place, list[int]] = {}
+        """Row number -> column -> value. Raises DatasetError where a shard is missing, unreadable or too short."""
+        wanted: dict[tuple[int, int], list[int]] = {}
         for row in rows:
-            wanted.setdefault(
-                self._places[bisect_right(self._places, row, key=lambda place: place.first) - 1], []
-            ).append(row)
+            wanted.setdefault(self._place(row), []).append(row)
         found: dict[int, dict[str, Any]] = {}
-        for place, inside in sorted(wanted.items(), key=lambda one: one[0].first):
-            parquet = self.dataset.parquet(place.shard)
-            table = self.dataset.read_group(parquet, place.shard, place.group, columns=list(columns))
+        for (number, group), inside in sorted(wanted.items()):
+            shard = self._dataset.manifest.shards[number]
+            table = self._dataset.read_group(self._dataset.parquet(shard), shard, group, columns=list(columns))
+            first = self._firsts[number] + self._starts(shard)[group]
             for row in inside:
-                if row - place.first >= len(table):
-                    raise self.dataset.unreadable(place.shard, ValueError("rows are missing"))
-                found[row] = table.slice(row - place.first, 1).to_pylist()[0]
+                found[row] = table.slice(row - first, 1).to_pylist()[0]
         return found
 
     def picture(self, row: int) -> bytes:
@@ -64,7 +45,7 @@ class Rows:
         """
         stored = self.read([row], ["image.bytes"])[row].get("image")
         data = stored.get("bytes") if isinstance(stored, dict) else None
-        where = f"{self.dataset.folder}, row {row}"
+        where = f"{self._dataset.folder}, row {row}"
         remedy = "run `fairgate review` on a build that is whole: make it again, or `dvc pull` it"
         if not isinstance(data, bytes):
             raise DatasetError("the picture is not there.", where=where, remedy=remedy)
@@ -77,3 +58,20 @@ class Rows:
         except UnreadableImage as error:
             raise DatasetError(f"the picture cannot be read: {error}.", where=where, remedy=remedy) from error
         return buffer.getvalue()
+
+    def _place(self, row: int) -> tuple[int, int]:
+        """(shard, row group) of a row."""
+        number = bisect_right(self._firsts, row) - 1
+        shard = self._dataset.manifest.shards[number]
+        starts, inside = self._starts(shard), row - self._firsts[number]
+        if inside >= starts[-1]:
+            raise self._dataset.unreadable(shard, ValueError("rows are missing"))
+        return number, bisect_right(starts, inside) - 1
+
+    def _starts(self, shard: Shard) -> list[int]:
+        """Where a shard's row groups begin, and where the last one ends."""
+        if shard.file not in self._groups:
+            footer = self._dataset.parquet(shard).metadata
+            sizes = (footer.row_group(group).num_rows for group in range(footer.num_row_groups))
+            self._groups[shard.file] = [0, *accumulate(sizes)]
+        return self._groups[shard.file]

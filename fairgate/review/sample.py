@@ -16,7 +16,6 @@ from fairgate.randomness import stream
 SCENE_EVERY: Final = 10
 """After so many images, a whole set is shown."""
 DEFAULT: Final = 100
-_Ints = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +139,16 @@ def _turns(rng: np.random.Generator, subjects: int, groups: int) -> Iterator[tup
 
 def _sets(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[SetItem]:
     """Whole sets, subjects taking turns. None where sets are single images, or not counterfactual."""
-    if not dataset.manifest.counterfactual or (dataset.manifest.members_per_set or 1) < 2:
+    index, members = dataset.index, dataset.manifest.members_per_set or 1
+    if not dataset.manifest.counterfactual or members < 2:
         return
-    index = dataset.index
-    _, first = np.unique(index.set_id.astype(str), return_index=True)
-    firsts: _Ints = np.sort(first)
-    by_subject: dict[str, list[str]] = {}
-    for row in firsts[stream(0, *names, "sets").permutation(len(firsts))]:
-        by_subject.setdefault(index.subject[row], []).append(index.set_id[row])
+    by_subject: dict[str, list[int]] = {}
+    for number in stream(0, *names, "sets").permutation(dataset.manifest.n_sets):
+        first = int(number) * members  # every set has them all, and they are stored one after the other
+        by_subject.setdefault(index.subject[first], []).append(first)
     columns = [by_subject[subject] for subject in sorted(by_subject)]
     longest = max(map(len, columns))
     in_turn = [column[depth] for depth in range(longest) for column in columns if depth < len(column)]
-    for set_id in in_turn[:size]:
-        rows = np.flatnonzero(index.set_id == set_id)
-        yield SetItem(set_id, tuple(int(row) for row in stream(0, *names, "members", set_id).permutation(rows)))
+    for first in in_turn[:size]:
+        mixed = stream(0, *names, "members", index.set_id[first]).permutation(members)
+        yield SetItem(index.set_id[first], tuple(first + int(place) for place in mixed))

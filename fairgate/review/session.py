@@ -64,7 +64,7 @@ class Session:
                 remedy="review a dataset with images; release this one with --unreviewed and the reason",
             )
         self._dataset = dataset
-        self._rows = Rows.of(dataset)
+        self._rows = Rows(dataset)
         self._items = sample.items
         self._keeper = keeper
         self._clock = clock

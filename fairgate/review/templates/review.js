@@ -61,7 +61,7 @@
       const held = item.perceived ? item.perceived[attribute.name] : undefined;
       return {
         what: "perceived", attribute: attribute.name, words: `Which ${attribute.name.replaceAll("_", " ")} do you perceive?`,
-        answers: [...answers, {key: null, label: "Cannot tell", press: "0"}],
+        answers: [...answers, {key: null, label: "Cannot tell", hint: "or none of these", press: "0"}],
         given: attribute.name in draft ? draft[attribute.name] : held,
       };
     }
