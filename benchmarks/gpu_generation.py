@@ -6,8 +6,8 @@ Random weights at the sizes of SD 1.5 (512 px) and SDXL (1024 px), saved as diff
 what a picture shows does not change what it costs. The stock pipeline runs in the same precision, with the same
 prompts, seeds, steps, guidance and batch; its VAE is in that precision too, where fairgate's is in float32. Each is
 timed `--repeats` times in turn after one round that is not counted; the median is shown. Share of peak: operations of
-the UNet alone (counted by torch on the UNet that runs, a multiplication and an addition being two) for the evaluations of
-the whole run, over its seconds and over `--peak`, the dense TFLOP/s that the GPU's maker gives for the precision.
+the UNet alone (counted by torch on the UNet that runs, a multiplication and an addition being two) for the evaluations
+of the whole run, over its seconds and over `--peak`, the dense TFLOP/s that the GPU's maker gives for the precision.
 
 `--tiny` runs the same on a CPU with tiny models, in seconds: it shows that the benchmark works, and nothing else.
 """

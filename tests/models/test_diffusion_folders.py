@@ -114,6 +114,18 @@ def test_the_refiner_shares_what_it_has_in_common_with_its_base(tiny: Any) -> No
     assert refined.fingerprint not in {tiny("painter", "sdxl").fingerprint, refined.model.refiner.fingerprint}
 
 
+@pytest.mark.parametrize("uri", ["sdxl?refiner=sdxl-refiner", "sd15?vae=stabilityai/sd-vae-ft-mse"])
+def test_short_names_stand_for_hub_ids_with_options_too(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(ModelError, match="nor a model in the hub's cache") as caught:
+        open_model("painter", uri, base=tmp_path)
+    assert "hf download stab" in str(caught.value.remedy)
+
+
 @pytest.mark.parametrize(
     ("role", "kind", "problem"),
     [

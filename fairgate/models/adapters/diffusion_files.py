@@ -17,6 +17,7 @@ from fairgate.models.files import (
     require_weights,
 )
 from fairgate.models.hub import model_folder
+from fairgate.models.making import ALIASES
 
 SD = ("StableDiffusionPipeline", "StableDiffusionImg2ImgPipeline", "StableDiffusionInpaintPipeline")
 XL = ("StableDiffusionXLPipeline", "StableDiffusionXLImg2ImgPipeline", "StableDiffusionXLInpaintPipeline")
@@ -61,7 +62,13 @@ class Address:
                 remedy=did_you_mean(unknown[0] if unknown else "", _OPTIONS)
                 or "write hf:FOLDER_OR_ID?refiner=...&vae=...&variant=fp16",
             )
-        return cls(model, options.get("refiner"), options.get("vae"), options.get("variant"))
+        refiner, vae = (_plain(options.get(name)) for name in ("refiner", "vae"))
+        return cls(model, refiner, vae, options.get("variant"))
+
+
+def _plain(named: str | None) -> str | None:
+    """An address without `hf:`, for a model that may be named by a short name."""
+    return None if named is None else ALIASES.get(named, named).removeprefix("hf:")
 
 
 @dataclass(frozen=True, slots=True)
