@@ -44,11 +44,19 @@ class Duplicates:
 
     def exact_of(self, subject: str) -> int:
         """The same, within one subject."""
+        own = np.frombuffer(self._pixels, dtype=np.uint64)[slice(*self._span(subject))]
+        return len(own) - len(np.unique(own))
+
+    def images_of(self, subject: str) -> int:
+        """Images of one subject of the build, which the dataset's own subjects may put together."""
+        first, stop = self._span(subject)
+        return stop - first
+
+    def _span(self, subject: str) -> tuple[int, int]:
         subjects = list(self._first)
         place = subjects.index(subject)
         stop = self._first[subjects[place + 1]] if place + 1 < len(subjects) else len(self._pixels)
-        own = np.frombuffer(self._pixels, dtype=np.uint64)[self._first[subject] : stop]
-        return len(own) - len(np.unique(own))
+        return self._first[subject], stop
 
     def near(self) -> dict[str, int] | None:
         """Images of each subject that have a near twin before them, or None where no row has an embedding."""

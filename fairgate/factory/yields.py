@@ -26,13 +26,18 @@ WHOLE = "(set)"
 
 @dataclass
 class Tally:
-    """What became of the starting sets of one part. `blamed` counts (reason, attribute or "member", group)."""
+    """What became of the starting sets of one part. `blamed` counts (reason, attribute or "member", group).
+
+    `tried` and `failed` count members by (attribute, group): those made, and those at which a set was dropped.
+    """
 
     started: int = 0
     kept: int = 0
     images: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     blamed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    tried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
@@ -42,6 +47,9 @@ class Tally:
         self.seconds += ledger.seconds
         for record in ledger.sets:
             self.started += 1
+            self.tried.update(_groups(record, ledger.attributes))
+            if record.member is not None:
+                self.failed.update(_groups(record, ledger.attributes, record.member))
             if record.reason is None:
                 self.kept += 1
                 self.images += len(record.members)
@@ -54,9 +62,15 @@ class Tally:
 def _blamed(record: SetRecord, attributes: list[str]) -> Iterator[tuple[str, str]]:
     """The member at which a set was dropped, and its groups."""
     yield "member", record.member or WHOLE
-    if record.member in record.members and record.groups:
-        groups = record.groups[record.members.index(record.member)]
-        yield from ((name, group) for name, group in zip(attributes, groups, strict=True) if group is not None)
+    if record.member is not None:
+        yield from _groups(record, attributes, record.member)
+
+
+def _groups(record: SetRecord, attributes: list[str], member: str | None = None) -> Iterator[tuple[str, str]]:
+    """(attribute, group) of every member of a set, or of one of them, as far as groups are known."""
+    for name, groups in zip(record.members, record.groups, strict=False):
+        if member in (None, name):
+            yield from ((attribute, group) for attribute, group in zip(attributes, groups, strict=True) if group)
 
 
 def tally_part(places: Places, subject: str, part: str) -> Tally:
@@ -113,7 +127,7 @@ def _subject(
     groups = manifest.counts.subject_groups.get(subject, {})
     return {
         "sets": chosen,
-        "images": manifest.counts.subjects.get(subject, 0),
+        "images": duplicates.images_of(subject),
         "exact_duplicates": duplicates.exact_of(subject),
         **({} if near is None else {"near_duplicates": near.get(subject, 0)}),
         "balance": {name: _balance(counts) for name, counts in groups.items()},
@@ -123,10 +137,24 @@ def _subject(
                 "kept": tally.kept,
                 "kept_share": round(tally.kept / tally.started, 4) if tally.started else 0.0,
                 "dropped": dict(sorted(tally.reasons.items())),
+                "groups": _by_group(tally),
             }
             for name, tally in parts.items()
         },
     }
+
+
+def _by_group(tally: Tally) -> dict[str, dict[str, dict[str, float]]]:
+    """Attribute -> group -> members made, those at which a set was dropped, and the share that passed.
+
+    Where members are made one after the other until one fails, later groups are tried less often: shares compare.
+    """
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for (attribute, group), tried in sorted(tally.tried.items()):
+        failed = tally.failed[attribute, group]
+        shares = {"tried": tried, "failed": failed, "passed_share": round(1 - failed / tried, 4)}
+        found.setdefault(attribute, {})[group] = shares
+    return found
 
 
 def _spent(parts: Mapping[str, Tally]) -> Counter[str]:
