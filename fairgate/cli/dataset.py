@@ -112,6 +112,30 @@ def sheet(
     typer.echo(f"wrote {out} ({picture.width} x {picture.height} pixels)")
 
 
+@dataset_app.command()
+@friendly()
+def bias(
+    folder: Annotated[
+        Path, typer.Argument(help="A dataset that `gensynth` or `genswap` built, such as build/NAME/dataset.")
+    ],
+    model: Annotated[str, typer.Option(help="Who looks: a matcher, such as clip-l14 or open_clip:local-dir:FOLDER.")],
+    male: Annotated[str, typer.Option(help="Prompt for one group.")] = "a photo of a man",
+    female: Annotated[str, typer.Option(help="Prompt for the other.")] = "a photo of a woman",
+    clusters: Annotated[int, typer.Option(min=1, help="Clusters of neutral captions.")] = 20,
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+) -> None:
+    """How much backgrounds and captions tell of the gender, and how edits are seen: paper 5's checks of a dataset."""
+    from fairgate.cli.dataset_checks import lines
+    from fairgate.data import read_dataset
+    from fairgate.factory.dataset_checks import check_dataset
+    from fairgate.models.making import open_model
+
+    matcher = open_model("matcher", model, device=device)
+    prompts = {"male": male, "female": female}
+    for line in lines(check_dataset(read_dataset(folder), matcher, prompts=prompts, n_clusters=clusters)):
+        typer.echo(line)
+
+
 def _attributes(given: list[str]) -> dict[str, list[str]]:
     """`gender=Male,Female` or `gender` (groups as found in the file)."""
     attributes: dict[str, list[str]] = {}
