@@ -10,14 +10,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.errors import friendly
+from fairgate.errors import SettingsError
 
 if TYPE_CHECKING:
     from fairgate.review import Build, ReviewServer, Session
+    from fairgate.review.zero_shot import ZeroShot
 
 BuildName = Annotated[
     str, typer.Argument(metavar="BUILD", help="A build's name (`build/NAME`), or a folder that holds a dataset.")
 ]
 Reviews = Annotated[Path, typer.Option(help="Folder that keeps what raters said; commit it.")]
+Matcher = Annotated[
+    str | None,
+    typer.Option(metavar="URI", help="Hold a CLIP's zero-shot groups against the people's, as paper 3 does."),
+]
+Ask = Annotated[
+    list[str] | None,
+    typer.Option(metavar="ATTRIBUTE=SENTENCE", help="What the matcher is asked, `{}` for the group; repeatable."),
+]
+Device = Annotated[str, typer.Option(help="The matcher's: auto, cpu, cuda or cuda:N.")]
 REVIEWS = Path("reviews")
 
 
@@ -30,6 +41,9 @@ def review(
     reviews: Reviews = REVIEWS,
     browser: Annotated[bool, typer.Option(help="Open the page in this machine's browser.")] = True,
     figures: Annotated[bool, typer.Option("--figures", help="Print what was found so far, and stop.")] = False,
+    matcher: Matcher = None,
+    ask: Ask = None,
+    device: Device = "auto",
 ) -> None:
     """Look at a random sample of a build, by keyboard, in a page of this machine alone. Stop and go on at any time."""
     from fairgate.review import ReviewServer, Session, draw_sample, find_build
@@ -39,7 +53,7 @@ def review(
 
     found = find_build(build)
     if figures:
-        _print_figures(found, reviews)
+        _print_figures(found, reviews, _zero_shot(matcher, ask, device))
         return
     drawn = draw_sample(found.dataset, sample)
     opened = opened_line(found.dataset, drawn, rater, utc_now)
@@ -63,6 +77,9 @@ def release(
     ] = 0.1,
     least: Annotated[int, typer.Option(min=1, help="Images that people must have marked.")] = 100,
     reviews: Reviews = REVIEWS,
+    matcher: Matcher = None,
+    ask: Ask = None,
+    device: Device = "auto",
 ) -> None:
     """Freeze a build as the next version of NAME: whole, balanced, without doubles, and reviewed."""
     from fairgate.review import find_build
@@ -70,7 +87,7 @@ def release(
     from fairgate.review.release import Wishes
     from fairgate.review.section import percent
 
-    wishes = Wishes(tolerance=tolerance, least=least, unreviewed=unreviewed)
+    wishes = Wishes(tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device))
     done = freeze(find_build(build), name, root, wishes=wishes, reviews=reviews)
     dataset = done.dataset
     typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.fingerprint[:12]})")
@@ -100,6 +117,22 @@ def _has_screen() -> bool:
     return sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
+def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroShot | None:
+    from fairgate.review.zero_shot import SENTENCE, ZeroShot
+
+    if matcher is None:
+        if ask:
+            raise SettingsError(
+                "there is nobody to ask.", where="--ask", remedy="name a CLIP with --matcher, or leave --ask out"
+            )
+        return None
+    sentences = {}
+    for said in ask or []:
+        attribute, equals, sentence = said.partition("=")
+        sentences[attribute] = sentence if equals else SENTENCE
+    return ZeroShot(matcher, device, sentences)
+
+
 def _tell(session: Session, path: Path, command: str) -> None:
     images, all_images, sets, all_sets = session.progress()
     typer.echo(f"{images:,} of {all_images:,} images and {sets:,} of {all_sets:,} sets are marked, in {path}")
@@ -107,12 +140,12 @@ def _tell(session: Session, path: Path, command: str) -> None:
         typer.echo(f"go on with: {command}")
 
 
-def _print_figures(build: Build, reviews: Path) -> None:
+def _print_figures(build: Build, reviews: Path, zero_shot: ZeroShot | None) -> None:
     from fairgate.errors import DatasetError
     from fairgate.review import review_section
     from fairgate.review.release import reviewed
 
-    records, figures = reviewed(build, reviews)
+    records, figures = reviewed(build, reviews, zero_shot)
     if not records:
         raise DatasetError(
             "nobody reviewed the build.", where=str(build.records(reviews)), remedy="leave --figures out to begin"

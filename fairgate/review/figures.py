@@ -67,12 +67,26 @@ class Figures:
     no_majority: int
 
 
-def figures_of(dataset: Dataset, records: Sequence[Record], items: Iterable[ImageItem | SetItem]) -> Figures:
-    """The figures of all raters' marks on the items of a sample."""
+Labels = Mapping[str, tuple[str, Mapping[int, str]]]
+"""Groups that something else gives to images: name -> (attribute, row -> group)."""
+
+
+def figures_of(
+    dataset: Dataset,
+    records: Sequence[Record],
+    items: Iterable[ImageItem | SetItem],
+    label: Callable[[Sequence[int]], Labels] | None = None,
+) -> Figures:
+    """The figures of all raters' marks on the items of a sample.
+
+    `label` is asked for the groups of the marked rows, to be held against the people like a filter's column.
+    """
     items = list(items)
     seen = [found for item in items if isinstance(item, ImageItem) and (found := _seen(item, records)) is not None]
     scenes = [scene for item in items if isinstance(item, SetItem) and (scene := _scene(item, records)) is not None]
     groups, scores = _filters(dataset, seen)
+    for column, (attribute, said) in (label([one.item.row for one in seen]) if label and seen else {}).items():
+        groups += _against(column, attribute, dataset.manifest.attributes[attribute], seen, said)
     attributes = dataset.manifest.attributes
     crossed = list(attributes) if len(attributes) > 1 else []
     rows = [_row("all", "all", seen, attributes)]
@@ -217,12 +231,8 @@ def _filters(dataset: Dataset, seen: Sequence[Seen]) -> tuple[list[GroupAgreemen
     groups: list[GroupAgreement] = []
     scores: list[ScoreAgreement] = []
     for column, attribute in named.items():
-        declared = dataset.manifest.attributes[attribute]
-        said = [(_text(held[one.item.row][column]), one.perceived[attribute]) for one in seen if one.blind]
-        told = [(filtered, person) for filtered, person in said if person in declared]
-        if any(filtered in declared for filtered, _ in told):
-            filtered, people = [one for one, _ in told], [str(one) for _, one in told]
-            groups += group_agreement(column, attribute, declared, filtered, people)
+        said = {row: value for row, columns in held.items() if isinstance(value := columns[column], str)}
+        groups += _against(column, attribute, dataset.manifest.attributes[attribute], seen, said)
     for column in scored:
         numbers = [(held[one.item.row][column], one.good) for one in seen]
         plain = [(float(number), good) for number, good in numbers if isinstance(number, int | float)]
@@ -231,5 +241,15 @@ def _filters(dataset: Dataset, seen: Sequence[Seen]) -> tuple[list[GroupAgreemen
     return groups, scores
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+def _against(
+    column: str, attribute: str, groups: Sequence[str], seen: Sequence[Seen], said: Mapping[int, str]
+) -> list[GroupAgreement]:
+    """A filter's groups against what people perceived blind; nothing where it never names a group of the attribute."""
+    told = [
+        (said.get(one.item.row, ""), str(person))
+        for one in seen
+        if one.blind and (person := one.perceived[attribute]) in groups
+    ]
+    if not any(filtered in groups for filtered, _ in told):
+        return []
+    return group_agreement(column, attribute, groups, [one for one, _ in told], [one for _, one in told])

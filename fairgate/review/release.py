@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from fairgate.review.records import Record, read_records
 from fairgate.review.sample import DEFAULT, draw_sample
 from fairgate.review.section import balance_section, review_section, unreviewed_section
 from fairgate.review.yields import yield_section
+from fairgate.review.zero_shot import ZeroShot
 
 TOLERANCE: Final = 0.1
 """A smallest group may have a tenth fewer images than the largest one."""
@@ -28,11 +30,12 @@ TOLERANCE: Final = 0.1
 @dataclass(frozen=True)
 class Wishes:
     """What a release asks for. `least` images must have been marked (all, where the dataset has fewer); `unreviewed` is
-    the reason why none needs to be."""
+    the reason why none needs to be. `zero_shot` is a model whose groups the card holds against the people's."""
 
     tolerance: float = TOLERANCE
     least: int = DEFAULT
     unreviewed: str | None = None
+    zero_shot: ZeroShot | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def release(
         lineage = {"review": harmless(f"none: {' '.join(wishes.unreviewed.split())}")}
         sections.append(unreviewed_section(build.dataset, wishes.unreviewed))
     else:
-        records, figures = reviewed(build, reviews)
+        records, figures = reviewed(build, reviews, wishes.zero_shot)
         _require_review(build, records, figures, wishes.least, reviews)
         lineage = {f"review by {record.rater}": record.sha256 for record in records}
         sections.append(review_section(build.dataset, records, figures))
@@ -84,12 +87,13 @@ def release(
     return Released(frozen, tuple(records), figures)
 
 
-def reviewed(build: Build, reviews: Path = REVIEWS) -> tuple[list[Record], Figures]:
+def reviewed(build: Build, reviews: Path = REVIEWS, zero_shot: ZeroShot | None = None) -> tuple[list[Record], Figures]:
     """Every record of exactly this content, and their figures over the largest sample that a rater was shown."""
     dataset = build.dataset
     records = read_records(build.records(reviews), dataset.manifest)
     shown = max((line.images for record in records for line in record.opened), default=1)
-    return records, figures_of(dataset, records, draw_sample(dataset, shown).items)
+    label = partial(zero_shot.labels, dataset) if zero_shot is not None else None
+    return records, figures_of(dataset, records, draw_sample(dataset, shown).items, label)
 
 
 def _require_whole(build: Build) -> None:

@@ -6,10 +6,14 @@ import io
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairgate.data import Dataset, Shard, UnreadableImage, decode
+from fairgate.data import Dataset, Shard
 from fairgate.errors import DatasetError
+from fairgate.steps.pictures import picture
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 class Rows:
@@ -38,25 +42,23 @@ class Rows:
                 found[row] = table.slice(row - first, 1).to_pylist()[0]
         return found
 
-    def picture(self, row: int) -> bytes:
-        """The picture of a row as a PNG of its pixels alone: whatever else its file says stays out.
-
-        Raises DatasetError where it is not there or does not decode.
-        """
+    def picture(self, row: int) -> Image:
+        """The picture of a row, RGB. Raises DatasetError where it is not there or does not decode."""
         stored = self.read([row], ["image.bytes"])[row].get("image")
-        data = stored.get("bytes") if isinstance(stored, dict) else None
-        where = f"{self._dataset.folder}, row {row}"
-        remedy = "run `fairgate review` on a build that is whole: make it again, or `dvc pull` it"
-        if not isinstance(data, bytes):
+        where, remedy = f"{self._dataset.folder}, row {row}", "make the build again, or `dvc pull` it"
+        if not isinstance(stored, dict) or not isinstance(stored.get("bytes"), bytes):
             raise DatasetError("the picture is not there.", where=where, remedy=remedy)
-        buffer = io.BytesIO()
         try:
-            image = decode(data)
-            plain = image if image.mode in ("1", "L", "LA", "RGB", "RGBA") else image.convert("RGB")
-            plain.info.clear()
-            plain.save(buffer, "PNG", compress_level=1)
-        except UnreadableImage as error:
-            raise DatasetError(f"the picture cannot be read: {error}.", where=where, remedy=remedy) from error
+            return picture(stored["bytes"])
+        except DatasetError as error:
+            raise DatasetError(f"the picture cannot be read: {error.problem}", where=where, remedy=remedy) from error
+
+    def png(self, row: int) -> bytes:
+        """The same as a PNG of its pixels alone: whatever else its file says (a prompt, a camera) stays out."""
+        buffer = io.BytesIO()
+        bare = self.picture(row)
+        bare.info = {}  # a colour profile would be written along
+        bare.save(buffer, "PNG", compress_level=1)
         return buffer.getvalue()
 
     def _place(self, row: int) -> tuple[int, int]:

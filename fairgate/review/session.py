@@ -112,7 +112,7 @@ class Session:
         rows = (item.row,) if isinstance(item, ImageItem) else item.rows
         if place >= len(rows):
             raise DatasetError("there is no such picture.", remedy=_AGAIN)
-        return self._rows.picture(rows[place])
+        return self._rows.png(rows[place])
 
     def progress(self) -> tuple[int, int, int, int]:
         """(images marked, images, sets marked, sets) of the sample."""

@@ -192,12 +192,12 @@ def test_a_picture_holds_its_pixels_and_nothing_of_its_file(tmp_path):
     found[5]["image"] = square(9, 9, 9, encoding="JPEG", exif=Image.Exif())
     dataset = write_build(tmp_path, found)
     reader = Rows(dataset)
-    picture = reader.picture(0)
+    picture = reader.png(0)
     assert b"dark woman" in found[0]["image"]
     assert b"dark woman" not in picture
     with Image.open(io.BytesIO(picture)) as shown:
         assert (shown.format, shown.getpixel((3, 3))) == ("PNG", (1, 2, 3))
-    assert reader.picture(5).startswith(b"\x89PNG")
+    assert reader.png(5).startswith(b"\x89PNG")
 
 
 def test_every_row_is_found_over_many_shards(tmp_path):
@@ -206,7 +206,7 @@ def test_every_row_is_found_over_many_shards(tmp_path):
     reader = Rows(dataset)
     found = reader.read(range(48), ["set_id", "vqa_real"])
     assert [found[row]["set_id"] for row in range(48)] == list(dataset.index.set_id)
-    with Image.open(io.BytesIO(reader.picture(46))) as shown:
+    with Image.open(io.BytesIO(reader.png(46))) as shown:
         assert shown.getpixel((0, 0)) == (11, 120, 0)
 
 
@@ -227,13 +227,13 @@ def test_bytes_that_are_no_picture_are_told(tmp_path):
     shard = dataset.folder / dataset.manifest.shards[0].file
     shard.write_bytes(shard.read_bytes().replace(b"IHDR", b"IHDX"))
     with pytest.raises(DatasetError, match="cannot be read"):
-        Rows(dataset).picture(0)
+        Rows(dataset).png(0)
 
 
 def test_labels_without_pictures_are_told(tmp_path):
     dataset = write_build(tmp_path, [row | {"image": None} for row in rows(2)])
     with pytest.raises(DatasetError, match="not there"):
-        Rows(dataset).picture(0)
+        Rows(dataset).png(0)
     with (
         open_keeper(dataset, tmp_path / "reviews", draw_sample(dataset, 2)) as keeper,
         pytest.raises(DatasetError, match="labels and no images"),
@@ -255,4 +255,4 @@ def test_a_dataset_of_other_rows_than_it_says_is_told(tmp_path):
     dataset, other = write_build(tmp_path / "a", rows(12)), write_build(tmp_path / "b", rows(6))
     shutil.copy(other.folder / other.manifest.shards[0].file, dataset.folder / dataset.manifest.shards[0].file)
     with pytest.raises(DatasetError, match="rows are missing"):
-        Rows(dataset).picture(47)
+        Rows(dataset).png(47)
