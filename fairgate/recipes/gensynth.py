@@ -246,6 +246,16 @@ class Gensynth(Recipe):
         """The annotations. Photographs are held against their digests one by one."""
         return {"captions": self.knobs.captions, "instances": self.knobs.instances}
 
+    def about(self) -> str:
+        """What was edited, by what, and how few of the edits are taken for granted."""
+        knobs = self.knobs
+        return (
+            f"{super().about()} The person in a photograph was edited by {knobs.editor} into each gender that captions "
+            "name, and pasted back; the background is the photograph's own. An edit was accepted where more than "
+            f"{knobs.tau_real:g} of its neighbours are real persons and more than {knobs.tau_group:g} of the gender "
+            f"that was asked for, as {knobs.matcher} sees them."
+        )
+
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """Two members."""
         rows.columns.pop("pilot", None)

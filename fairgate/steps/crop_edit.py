@@ -154,6 +154,7 @@ class EditUntilAccepted:
             search = self._search(rows, group, photo.crop(box_of(rows)), made, meter)
             if search.found is None or search.standing is None:
                 rows.drop = self._why(group, search)
+                rows.rows = [*members.values(), {"member": group, "gender": group}]  # who was tried, for the yields
                 return
             members[group] = {
                 **{name: value for name, value in search.found.items() if name != "embedding"},

@@ -180,6 +180,18 @@ def test_edits_that_look_like_nobody_are_dropped_as_unlike_real(fakes, folder, m
     assert all(trace.drop.limit == 0.08 for trace in edits.traces)
 
 
+def test_a_dropped_set_tells_whom_it_tried(fakes, folder):
+    recipe, (_, pilot, _) = build(folder)
+    part = recipe.parts()[2]
+    sets = [rows for shard in part.shards("person", pilot) for rows in shard]
+    run_steps(part.steps("person", "cpu", part.context("person", pilot)), sets, Meter())
+    dropped = [rows for rows in sets if rows.drop]
+    assert dropped
+    for rows in dropped:
+        assert rows.rows[-1] == {"member": rows.drop.member, "gender": rows.drop.member}
+        assert len(rows.rows) == (1 if rows.drop.member != rows.columns["original_gender"] else 2)
+
+
 def test_what_is_chosen_does_not_depend_on_waves_batches_or_shards(fakes, folder):
     recipe, (_, _, edits) = build(folder)
     expected = {row["set_id"] + row["member"]: row["seed"] for row in rows_of(recipe, edits)}
