@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -123,7 +124,7 @@ def _require_balance(build: Build, tolerance: float) -> Imbalance:
 
 def _require_review(build: Build, records: Sequence[Record], figures: Figures, least: int, reviews: Path) -> None:
     wanted = min(least, len(build.dataset))
-    command = f"fairgate review {build.folder}"
+    command = f"fairgate review {shlex.quote(str(build.folder))}"
     if records and figures.images >= wanted:
         return
     earlier = build.records(reviews).parent
@@ -132,8 +133,8 @@ def _require_review(build: Build, records: Sequence[Record], figures: Figures, l
         raise DatasetError(
             f"people marked {figures.images:,} images of the build, and a release needs {wanted:,}.",
             where=str(build.records(reviews)),
-            remedy=f"go on with `{command} --rater {records[0].rater}`"
-            + (f" and --sample {wanted}" if wanted > DEFAULT else ""),
+            remedy=f"go on with `{command} --rater {records[0].rater}"
+            + (f" --sample {wanted}`" if wanted > DEFAULT else "`"),
         )
     if others:
         raise DatasetError(

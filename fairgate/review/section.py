@@ -54,8 +54,7 @@ def balance_section(lowest: float, tolerance: float) -> str:
     """`## Balance`: how far counts may lie apart, and how far they do."""
     return (
         "## Balance\n\nOf the counts that are compared (subjects; groups; groups of each subject; intersections) the "
-        f"smallest is {100 * lowest:.1f}% of the largest or more. A release was allowed from "
-        f"{100 * (1 - tolerance):.1f}%."
+        f"smallest is never below {100 * lowest:.1f}% of the largest. {100 * (1 - tolerance):.1f}% were allowed."
     )
 
 
