@@ -19,6 +19,7 @@ from fairgate.errors import DatasetError
 from fairgate.portraits.canvas import Colour, mix
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.palette import ACCENTS, BACKGROUNDS, GREEN, INK, WHITE
+from fairgate.portraits.photo_faces import write_faces
 from fairgate.portraits.scene import Scene
 from fairgate.portraits.world import GROUPS, SUBJECTS, with_article
 from fairgate.randomness import stream
@@ -169,10 +170,11 @@ def _said(rng: np.random.Generator, frames: tuple[str, ...], subject: str, gende
     )
 
 
-def write_photos(folder: Path, *, photos: int, seed: int = 0) -> int:
-    """Write images, captions.json, instances.json and drawn.json (the truth) into a new folder; how many images.
+def write_photos(folder: Path, *, photos: int, faces: int = 12, seed: int = 0) -> int:
+    """Write images, captions.json, instances.json, faces with labels, and drawn.json (the truth) into a new folder.
 
-    `photos` is a number per subject. Raises DatasetError when the folder is taken.
+    `photos` is a number per subject, `faces` per group. The number of photographs. Raises DatasetError when the folder
+    is taken.
     """
     if folder.exists() and any(folder.iterdir()):
         raise DatasetError(f"'{folder}' exists.", where=str(folder), remedy="remove it, or choose another folder")
@@ -208,6 +210,7 @@ def write_photos(folder: Path, *, photos: int, seed: int = 0) -> int:
     _write(folder / "captions.json", {"images": images, "annotations": captions})
     _write(folder / "instances.json", {"images": images, "annotations": instances, "categories": categories})
     _write(folder / "drawn.json", {"photos": truth})
+    write_faces(folder, per_group=faces, seed=seed)
     return len(images)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 from pathlib import Path
@@ -16,6 +17,7 @@ from fairgate.models import making
 from fairgate.portraits.photos import KINDS, write_photos
 from fairgate.portraits.world import SUBJECTS
 from fairgate.recipes import open_recipe
+from fairgate.recipes.genswap import faces_of
 from fairgate.steps.photos import whole_box
 
 PHOTOS = 40
@@ -97,6 +99,18 @@ def test_the_same_photographs_are_drawn_every_time(drawn, tmp_path):
         assert (tmp_path / "again" / name).read_bytes() == (drawn / name).read_bytes()
     with pytest.raises(DatasetError, match="remove it"):
         write_photos(tmp_path / "again", photos=2)
+
+
+def test_faces_for_genswap_come_with_labels_and_some_are_too_young(drawn):
+    knobs = recipe_of(
+        drawn, faces=drawn, face_labels=drawn / "faces.csv", face_genders={"male": "male", "female": "female"}
+    ).knobs
+    with (drawn / "faces.csv").open(newline="") as table:
+        ages = Counter(row["age"] for row in csv.DictReader(table))
+    assert ages["10-19"] == 16
+    faces = faces_of(knobs)
+    assert {group: len(paths) for group, paths in faces.of.items()} == {"male": 40, "female": 40}
+    assert faces.open(faces.of["male"][0]).size[0] in range(24, 32)
 
 
 def test_boxes_are_rounded_outwards_and_stay_inside_the_image():
