@@ -76,3 +76,12 @@ def tiny(pipelines: dict[str, Path]) -> Any:
 
     folder = pipelines["sd1"].parent
     return functools.cache(lambda role, kind: open_model(role, f"hf:{folder}/{kind.replace('=', f'={folder}/')}"))
+
+
+@pytest.fixture(scope="session")
+def perceivers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders of tiny models that judge pictures, by kind."""
+    from perceiver_world import KINDS, save_perceiver
+
+    home = tmp_path_factory.mktemp("perceivers")
+    return {kind: save_perceiver(kind, home / kind) for kind in KINDS}

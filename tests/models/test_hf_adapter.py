@@ -10,69 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hf_world import save_folder, tiny_tokenizer
 from model_world import PROMPTS, Pictures
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from fairgate.errors import ModelError
 from fairgate.models import EmbeddingCache, open_scorer
-
-WORDS = ["a", "photo", "of", "doctor", "nurse", "chef", "man", "woman", "person"]
-VISION = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "image_size": 32,
-    "patch_size": 16,
-}
-TEXT = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "vocab_size": 16,
-    "max_position_embeddings": 12,
-    "bos_token_id": 1,
-    "eos_token_id": 15,
-    "pad_token_id": 0,
-}
-
-
-def tiny_tokenizer() -> Any:
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    vocabulary = {"[PAD]": 0, "[BOS]": 1, "[UNK]": 2, "[EOS]": 15, **{word: 3 + k for k, word in enumerate(WORDS)}}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[BOS] $A [EOS]", special_tokens=[("[BOS]", 1), ("[EOS]", 15)]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, unk_token="[UNK]", bos_token="[BOS]", eos_token="[EOS]", pad_token="[PAD]"
-    )
-
-
-def save_folder(kind: str, folder: Path) -> Path:
-    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, SiglipConfig, SiglipImageProcessor, SiglipModel
-
-    size = {"height": 32, "width": 32}
-    with torch.random.fork_rng():
-        torch.manual_seed(2)
-        if kind == "clip":
-            model: Any = CLIPModel(CLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=16))
-            processor: Any = CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size)
-        else:
-            model = SiglipModel(SiglipConfig(text_config=TEXT, vision_config=VISION))
-            processor = SiglipImageProcessor(size=size)
-            with torch.no_grad():
-                model.logit_scale.fill_(2.0)
-                model.logit_bias.fill_(-5.0)
-    model.save_pretrained(folder)
-    processor.save_pretrained(folder)
-    tiny_tokenizer().save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

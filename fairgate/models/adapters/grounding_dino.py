@@ -114,7 +114,8 @@ def _boxes(result: Any, size: tuple[int, int]) -> list[Box]:
     width, height = size
     found = []
     corners, scores = result["boxes"].cpu().tolist(), result["scores"].cpu().tolist()
-    for (left, top, right, bottom), score, label in zip(corners, scores, result["text_labels"], strict=True):
+    labels = result["text_labels"] if scores else []  # for no box at all, transformers gives one empty label
+    for (left, top, right, bottom), score, label in zip(corners, scores, labels, strict=True):
         inside = max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))
         if inside[0] < inside[2] and inside[1] < inside[3]:
             found.append(Box(*inside, score=score, label=label))
