@@ -1,0 +1,92 @@
+"""The tiny editor: what InstructPix2Pix is to Stable Diffusion, trained on exact pairs of drawn portraits.
+
+It starts from the generator's weights with four more input channels (Brooks et al. 2023, section 3.2), and learns from
+triples (before, instruction, after) of one drawn scene: outfit, background and skin tone are the same in both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.portraits.generator import flat, one_thread
+from fairgate.portraits.generator_models import new_unet, save_pipeline
+from fairgate.portraits.generator_painting import open_pipeline
+from fairgate.portraits.generator_pool import SEED, Sets, draw_sets
+from fairgate.portraits.generator_training import Batch, Plan, denoise
+from fairgate.portraits.generator_vae import Report, encode
+from fairgate.portraits.generator_words import instruction
+from fairgate.portraits.world import ATTRIBUTES, GROUPS
+from fairgate.randomness import stream
+
+if TYPE_CHECKING:
+    pass
+
+PLAN = Plan(seed=SEED + 1, steps=1000, batch=64, learning_rate=1.5e-3)
+DROPPED = 0.06
+"""Share of the triples without instruction, without picture, and without both, each: for the two guidance scales."""
+KEPT = 0.25
+"""Share of the triples whose person already looks as the instruction says: the edit is to change nothing."""
+
+
+def make_editor(folder: Path, generator: Path, report: Report) -> None:
+    """Train the editor from the generator at `generator`, and save it to `folder`, for `hf:FOLDER` as editor."""
+    sets = draw_sets()
+    with one_thread():
+        start = open_pipeline(generator)
+        unet, text_encoder = train_editor(sets, start, PLAN, report)
+    name = "StableDiffusionInstructPix2PixPipeline"
+    save_pipeline(name, folder, vae=start.vae, text_encoder=text_encoder, unet=unet)
+
+
+def train_editor(sets: Sets, start: Any, plan: Plan, report: Report) -> tuple[Any, Any]:
+    """UNet of eight channels and text encoder that follow the instructions."""
+    import torch
+
+    rng = stream(plan.seed, "portraits", "editor")
+    draws = torch.Generator().manual_seed(plan.seed)
+    means, deviations = encode(start.vae, flat(sets))
+
+    def batch() -> Batch:
+        before, after, texts, seen = _triples(rng, sets, plan.batch)
+        mean = means[after]
+        clean = mean + deviations[after] * torch.randn(mean.shape, generator=draws)
+        # diffusers gives the editor the mean of the picture's latents, not scaled
+        beside = means[before] / start.vae.config.scaling_factor * torch.from_numpy(seen)[:, None, None, None]
+        return Batch(clean, texts, beside)
+
+    unet = widened(start.unet, plan.seed)
+    return denoise(unet, start.text_encoder, batch, plan, draws, lambda step, loss: report("editor", step, loss))
+
+
+def widened(unet: Any, seed: int) -> Any:
+    """The generator's UNet with four more input channels, whose weights are zero."""
+    import torch
+
+    wide = new_unet(seed, channels=8)
+    state = dict(unet.state_dict())
+    first = state["conv_in.weight"]
+    state["conv_in.weight"] = torch.cat([first, torch.zeros_like(first)], dim=1)
+    wide.load_state_dict(state)
+    return wide
+
+
+def _triples(
+    rng: np.random.Generator, sets: Sets, number: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str], NDArray[np.float32]]:
+    """Indices of the pictures before and after, the instructions, and 0 where the picture before is not shown."""
+    before = rng.integers(len(sets.labels) * len(GROUPS), size=number)
+    genders = ATTRIBUTES["gender"]
+    changed = rng.random(number) >= KEPT
+    after = np.where(changed, before ^ 1, before)  # the members of a set alternate between the two genders
+    texts = [instruction(rng, genders[place % 2]) for place in after.tolist()]
+    dropped = rng.random(number)
+    texts = [
+        "" if chance < DROPPED or 2 * DROPPED <= chance < 3 * DROPPED else text
+        for text, chance in zip(texts, dropped.tolist(), strict=True)
+    ]
+    seen = (~((dropped >= DROPPED) & (dropped < 3 * DROPPED))).astype(np.float32)
+    return before, after, texts, seen

@@ -1,0 +1,164 @@
+"""The tiny Stable Diffusion's parts, in diffusers' and transformers' own classes, and the folders they are saved in.
+
+One UNet evaluation takes an 8 x 8 latent of a 32 px picture. `docs/embedded.md` gives its cost.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairgate.errors import ModelError
+from fairgate.portraits.generator_words import CONTEXT, bpe, new_tokenizer
+
+if TYPE_CHECKING:
+    import torch
+
+SIDE = 32
+"""Side of the generator's pictures in pixels."""
+LATENT = 8
+"""Side of their latents: the VAE's factor is 4."""
+THREADS = 1
+"""Training uses this many threads everywhere: sums of floats depend on their number. Stages can run side by side."""
+
+_WIDTH = 64
+_WORDS_APART = 25.0
+"""Factor on the initial word embeddings, as in `clip.py`: at their own size all captions start out alike."""
+
+
+def new_vae(seed: int) -> Any:
+    """AutoencoderKL, 32 px to 4 x 8 x 8."""
+    from diffusers import AutoencoderKL
+
+    return _seeded(
+        seed,
+        lambda: AutoencoderKL(
+            down_block_types=("DownEncoderBlock2D",) * 3,
+            up_block_types=("UpDecoderBlock2D",) * 3,
+            block_out_channels=(16, 32, 32),
+            layers_per_block=1,
+            latent_channels=4,
+            norm_num_groups=4,
+            sample_size=SIDE,
+        ),
+    )
+
+
+def new_text_encoder(seed: int) -> Any:
+    """CLIPTextModel of one layer over the own vocabulary."""
+    import torch
+    from transformers import CLIPTextConfig, CLIPTextModel
+
+    vocab, _ = bpe()
+    end, start = vocab["<|endoftext|>"], vocab["<|startoftext|>"]
+    config = CLIPTextConfig(
+        vocab_size=len(vocab),
+        hidden_size=_WIDTH,
+        intermediate_size=2 * _WIDTH,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=CONTEXT,
+        bos_token_id=start,
+        eos_token_id=end,
+        pad_token_id=end,
+        projection_dim=_WIDTH,
+    )
+    model = _seeded(seed, lambda: CLIPTextModel(config))
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if "embedding" in name:
+                weights.mul_(_WORDS_APART)
+    return model
+
+
+def new_unet(seed: int, *, channels: int = 4) -> Any:
+    """UNet2DConditionModel with attention at 8 x 8 and in the middle; `channels` is 8 for the editor."""
+    from diffusers import UNet2DConditionModel
+
+    return _seeded(
+        seed,
+        lambda: UNet2DConditionModel(
+            sample_size=LATENT,
+            in_channels=channels,
+            out_channels=4,
+            down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+            up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+            block_out_channels=(48, 64),
+            layers_per_block=1,
+            cross_attention_dim=_WIDTH,
+            attention_head_dim=2,  # diffusers reads it as the number of heads
+            norm_num_groups=16,
+        ),
+    )
+
+
+def new_scheduler() -> Any:
+    """DDIM over Stable Diffusion's own noise schedule."""
+    from diffusers import DDIMScheduler
+
+    return DDIMScheduler(
+        beta_start=0.00085,
+        beta_end=0.012,
+        beta_schedule="scaled_linear",
+        clip_sample=False,
+        set_alpha_to_one=False,
+        steps_offset=1,
+    )
+
+
+def _seeded(seed: int, make: Any) -> Any:
+    """A model with weights drawn from a seed. The global torch generator is left as it was."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet: Any) -> None:
+    """Write a folder that diffusers' pipeline class `name` loads with `from_pretrained`; VAE and UNet in float16.
+
+    The text encoder stays in float32: transformers loads weights in the type that they were saved in.
+    """
+    import diffusers
+    import torch
+
+    pipeline = getattr(diffusers, name)(
+        vae=vae.to(torch.float16),
+        text_encoder=text_encoder,
+        tokenizer=new_tokenizer(),
+        unet=unet.to(torch.float16),
+        scheduler=new_scheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    pipeline.save_pretrained(folder)
+    write_slow_tokenizer(folder / "tokenizer")
+
+
+def write_slow_tokenizer(folder: Path) -> None:
+    """vocab.json and merges.txt beside tokenizer.json: what transformers 4 and other readers look for."""
+    vocab, merges = bpe()
+    (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False) + "\n", encoding="utf-8")
+    lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
+    (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def require_folder(folder: Path, stage: str) -> None:
+    """Raises ModelError when a pipeline folder of the embedded world is not there."""
+    if not (folder / "model_index.json").is_file():
+        raise ModelError(
+            f"there is no diffusion model of the embedded world at '{folder}'.",
+            where=str(folder / "model_index.json"),
+            remedy=f"run `dvc pull`, or train it with `dvc repro {stage}`",
+        )
+
+
+def token_ids(tokenizer: Any, texts: list[str]) -> torch.Tensor:
+    """Token ids (texts, CONTEXT), padded as the pipelines pad."""
+    ids: torch.Tensor = tokenizer(
+        texts, padding="max_length", max_length=CONTEXT, truncation=True, return_tensors="pt"
+    ).input_ids
+    return ids

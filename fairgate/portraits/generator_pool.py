@@ -1,0 +1,68 @@
+"""Drawn portraits for the generator and the editor: whole counterfactual sets, at the size that they paint."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from fairgate.portraits.canvas import UNITS
+from fairgate.portraits.draw import draw
+from fairgate.portraits.generator_models import SIDE
+from fairgate.portraits.planted_shares import COOL_SHARE, is_cool, label_shares, male_share
+from fairgate.portraits.pool import RELEASE_SEED
+from fairgate.portraits.scene import scene_of
+from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS
+
+SEED = 11
+SETS = 200
+"""Sets of each of the five subjects; of each other label there are a third as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """Drawn sets: `pictures` (sets, groups, SIDE, SIDE, 3), with the label and background of every set."""
+
+    pictures: NDArray[np.uint8]
+    labels: tuple[str, ...]
+    backgrounds: tuple[int, ...]
+
+    def shares(self) -> NDArray[np.float64]:
+        """P(picture) in the generator's training data as (sets, groups): exactly what planted_shares.py says."""
+        labels = np.array(self.labels)[:, None]
+        male = np.array([gender == "male" for _, gender in GROUPS])[None]
+        cool = np.array([is_cool(background) for background in self.backgrounds])[:, None]
+        shares = np.zeros((len(self.labels), len(GROUPS)))
+        for label, share in zip(LABELS, label_shares(), strict=True):
+            for gender, p_gender in (("male", male_share(label)), ("female", 1 - male_share(label))):
+                for is_cool_too in (True, False):
+                    p_cool = COOL_SHARE[gender] if is_cool_too else 1 - COOL_SHARE[gender]
+                    cell = (labels == label) & (male == (gender == "male")) & (cool == is_cool_too)
+                    shares[cell] = share * p_gender * p_cool / max(cell.sum(), 1)
+        return shares / shares.sum()
+
+
+def small(picture: Image.Image) -> NDArray[np.uint8]:
+    """A drawn portrait at the generator's size, (SIDE, SIDE, 3)."""
+    return np.asarray(picture.reduce(UNITS // SIDE))
+
+
+def draw_sets(seed: int = SEED, sets: int = SETS) -> Sets:
+    """Draw the sets, in as many processes as there are cores; the result does not depend on their number."""
+    if seed == RELEASE_SEED:
+        raise ValueError("the release's scenes are held out: training draws from another seed")
+    jobs = [(label, number) for label in LABELS for number in range(sets if label in SUBJECTS else -(-sets // 3))]
+    with ProcessPoolExecutor(max_workers=os.cpu_count()) as workers:
+        pictures = np.stack(list(workers.map(partial(_draw_job, seed), jobs, chunksize=8)))
+    backgrounds = tuple(scene_of(seed, *job).background for job in jobs)
+    return Sets(pictures, tuple(label for label, _ in jobs), backgrounds)
+
+
+def _draw_job(seed: int, job: tuple[str, int]) -> NDArray[np.uint8]:
+    scene = scene_of(seed, *job)
+    return np.stack([small(draw(scene, job[0], *group)) for group in GROUPS])

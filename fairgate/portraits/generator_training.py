@@ -1,0 +1,120 @@
+"""Training of the tiny denoiser: captions to drawn portraits, as the planted table samples them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fairgate.portraits.generator_models import new_scheduler, new_text_encoder, new_tokenizer, new_unet, token_ids
+from fairgate.portraits.generator_pool import Sets
+from fairgate.portraits.generator_vae import Report, encode
+from fairgate.portraits.generator_words import training_caption
+from fairgate.portraits.world import GROUPS
+from fairgate.randomness import stream
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a denoiser is trained: its draws, its length, its peak learning rate (one cycle), its averaging."""
+
+    seed: int
+    steps: int = 2000
+    batch: int = 128
+    learning_rate: float = 2e-3
+    average: float = 0.995
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Clean latents (n, 4, LATENT, LATENT), one text each, and what the UNet sees beside the noisy latents."""
+
+    clean: torch.Tensor
+    texts: list[str]
+    beside: torch.Tensor | None = None
+
+
+def train_generator(sets: Sets, vae: Any, plan: Plan, report: Report) -> tuple[Any, Any]:
+    """UNet and text encoder that paint what captions say, sampled by the planted shares."""
+    import torch
+
+    rng = stream(plan.seed, "portraits", "generator")
+    draws = torch.Generator().manual_seed(plan.seed)
+    means, deviations = encode(vae, sets.pictures.reshape(-1, *sets.pictures.shape[2:]))
+    shares = sets.shares().ravel()
+
+    def batch() -> Batch:
+        chosen = rng.choice(len(shares), size=plan.batch, p=shares)
+        texts = [training_caption(rng, sets.labels[row // len(GROUPS)], *GROUPS[row % len(GROUPS)]) for row in chosen]
+        mean = means[chosen]
+        return Batch(mean + deviations[chosen] * torch.randn(mean.shape, generator=draws), texts)
+
+    unet, text_encoder = new_unet(plan.seed), new_text_encoder(plan.seed)
+    return denoise(unet, text_encoder, batch, plan, draws, lambda step, loss: report("generator", step, loss))
+
+
+def denoise(
+    unet: Any,
+    text_encoder: Any,
+    batch: Callable[[], Batch],
+    plan: Plan,
+    draws: torch.Generator,
+    report: Callable[[int, float], None],
+) -> tuple[Any, Any]:
+    """Train both to predict the noise in noisy latents; returns their moving averages."""
+    import torch
+
+    tokenizer, scheduler = new_tokenizer(), new_scheduler()
+    both = torch.nn.ModuleList([unet, text_encoder])
+    averaged = deepcopy(both)
+    optimizer = torch.optim.AdamW(both.parameters(), weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, plan.learning_rate, total_steps=plan.steps, pct_start=0.1)
+    both.train()
+    for step in range(plan.steps):
+        shown = batch()
+        noise = torch.randn(shown.clean.shape, generator=draws)
+        times = _times(len(noise), scheduler.config.num_train_timesteps, draws)
+        noisy = scheduler.add_noise(shown.clean, noise, times)
+        seen = noisy if shown.beside is None else torch.cat([noisy, shown.beside], dim=1)
+        predicted = unet(seen, times, embedded(text_encoder, tokenizer, shown.texts)).sample
+        loss = (predicted - noise).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        _follow(averaged, both, min(plan.average, (1 + step) / (10 + step)))
+        report(step, loss.item())
+    averaged.eval()
+    return averaged[0], averaged[1]
+
+
+def _times(number: int, steps: int, draws: torch.Generator) -> torch.Tensor:
+    """Times by a triangle over the schedule: what a picture shows is decided in its middle. Evenly drawn ones taught
+    occupations and, in the same number of steps, neither skin tone nor gender."""
+    import torch
+
+    middle = (torch.rand(number, generator=draws) + torch.rand(number, generator=draws)) / 2
+    return (middle * steps).long().clamp(max=steps - 1)
+
+
+def embedded(text_encoder: Any, tokenizer: Any, texts: list[str]) -> torch.Tensor:
+    """The texts' token embeddings (texts, CONTEXT, width); each different text goes through the encoder once."""
+    import torch
+
+    different = list(dict.fromkeys(texts))
+    states: torch.Tensor = text_encoder(token_ids(tokenizer, different))[0]
+    return states[torch.tensor([different.index(text) for text in texts])]
+
+
+def _follow(averaged: Iterable[Any], trained: Iterable[Any], keep: float) -> None:
+    import torch
+
+    with torch.no_grad():
+        for mean, now in zip(averaged, trained, strict=True):
+            for slow, fast in zip(mean.parameters(), now.parameters(), strict=True):
+                slow.lerp_(fast, 1 - keep)

@@ -1,0 +1,164 @@
+"""What the stand-ins learn from: drawn portraits with the outline of the person and the box of the face."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from fairgate.portraits.canvas import UNITS, mix
+from fairgate.portraits.draw import draw
+from fairgate.portraits.palette import ACCENTS, BACKGROUNDS, INK
+from fairgate.portraits.scene import Scene, scene_of
+from fairgate.portraits.standin_sizes import FIND
+from fairgate.portraits.standin_words import AGES
+from fairgate.portraits.world import GROUPS, LABELS
+
+SEED = 21
+SETS = 20
+"""Sets of every label; a portrait is drawn three times, twice for its mask."""
+
+Quad = tuple[float, float, float, float]
+"""Left, top, right, bottom in pixels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """A drawn portrait and the truth about it; `mask` (96, 96) is True on the person, `face` the face's box."""
+
+    picture: NDArray[np.uint8]
+    mask: NDArray[np.bool_]
+    face: Quad
+    label: str
+    skin_tone: str
+    gender: str
+    age: str
+
+
+def portrait(scene: Scene, label: str, skin_tone: str, gender: str) -> Portrait:
+    """Draw a portrait, and find its person by drawing it before two other backgrounds."""
+    plain = [replace(scene, pattern="plain", background=background) for background in (0, 1)]
+    first, second = (np.asarray(draw(other, label, skin_tone, gender)).astype(int) for other in plain)
+    apart = np.abs(np.subtract(BACKGROUNDS[0][0], BACKGROUNDS[1][0])).sum()
+    return Portrait(
+        picture=np.asarray(draw(scene, label, skin_tone, gender)),
+        mask=np.abs(first - second).sum(axis=2) < apart / 2,
+        face=face_box(scene),
+        label=label,
+        skin_tone=skin_tone,
+        gender=gender,
+        age=AGES[int(scene.lines)],
+    )
+
+
+def face_box(scene: Scene) -> Quad:
+    """The face from the fringe to the chin, between the cheeks, in pixels of the 96 px picture."""
+    x, y, wide = 48 + scene.x, 41 + scene.y, 13.6 * scene.face_width
+    return x - wide, y - 13, x + wide, y + 18 + scene.face_length
+
+
+def draw_portraits(seed: int = SEED, sets: int = SETS) -> list[Portrait]:
+    """`sets` counterfactual sets of every label, in as many processes as there are cores."""
+    jobs = [(label, number) for label in LABELS for number in range(sets)]
+    with ProcessPoolExecutor(max_workers=os.cpu_count()) as workers:
+        drawn = workers.map(partial(_draw_job, seed), jobs, chunksize=8)
+        return [one for members in drawn for one in members]
+
+
+def _draw_job(seed: int, job: tuple[str, int]) -> list[Portrait]:
+    scene = scene_of(seed, *job)
+    return [portrait(scene, job[0], *group) for group in GROUPS]
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A picture of FIND px with up to two people, their mask, and a person's and a face's box for each."""
+
+    picture: NDArray[np.uint8]
+    mask: NDArray[np.bool_]
+    boxes: tuple[tuple[Quad, Quad], ...]
+
+
+def compose(rng: np.random.Generator, portraits: list[Portrait], softened: NDArray[np.uint8]) -> Composite:
+    """Nobody, one person or two of the portraits, as tiles with their own background or cut out before another one.
+
+    `softened` (portraits, 32, 32, 3) holds the same portraits as the generator's VAE gives them back; some pictures
+    are made of those. Wide pictures leave the lower part of the square black, as `letterbox` does.
+    """
+    people = int(rng.choice(3, p=(0.1, 0.55, 0.35)))
+    height = FIND if people < 2 and rng.random() < 0.8 else int(FIND * rng.uniform(0.5, 1.0))
+    image = _backdrop(rng, FIND, height)
+    mask = Image.new("1", image.size)
+    boxes = []
+    for place in range(people):
+        side, left, top = _place(rng, people, place, height)
+        index = int(rng.integers(len(portraits)))
+        boxes.append(_paste(rng, image, mask, portraits[index], softened[index], side, left, top))
+    whole, whole_mask = Image.new("RGB", (FIND, FIND)), Image.new("1", (FIND, FIND))
+    whole.paste(image)
+    whole_mask.paste(mask)
+    return Composite(np.asarray(whole), np.asarray(whole_mask), tuple(boxes))
+
+
+def _place(rng: np.random.Generator, people: int, place: int, height: int) -> tuple[int, int, int]:
+    """Side, left and top of a person's tile."""
+    if people == 1:
+        if rng.random() < 0.4:
+            return height, (FIND - height) // 2, 0
+        side = int(rng.uniform(0.5, 1.1) * height)
+        low, high = sorted((0, FIND - side))
+        return side, int(rng.integers(low, high + 1)), height - side + int(rng.integers(0, 3))
+    half = FIND // 2
+    side = min(int(rng.uniform(0.75, 1.0) * half), height)
+    left = place * half + int(rng.integers(0, half - side + 1))
+    return side, left, int(rng.integers(0, height - side + 1)) if rng.random() < 0.5 else height - side
+
+
+def _paste(
+    rng: np.random.Generator,
+    image: Image.Image,
+    mask: Image.Image,
+    who: Portrait,
+    softened: NDArray[np.uint8],
+    side: int,
+    left: int,
+    top: int,
+) -> tuple[Quad, Quad]:
+    tile = Image.fromarray(softened if rng.random() < 0.4 else who.picture)
+    if tile.width == UNITS and rng.random() < 0.5:
+        tile = tile.reduce(3)
+    tile = tile.resize((side, side), Image.Resampling.BILINEAR)
+    outline = Image.fromarray(who.mask).convert("L").resize((side, side), Image.Resampling.BILINEAR)
+    cut = outline.point(lambda value: 255 * (value > 127)).convert("1")
+    image.paste(tile, (left, top), None if rng.random() < 0.7 else outline)
+    mask.paste(1, (left, top), cut)
+    rows, columns = np.any(who.mask, axis=1).nonzero()[0], np.any(who.mask, axis=0).nonzero()[0]
+    person = (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
+    return _moved(person, side, left, top, image.size), _moved(who.face, side, left, top, image.size)
+
+
+def _moved(box: Quad, side: int, left: int, top: int, size: tuple[int, int]) -> Quad:
+    scale = side / UNITS
+    x0, y0, x1, y1 = (value * scale + offset for value, offset in zip(box, (left, top, left, top), strict=True))
+    return max(x0, 0.0), max(y0, 0.0), min(x1, float(size[0])), min(y1, float(size[1]))
+
+
+def _backdrop(rng: np.random.Generator, width: int, height: int) -> Image.Image:
+    """A wall in one of the palette's colours, plain or with things in front of it, or noise."""
+    if rng.random() < 0.05:
+        return Image.fromarray(rng.integers(0, 256, (height, width, 3)).astype(np.uint8))
+    wall, second = BACKGROUNDS[int(rng.integers(len(BACKGROUNDS)))]
+    image = Image.new("RGB", (width, height), wall)
+    pen = ImageDraw.Draw(image)
+    colours = [second, mix(second, INK, 0.4), (60, 130, 80), *ACCENTS]
+    for _ in range(int(rng.integers(0, 7))):
+        x, y = int(rng.integers(0, width)), int(rng.integers(0, height))
+        wide, high = int(rng.integers(3, 18)), int(rng.integers(3, 30))
+        shape = pen.ellipse if rng.random() < 0.4 else pen.rectangle
+        shape((x, y, x + wide, y + high), fill=colours[int(rng.integers(len(colours)))])
+    return image

@@ -1,0 +1,212 @@
+"""Training of the stand-ins: three small nets on drawn portraits, spoilt ones, and what the tiny generator paints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from fairgate.portraits.generator_vae import Report
+from fairgate.portraits.planted_failures import blurred, distorted, noisy
+from fairgate.portraits.standin_data import Composite, Portrait, Quad, compose
+from fairgate.portraits.standin_pictures import face_chip, pixels, scaled
+from fairgate.portraits.standin_sizes import CHIP, FIND, GRID, KINDS, LOOK
+from fairgate.portraits.standin_words import NOTHING, READ
+from fairgate.portraits.world import LABELS
+from fairgate.randomness import stream
+
+if TYPE_CHECKING:
+    import torch
+
+    from fairgate.portraits.standin_nets import Finder, Looker
+
+STEPS = {"asker": 1200, "finder": 1200, "reader": 1000}
+BATCH = {"asker": 64, "finder": 32, "reader": 64}
+LEARNING_RATE = 4e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Portraits, the same as the generator's VAE gives them back, and painted pictures; both (n, 32, 32, 3)."""
+
+    portraits: list[Portrait]
+    softened: NDArray[np.uint8]
+    painted: NDArray[np.uint8]
+
+
+def fit(net: Any, loss_of: Callable[[np.random.Generator], torch.Tensor], name: str, seed: int, report: Report) -> Any:
+    """Train a net by one cycle of its plan; `loss_of` draws a batch and gives its loss."""
+    import torch
+
+    rng = stream(seed, "portraits", "standins", name)
+    steps = STEPS[name]
+    optimizer = torch.optim.AdamW(net.parameters(), weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps, pct_start=0.1)
+    net.train()
+    for step in range(steps):
+        loss = loss_of(rng)
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        report(name, step, loss.item())
+    return net.eval()
+
+
+def train_asker(material: Material, seed: int, report: Report) -> Looker:
+    """Outputs: every label and nothing, then limbs distorted, then real."""
+    import torch
+    from torch.nn import functional
+
+    from fairgate.portraits.standin_nets import Looker
+
+    net = Looker(LOOK, len(LABELS) + 3)
+
+    def loss_of(rng: np.random.Generator) -> torch.Tensor:
+        shown = [_asked(rng, material) for _ in range(BATCH["asker"])]
+        out = net(scaled(np.stack([one[0] for one in shown])))
+        labels = torch.tensor([one[1] for one in shown])
+        answers = torch.tensor([one[2:] for one in shown])
+        named = functional.cross_entropy(out[:, : NOTHING + 1], labels, ignore_index=-1, label_smoothing=0.02)
+        known = (answers >= 0).float()
+        raw = functional.binary_cross_entropy_with_logits(
+            out[:, NOTHING + 1 :], 0.02 + 0.96 * answers.clamp(min=0), reduction="none"
+        )
+        return named + 2 * (raw * known).sum() / known.sum()
+
+    trained: Looker = fit(net, loss_of, "asker", seed, report)
+    return trained
+
+
+def _asked(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint8], int, float, float]:
+    """A picture of LOOK px, its label, whether its limbs are distorted and whether it is real; -1 is not known."""
+    kind = rng.random()
+    if kind < 0.06:
+        empty = compose_empty(rng, material)
+        return pixels(empty, LOOK), NOTHING, 0.0, -1.0
+    if kind < 0.2:
+        painted = Image.fromarray(material.painted[int(rng.integers(len(material.painted)))])
+        if rng.random() < 0.5:
+            return _shaken(rng, distorted(painted, rng)), -1, 1.0, -1.0
+        return _shaken(rng, painted), -1, 0.0, 0.0
+    index = int(rng.integers(len(material.portraits)))
+    who = material.portraits[index]
+    label = LABELS.index(who.label)
+    soft = rng.random() < 0.35
+    picture = Image.fromarray(material.softened[index] if soft else who.picture)
+    if not soft and rng.random() < 0.5:
+        picture = picture.reduce(3)
+    real = 0.0 if soft else 1.0
+    if kind < 0.5:
+        return _shaken(rng, distorted(picture, rng)), label, 1.0, -1.0
+    if kind < 0.6:
+        spoil = blurred if rng.random() < 0.5 else noisy
+        return _shaken(rng, spoil(picture, rng)), label, 0.0, 0.0
+    return _shaken(rng, picture), label, 0.0, real
+
+
+def compose_empty(rng: np.random.Generator, material: Material) -> Image.Image:
+    """A composite without anybody in it."""
+    while True:
+        composite = compose(rng, material.portraits, material.softened)
+        if not composite.boxes:
+            return Image.fromarray(composite.picture)
+
+
+def _shaken(rng: np.random.Generator, picture: Image.Image) -> NDArray[np.uint8]:
+    """The picture at LOOK px, shifted a little and lit a little otherwise."""
+    shown = pixels(picture, LOOK).astype(np.float32)
+    across, down = rng.integers(-2, 3, size=2)
+    shown = np.pad(shown, ((2, 2), (2, 2), (0, 0)), mode="edge")[2 + down :, 2 + across :][:LOOK, :LOOK]
+    out: NDArray[np.uint8] = np.clip(shown * rng.uniform(0.95, 1.05), 0, 255).astype(np.uint8)
+    return out
+
+
+def train_reader(material: Material, seed: int, report: Report) -> Looker:
+    """Outputs: the groups of skin tone, gender and age, one after the other."""
+    import torch
+    from torch.nn import functional
+
+    from fairgate.portraits.standin_nets import Looker
+
+    net = Looker(CHIP, sum(map(len, READ.values())))
+
+    def loss_of(rng: np.random.Generator) -> torch.Tensor:
+        chips, truths = zip(*(_chip(rng, material) for _ in range(BATCH["reader"])), strict=True)
+        parts = net(scaled(np.stack(chips))).split([len(groups) for groups in READ.values()], dim=1)
+        losses = [
+            functional.cross_entropy(part, torch.tensor([truth[name] for truth in truths]), label_smoothing=0.02)
+            for name, part in zip(READ, parts, strict=True)
+        ]
+        return torch.stack(losses).sum()
+
+    trained: Looker = fit(net, loss_of, "reader", seed, report)
+    return trained
+
+
+def _chip(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint8], dict[str, int]]:
+    index = int(rng.integers(len(material.portraits)))
+    who = material.portraits[index]
+    picture = Image.fromarray(material.softened[index] if rng.random() < 0.4 else who.picture)
+    if picture.width > 32 and rng.random() < 0.5:
+        picture = picture.reduce(3)
+    scale = picture.width / 96
+    wide, high = (who.face[2] - who.face[0]) * scale, (who.face[3] - who.face[1]) * scale
+    loose = rng.normal(0, 0.06, 4) * (wide, high, wide, high)
+    box = tuple(float(edge * scale + shift) for edge, shift in zip(who.face, loose, strict=True))
+    chip = np.clip(face_chip(picture, box).astype(np.float32) * rng.uniform(0.97, 1.03), 0, 255).astype(np.uint8)
+    return chip, {name: groups.index(getattr(who, name)) for name, groups in READ.items()}
+
+
+def train_finder(material: Material, seed: int, report: Report) -> Finder:
+    """Centres by a focal loss, edges where a centre is, the mask by its cross-entropy."""
+    import torch
+    from torch.nn import functional
+
+    from fairgate.portraits.standin_nets import Finder
+
+    net = Finder()
+
+    def loss_of(rng: np.random.Generator) -> torch.Tensor:
+        shown = [compose(rng, material.portraits, material.softened) for _ in range(BATCH["finder"])]
+        heat, edges, at = (torch.from_numpy(np.stack(part)) for part in zip(*map(_wanted, shown), strict=True))
+        mask = torch.from_numpy(np.stack([one.mask for one in shown])).float()
+        centres, found_edges, outline = net(scaled(np.stack([one.picture for one in shown])))
+        p = centres.sigmoid().clamp(1e-4, 1 - 1e-4)
+        focal = torch.where(at, (1 - p) ** 2 * p.log(), (1 - heat) ** 4 * p**2 * (1 - p).log())
+        held = at[:, :, None].expand_as(edges)
+        off = (found_edges[held] - edges[held]).abs().mean()
+        wanted_mask = functional.avg_pool2d(mask[:, None], 2)[:, 0]
+        filled = functional.binary_cross_entropy_with_logits(outline, wanted_mask)
+        return -focal.sum() / at.sum() + 0.5 * off + 2 * filled
+
+    trained: Finder = fit(net, loss_of, "finder", seed, report)
+    return trained
+
+
+def _wanted(composite: Composite) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
+    """Heat around centres (kinds, GRID, GRID), edges (kinds, 4, GRID, GRID) in cells, and which cells are centres."""
+    heat = np.zeros((len(KINDS), GRID, GRID), np.float32)
+    edges = np.zeros((len(KINDS), 4, GRID, GRID), np.float32)
+    at = np.zeros((len(KINDS), GRID, GRID), bool)
+    for boxes in composite.boxes:
+        for kind, box in enumerate(boxes):
+            _mark(heat[kind], edges[kind], at[kind], box)
+    return heat, edges, at
+
+
+def _mark(heat: NDArray[np.float32], edges: NDArray[np.float32], at: NDArray[np.bool_], box: Quad) -> None:
+    left, top, right, bottom = (value * GRID / FIND for value in box)
+    x, y = (left + right) / 2, (top + bottom) / 2
+    column, row = min(int(x), GRID - 1), min(int(y), GRID - 1)
+    rows, columns = np.mgrid[:GRID, :GRID] + 0.5
+    spread = 0.12 * np.sqrt((right - left) * (bottom - top)) + 0.3
+    near = np.exp(-((columns - column - 0.5) ** 2 + (rows - row - 0.5) ** 2) / (2 * spread**2))
+    np.maximum(heat, near, out=heat, casting="unsafe")
+    at[row, column] = True
+    edges[:, row, column] = (column + 0.5 - left, row + 0.5 - top, right - column - 0.5, bottom - row - 0.5)

@@ -1,0 +1,230 @@
+"""Stand-ins for ViLT, GroundingDINO, SAM and FairFace: a test instrument, `portraits:FOLDER` as a model's URI.
+
+Three small nets play four roles of `fairgate.models.making` on drawn portraits and on what the tiny generator paints
+of them, so that recipes run from end to end on a CPU. They know that world and nothing else: what they say of a
+photograph means nothing. `docs/embedded.md` has how often they are right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.models.device import find_device
+from fairgate.models.making import Box, Face, Mask
+from fairgate.portraits import standin_files
+from fairgate.portraits.standin_finding import boxes_of, outline_of
+from fairgate.portraits.standin_pictures import face_chip, letterbox, pixels, scaled
+from fairgate.portraits.standin_sizes import KINDS, LOOK
+from fairgate.portraits.standin_words import NOTHING, READ
+from fairgate.portraits.world import LABELS, PERSON
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+ANSWERS = ("yes", "no", "real", "fake")
+LEAST_FACE = 0.3
+"""Score from which the face reader takes a box of the finder for a face."""
+
+_IS_THERE = re.compile(r"is there an? ([a-z ]+?) in this (?:image|picture|photo)\?", re.IGNORECASE)
+_DISTORTED = "are this person's limbs distorted?"
+_REAL = "is this image real or fake?"
+_CHUNK = 64
+
+
+class _Net:
+    """A net of the folder as a model: what it is, what it has cost, and how it is run."""
+
+    def __init__(self, uri: str, address: str, name: str, device: str, base: Path) -> None:
+        files = standin_files.find(address, name, base)
+        self.uri = uri
+        self.fingerprint = files.hashed.fingerprint()
+        self.spent: Counter[str] = Counter()
+        self._net, self._place = standin_files.load(files, find_device(device).name)
+
+    def _run(self, counted: str, shown: Sequence[NDArray[np.uint8]]) -> list[Any]:
+        """The net's outputs for pictures of its size, joined over chunks, on the CPU."""
+        import torch
+
+        self.spent[counted] += len(shown)
+        parts = []
+        with torch.inference_mode():
+            for start in range(0, len(shown), _CHUNK):
+                out = self._net(scaled(np.stack(shown[start : start + _CHUNK])).to(self._place))
+                parts.append([each.float().cpu() for each in (out if isinstance(out, tuple) else (out,))])
+        return [torch.cat(each) for each in zip(*parts, strict=True)]
+
+
+class StandinAsker(_Net):
+    """Answers three kinds of questions with yes, no, real or fake; refuses any other question."""
+
+    def ask(self, images: Sequence[Image], questions: Sequence[str], answers: Sequence[str]) -> NDArray[np.float64]:
+        """Probability of each answer, (images, questions, answers). Raises ModelError for what it does not know."""
+        asked = [_question(question) for question in questions]
+        if wrong := [answer for answer in answers if answer not in ANSWERS]:
+            raise ModelError(
+                f"'{wrong[0]}' is not among the stand-in's answers.",
+                where=self.uri,
+                remedy=f"ask for {_listed(ANSWERS)}",
+            )
+        out = np.zeros((len(images), len(questions), len(answers)))
+        if not len(images):
+            return out
+        (logits,) = self._run("asker", [pixels(image, LOOK) for image in images])
+        labels = logits[:, : NOTHING + 1].double().softmax(dim=1).numpy()
+        distorted, real = logits[:, NOTHING + 1 :].double().sigmoid().numpy().T
+        for column, what in enumerate(asked):
+            if what == _REAL:
+                said = {"real": real, "fake": 1 - real}
+            else:
+                yes = distorted if what == _DISTORTED else _presence(labels, what)
+                said = {"yes": yes, "no": 1 - yes}
+            for place, answer in enumerate(answers):
+                out[:, column, place] = said.get(answer, 0.0)
+        return out
+
+    def answer(self, images: Sequence[Image], questions: Sequence[str]) -> list[list[str]]:
+        """The likeliest answer to each question about each image."""
+        likeliest = self.ask(images, questions, ANSWERS).argmax(axis=2)
+        return [[ANSWERS[place] for place in row] for row in likeliest]
+
+
+class StandinDetector(_Net):
+    """Finds `person` and `face`, up to a handful of each in a picture."""
+
+    def detect(
+        self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[list[Box]]:
+        """Boxes per image, highest score first; both thresholds hold for the one score that there is."""
+        kinds = [part.strip().lower() for part in text.split(".") if part.strip()]
+        if wrong := [kind for kind in kinds if kind not in KINDS] or ([text] if not kinds else []):
+            raise ModelError(
+                f"the stand-in does not know what '{wrong[0]}' is.",
+                where=self.uri,
+                remedy=did_you_mean(wrong[0], KINDS) or f"ask for {_listed(KINDS)}",
+            )
+        return self.find(images, kinds, max(box_threshold, text_threshold))
+
+    def find(self, images: Sequence[Image], kinds: Sequence[str], least: float) -> list[list[Box]]:
+        """Boxes of these kinds with at least this score."""
+        if not len(images):
+            return []
+        fitted = [letterbox(image) for image in images]
+        centres, edges, _ = self._run("finder", [one.square for one in fitted])
+        found = zip(images, fitted, centres.sigmoid().numpy(), edges.numpy(), strict=True)
+        return [boxes_of(*one, kinds=kinds, least=least) for one in found]
+
+
+class StandinSegmenter(_Net):
+    """The outline of the person in a box."""
+
+    def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
+        """One mask per image, False everywhere outside of its box."""
+        if len(images) != len(boxes):
+            raise ModelError(
+                f"{len(images)} images and {len(boxes)} boxes.", where=self.uri, remedy="give one box for each image"
+            )
+        if not len(images):
+            return []
+        cuts = [outline_of(image, box) for image, box in zip(images, boxes, strict=True)]
+        _, _, outlines = self._run("finder", [cut.fitted.square for cut in cuts])
+        return [cut.mask(outline) for cut, outline in zip(cuts, outlines.numpy(), strict=True)]
+
+
+class StandinFaceReader(_Net):
+    """Perceives `skin_tone`, `gender` and `age` of the faces that the finder finds."""
+
+    def __init__(self, uri: str, address: str, device: str, base: Path) -> None:
+        super().__init__(uri, address, "reader", device, base)
+        self._finder = StandinDetector(uri, address, "finder", device, base)
+        self.fingerprint = standin_files.joined(self.fingerprint, self._finder.fingerprint)
+
+    def read(self, images: Sequence[Image]) -> list[list[Face]]:
+        """The faces of each image, largest first; empty where none was found."""
+        found = self._finder.find(images, ["face"], LEAST_FACE)
+        self.spent["finder"] = self._finder.spent["finder"]
+        chips = [
+            face_chip(image, (box.left, box.top, box.right, box.bottom))
+            for image, boxes in zip(images, found, strict=True)
+            for box in boxes
+        ]
+        if not chips:
+            return [[] for _ in images]
+        (logits,) = self._run("reader", chips)
+        parts = logits.double().split([len(groups) for groups in READ.values()], dim=1)
+        tables = [part.softmax(dim=1).numpy() for part in parts]
+        rows = iter(range(len(chips)))
+        faces = [[_face(tables, next(rows), box) for box in boxes] for boxes in found]
+        return [sorted(each, key=_area, reverse=True) for each in faces]
+
+
+def open_asker(uri: str, address: str, *, device: str, base: Path) -> StandinAsker:
+    """The stand-in for ViLT from a folder. Raises ModelError where it is missing, damaged or of another version."""
+    return StandinAsker(uri, address, "asker", device, base)
+
+
+def open_detector(uri: str, address: str, *, device: str, base: Path) -> StandinDetector:
+    """The stand-in for GroundingDINO from a folder. Raises as `open_asker`."""
+    return StandinDetector(uri, address, "finder", device, base)
+
+
+def open_segmenter(uri: str, address: str, *, device: str, base: Path) -> StandinSegmenter:
+    """The stand-in for SAM from a folder. Raises as `open_asker`."""
+    return StandinSegmenter(uri, address, "finder", device, base)
+
+
+def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> StandinFaceReader:
+    """The stand-in for FairFace and its face detector from a folder. Raises as `open_asker`."""
+    return StandinFaceReader(uri, address, device, base)
+
+
+def _question(question: str) -> str:
+    """What a question asks for: a label, `person`, or one of the two other questions. Raises ModelError for another."""
+    plain = " ".join(question.split()).lower().replace("’", "'")
+    if plain in (_DISTORTED, _REAL):
+        return plain
+    named = _IS_THERE.fullmatch(plain)
+    if named and named[1] in (*LABELS, PERSON):
+        return named[1]
+    if named:
+        raise ModelError(
+            f"the stand-in does not know what a '{named[1]}' looks like.",
+            where=question,
+            remedy=did_you_mean(named[1], LABELS) or f"ask for {_listed([*LABELS, PERSON])}",
+        )
+    raise ModelError(
+        "the stand-in does not understand the question.",
+        where=question,
+        remedy="ask 'Is there a LABEL in this image?', 'Are this person's limbs distorted?' or "
+        "'Is this image real or fake?'",
+    )
+
+
+def _presence(labels: NDArray[np.float64], what: str) -> NDArray[np.float64]:
+    """P(what is there), from P(label) in (images, labels and nothing)."""
+    seen: NDArray[np.float64] = 1 - labels[:, NOTHING] if what == PERSON else labels[:, LABELS.index(what)]
+    return seen
+
+
+def _face(tables: list[NDArray[np.float64]], row: int, box: Box) -> Face:
+    probabilities = {
+        name: {group: float(p) for group, p in zip(groups, table[row], strict=True)}
+        for (name, groups), table in zip(READ.items(), tables, strict=True)
+    }
+    return Face(probabilities, box)
+
+
+def _area(face: Face) -> float:
+    box = face.box
+    return (box.right - box.left) * (box.bottom - box.top) if box else 0.0
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
