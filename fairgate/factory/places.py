@@ -85,13 +85,16 @@ def require_different_folders(subjects: Sequence[str]) -> None:
 
 
 def pick(asked: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """What was asked for, in the recipe's order; all where nothing was. Raises RecipeError for an unknown one."""
+    """What was asked for, by name or as its folder is called, in the recipe's order; all where nothing was.
+
+    Raises RecipeError for an unknown one.
+    """
     for each in asked:
-        if each not in known:
+        if each not in known and each not in map(slug, known):
             shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
             raise RecipeError(
                 f"there is no {what} '{each}'.",
                 where=f"--{what}",
                 remedy=did_you_mean(each, known) or f"{what}s: {shown}",
             )
-    return [each for each in known if not asked or each in asked]
+    return [each for each in known if not asked or each in asked or slug(each) in asked]
