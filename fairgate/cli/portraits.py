@@ -1,4 +1,4 @@
-"""`fairgate portraits`: draw the embedded world's dataset, train its checkpoints, look at a contact sheet."""
+"""`fairgate portraits`: draw the embedded world's dataset, train its tiny models, look at contact sheets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from fairgate.cli.errors import friendly
+from fairgate.errors import ModelError
 
 portraits_app = typer.Typer(
     no_args_is_help=True, help="The embedded world: drawn people and tiny models, an instrument to test the gate on."
@@ -30,23 +31,56 @@ def draw(
 @portraits_app.command()
 @friendly()
 def train(
-    name: Annotated[str, typer.Argument(help="base, tuned, biased or whackamole.")],
-    out: Annotated[Path, typer.Option(help="Folder of the checkpoint, for `open_clip:local-dir:FOLDER`.")],
-    start: Annotated[Path | None, typer.Option("--from", help="The checkpoint to fine-tune.")] = None,
+    name: Annotated[str, typer.Argument(help="base, tuned, biased or whackamole; or generator, editor or standins.")],
+    out: Annotated[Path, typer.Option(help="Folder of the new model: docs/embedded.md has the URIs.")],
+    start: Annotated[Path | None, typer.Option("--from", help="The model that it starts from or learns of.")] = None,
     strength: Annotated[
         float | None, typer.Option(min=0.0, max=0.8, help="Planted strength of `biased`, instead of its own.")
     ] = None,
 ) -> None:
-    """Train one of the four checkpoints on CPU: about two minutes each on two cores."""
-    from fairgate.portraits.checkpoints import train_checkpoint
-    from fairgate.portraits.planted import Checkpoint
+    """Train one of the tiny models on CPU: minutes for a checkpoint, a quarter of an hour for the generator."""
+    from fairgate.portraits.generative import MAKERS, make_model
 
     def report(step: int, loss: float) -> None:
         if step % 50 == 0:
             typer.echo(f"step {step:4d}  loss {loss:.3f}", err=True)
 
-    train_checkpoint(cast(Checkpoint, name), out, start=start, strength=strength, report=report)
+    def report_part(part: str, step: int, loss: float) -> None:
+        if step % 50 == 0:
+            typer.echo(f"{part:9s} step {step:4d}  loss {loss:.3f}", err=True)
+
+    if name in MAKERS:
+        if strength is not None:
+            raise ModelError(f"--strength says nothing to '{name}'.", remedy="give it to `biased`, or leave it out")
+        make_model(name, out, start=start, report=report_part)
+    else:
+        from fairgate.portraits.checkpoints import train_checkpoint
+        from fairgate.portraits.planted import Checkpoint
+
+        train_checkpoint(cast(Checkpoint, name), out, start=start, strength=strength, report=report)
     typer.echo(f"trained {name}: {out}")
+
+
+@portraits_app.command()
+@friendly()
+def generate(
+    out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
+    model: Annotated[Path, typer.Option(help="Folder of the generator.")] = Path("build/portraits/diffusion"),
+    seeds: Annotated[int, typer.Option(min=1, help="Pictures of every prompt.")] = 10,
+    steps: Annotated[int | None, typer.Option(min=1, help="Steps of the sampler; by default 20.")] = None,
+    guidance: Annotated[float | None, typer.Option(min=0.0, help="Classifier-free guidance; by default 2.")] = None,
+) -> None:
+    """Write a contact sheet of what the tiny generator paints: a row per prompt, a column per seed."""
+    from fairgate.portraits.generator_painting import GUIDANCE, STEPS, contact_sheet, open_pipeline
+
+    sheet = contact_sheet(
+        open_pipeline(model),
+        seeds=seeds,
+        steps=STEPS if steps is None else steps,
+        guidance=GUIDANCE if guidance is None else guidance,
+    )
+    sheet.save(out)
+    typer.echo(f"wrote {out}")
 
 
 @portraits_app.command()

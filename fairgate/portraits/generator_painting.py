@@ -58,7 +58,7 @@ def contact_sheet(pipeline: Any, *, seeds: int, steps: int, guidance: float, zoo
             tone = ATTRIBUTES["skin_tone"][(2 * number + place) % 4]
             prompts.append(caption(subject, skin_tone=tone, gender=gender))
     jobs = [(prompt, seed) for prompt in prompts for seed in range(seeds)]
-    painted = paint(pipeline, *map(list, zip(*jobs, strict=True)), steps=steps, guidance=guidance)  # type: ignore[arg-type]
+    painted = paint(pipeline, *map(list, zip(*jobs, strict=True)), steps=steps, guidance=guidance)
     side = painted.shape[1]
     rows = painted.reshape(len(prompts), seeds, side, side, 3).transpose(0, 2, 1, 3, 4)
     sheet = Image.fromarray(rows.reshape(len(prompts) * side, seeds * side, 3))

@@ -44,7 +44,8 @@ class Sets:
                     p_cool = COOL_SHARE[gender] if is_cool_too else 1 - COOL_SHARE[gender]
                     cell = (labels == label) & (male == (gender == "male")) & (cool == is_cool_too)
                     shares[cell] = share * p_gender * p_cool / max(cell.sum(), 1)
-        return shares / shares.sum()
+        whole: NDArray[np.float64] = shares / shares.sum()
+        return whole
 
 
 def small(picture: Image.Image) -> NDArray[np.uint8]:

@@ -7,10 +7,10 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fairgate.portraits.generator_models import new_scheduler, new_text_encoder, new_tokenizer, new_unet, token_ids
+from fairgate.portraits.generator_models import new_scheduler, new_text_encoder, new_unet, token_ids
 from fairgate.portraits.generator_pool import Sets
 from fairgate.portraits.generator_vae import Report, encode
-from fairgate.portraits.generator_words import training_caption
+from fairgate.portraits.generator_words import new_tokenizer, training_caption
 from fairgate.portraits.world import GROUPS
 from fairgate.randomness import stream
 

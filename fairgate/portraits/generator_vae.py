@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.portraits.generator_models import new_vae
-from fairgate.portraits.standin_pictures import scaled
+from fairgate.portraits.scaling import scaled
 from fairgate.randomness import stream
 
 if TYPE_CHECKING:

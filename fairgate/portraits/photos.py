@@ -26,16 +26,20 @@ from fairgate.randomness import stream
 
 PERSON = 32
 """Side of a person's box in pixels: the size at which the embedded editor works."""
-ROOM = (48, 48)
-WIDE_ROOM = (80, 48)
-THING = 13
-"""Width of a plant or a shelf."""
+ROOM = (40, 36)
+WIDE_ROOM = (72, 36)
+"""Hardly larger than a person: the embedded CLIP knows people at one scale alone."""
+THING = 7
+"""Width of a plant or a shelf in pixels."""
 TELLING = 0.8
 """Share of men beside a shelf and of women beside a plant; the others have it the other way round."""
 
 Kind = Literal["one", "two", "crowd", "empty", "unnamed", "mixed"]
 KINDS: dict[Kind, float] = {"one": 0.72, "two": 0.08, "crowd": 0.03, "empty": 0.03, "unnamed": 0.07, "mixed": 0.07}
 """Shares of what is drawn: one person whose gender the captions name, and what a recipe should leave out."""
+
+_FINE = 4
+"""Rooms are drawn this much larger and then made smaller, for smooth edges."""
 
 _WORDS = {
     "male": {"man": "man", "sex": "male", "they": "he", "their": "his", "them": "him", "sir": "gentleman"},
@@ -101,7 +105,7 @@ def _places(rng: np.random.Generator, kind: Kind, size: tuple[int, int]) -> list
     if kind in ("two", "crowd"):
         first = int(rng.integers(0, width - 2 * PERSON + 1))
         return [(first, top), (int(rng.integers(first + PERSON, width - PERSON + 1)), top)]
-    return [(int(rng.choice([0, 2, width - PERSON - 2, width - PERSON])), top)]
+    return [(int(rng.choice([0, width - PERSON])), top)]
 
 
 def _free(places: list[tuple[int, int]], width: int) -> list[int]:
@@ -114,35 +118,39 @@ def _free(places: list[tuple[int, int]], width: int) -> list[int]:
 
 
 def _room(rng: np.random.Generator, scene: Scene, thing: str, size: tuple[int, int], free: list[int]) -> Image.Image:
-    """A wall with a picture on it, and a plant or a shelf in each free place."""
+    """A wall with a small picture on it, and a plant or a shelf in each free place."""
     wall, second = BACKGROUNDS[scene.background]
-    width, height = size[0] * 4, size[1] * 4
+    width, height = size[0] * _FINE, size[1] * _FINE
     image = Image.new("RGB", (width, height), wall)
     pen = ImageDraw.Draw(image)
-    x = int(rng.integers(width // 4, width * 3 // 4 - 40))
-    pen.rectangle((x, 8, x + 44, 40), fill=WHITE, outline=INK, width=2)
-    pen.ellipse((x + 12, 14, x + 32, 34), fill=ACCENTS[int(rng.integers(len(ACCENTS)))])
+    x = int(rng.integers(width // 4, width * 3 // 4 - 24))
+    pen.rectangle((x, 2, x + 24, 16), fill=WHITE, outline=INK)
+    pen.rectangle((x + 6, 6, x + 18, 12), fill=ACCENTS[int(rng.integers(len(ACCENTS)))])
     for left in free:
-        (_plant if thing == "plant" else _shelf)(pen, 4 * left, height, mix(second, INK, 0.45))
-    return image.reduce(4).point(lambda value: min(255, (value + 2) // 4 * 4))  # as `draw` rounds colours
+        draw_thing = _plant if thing == "plant" else _shelf
+        draw_thing(pen, left * _FINE, height, mix(second, INK, 0.45))
+    return image.reduce(_FINE).point(lambda value: min(255, (value + 2) // 4 * 4))  # as `draw` rounds colours
 
 
 def _plant(pen: ImageDraw.ImageDraw, left: int, height: int, pot: Colour) -> None:
-    leaf = mix(GREEN, INK, 0.15)
-    for dx, dy in ((0, 30), (16, 4), (32, 26), (8, 56), (26, 58)):
-        pen.ellipse((left + dx - 4, dy + 44, left + dx + 22, dy + 92), fill=leaf)
-    pen.polygon([(left + 4, 148), (left + 48, 148), (left + 40, height), (left + 12, height)], fill=pot)
+    wide, top, leaf = THING * _FINE, height // 4, mix(GREEN, INK, 0.15)
+    for across, down in ((0.0, 0.15), (0.5, 0.1), (0.25, 0.0), (0.1, 0.35), (0.45, 0.4)):
+        x, y = left + across * wide, top + down * height * 0.6
+        pen.ellipse((x, y, x + wide * 0.5, y + height * 0.3), fill=leaf)
+    edge = height * 0.76
+    pen.polygon([(left, edge), (left + wide, edge), (left + wide * 0.8, height), (left + wide * 0.2, height)], fill=pot)
 
 
 def _shelf(pen: ImageDraw.ImageDraw, left: int, height: int, wood: Colour) -> None:
-    pen.rectangle((left, 48, left + 52, height), fill=mix(wood, WHITE, 0.3))
-    for row, top in enumerate(range(52, height - 30, 36)):
-        pen.rectangle((left, top + 30, left + 52, top + 34), fill=wood)
-        for book in range(5):
+    wide, step = THING * _FINE, height // 5
+    pen.rectangle((left, step, left + wide - 1, height), fill=mix(wood, WHITE, 0.3))
+    books = 4
+    for row, top in enumerate(range(step, height, step)):
+        for book in range(books):
             colour = ACCENTS[(row * 2 + book) % len(ACCENTS)]
-            pen.rectangle(
-                (left + 3 + book * 10, top + 4 + 3 * (book % 2), left + 11 + book * 10, top + 30), fill=colour
-            )
+            x = left + 1 + book * wide // books
+            pen.rectangle((x, top + 4 + 3 * (book % 2), x + wide // books - 2, top + step - 3), fill=colour)
+        pen.rectangle((left, top + step - 3, left + wide - 1, top + step - 1), fill=wood)
 
 
 def _captions(rng: np.random.Generator, kind: Kind, subject: str, gender: str, thing: str) -> tuple[str, ...]:

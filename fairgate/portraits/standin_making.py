@@ -13,8 +13,8 @@ from fairgate.portraits import standin_files
 from fairgate.portraits.generator import one_thread
 from fairgate.portraits.generator_painting import open_pipeline, paint
 from fairgate.portraits.generator_vae import Report
+from fairgate.portraits.scaling import scaled
 from fairgate.portraits.standin_data import SEED, Portrait, draw_portraits
-from fairgate.portraits.standin_pictures import scaled
 from fairgate.portraits.standin_training import Material, train_asker, train_finder, train_reader
 from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS, caption
 from fairgate.randomness import stream

@@ -59,7 +59,7 @@ class Finder(nn.Module):
         eighth = self.eighth(quarter)
         out = self.up_eighth(torch.cat([eighth, _doubled(self.whole(eighth))], dim=1))
         out = self.up_quarter(torch.cat([quarter, _doubled(out)], dim=1))
-        edges = nn.functional.softplus(self.edges(out)).unflatten(1, (len(KINDS), 4))
+        edges = nn.functional.softplus(self.edges(out)).reshape(len(out), len(KINDS), 4, *out.shape[2:])
         mask = self.mask(self.up_half(torch.cat([half, _doubled(out)], dim=1)))[:, 0]
         return self.centres(out), edges, mask
 

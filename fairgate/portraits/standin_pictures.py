@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from fairgate.portraits.standin_sizes import CHIP, FIND
-
-if TYPE_CHECKING:
-    import torch
 
 FACE_MARGIN = 0.35
 """Of the face box's longer side, added on every side of a chip: hair tells, too."""
@@ -35,7 +31,7 @@ class Fitted:
 def letterbox(picture: Image.Image) -> Fitted:
     """The picture fitted into a square of FIND px, its sides in proportion."""
     scale = max(picture.size) / FIND
-    size = tuple(max(1, round(side / scale)) for side in picture.size)
+    size = (max(1, round(picture.width / scale)), max(1, round(picture.height / scale)))
     square = Image.new("RGB", (FIND, FIND))
     square.paste(picture.convert("RGB").resize(size, Image.Resampling.BILINEAR))
     return Fitted(np.asarray(square), scale)
@@ -50,10 +46,3 @@ def face_chip(picture: Image.Image, box: Sequence[float]) -> NDArray[np.uint8]:
     return np.asarray(
         picture.convert("RGB").transform((CHIP, CHIP), Image.Transform.EXTENT, around, Image.Resampling.BILINEAR)
     )
-
-
-def scaled(pictures: NDArray[np.uint8]) -> torch.Tensor:
-    """Pictures (n, height, width, 3) as (n, 3, height, width) in -1..1."""
-    import torch
-
-    return torch.from_numpy(pictures.astype(np.float32)).permute(0, 3, 1, 2) / 127.5 - 1

@@ -12,8 +12,9 @@ from PIL import Image
 
 from fairgate.portraits.generator_vae import Report
 from fairgate.portraits.planted_failures import blurred, distorted, noisy
+from fairgate.portraits.scaling import scaled
 from fairgate.portraits.standin_data import Composite, Portrait, Quad, compose
-from fairgate.portraits.standin_pictures import face_chip, pixels, scaled
+from fairgate.portraits.standin_pictures import face_chip, pixels
 from fairgate.portraits.standin_sizes import CHIP, FIND, GRID, KINDS, LOOK
 from fairgate.portraits.standin_words import NOTHING, READ
 from fairgate.portraits.world import LABELS
@@ -183,7 +184,8 @@ def train_finder(material: Material, seed: int, report: Report) -> Finder:
         off = (found_edges[held] - edges[held]).abs().mean()
         wanted_mask = functional.avg_pool2d(mask[:, None], 2)[:, 0]
         filled = functional.binary_cross_entropy_with_logits(outline, wanted_mask)
-        return -focal.sum() / at.sum() + 0.5 * off + 2 * filled
+        loss: torch.Tensor = -focal.sum() / at.sum() + 0.5 * off + 2 * filled
+        return loss
 
     trained: Finder = fit(net, loss_of, "finder", seed, report)
     return trained

@@ -20,8 +20,9 @@ from fairgate.errors import ModelError, did_you_mean
 from fairgate.models.device import find_device
 from fairgate.models.making import Box, Face, Mask
 from fairgate.portraits import standin_files
+from fairgate.portraits.scaling import scaled
 from fairgate.portraits.standin_finding import boxes_of, outline_of
-from fairgate.portraits.standin_pictures import face_chip, letterbox, pixels, scaled
+from fairgate.portraits.standin_pictures import face_chip, letterbox, pixels
 from fairgate.portraits.standin_sizes import KINDS, LOOK
 from fairgate.portraits.standin_words import NOTHING, READ
 from fairgate.portraits.world import LABELS, PERSON
