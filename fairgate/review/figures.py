@@ -38,13 +38,13 @@ class Seen:
 
     @property
     def good(self) -> bool:
-        """Nothing wrong, and every attribute perceived as asked."""
+        """Nothing wrong, and every attribute perceived as recorded."""
         return self.quality == "good" and self.perceived == self.item.asked
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Shares of one slice of the sample: everything, a subject, or a group that was asked."""
+    """Shares of one slice of the sample: everything, a subject, or a recorded group."""
 
     kind: str
     name: str
@@ -122,7 +122,7 @@ def measures(attributes: Iterable[str]) -> dict[str, Callable[[Seen], bool]]:
     """What is counted, by column. One image may count in several: only "good" excludes the rest."""
     found: dict[str, Callable[[Seen], bool]] = {"good": lambda one: one.good}
     for name in attributes:
-        found[f"{name} as asked"] = partial(_as_asked, name)
+        found[f"{name} as recorded"] = partial(_as_asked, name)
         found[f"cannot discern {name}"] = partial(_indiscernible, name)
         found[f"another {name}"] = partial(_otherwise, name)
     for answer in QUALITIES[1:]:

@@ -36,8 +36,8 @@ SCENES: Final = (
 INSTRUCTIONS: Final = (
     "You see one image at a time. First say which group you perceive, for every attribute, without knowing what was "
     "asked for. Answer at first sight; where you perceive none, say so.",
-    "You then see what was asked, and say what is wrong with the image, if anything. A perceived group that differs "
-    "from the asked one is no error of this kind: it is counted from your first answers.",
+    "You then see what was asked (of a photograph: what is recorded), and say what is wrong with the image, if "
+    "anything. A perceived group that differs is no error of this kind: it is counted from your first answers.",
     "Now and then you see all images of one set: say whether they show the same scene.",
     "Your answers say what you perceive. They are no facts about a person. Drawn pictures are judged as drawings.",
 )

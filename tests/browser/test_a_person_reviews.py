@@ -77,9 +77,14 @@ def reviewing(
     assert said == unloaded
 
 
+SEEN = "document.querySelector('#work').hidden || document.querySelector('#answers button:enabled') !== null"
+"""Answers wait for the pictures."""
+
+
 def press(page: Page, *keys: str) -> None:
     """Keys, each after the page has answered to the one before."""
     for key in keys:
+        page.wait_for_function(SEEN)
         before = page.inner_text("#question") + page.inner_text("#count")
         page.keyboard.press(key)
         page.wait_for_function(
@@ -108,7 +113,7 @@ def test_a_few_images_are_marked_by_keyboard(browser: Browser, build: Build, rev
         shown = page.inner_text("#asked")
         assert first.subject in shown
         assert "<img src=x onerror=alert(1)></script>" in shown
-        assert f"{first.asked['gender']} asked, cannot tell perceived" in shown
+        assert f"{first.asked['gender']} recorded, cannot tell perceived" in shown
         assert page.locator("#asked img, #asked script").count() == 0
         press(page, "3")
         assert place(page) == "Image 2 of 10, question 1 of 3"
@@ -168,6 +173,7 @@ def test_a_server_that_is_gone_is_told_and_the_answer_is_not_lost_in_silence(
         page.click("#begin")
         page.route("**/mark", lambda route: route.abort())
         press(page, "1")
+        page.wait_for_function(SEEN)
         page.keyboard.press("1")
         page.wait_for_selector("#trouble:visible")
         assert "start it again with the same command" in page.inner_text("#trouble")

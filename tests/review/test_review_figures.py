@@ -127,7 +127,7 @@ def figured(dataset, folder, sample):
     return figures_of(dataset, read_records(folder, dataset.manifest), sample.items)
 
 
-def test_shares_count_what_was_said_per_subject_and_asked_group(dataset, tmp_path):
+def test_shares_count_what_was_said_per_subject_and_recorded_group(dataset, tmp_path):
     sample = draw_sample(dataset, 40)
     asked = sample.images[1].asked["tone"]
     other = "dark" if asked == "light" else "light"
@@ -138,9 +138,9 @@ def test_shares_count_what_was_said_per_subject_and_asked_group(dataset, tmp_pat
     counted = {name: one.count for name, one in everything.items() if one.count}
     assert counted == {
         "good": 36,
-        "tone as asked": 39,
+        "tone as recorded": 39,
         "another tone": 1,
-        "gender as asked": 39,
+        "gender as recorded": 39,
         "cannot discern gender": 1,
         "not realistic": 1,
         "not what was asked": 1,

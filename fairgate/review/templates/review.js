@@ -2,7 +2,7 @@
 (() => {
   const one = id => document.getElementById(id);
   const LETTERS = "123456789abcdefghijklmnopqrstvwxyz";
-  let state = null, at = 0, step = 0, draft = {}, busy = false;
+  let state = null, at = 0, step = 0, draft = {}, busy = false, unloaded = 0;
 
   /** JSON from this page's own address; an answer that is refused is an Error with the server's words. */
   async function ask(path, body) {
@@ -49,6 +49,8 @@
     return made;
   }
 
+  const plain = name => name.replaceAll("_", " ");
+
   /** The question of the present step, and its answers. */
   function question() {
     const item = state.items[at];
@@ -57,10 +59,10 @@
     }
     if (step < state.attributes.length) {
       const attribute = state.attributes[step];
-      const answers = attribute.groups.map(group => ({key: group, label: group}));
+      const answers = attribute.groups.map(group => ({key: group, label: plain(group)}));
       const held = item.perceived ? item.perceived[attribute.name] : undefined;
       return {
-        what: "perceived", attribute: attribute.name, words: `Which ${attribute.name.replaceAll("_", " ")} do you perceive?`,
+        what: "perceived", attribute: attribute.name, words: `Which ${plain(attribute.name)} do you perceive?`,
         answers: [...answers, {key: null, label: "Cannot tell", hint: "or none of these", press: "0"}],
         given: attribute.name in draft ? draft[attribute.name] : held,
       };
@@ -78,9 +80,12 @@
     render();
   }
 
+  /** Nothing is answered before everything is seen. */
   function pictures(item) {
+    unloaded = item.pictures;
     const shown = Array.from({length: item.pictures}, (_, place) => {
       const image = make("img", null, {alt: item.kind === "set" ? `Picture ${place + 1} of the set` : "The picture in question"});
+      image.addEventListener("load", () => { if (image.isConnected) seen(); });
       image.addEventListener("error", () => { if (image.isConnected) unseen(image); });
       image.src = `picture/${at}/${place}`;
       return image;
@@ -88,9 +93,13 @@
     one("pictures").replaceChildren(...shown);
   }
 
+  function seen() {
+    unloaded -= 1;
+    for (const button of one("answers").querySelectorAll("button")) button.disabled = unloaded > 0;
+  }
+
   /** A picture that cannot be shown is not judged: its item stays unanswered. */
   function unseen(image) {
-    for (const button of one("answers").querySelectorAll("button")) button.disabled = true;
     ask(image.src).catch(error => trouble(error.message));
   }
 
@@ -105,6 +114,7 @@
       const button = make("button", null, {type: "button", "aria-pressed": String(asking.given === answer.key)});
       const press = answer.press ?? LETTERS[place] ?? "";
       button.dataset.key = press;
+      button.disabled = unloaded > 0;
       button.append(make("kbd", press, {"aria-hidden": "true"}), make("span", answer.label));
       if (answer.hint) button.append(make("small", answer.hint));
       button.addEventListener("click", () => choose(asking, answer.key));
@@ -128,8 +138,8 @@
     say("subject", item.asked.subject);
     if (item.asked.caption) say("caption", item.asked.caption);
     for (const {name} of state.attributes) {
-      const seen = item.perceived[name] ?? "cannot tell";
-      say(name.replaceAll("_", " "), seen === item.asked.groups[name] ? seen : `${item.asked.groups[name]} asked, ${seen} perceived`);
+      const recorded = plain(item.asked.groups[name]), perceived = plain(item.perceived[name] ?? "cannot tell");
+      say(plain(name), perceived === recorded ? recorded : `${recorded} recorded, ${perceived} perceived`);
     }
     const again = make("button", "Change what was perceived", {type: "button"});
     again.addEventListener("click", () => go(at, 0));
