@@ -118,6 +118,16 @@ def test_a_turned_face_comes_out_upright() -> None:
 
 
 @with_dlib
+def test_fairfaces_own_photographs_which_are_such_chips_come_back_nearly_as_they_are() -> None:
+    finder = DlibFinder(side=224, upsample=0)
+    for name in ("1009.jpg", "1037.jpg", "1109.jpg"):
+        photo = Image.open(PHOTOS / name).convert("RGB")
+        (face,) = finder.find(photo)
+        pair = [np.asarray(one.convert("L"), float)[60:240, 60:240] for one in (photo.resize((300, 300)), face.chip)]
+        assert np.corrcoef(pair[0].ravel(), pair[1].ravel())[0, 1] > 0.98
+
+
+@with_dlib
 def test_faces_of_photographs_are_found_largest_first() -> None:
     finder = DlibFinder(side=448, upsample=0)
     names = sorted(path.name for path in PHOTOS.glob("*.jpg"))[:2]
