@@ -49,7 +49,7 @@ class IdentitySettings(Knobs):
         if len(attributes) != 1 or not next(iter(attributes)):
             raise ValueError("`identities` gives every phrase its group of the same attributes, in the same order")
         if len({_slug(phrase) for phrase in self.identities}) < len(self.identities):
-            raise ValueError("two phrases of `identities` differ in spaces alone")
+            raise ValueError("two phrases of `identities` differ in spaces and capitals alone")
         return self
 
 
@@ -108,7 +108,7 @@ class SocialIdentities(Recipe):
         return [Headshots(self.knobs)]
 
     def subjects(self) -> list[str]:
-        """An identity each, its spaces as hyphens."""
+        """An identity each, in small letters with hyphens."""
         return [_slug(phrase) for phrase in self.knobs.identities]
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
@@ -134,7 +134,7 @@ class SocialIdentities(Recipe):
 
 
 def _slug(phrase: str) -> str:
-    return phrase.replace(" ", "-")
+    return phrase.replace(" ", "-").lower()
 
 
 RECIPE = SocialIdentities
