@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +12,7 @@ import torch
 from diffusion_world import FACTOR, Stock, difference, generators, hole, picture
 from PIL import Image
 
-from fairgate.models.making import Sampling
+from fairgate.models.making import Sampling, open_model
 
 pytestmark = [
     pytest.mark.xdist_group("diffusion"),
@@ -137,15 +140,44 @@ def test_inpainting_with_a_refiner_is_the_stock_ensemble_of_experts(tiny: Any, s
     assert difference(made, [Image.composite(one, picture(), Image.fromarray(hole())) for one in theirs]) <= 1
 
 
-def test_painting_with_a_refiner_is_the_stock_ensemble_of_experts(tiny: Any, stock: Stock) -> None:
+@pytest.mark.parametrize("scheduler", [None, "heun"])  # Heun's steps are two evaluations, which are not parted
+def test_painting_with_a_refiner_is_the_stock_ensemble_of_experts(
+    scheduler: str | None, tiny: Any, stock: Stock
+) -> None:
     refined = tiny("painter", "sdxl?refiner=refiner")
-    made = refined.paint(PROMPTS, [1, 2], Sampling(steps=10, guidance=5.0, refine_from=0.8))
+    how = Sampling(steps=10, guidance=5.0, refine_from=0.8, scheduler=scheduler)
+    made = refined.paint(PROMPTS, [1, 2], how)
     base, refiner = stock("sdxl", "StableDiffusionXLPipeline"), stock("refiner", "StableDiffusionXLImg2ImgPipeline")
     refiner.vae = base.vae
+    if scheduler:
+        import diffusers
+
+        for pipeline in (base, refiner):
+            pipeline.scheduler = diffusers.HeunDiscreteScheduler.from_config(pipeline.scheduler.config)
     asked = {"prompt": PROMPTS, "num_inference_steps": 10, "guidance_scale": 5.0}
     latents = base(**asked, denoising_end=0.8, output_type="latent", generator=generators(1, 2)).images
     theirs = refiner(**asked, image=latents, denoising_start=0.8).images
     assert difference(made, theirs) <= 1
+
+
+def test_a_vae_with_moments_of_its_latents_reads_and_paints_as_the_stock_pipeline(
+    pipelines: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(pipelines["sdxl"], tmp_path / "sdxl"))
+    config = json.loads((folder / "vae/config.json").read_text())
+    moments = {"latents_mean": [0.1, -0.2, 0.3, 0.0], "latents_std": [0.5, 1.5, 2.0, 1.0]}
+    (folder / "vae/config.json").write_text(json.dumps({**config, **moments}))
+    how = Sampling(steps=4, guidance=5.0, strength=0.5)
+    made = open_model("restyler", f"hf:{folder}").restyle(picture(), PROMPTS, [1, 2], how)
+    theirs = Stock({"moments": folder})("moments", "StableDiffusionXLImg2ImgPipeline")(
+        prompt=PROMPTS,
+        image=[picture()] * 2,
+        strength=0.5,
+        num_inference_steps=4,
+        guidance_scale=5.0,
+        generator=generators(1, 2),
+    )
+    assert difference(made, theirs.images) <= 1
 
 
 @pytest.mark.parametrize("image_guidance", [1.5, 0.5])  # below 1, diffusers guides by nothing

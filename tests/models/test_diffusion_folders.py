@@ -71,6 +71,10 @@ def test_shards_and_variants_of_weights_load_as_the_whole_does(folder: Path, tin
     index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": weight_map}))
     (folder / UNET).unlink()
     assert difference(painted(folder), expected) == 0
+    index.write_text(json.dumps({"weight_map": dict.fromkeys(names, f"../{UNET.name}")}))
+    with pytest.raises(ModelError, match="does not name safetensors shards of this folder"):
+        painted(folder)
+    index.write_text(json.dumps({"weight_map": weight_map}))
     (folder / "unet/part-2.safetensors").unlink()
     with pytest.raises(ModelError, match="the file does not exist"):
         painted(folder)
@@ -98,7 +102,8 @@ def test_another_vae_stands_in_for_the_pipelines_own(folder: Path, tmp_path: Pat
 
 def test_the_fingerprint_is_of_the_files_wherever_they_lie(folder: Path, tiny: Any) -> None:
     original = tiny("painter", "sd1").fingerprint
-    assert open_model("painter", "hf:sd1", base=folder.parent).fingerprint == original
+    moved = open_model("painter", "hf:sd1", base=folder.parent)
+    assert (moved.uri, moved.fingerprint) == ("hf:sd1", original)
     assert open_model("inpainter", f"hf:{folder}").fingerprint == original
     rewrite(folder / UNET, lambda state: {name: value + 1e-3 for name, value in state.items()})
     changed = open_model("painter", f"hf:{folder}").fingerprint
@@ -168,6 +173,7 @@ def test_a_model_that_cannot_play_the_role_is_an_error(
         ("unet/config.json", {"addition_embed_type": "text_time"}, "could not be loaded|does not fit"),
         ("unet/config.json", {"block_out_channels": [160000, 320000]}, "parameters, and the weights"),
         ("unet/config.json", {"block_out_channels": [8, 32]}, "could not be loaded|does not fit|other shapes"),
+        ("unet/config.json", {"class_embed_type": "identity"}, r"does not fit a StableDiffusionPipeline \(class_embed"),
         ("vae/config.json", None, "the file does not exist"),
         ("tokenizer/tokenizer.json", None, "holds no tokenizer"),
         ("text_encoder/config.json", {"transformers_weights": "other.safetensors"}, "other weights"),
@@ -207,6 +213,18 @@ def test_weights_that_are_pickled_cut_short_or_do_not_fit_are_refused(folder: Pa
     (folder / UNET).unlink()
     (folder / "unet/diffusion_pytorch_model.bin").write_bytes(b"pickle")
     refused(r"only pickled weights \(diffusion_pytorch_model.bin\), which are refused")
+
+
+def test_an_sdxl_whose_second_text_encoder_has_no_pooled_output_is_refused(
+    pipelines: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(pipelines["sdxl"], tmp_path / "sdxl"))
+    shutil.rmtree(folder / "text_encoder_2")
+    shutil.copytree(folder / "text_encoder", folder / "text_encoder_2")
+    edit(folder / "model_index.json", text_encoder_2=["transformers", "CLIPTextModel"])
+    with pytest.raises(ModelError, match="pooled embedding") as caught:
+        painted(folder)
+    assert "CLIPTextModelWithProjection" in str(caught.value.remedy)
 
 
 def test_a_link_out_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
