@@ -7,14 +7,17 @@ groups, drops a set at the first group that fails, and stops when enough are kep
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from PIL import Image
 
+from fairgate.errors import ModelError
 from fairgate.recipes import Before, Knobs, Part, Recipe
 from fairgate.steps import Drop, Meter, SetRows, Step, Trace
 from fairgate.steps.pictures import picture
@@ -26,33 +29,47 @@ class ToySettings(Knobs):
     """Knobs."""
 
     shard_sets: int = 4
-    subjects: list[str] = ["baker", "car mechanic"]
+    subjects: tuple[str, ...] = ("baker", "car mechanic")
     candidates: int = 40
     pool: int = 24
     sets: int = 9
     seconds: float = 0.0  # that a set takes
     side: int = 8
+    fault: str = ""  # what is wrong with the steps, for tests: "killed once", "killed always", "refused", "broken"
+    marks: str = ""  # folder in which a worker that is about to be killed says so
 
 
 @dataclass(frozen=True)
 class Paint:
     """Noise of one set's own."""
 
-    side: int
-    seconds: float
+    knobs: ToySettings
     reads: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ("image", "score")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         for rows in sets:
-            time.sleep(self.seconds)
+            _fail(self.knobs, rows)
+            time.sleep(self.knobs.seconds)
             draw = rows.stream("picture")
-            pixels = draw.integers(0, 256, (self.side, self.side, 3), dtype=np.uint8)
+            pixels = draw.integers(0, 256, (self.knobs.side, self.knobs.side, 3), dtype=np.uint8)
             rows.rows[0]["image"] = Image.fromarray(pixels)
             rows.rows[0]["mask"] = pixels[..., 0] > 128
             rows.columns["score"] = float(draw.random())
             rows.columns["embedding"] = draw.normal(size=16)
             meter.count("unet", 2)
+
+
+def _fail(knobs: ToySettings, rows: SetRows) -> None:
+    if knobs.fault == "refused":
+        raise ModelError("the toy's model is not there.", where="toy:model", remedy="make one")
+    if knobs.fault == "broken":
+        raise ZeroDivisionError("a defect of the toy")
+    if knobs.fault == "killed always" or (knobs.fault == "killed once" and rows.names[-1] in (5, 17)):
+        mark = Path(knobs.marks, f"{rows.subject}-{rows.names[-1]}-{len(list(Path(knobs.marks).iterdir()))}")
+        if knobs.fault == "killed always" or not list(mark.parent.glob(f"{rows.subject}-{rows.names[-1]}-*")):
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does where memory runs out
 
 
 @dataclass(frozen=True)
@@ -105,7 +122,7 @@ class Pool(Part):
     """Pictures to vary."""
 
     name = "pool"
-    ignores = ("sets", "pool")
+    ignores = ("sets", "pool", "seconds", "fault", "marks")
 
     def __init__(self, knobs: ToySettings) -> None:
         self.knobs = knobs
@@ -119,7 +136,7 @@ class Pool(Part):
             ]
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        return [Paint(self.knobs.side, self.knobs.seconds), Presentable()]
+        return [Paint(self.knobs), Presentable()]
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         kept = [trace for trace in traces if trace.kept]
@@ -130,6 +147,7 @@ class Sets(Part):
     """Three groups of each."""
 
     name = "sets"
+    ignores = ("seconds", "fault", "marks")
 
     def __init__(self, knobs: ToySettings) -> None:
         self.knobs = knobs
@@ -147,8 +165,6 @@ class Sets(Part):
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         assert context <= self.knobs.pool
-        if os.environ.get("TOY_FAULT") == "error":
-            raise RuntimeError("the toy is broken")
         return [Vary(self.knobs.seconds)]
 
     def enough(self, subject: str, kept: int) -> bool:

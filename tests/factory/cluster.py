@@ -1,0 +1,61 @@
+"""A Ray of this machine that outlives the builds that use it. Run as a program it starts one and says its address."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from forge import OWN_TOKEN
+
+
+class Cluster:
+    """A Ray with four CPUs (as it believes), until `close`."""
+
+    def __init__(self) -> None:
+        own = {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1", **OWN_TOKEN}
+        environment = {**os.environ, **own}
+        environment = {name: value for name, value in environment.items() if name != "COVERAGE_PROCESS_CONFIG"}
+        for _ in range(3):  # on a busy machine, Ray gives up waiting for its own parts
+            if self._start(environment):
+                return
+        raise AssertionError("Ray did not start")
+
+    def _start(self, environment: dict[str, str]) -> bool:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("address "):
+                self.environment = {"RAY_ADDRESS": line.split()[1]}
+                return True
+        self.close()
+        return False
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+def _serve() -> None:
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    import ray
+
+    ray.init("local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200 << 20)
+    print("address", ray.get_runtime_context().gcs_address, flush=True)
+    sys.stdin.read()
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    _serve()
