@@ -124,17 +124,20 @@ def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet:
     import diffusers
     import torch
 
-    pipeline = getattr(diffusers, name)(
-        vae=vae.to(torch.float16),
-        text_encoder=text_encoder,
-        tokenizer=new_tokenizer(),
-        unet=unet.to(torch.float16),
-        scheduler=new_scheduler(),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    )
-    pipeline.save_pretrained(folder)
+    from fairgate.models.adapters.diffusion_load import quiet
+
+    with quiet():
+        pipeline = getattr(diffusers, name)(
+            vae=vae.to(torch.float16),
+            text_encoder=text_encoder,
+            tokenizer=new_tokenizer(),
+            unet=unet.to(torch.float16),
+            scheduler=new_scheduler(),
+            safety_checker=None,
+            feature_extractor=None,
+            requires_safety_checker=False,
+        )
+        pipeline.save_pretrained(folder)
     write_slow_tokenizer(folder / "tokenizer")
 
 

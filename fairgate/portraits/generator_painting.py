@@ -22,10 +22,12 @@ _CHUNK = 64
 def open_pipeline(folder: Path, name: str = "StableDiffusionPipeline") -> Any:
     """The pipeline of a folder in float32, without a progress bar. Raises ModelError where there is none."""
     import diffusers
-    import torch
+
+    from fairgate.models.adapters.diffusion_load import quiet
 
     require_folder(folder, "train-generator")
-    pipeline = getattr(diffusers, name).from_pretrained(folder, torch_dtype=torch.float32)
+    with quiet():
+        pipeline = getattr(diffusers, name).from_pretrained(folder)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
 
