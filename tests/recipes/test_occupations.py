@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import fake_makers
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 from in_memory_build import Finished, rows_of, run_recipe
 
 from fairgate.data import read_dataset, write_dataset
+from fairgate.engines import open_engine
 from fairgate.errors import RecipeError
+from fairgate.factory import Factory
 from fairgate.models.making import Sampling
 from fairgate.recipes import occupations as published
 from fairgate.recipes import open_recipe
@@ -201,3 +204,29 @@ def test_a_reader_without_the_group_says_which_it_has(fakes):
     with pytest.raises(RecipeError, match="no group 'Fair'") as caught:
         build(fakes, reads_as={"light": "Fair"})
     assert "its groups: light, tan" in str(caught.value)
+
+
+def made_by_the_factory(tmp_path, **knobs):
+    recipe = open_recipe("occupations", SMALL | knobs)
+    factory = Factory("occupations", recipe, tmp_path / "build")
+    return factory.complete(open_engine("local", device="cpu")), factory.places.root
+
+
+def test_a_build_tells_how_often_each_group_was_made_and_failed(fakes, tmp_path):
+    manifest, root = made_by_the_factory(tmp_path, genders=["male", "female"], sets=6)
+    assert manifest.counts.groups == {"skin_tone": dict.fromkeys(TONES, 12), "gender": {"male": 24, "female": 24}}
+    yields = json.loads((root / "yield.json").read_text())["subjects"]["doctor-female"]
+    assert yields["images"] == 24
+    part = yields["parts"]["sets"]
+    found = part["groups"]["skin_tone"]
+    assert sum(group["failed"] for group in found.values()) == part["dropped"]["perceived_otherwise"]
+    tried = [found[tone]["tried"] for tone in TONES]
+    assert tried == sorted(tried, reverse=True)  # a later wave is made for those that are left
+    assert found["dark"]["passed_share"] == pytest.approx(1 - found["dark"]["failed"] / tried[-1], abs=1e-4)
+
+
+def test_more_candidates_are_added_to_those_that_are_there(fakes, tmp_path):
+    made_by_the_factory(tmp_path, candidates=40, sets=3)
+    assert fakes["painter"].spent["unet"] == 2 * 50 * 40
+    made_by_the_factory(tmp_path, candidates=60, sets=5)
+    assert fakes["painter"].spent["unet"] == 2 * 50 * 24  # to whole shards of 8
