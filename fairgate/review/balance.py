@@ -29,7 +29,8 @@ class Imbalance:
 def most_unequal(manifest: Manifest) -> Imbalance:
     """The comparison with the smallest ratio: subjects, groups, groups of each subject, full intersections.
 
-    An intersection without an image counts as 0, unless the dataset is not counterfactual: there nobody promised it.
+    What has no image counts as 0 within a subject or an intersection, unless the dataset is not counterfactual: there
+    nobody promised it, and a subject can be one of a group alone ("an Asian man").
     """
     return min((_extremes(among, counts) for among, counts in _compared(manifest)), key=lambda one: one.ratio)
 
@@ -41,7 +42,8 @@ def _compared(manifest: Manifest) -> Iterator[tuple[str, Mapping[str, int]]]:
         yield f"groups of {attribute}", groups
     for subject, attributes in counts.subject_groups.items():
         for attribute, groups in attributes.items():
-            yield f"groups of {attribute} for subject '{subject}'", groups
+            promised = groups if manifest.counterfactual else {name: count for name, count in groups.items() if count}
+            yield f"groups of {attribute} for subject '{subject}'", promised
     for crossed, cells in counts.intersections.items():
         possible = math.prod(len(manifest.attributes[name]) for name in crossed.split(CROSS))
         absent = {"an absent intersection": 0} if manifest.counterfactual and len(cells) < possible else {}

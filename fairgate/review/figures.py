@@ -18,7 +18,7 @@ from fairgate.review.sample import ImageItem, SetItem
 from fairgate.review.shares import Share, share
 from fairgate.review.wording import QUALITIES
 
-SCORES: Final = ("clip_", "vqa_", "perceived_")
+SCORES: Final = ("clip_", "vqa_", "perceived_", "p_", "directional")
 """Numeric columns that begin so are held against what people call good."""
 _DISAGREED: Final = "\x00"
 """No majority: no group and no answer is called so."""

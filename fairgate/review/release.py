@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -117,7 +118,7 @@ def _require_balance(build: Build, tolerance: float) -> Imbalance:
             f"'{found.largest}' {found.many:,}.",
             where=str(build.dataset.folder),
             remedy=f"build more of '{found.smallest}', or keep fewer of the others; to release it as it is, say so "
-            f"with --tolerance {1 - found.ratio + 0.005:.2f} (the card tells it)",
+            f"with --tolerance {math.ceil(100 * (1 - found.ratio)) / 100:.2f} (the card tells it)",
         )
     return found
 

@@ -165,6 +165,11 @@ def test_every_comparison_of_counts_can_be_the_most_unequal(tmp_path, keep, amon
         assert (found.few, most_unequal(manifest).ratio) == (0, 1)
 
 
+def test_a_subject_may_be_of_one_group_where_nobody_promised_others(tmp_path):
+    named = [row | {"set_id": f"{row['set_id']}-{row['member']}", "subject": row["member"]} for row in rows(12)]
+    assert most_unequal(write_build(tmp_path, named, counterfactual=False).manifest).ratio == 1
+
+
 def test_the_same_picture_twice_is_refused_with_both_places(built, tmp_path):
     found = list(rows(12))
     found[33]["image"] = square(0, 60, 0, encoding="BMP")
