@@ -26,8 +26,8 @@ from fairgate.randomness import stream
 
 PERSON = 32
 """Side of a person's box in pixels: the size at which the embedded editor works."""
-ROOM = (40, 36)
-WIDE_ROOM = (72, 36)
+ROOM = (40, 34)
+WIDE_ROOM = (72, 34)
 """Hardly larger than a person: the embedded CLIP knows people at one scale alone."""
 THING = 7
 """Width of a plant or a shelf in pixels."""
