@@ -94,12 +94,11 @@ def denoise(
 
 
 def _times(number: int, steps: int, draws: torch.Generator) -> torch.Tensor:
-    """Times by a triangle over the schedule: what a picture shows is decided in its middle. Evenly drawn ones taught
-    occupations and, in the same number of steps, neither skin tone nor gender."""
+    """The later of two evenly drawn times: whether a person is seen as male or female is settled under much noise."""
     import torch
 
-    middle = (torch.rand(number, generator=draws) + torch.rand(number, generator=draws)) / 2
-    return (middle * steps).long().clamp(max=steps - 1)
+    later = torch.maximum(torch.rand(number, generator=draws), torch.rand(number, generator=draws))
+    return (later * steps).long().clamp(max=steps - 1)
 
 
 def embedded(text_encoder: Any, tokenizer: Any, texts: list[str]) -> torch.Tensor:

@@ -15,10 +15,10 @@ from fairgate.randomness import stream
 if TYPE_CHECKING:
     import torch
 
-STEPS = 2000
+STEPS = 1800
 BATCH = 32
 LEARNING_RATE = 3e-3
-KL_WEIGHT = 1e-6
+KL_WEIGHT = 2e-6
 """Weight of the Kullback-Leibler term (nats per latent) beside the mean absolute error of pixels in -1..1."""
 
 Report = Callable[[str, int, float], None]
@@ -38,7 +38,7 @@ def train_vae(pictures: NDArray[np.uint8], *, seed: int, report: Report, steps: 
         batch = scaled(pictures[rng.integers(len(pictures), size=BATCH)])
         latents = vae.encode(batch).latent_dist
         rebuilt = vae.decode(latents.sample(draws)).sample
-        error = (rebuilt - batch).abs().mean() + (_edges(rebuilt) - _edges(batch)).abs().mean()
+        error = (rebuilt - batch).abs().mean() + 0.5 * (_edges(rebuilt) - _edges(batch)).abs().mean()
         loss = error + KL_WEIGHT * latents.kl().mean()
         optimizer.zero_grad()
         loss.backward()
