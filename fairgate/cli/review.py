@@ -85,7 +85,7 @@ def release(
     from fairgate.review import find_build
     from fairgate.review import release as freeze
     from fairgate.review.release import Wishes
-    from fairgate.review.section import percent
+    from fairgate.review.shares import percent
 
     wishes = Wishes(tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device))
     done = freeze(find_build(build), name, root, wishes=wishes, reviews=reviews)

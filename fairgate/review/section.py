@@ -9,10 +9,9 @@ from fairgate.data import Dataset
 from fairgate.reports.markdown import escape, table
 from fairgate.review.figures import Figures, Row, measures
 from fairgate.review.records import Record
-from fairgate.review.shares import Share
+from fairgate.review.shares import ABSENT, percent
 from fairgate.review.wording import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
 
-ABSENT: Final = "–"
 _MOST_ROWS: Final = 200
 
 
@@ -56,13 +55,6 @@ def balance_section(lowest: float, tolerance: float) -> str:
         "## Balance\n\nOf the counts that are compared (subjects; groups; groups of each subject; intersections) the "
         f"smallest is never below {100 * lowest:.1f}% of the largest. {100 * (1 - tolerance):.1f}% were allowed."
     )
-
-
-def percent(share: Share) -> str:
-    """`90.8% (89.1 to 92.3)`; a dash where nothing was looked at."""
-    if share.value is None or share.lo is None or share.hi is None:
-        return ABSENT
-    return f"{100 * share.value:.1f}% ({100 * share.lo:.1f} to {100 * share.hi:.1f})"
 
 
 def _count(number: int, what: str) -> str:

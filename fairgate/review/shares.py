@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from fairgate.errors import StatisticsError
 
 ALPHA: Final = 0.05
+ABSENT: Final = "–"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +45,10 @@ def share(count: int, of: int, *, alpha: float = ALPHA) -> Share:
     reach = z / (1 + z * z / of) * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of))
     # At the ends the limits are 0 and 1 exactly; floating point would miss them by an ulp.
     return Share(count, of, p, 0.0 if count == 0 else middle - reach, 1.0 if count == of else middle + reach)
+
+
+def percent(found: Share) -> str:
+    """`90.8% (89.1 to 92.3)`; a dash where nothing was looked at."""
+    if found.value is None or found.lo is None or found.hi is None:
+        return ABSENT
+    return f"{100 * found.value:.1f}% ({100 * found.lo:.1f} to {100 * found.hi:.1f})"

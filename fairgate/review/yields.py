@@ -16,16 +16,23 @@ from fairgate.data import Manifest
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest, sha256_bytes
 from fairgate.reports.markdown import escape, table
+from fairgate.review.shares import percent, share
 
 YIELDS, DROPS = "yield.json", "drops.csv"
 _MOST_ROWS: Final = 100
 _MAX_BYTES: Final = 64 << 20
 
 
+class _Passed(BaseModel):
+    tried: int = Field(ge=0)
+    failed: int = Field(ge=0)
+
+
 class _Part(BaseModel):
     started: int = Field(ge=0)
     kept: int = Field(ge=0)
     dropped: dict[str, int]
+    groups: dict[str, dict[str, _Passed]] = {}
 
 
 class _Subject(BaseModel):
@@ -90,7 +97,7 @@ def _groups(drops: list[dict[str, str]]) -> Counter[tuple[str, str, str, str]]:
     """Sets that were dropped at a group, over all subjects: (part, attribute, group, reason)."""
     counted: Counter[tuple[str, str, str, str]] = Counter()
     for row in drops:
-        if row["attribute"] != "all":
+        if row["attribute"] not in ("all", "member"):
             counted[row["part"], row["attribute"], row["group"], row["reason"]] += int(row["count"])
     return counted
 
@@ -107,6 +114,13 @@ def _parts(yields: _Yields, groups: Counter[tuple[str, str, str, str]]) -> Itera
         for name, part in found.parts.items()
     ]
     yield _cut(["subject", "part", "started", "kept", "kept share", "dropped because"], rows)
+    if passed := _passed(yields):
+        yield "### By group"
+        yield (
+            "Members that were made, those at which a set was dropped, and the share that passed, with 95% intervals "
+            "(Wilson), over all subjects. Where members are made until one fails, later groups are tried less often."
+        )
+        yield _cut(["part", "attribute", "group", "made", "failed", "passed"], passed)
     if groups:
         yield "### Dropped at a group"
         yield "Sets of all subjects that were dropped at the member of a group: the first that failed, where one did."
@@ -121,6 +135,20 @@ def _parts(yields: _Yields, groups: Counter[tuple[str, str, str, str]]) -> Itera
         yield f"Evaluations of a model per finished image, dropped ones paid for: {', '.join(told)}."
     if yields.near_duplicates is not None:
         yield f"Images that look nearly like another one of their subject and group: {yields.near_duplicates:,}."
+
+
+def _passed(yields: _Yields) -> list[list[str]]:
+    tried, failed = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
+    for subject in yields.subjects.values():
+        for name, part in subject.parts.items():
+            for attribute, groups in part.groups.items():
+                for group, found in groups.items():
+                    tried[name, attribute, group] += found.tried
+                    failed[name, attribute, group] += min(found.failed, found.tried)
+    return [
+        [*map(escape, key), f"{made:,}", f"{failed[key]:,}", percent(share(made - failed[key], made))]
+        for key, made in tried.items()
+    ]
 
 
 def _share(part: _Part) -> str:

@@ -16,14 +16,16 @@ from fairgate.review.balance import most_unequal
 from fairgate.review.doubles import Doubles
 from fairgate.review.release import Wishes
 
+PASSED = {"gender": {"man": {"tried": 6, "failed": 0}, "woman": {"tried": 5, "failed": 2}}}
+PARTS = {
+    "doctor": {"paint": {"started": 9, "kept": 6, "dropped": {"no_face": 3}, "groups": PASSED}},
+    "nurse": {"paint": {"started": 6, "kept": 6, "dropped": {}, "groups": PASSED}},
+}
 YIELDS = {
     "images": 48,
     "per_image": {"unet": 123.456},
     "near_duplicates": 2,
-    "subjects": {
-        "doctor": {"sets": 6, "images": 24, "parts": {"paint": {"started": 9, "kept": 6, "dropped": {"no_face": 3}}}},
-        "nurse": {"sets": 6, "images": 24, "parts": {"paint": {"started": 6, "kept": 6, "dropped": {}}}},
-    },
+    "subjects": {name: {"sets": 6, "images": 24, "parts": parts} for name, parts in PARTS.items()},
 }
 DROPS = """subject,part,attribute,group,reason,count
 doctor,paint,all,all,started,9
@@ -204,6 +206,8 @@ def test_the_card_tells_the_yield_per_subject_reason_and_group(built, tmp_path):
     assert "| doctor | paint | 9 | 6 | 66.7% | no\\_face 3 |" in card
     assert "| nurse | paint | 6 | 6 | 100.0% | – |" in card
     assert "| paint | gender | woman | no\\_face | 4 |" in card
+    assert "| paint | gender | man | 12 | 0 | 100.0% (75.8 to 100.0) |" in card
+    assert "| paint | gender | woman | 10 | 4 | 60.0% (31.3 to 83.2) |" in card
     assert "unet: 123.5." in card
     assert "Images that look nearly like another one of their subject and group: 2." in card
     assert len(dataset.manifest.lineage["yield"]) == 64
