@@ -119,10 +119,11 @@ class _Handler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         if origin is not None and origin.removeprefix("http://") != self.headers["Host"]:
             raise _Refused(HTTPStatus.FORBIDDEN, "another page may not ask here")
-        if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-            raise _Refused(HTTPStatus.FORBIDDEN, "another page may not ask here")
         _, _, path = self.path.partition("/")
         token, _, rest = path.partition("/")
+        followed = self.headers.get("Sec-Fetch-Mode") == "navigate" and not rest  # a link in a terminal that is a page
+        if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin") and not followed:
+            raise _Refused(HTTPStatus.FORBIDDEN, "another page may not ask here")
         if not secrets.compare_digest(token.encode(), review.token.encode()):
             raise _Refused(HTTPStatus.FORBIDDEN, "the address is not whole: copy it from the terminal again")
         return rest.split("/")

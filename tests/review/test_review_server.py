@@ -141,6 +141,13 @@ def test_another_name_or_page_is_not_answered(ask, path, headers):
     assert "default-src 'none'" in refused.headers["Content-Security-Policy"]
 
 
+def test_a_link_to_the_whole_address_can_be_followed_and_nothing_behind_it(ask):
+    clicked = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
+    assert ask("", **clicked).status == 200
+    assert ask("state", **clicked).status == 403
+    assert ask("picture/0/0", **clicked).status == 403
+
+
 def test_the_name_localhost_is_this_machine(ask):
     assert ask("state", Host=f"localhost:{ask.server.port}").status == 200
 
