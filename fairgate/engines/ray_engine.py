@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +24,11 @@ from fairgate.errors import DeviceError, FairgateError, RecipeError, SettingsErr
 
 LIVES = 3
 """How often a task may lose its worker before the build is given up: it is likely the task that kills it."""
+
+PATIENCE = 10.0
+"""Seconds in which the cluster must answer."""
+START_PATIENCE = 120
+"""Seconds that a Ray of our own may take to start: on a busy machine its many processes need more than Ray's 30."""
 
 
 class RayEngine:
@@ -225,17 +231,26 @@ def _connect(ray: ModuleType, workers: int | None) -> None:
     address = os.environ.get("RAY_ADDRESS")
     try:
         if address:
+            _require_listener(address)
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         else:
             cpus = max(workers or 1, os.cpu_count() or 1)
+            os.environ.setdefault("RAY_raylet_start_wait_time_s", str(START_PATIENCE))
             ray.init("local", num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise SettingsError(
             f"Ray cannot be reached: {error}.",
             where=f"RAY_ADDRESS={address}" if address else "a Ray of our own",
             remedy="check that it runs (`ray status`) and, where it asks for a token, set RAY_AUTH_MODE=token; "
             "or unset RAY_ADDRESS for a local one",
         ) from error
+
+
+def _require_listener(address: str) -> None:
+    """Raises OSError where nobody listens at HOST:PORT: Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=PATIENCE).close()
 
 
 def _room(ray: ModuleType, device: str) -> tuple[bool, int]:

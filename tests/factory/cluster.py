@@ -14,15 +14,14 @@ class Cluster:
     """A Ray with four CPUs (as it believes), until `close`."""
 
     def __init__(self) -> None:
-        own = {"PYTHONPATH": str(Path(__file__).parent), "OMP_NUM_THREADS": "1", **OWN_TOKEN}
+        own = {
+            "PYTHONPATH": str(Path(__file__).parent),
+            "OMP_NUM_THREADS": "1",
+            "RAY_raylet_start_wait_time_s": "120",
+            **OWN_TOKEN,
+        }
         environment = {**os.environ, **own}
         environment = {name: value for name, value in environment.items() if name != "COVERAGE_PROCESS_CONFIG"}
-        for _ in range(3):  # on a busy machine, Ray gives up waiting for its own parts
-            if self._start(environment):
-                return
-        raise AssertionError("Ray did not start")
-
-    def _start(self, environment: dict[str, str]) -> bool:
         self._process = subprocess.Popen(
             [sys.executable, __file__],
             stdin=subprocess.PIPE,
@@ -35,9 +34,9 @@ class Cluster:
         for line in self._process.stdout:
             if line.startswith("address "):
                 self.environment = {"RAY_ADDRESS": line.split()[1]}
-                return True
+                return
         self.close()
-        return False
+        raise AssertionError("Ray did not start")
 
     def close(self) -> None:
         assert self._process.stdin is not None
