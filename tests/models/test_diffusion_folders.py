@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from diffusion_world import difference
+from diffusion_world import difference, picture
 from safetensors.torch import load_file, save_file
 
 from fairgate.errors import ModelError
@@ -173,7 +173,9 @@ def test_a_model_that_cannot_play_the_role_is_an_error(
         ("unet/config.json", {"addition_embed_type": "text_time"}, "could not be loaded|does not fit"),
         ("unet/config.json", {"block_out_channels": [160000, 320000]}, "parameters, and the weights"),
         ("unet/config.json", {"block_out_channels": [8, 32]}, "could not be loaded|does not fit|other shapes"),
-        ("unet/config.json", {"class_embed_type": "identity"}, r"does not fit a StableDiffusionPipeline \(class_embed"),
+        ("unet/config.json", {"class_embed_type": "identity"}, r"does not fit a .*\(class_embed_type\)"),
+        ("unet/config.json", {"sample_size": None}, "a picture of 0 pixels"),
+        ("unet/config.json", {"sample_size": 1 << 30}, "8192 at most"),
         ("vae/config.json", None, "the file does not exist"),
         ("tokenizer/tokenizer.json", None, "holds no tokenizer"),
         ("text_encoder/config.json", {"transformers_weights": "other.safetensors"}, "other weights"),
@@ -213,6 +215,27 @@ def test_weights_that_are_pickled_cut_short_or_do_not_fit_are_refused(folder: Pa
     (folder / UNET).unlink()
     (folder / "unet/diffusion_pytorch_model.bin").write_bytes(b"pickle")
     refused(r"only pickled weights \(diffusion_pytorch_model.bin\), which are refused")
+
+
+def test_parts_of_two_pipelines_are_refused_and_what_fails_while_painting_names_the_model(
+    folder: Path, pipelines: dict[str, Path], tmp_path: Path
+) -> None:
+    xl = Path(shutil.copytree(pipelines["sdxl"], tmp_path / "sdxl"))
+    shutil.rmtree(folder / "unet")
+    shutil.copytree(pipelines["pix2pix"] / "unet", folder / "unet")
+    with pytest.raises(ModelError, match="8 UNet channels"):
+        painted(folder)
+    edit(folder / "unet/config.json", in_channels=4)
+    with pytest.raises(ModelError, match="other shapes"):
+        painted(folder)
+    edit(xl / "model_index.json", text_encoder=[None, None], tokenizer=[None, None])
+    with pytest.raises(ModelError, match="cross_attention_dim"):
+        painted(xl)
+    edit(xl / "model_index.json", text_encoder=["transformers", "CLIPTextModel"], requires_aesthetics_score=True)
+    edit(xl / "model_index.json", tokenizer=["transformers", "PreTrainedTokenizerFast"])
+    with pytest.raises(ModelError, match="cannot restyle a picture") as caught:
+        open_model("restyler", f"hf:{xl}").restyle(picture(), ["a photo"], [1], Sampling(steps=2, guidance=5.0))
+    assert caught.value.where == f"hf:{xl}"
 
 
 def test_an_sdxl_whose_second_text_encoder_has_no_pooled_output_is_refused(

@@ -32,18 +32,20 @@ class DiffusionEditor(Diffusing):
         _require_shared(hows)
         model, generators = self.model, generators_of(seeds)
         size = working_size(image.size, model.vae_factor, hows[0].size)
-        picture = model.encode(pixels_of(model, [image], size), scaled=False)
-        predict = guided_by_image(
-            model,
-            model.embed_prompts(instructions),
-            joined([model.embed_negative(how.negative, 1) for how in hows]),
-            picture.repeat(len(instructions), 1, 1, 1),
-            [how.guidance for how in hows],
-            [how.image_guidance for how in hows],
-        )
-        schedule = model.schedule(hows[0].steps, hows[0].scheduler)
-        latents = denoise(schedule, schedule.begin(model.noise(generators, size)), predict, generators)
-        return at_size(model.decode(latents), image.size)
+        with self._naming("edit"):
+            picture = model.encode(pixels_of(model, [image], size), scaled=False)
+            predict = guided_by_image(
+                model,
+                model.embed_prompts(instructions),
+                joined([model.embed_negative(how.negative, 1) for how in hows]),
+                picture.repeat(len(instructions), 1, 1, 1),
+                [how.guidance for how in hows],
+                [how.image_guidance for how in hows],
+            )
+            schedule = model.schedule(hows[0].steps, hows[0].scheduler)
+            latents = denoise(schedule, schedule.begin(model.noise(generators, size)), predict, generators)
+            made = model.decode(latents)
+        return at_size(made, image.size)
 
 
 def _require_shared(hows: Sequence[Sampling]) -> None:

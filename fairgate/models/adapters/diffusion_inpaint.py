@@ -74,7 +74,8 @@ class DiffusionInpainter(Diffusing):
     def inpaint(self, image: Image, mask: Mask, prompts: Sequence[str], seed: int, how: Sampling) -> list[Image]:
         """One variant per prompt. It is worked on at the picture's size, or with `how.size` on its longer side."""
         require_one_each(prompts, prompts)
-        made = self._variants([image], [mask], prompts, [seed], how)
+        with self._naming("inpaint"):
+            made = self._variants([image], [mask], prompts, [seed], how)
         return [pasted(one, image, mask) for one in made]
 
     def inpaint_each(
@@ -87,7 +88,8 @@ class DiffusionInpainter(Diffusing):
     ) -> list[Image]:
         """One variant of every picture in one batch. Raises ModelError where their sizes differ."""
         require_one_each(prompts, images, masks, seeds)
-        made = self._variants(images, masks, prompts, seeds, how)
+        with self._naming("inpaint"):
+            made = self._variants(images, masks, prompts, seeds, how)
         return [pasted(one, image, mask) for one, image, mask in zip(made, images, masks, strict=True)]
 
     def _variants(

@@ -99,7 +99,7 @@ class StableDiffusion:
         else:
             self.vae = kin.vae
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
-        sample = self.unet.config.sample_size
+        sample = self.unet.config.sample_size or 0  # some do not say at what size they were trained
         self.size = (sample if isinstance(sample, int) else max(sample)) * self.vae_factor
         self.pictures = VaeImageProcessor(vae_scale_factor=self.vae_factor)
         self.masks = VaeImageProcessor(
@@ -253,13 +253,18 @@ class StableDiffusion:
 
 
 def _require_plain(model: StableDiffusion) -> None:
-    """Raises ModelError for a UNet that is told more than these pipelines tell it."""
-    config = model.unet.config
-    wanted = "text_time" if model.is_xl else None
+    """Raises ModelError for parts that do not fit together, and for a UNet that these pipelines tell too little."""
+    config, latents = model.unet.config, model.latent_channels
     odd = [name for name in ("time_cond_proj_dim", "encoder_hid_dim_type", "class_embed_type") if config.get(name)]
-    if odd or config.get("addition_embed_type") != wanted:
+    if config.get("addition_embed_type") != ("text_time" if model.is_xl else None):
+        odd.append("addition_embed_type")
+    if config.cross_attention_dim != sum(encoder.config.hidden_size for encoder in model.text_encoders):
+        odd.append("cross_attention_dim")
+    if config.out_channels != latents or config.in_channels not in {latents, 2 * latents, 2 * latents + 1}:
+        odd.append("in_channels or out_channels")
+    if odd:
         raise ModelError(
-            f"the UNet's config does not fit a {model.pipeline} ({', '.join(odd) or 'addition_embed_type'}).",
+            f"the UNet's config does not fit a {model.pipeline} with these text encoders and VAE ({', '.join(odd)}).",
             where=f"{model.where}/unet/config.json",
             remedy="use the pipeline that the UNet was trained for",
         )

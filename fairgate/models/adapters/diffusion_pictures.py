@@ -10,6 +10,7 @@ import torch
 
 from fairgate.errors import ModelError
 from fairgate.models.adapters.diffusion_parts import StableDiffusion
+from fairgate.models.files import MAX_SIDE
 from fairgate.models.making import Mask
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ Size = tuple[int, int]
 def square(model: StableDiffusion, side: int | None) -> Size:
     """(width, height) to paint at: the model's own, or `side`. Raises ModelError where the VAE cannot halve it."""
     wanted = side or model.size
-    if wanted < model.vae_factor or wanted % model.vae_factor:
+    if not model.vae_factor <= wanted <= MAX_SIDE or wanted % model.vae_factor:
+        near = min(max(1, round(wanted / model.vae_factor)), MAX_SIDE // model.vae_factor) * model.vae_factor
         raise ModelError(
-            f"a picture of {wanted} pixels cannot be made: sides are multiples of {model.vae_factor}.",
+            f"a picture of {wanted} pixels a side cannot be made: sides are multiples of {model.vae_factor}, "
+            f"and {MAX_SIDE} at most.",
             where=model.uri,
-            remedy=f"ask for {max(1, round(wanted / model.vae_factor)) * model.vae_factor}",
+            remedy=f"ask for a `size` of {near}" if wanted else "ask for a `size`: the model does not say its own",
         )
     return wanted, wanted
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,7 @@ from fairgate.models.adapters.diffusion_loop import After, denoise, generators_o
 from fairgate.models.adapters.diffusion_parts import StableDiffusion
 from fairgate.models.adapters.diffusion_pictures import at_size, pixels_of, square, working_size
 from fairgate.models.adapters.diffusion_schedule import Schedule
+from fairgate.models.encoder import naming
 from fairgate.models.making import Sampling
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ class Diffusing:
     def spent(self) -> Counter[str]:
         return self.model.spent
 
+    def _naming(self, what: str) -> AbstractContextManager[None]:
+        """What the libraries raise while a picture is made names the model; memory that runs out is the caller's."""
+        return naming(self.uri, what)
+
 
 class DiffusionPainter(Diffusing):
     """Text to image."""
@@ -46,9 +52,10 @@ class DiffusionPainter(Diffusing):
         require_one_each(prompts, seeds)
         size = square(self.model, how.size)
         generators = generators_of(seeds)
-        schedule = self.model.schedule(how.steps, how.scheduler)
-        latents = schedule.begin(self.model.noise(generators, size))
-        return self.model.decode(through(self.model, schedule, latents, prompts, how, generators))
+        with self._naming("paint"):
+            schedule = self.model.schedule(how.steps, how.scheduler)
+            latents = schedule.begin(self.model.noise(generators, size))
+            return self.model.decode(through(self.model, schedule, latents, prompts, how, generators))
 
 
 class DiffusionRestyler(Diffusing):
@@ -63,10 +70,11 @@ class DiffusionRestyler(Diffusing):
         require_one_each(prompts, seeds)
         model, generators = self.model, generators_of(seeds)
         size = working_size(image.size, model.vae_factor, how.size)
-        schedule = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
-        clean = model.encode(pixels_of(model, [image], size), generators)
-        latents = schedule.noised(clean, model.noise(generators, size), 0)
-        made = model.decode(through(model, schedule, latents, prompts, how, generators))
+        with self._naming("restyle a picture"):
+            schedule = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
+            clean = model.encode(pixels_of(model, [image], size), generators)
+            latents = schedule.noised(clean, model.noise(generators, size), 0)
+            made = model.decode(through(model, schedule, latents, prompts, how, generators))
         return at_size(made, image.size)
 
 
