@@ -220,11 +220,11 @@ def _filters(dataset: Dataset, seen: Sequence[Seen]) -> tuple[list[GroupAgreemen
     rows = Rows(dataset)
     named = {
         column: attribute
-        for column in rows.columns()
+        for column, text in rows.columns().items()
         for attribute in dataset.manifest.attributes
-        if column.endswith(f"_{attribute}")
+        if text and column.endswith(f"_{attribute}")
     }
-    scored = [column for column in rows.columns() if column.startswith(SCORES) and column not in named]
+    scored = [column for column, text in rows.columns().items() if not text and column.startswith(SCORES)]
     if not named and not scored:
         return [], []
     held = rows.read([one.item.row for one in seen], [*named, *scored])

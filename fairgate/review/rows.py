@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from fairgate.data import Dataset, Shard
+from fairgate.data.bounds import is_text
 from fairgate.errors import DatasetError
 from fairgate.steps.pictures import picture
 
@@ -24,9 +25,10 @@ class Rows:
         self._firsts = [0, *accumulate(shard.rows for shard in dataset.manifest.shards)]
         self._groups: dict[str, list[int]] = {}
 
-    def columns(self) -> list[str]:
-        """Every column's name."""
-        return list(self._dataset.parquet(self._dataset.manifest.shards[0]).schema_arrow.names)
+    def columns(self) -> dict[str, bool]:
+        """Every column's name, and whether it holds text."""
+        schema = self._dataset.parquet(self._dataset.manifest.shards[0]).schema_arrow
+        return {field.name: is_text(field.type) for field in schema}
 
     def read(self, rows: Iterable[int], columns: Sequence[str]) -> dict[int, dict[str, Any]]:
         """Row number -> column -> value. Raises DatasetError where a shard is missing, unreadable or too short."""

@@ -41,6 +41,7 @@ def rows(sets: int = 6, *, caption: str | None = None, **changes: Any) -> Iterat
                 "tone": tone,
                 "gender": gender,
                 "perceived_gender": "man" if number % 3 == 0 else gender,
+                "p_gender": 0.5,
                 "vqa_real": number / sets,
                 "clip_caption": None if number == 0 else 0.2 + number / 100,
             } | changes

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 from drawn import Ticking, mark_all, open_keeper, rows, write_build
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
@@ -21,6 +21,7 @@ from fairgate.review.shares import Share, share
 # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", section C: four observers, twelve units, gaps.
 OBSERVERS = ["123321412...", "123322412" + "5.3", ".33323422" + "51.", "123324412" + "51."]
 UNITS = [[answer for answer in unit if answer != "."] for unit in zip(*OBSERVERS, strict=True)]
+quick = settings(max_examples=50, deadline=None)
 answers = st.lists(st.lists(st.sampled_from("abc"), max_size=4), max_size=12)
 
 
@@ -40,6 +41,7 @@ def test_wilsons_limits_are_those_of_the_literature(count, of, lo, hi):
     assert (found.lo, found.hi) == pytest.approx((lo, hi), abs=5e-5)
 
 
+@quick
 @given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_wilsons_limits_are_scipys_and_mirror_each_other(counted):
     found, other = share(*counted), share(counted[1] - counted[0], counted[1])
@@ -75,6 +77,7 @@ def test_coefficients_are_absent_where_they_say_nothing():
     assert cohens_kappa([("a", "b")] * 5) == 0
 
 
+@quick
 @given(answers, st.randoms(use_true_random=False), st.permutations("abc"))
 def test_the_order_of_raters_and_the_names_of_answers_do_not_matter(units, order, names):
     renamed = [[names["abc".index(answer)] for answer in unit] for unit in units]
@@ -85,6 +88,7 @@ def test_the_order_of_raters_and_the_names_of_answers_do_not_matter(units, order
     assert raw_agreement(renamed) == pytest.approx(raw_agreement(units))
 
 
+@quick
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), max_size=12))
 def test_kappa_is_the_same_from_both_sides_and_at_most_1(pairs):
     found = cohens_kappa(pairs)
@@ -108,6 +112,7 @@ def test_precision_recall_and_f1_by_hand():
     assert (other.precision, other.recall, other.f1, other.support) == (None, None, None, 0)
 
 
+@quick
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=20))
 def test_auc_is_the_share_of_pairs_that_are_ranked_right(pairs):
     scores, good = zip(*pairs, strict=True)
@@ -166,6 +171,7 @@ def test_filters_are_held_against_the_people(dataset, tmp_path):
     assert (man.precision, man.recall) == pytest.approx((48 / 64, 1))
     assert (woman.precision, woman.recall, woman.f1) == pytest.approx((1, 32 / 48, 0.8))
     scores = {one.column: one for one in found.scores}
+    assert scores["p_gender"].auc == 0.5
     assert (scores["vqa_real"].good, scores["vqa_real"].other) == (95, 1)
     assert scores["clip_caption"].good + scores["clip_caption"].other == 92  # one set was not measured
 
