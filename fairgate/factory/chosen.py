@@ -15,8 +15,22 @@ from fairgate.steps import SetRows
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_GROUPS_HELD = 4
-"""Row groups (1 MiB each, or a single larger set) that stay decoded: neighbours are often asked for together."""
+_BYTES_HELD = 64 << 20
+"""Of row groups (1 MiB each, or a single larger set) that stay in memory: what is chosen lies all over the shards."""
+_MAPS_HELD = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A row group as it was read, and where each of its sets begins."""
+
+    table: pa.Table
+    starts: dict[str, int]
+
+    def one(self, set_id: str) -> StoredSet:
+        start = self.starts[set_id]
+        rows = max(self.table["members"][start].as_py(), 1)
+        return next(decode(self.table.slice(start, rows)))
 
 
 @dataclass
@@ -30,8 +44,9 @@ class Chosen:
     chain: str = ""
     shelf: Shelf | None = None
     shard_of: Mapping[str, int] = field(default_factory=dict)
-    _groups: OrderedDict[tuple[int, int], dict[str, pa.Table]] = field(default_factory=OrderedDict)
-    _places: OrderedDict[int, dict[str, int]] = field(default_factory=OrderedDict)
+    _groups: OrderedDict[tuple[int, int], _Group] = field(default_factory=OrderedDict)
+    _maps: OrderedDict[int, dict[str, int]] = field(default_factory=OrderedDict)
+    _held: int = 0
 
     def sets(self, set_ids: Sequence[str]) -> Iterator[SetRows]:
         """The stored sets with these ids, in this order. Raises RecipeError for one that was not kept."""
@@ -47,38 +62,37 @@ class Chosen:
                     where=str(self.shelf.folder if self.shelf else "the first part has none before it"),
                     remedy="ask for ids out of `before.set_ids`",
                 )
-            yield next(decode(self._table(self.shard_of[set_id], set_id)))
+            shard = self.shard_of[set_id]
+            yield self._group(shard, self._map(shard)[set_id]).one(set_id)
 
-    def _table(self, shard: int, set_id: str) -> pa.Table:
-        group = self._place(shard)[set_id]
-        if (shard, group) not in self._groups:
-            self._groups[shard, group] = self._read(shard, group)
-            if len(self._groups) > _GROUPS_HELD:
-                self._groups.popitem(last=False)
-        return self._groups[shard, group][set_id]
-
-    def _read(self, shard: int, group: int) -> dict[str, pa.Table]:
+    def _group(self, shard: int, number: int) -> _Group:
+        """A row group, read where it is not held; the one that was asked for longest ago is let go."""
+        if (shard, number) in self._groups:
+            self._groups.move_to_end((shard, number))
+            return self._groups[shard, number]
         with self._open(shard) as parquet:
-            table = parquet.read_row_group(group)
-        found, start = {}, 0
-        while start < len(table):
-            rows = max(table["members"][start].as_py(), 1)
-            found[table["set_id"][start].as_py()] = table.slice(start, rows)
-            start += rows
-        return found
+            table = parquet.read_row_group(number)
+        starts: dict[str, int] = {}
+        for row, set_id in enumerate(table["set_id"].to_pylist()):
+            starts.setdefault(set_id, row)
+        group = self._groups[shard, number] = _Group(table, starts)
+        self._held += table.nbytes
+        while self._held > _BYTES_HELD and len(self._groups) > 1:
+            self._held -= self._groups.popitem(last=False)[1].table.nbytes
+        return group
 
-    def _place(self, shard: int) -> dict[str, int]:
+    def _map(self, shard: int) -> dict[str, int]:
         """set_id -> row group."""
-        if shard not in self._places:
+        if shard not in self._maps:
             with self._open(shard) as parquet:
-                self._places[shard] = {
+                self._maps[shard] = {
                     set_id: group
                     for group in range(parquet.num_row_groups)
                     for set_id in parquet.read_row_group(group, columns=["set_id"])["set_id"].to_pylist()
                 }
-            if len(self._places) > _GROUPS_HELD:
-                self._places.popitem(last=False)
-        return self._places[shard]
+            if len(self._maps) > _MAPS_HELD:
+                self._maps.popitem(last=False)
+        return self._maps[shard]
 
     def _open(self, shard: int) -> Any:
         import pyarrow as pa

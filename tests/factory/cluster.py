@@ -22,6 +22,12 @@ class Cluster:
         }
         environment = {**os.environ, **own}
         environment = {name: value for name, value in environment.items() if name != "COVERAGE_PROCESS_CONFIG"}
+        for _ in range(3):  # on a busy machine, Ray gives up waiting for its own parts
+            if self._start(environment):
+                return
+        raise AssertionError("Ray did not start")
+
+    def _start(self, environment: dict[str, str]) -> bool:
         self._process = subprocess.Popen(
             [sys.executable, __file__],
             stdin=subprocess.PIPE,
@@ -34,9 +40,9 @@ class Cluster:
         for line in self._process.stdout:
             if line.startswith("address "):
                 self.environment = {"RAY_ADDRESS": line.split()[1]}
-                return
+                return True
         self.close()
-        raise AssertionError("Ray did not start")
+        return False
 
     def close(self) -> None:
         assert self._process.stdin is not None
