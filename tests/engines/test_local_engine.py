@@ -1,0 +1,147 @@
+"""The local engine: tasks in order, a few ahead; one device per worker; whatever goes wrong is raised to the caller."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fairgate.engines import Task, open_engine
+from fairgate.engines.local import LocalEngine
+from fairgate.errors import DeviceError, ModelError, SettingsError
+
+DEVICES = [("cpu",), ("cpu", "cpu", "cpu")]
+
+
+class Bench:
+    """Squares numbers; knows which devices were set up, and in which threads."""
+
+    def __init__(self) -> None:
+        self.devices: list[str] = []
+        self.threads: set[int] = set()
+
+    def __call__(self, device: str) -> Any:
+        self.devices.append(device)
+        return self.square
+
+    def square(self, number: int) -> int:
+        self.threads.add(threading.get_ident())
+        return number * number
+
+
+def tasks(number: int, taken: list[int] | None = None) -> Iterator[Task]:
+    for index in range(number):
+        if taken is not None:
+            taken.append(index)
+        yield Task(index, index)
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_every_task_is_done_once_and_its_result_handed_to_the_calling_thread(devices: tuple[str, ...]) -> None:
+    done: dict[int, int] = {}
+    callers = set()
+
+    def note(task: Task, result: int) -> bool:
+        assert task.index not in done
+        done[task.index] = result
+        callers.add(threading.get_ident())
+        return True
+
+    bench = Bench()
+    LocalEngine(devices).run(tasks(50), bench, note)
+    assert done == {index: index * index for index in range(50)}
+    assert callers == {threading.get_ident()}
+    assert len(bench.devices) <= len(devices)
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_tasks_are_taken_a_few_ahead_and_no_more_once_there_is_enough(devices: tuple[str, ...]) -> None:
+    taken: list[int] = []
+    seen: list[int] = []
+
+    def note(task: Task, result: int) -> bool:
+        assert len(taken) <= len(seen) + len(devices) + 1
+        seen.append(task.index)
+        return len(seen) < 10
+
+    LocalEngine(devices).run(tasks(10**9, taken), Bench(), note)
+    assert len(seen) == 10
+    assert taken == list(range(len(taken)))
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_errors_of_the_bench_of_the_work_and_of_the_caller_end_the_run(devices: tuple[str, ...]) -> None:
+    def no_model(device: str) -> Any:
+        raise ModelError("no model.", remedy="make one")
+
+    def bad_work(device: str) -> Any:
+        return lambda _: 1 // 0
+
+    def bad_note(task: Task, result: int) -> bool:
+        raise KeyError("the disk is full")
+
+    engine = LocalEngine(devices)
+    for bench, note, error in (
+        (no_model, lambda *_: True, ModelError),
+        (bad_work, lambda *_: True, ZeroDivisionError),
+        (Bench(), bad_note, KeyError),
+    ):
+        with pytest.raises(error):
+            engine.run(tasks(5), bench, note)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("fairgate-")]
+
+
+def test_nothing_is_set_up_where_there_is_nothing_to_do() -> None:
+    bench = Bench()
+    LocalEngine().run(iter(()), bench, lambda *_: True)
+    assert bench.devices == []
+
+
+def test_torch_computes_on_one_thread_in_every_worker() -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    found: list[int] = []
+
+    def bench(device: str) -> Any:
+        return lambda _: torch.get_num_threads()
+
+    torch.set_num_threads(2)
+    try:
+        for devices in DEVICES:
+            LocalEngine(devices).run(tasks(6), bench, lambda _, result: found.append(result) is None)
+    finally:
+        torch.set_num_threads(before)
+    assert found == [1] * 12
+
+
+def test_an_engine_is_opened_by_name_with_a_device_per_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = open_engine("local", workers=3, device="cpu")
+    assert isinstance(engine, LocalEngine)
+    assert engine.devices == ("cpu", "cpu", "cpu")
+    monkeypatch.setattr("fairgate.models.device.cuda_generations", lambda: [9, 9])
+    monkeypatch.setattr("fairgate.models.device.torch_is_built_for_cuda", lambda: True)
+    assert open_engine().devices == ("cuda:0", "cuda:1")  # type: ignore[attr-defined]
+    assert open_engine(device="cuda", workers=1).devices == ("cuda:0",)  # type: ignore[attr-defined]
+    assert open_engine(device="cuda:1").devices == ("cuda:1",)  # type: ignore[attr-defined]
+    with pytest.raises(DeviceError, match="3 workers need as many GPUs, and 2 are to be used"):
+        open_engine(workers=3)
+
+
+def test_an_engine_that_there_is_not_is_refused_with_its_name() -> None:
+    with pytest.raises(SettingsError, match="did you mean 'ray'"):
+        open_engine("rya")
+    with pytest.raises(SettingsError, match="at least one worker"):
+        open_engine(workers=0)
+    with pytest.raises(ValueError, match="at least one device"):
+        LocalEngine(())
+
+
+def test_without_ray_the_engine_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SettingsError, match=r"pip install 'fairgate\[ray\]'"):
+        open_engine("ray")
