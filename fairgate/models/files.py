@@ -30,9 +30,16 @@ _SIDES = frozenset(
 _LAYERS = frozenset(
     {
         *("layers", "num_hidden_layers", "encoder_layers", "decoder_layers", "depth", "depths", "iou_head_depth"),
-        *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs"),
+        *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs", "num_point_embeddings"),
+        "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published
     }
 )
+_TOKENS = frozenset({"max_text_len"})  # Grounding DINO's scores are as long as this; 256 as published
+_LIMITS = {
+    **dict.fromkeys(_SIDES, MAX_SIDE),
+    **dict.fromkeys(_LAYERS, MAX_LAYERS),
+    **dict.fromkeys(_TOKENS, MAX_SIDE),
+}
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.
 TOKENIZER_FILES = frozenset(
@@ -223,7 +230,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 def _refuse_giants(config: Any, where: str, name: str = "") -> None:
     """Raises ModelError for a config, at any depth, that asks for pictures or layers beyond reason."""
-    limit = MAX_SIDE if name in _SIDES else MAX_LAYERS if name in _LAYERS else None
+    limit = _LIMITS.get(name)
     if limit is not None and isinstance(config, int | float) and config > limit:
         raise ModelError(
             f"the config asks for '{name}' {str(config)[:40]}; at most {limit:,} is built.",

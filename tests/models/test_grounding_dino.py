@@ -112,6 +112,7 @@ def test_boxes_that_reach_over_the_edge_are_clipped_to_the_picture(folder: Path)
         ({"model_type": "owlvit"}, "of type 'owlvit'"),
         ({"encoder_layers": 10**9}, "'encoder_layers' 1000000000"),
         ({"num_queries": 10**9}, "does not fit its config.json"),
+        ({"max_text_len": 10**9}, "'max_text_len' 1000000000"),
     ],
 )
 def test_a_model_that_would_be_looked_up_or_made_up_is_refused(

@@ -96,3 +96,16 @@ def test_other_models_and_weights_that_do_not_fit_are_refused(perceivers: dict[s
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelError, match=r"NaN or infinite weights: mask_decoder\.iou_token\.weight"):
         open_model("segmenter", f"hf:{folder}")
+
+
+@pytest.mark.parametrize(
+    "prompts",
+    [{"image_size": 8192, "patch_size": 1}, {"image_size": 64, "patch_size": 0}, {"image_embedding_size": 10**6}],
+)
+def test_a_grid_of_positions_that_would_fill_the_memory_is_refused(
+    prompts: dict[str, int], perceivers: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(perceivers["sam"], tmp_path / "sam"))
+    edit(folder / "config.json", prompt_encoder_config={"hidden_size": 16, "mask_input_channels": 8, **prompts})
+    with pytest.raises(ModelError, match=r"on a grid of|'image_embedding_size' 1000000"):
+        open_model("segmenter", f"hf:{folder}")

@@ -145,3 +145,15 @@ def test_photographs_are_prepared_as_the_library_does(perceivers: dict[str, Path
     found = open_model("asker", f"hf:{perceivers['vilt']}").ask([image], QUESTIONS, ANSWERS)[0]
     expected = [torch.sigmoid(stock_logits(perceivers["vilt"], image, question)).tolist() for question in QUESTIONS]
     np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+def test_settings_that_would_enlarge_every_picture_without_end_are_refused(
+    folder: Path, perceivers: dict[str, Path], tmp_path: Path
+) -> None:
+    edit(folder / "processor_config.json", image_processor={"size": {"shortest_edge": 2200}, "size_divisor": 16})
+    with pytest.raises(ModelError, match=r"a picture of 2,\d+ x 2,\d+ pixels"):
+        open_model("asker", f"hf:{folder}").answer([portrait(1)], QUESTIONS)
+    dino = Path(shutil.copytree(perceivers["dinov2"], tmp_path / "dinov2"))
+    edit(dino / "preprocessor_config.json", size={"shortest_edge": 2100}, crop_size={"height": 2100, "width": 2100})
+    with pytest.raises(ModelError, match="a picture of 2,100 x 2,100 pixels"):
+        open_model("matcher", f"hf:{dino}").embed_images([portrait(1)])

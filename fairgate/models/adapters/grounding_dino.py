@@ -65,9 +65,7 @@ class GroundingDino(Perceiver):
         tokens = self._tokens(text)
         found: list[list[Box]] = [[] for _ in images]
         with self._running("detect"):
-            pictures = [
-                self._processor.image_processor(images=image.convert("RGB"), return_tensors="pt") for image in images
-            ]
+            pictures = [self._prepared(self._processor.image_processor, image) for image in images]
             for group in alike([picture["pixel_values"].shape for picture in pictures]):
                 outputs = self._forward([pictures[position] for position in group], tokens)
                 boxes = self._processor.post_process_grounded_object_detection(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairgate.errors import ModelError
+from fairgate.models.adapters.perceiving import require_modest
 from fairgate.models.adapters.transformers_folder import TransformersFolder, find_folder
 from fairgate.models.device import Device
 from fairgate.models.encoder import Checkpoint, Encoder
@@ -41,6 +42,7 @@ class ImageEncoder:
 
     def prepare(self, image: Any) -> torch.Tensor:
         tensor: torch.Tensor = self._processor(images=image, return_tensors="pt")["pixel_values"][0]
+        require_modest(tensor, self._where)  # DINOv2 takes any size
         return tensor
 
     def encode_images(self, prepared: Sequence[torch.Tensor]) -> Embeddings:

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fairgate.errors import ModelError
 from fairgate.models.device import Device, find_device
 from fairgate.models.encoder import naming
 from fairgate.models.torch_runtime import require_device, scoring
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MAX_PREPARED = 1 << 22
+"""Pixels that a picture may have once it is prepared: attention needs memory by their square."""
 
 
 class Perceiver:
@@ -29,6 +36,23 @@ class Perceiver:
         """No gradients, deterministic kernels; what a library raises becomes a ModelError: the model cannot `what`."""
         with scoring(self._device), naming(self.uri, what):
             yield
+
+    def _prepared(self, processor: Any, image: Image) -> Any:
+        """An image as tensors for the model, alone. Raises ModelError where a folder's settings make it enormous."""
+        prepared = processor(images=image.convert("RGB"), return_tensors="pt")
+        require_modest(prepared["pixel_values"], self.uri)
+        return prepared
+
+
+def require_modest(pixels: Any, where: str) -> None:
+    """Raises ModelError for a prepared picture, (..., height, width), of more than MAX_PREPARED pixels."""
+    height, width = pixels.shape[-2:]
+    if height * width > MAX_PREPARED:
+        raise ModelError(
+            f"the model's settings make a picture of {width:,} x {height:,} pixels.",
+            where=where,
+            remedy="check 'size' in its preprocessor_config.json: published models take about a megapixel",
+        )
 
 
 def device_of(asked: str) -> Device:

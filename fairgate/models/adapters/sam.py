@@ -11,7 +11,7 @@ import transformers
 
 from fairgate.errors import ModelError
 from fairgate.models.adapters.perceiving import Perceiver, device_of
-from fairgate.models.adapters.transformers_folder import find_folder
+from fairgate.models.adapters.transformers_folder import TransformersFolder, find_folder
 from fairgate.models.adapters.transformers_load import LOCAL, load_model, loading
 from fairgate.models.device import Device
 from fairgate.models.hub import model_folder
@@ -26,6 +26,7 @@ _CLASSES = {
     "sam2": ("Sam2Model", "Sam2Processor"),
     "sam2_video": ("Sam2Model", "Sam2Processor"),
 }
+MAX_GRID = 1024
 
 
 def open_segmenter(uri: str, address: str, *, device: str, base: Path) -> Sam:
@@ -39,11 +40,25 @@ def open_segmenter(uri: str, address: str, *, device: str, base: Path) -> Sam:
             where=str(found.path),
             remedy="install a newer one: `pip install 'transformers>=4.56'`",
         )
+    _require_small_grid(found)
     model = load_model(model_class, found)
     with loading(found):
         processor = processor_class.from_pretrained(found.path, **LOCAL)
     found.files.require_unchanged()
     return Sam(uri, found.fingerprint, where, model, processor)
+
+
+def _require_small_grid(found: TransformersFolder) -> None:
+    """Raises ModelError for a config whose grid of positions would fill the memory; it is no weight of the model."""
+    prompts = found.config.get("prompt_encoder_config")
+    sides = [prompts.get(name, 1) if isinstance(prompts, dict) else 1 for name in ("image_size", "patch_size")]
+    whole = all(isinstance(side, int) and side > 0 for side in sides)
+    if not whole or sides[0] // sides[1] > MAX_GRID:
+        raise ModelError(
+            f"prompts lie on a grid of {sides[0]} / {sides[1]} positions a side; at most {MAX_GRID} are built.",
+            where=str(found.path / "config.json"),
+            remedy="check 'prompt_encoder_config': published models have 64",
+        )
 
 
 class Sam(Perceiver):

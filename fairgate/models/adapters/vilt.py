@@ -78,9 +78,7 @@ class ViltAsker(Perceiver):
             return found
         tokens = self._tokens(questions)
         with self._running("answer questions"):
-            pictures = [
-                self._processor.image_processor(images=image.convert("RGB"), return_tensors="pt") for image in images
-            ]
+            pictures = [self._prepared(self._processor.image_processor, image) for image in images]
             for group in alike([picture["pixel_values"].shape for picture in pictures]):
                 found[group] = self._forward([pictures[position] for position in group], tokens)
         self.spent["vilt"] += len(images) * len(questions)
