@@ -15,7 +15,8 @@ from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
 
 STEPS = 20
 GUIDANCE = 2.0
-"""What paints well. Guidance 1.0 gives back the planted shares, more exaggerates them."""
+"""What paints well. A neutral prompt gives back the planted shares by ancestral sampling without guidance
+(`Sampling(steps=20, guidance=1.0, scheduler="euler_ancestral")`); guidance exaggerates them."""
 _CHUNK = 64
 
 
