@@ -77,7 +77,7 @@ def reviewing(
     assert said == unloaded
 
 
-SEEN = "document.querySelector('#work').hidden || document.querySelector('#answers button:enabled') !== null"
+SEEN = "() => document.querySelector('#work').hidden || document.querySelector('#answers button:enabled') !== null"
 """Answers wait for the pictures."""
 
 
