@@ -142,6 +142,8 @@ def main() -> None:
     if name in {"addresses", "open-clip-config", "hf-config", "safetensors", "pickled"}:
         import fairgate.models.adapters.hf_model
         import fairgate.models.adapters.open_clip_model  # noqa: F401 - minutes on a busy machine, and no input's fault
+    if name == "perceiver-config":
+        from fairgate.models.adapters import fairface, grounding_dino, matcher, sam, vilt  # noqa: F401
     from targets import TARGETS
     from world import World
 

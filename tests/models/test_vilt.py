@@ -157,3 +157,12 @@ def test_settings_that_would_enlarge_every_picture_without_end_are_refused(
     edit(dino / "preprocessor_config.json", size={"shortest_edge": 2100}, crop_size={"height": 2100, "width": 2100})
     with pytest.raises(ModelError, match="a picture of 2,100 x 2,100 pixels"):
         open_model("matcher", f"hf:{dino}").embed_images([portrait(1)])
+
+
+def test_numbers_that_overflow_are_an_error_and_never_an_answer(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["vilt.pooler.dense.weight"] = torch.full((32, 32), 3e38)
+    weights["vilt.layernorm.bias"] = torch.linspace(-9, 9, 32)  # the sum meets both infinities
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelError, match="answered with NaN"):
+        open_model("asker", f"hf:{folder}").answer([portrait(1)], QUESTIONS)
