@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from fairgate.errors import harmless
+from fairgate.errors import ModelError, RecipeError, harmless
 from fairgate.factory import Factory, read_build
+from fairgate.factory.plan import Ground
 from fairgate.factory.status import PartStatus, part_states
 
 
@@ -17,12 +18,20 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     """Print one build's table."""
     factory = Factory(name, read_build(name, params).recipe, out, limit)
     console = Console(highlight=False)
+    if not factory.places.root.is_dir():
+        console.print(escape(f"{name} ({factory.recipe.name}): not begun"), soft_wrap=True)
+        return
     table = Table(
         "subject", "part", "state", "shards", "started", "kept", "chosen", "dropped", "evaluations", "seconds",
         title=f"{name} ({factory.recipe.name}): {factory.places.root}", title_justify="left",
     )  # fmt: skip
     notes = []
-    for each in part_states(factory):
+    try:
+        ground = Ground.of(factory.recipe, limit)
+    except (ModelError, RecipeError) as error:
+        ground = None
+        notes.append(f"whether anything is stale is not known here: {error.problem}")
+    for each in part_states(factory, ground):
         table.add_row(*[escape(harmless(cell)) for cell in _cells(each)])
         if each.stale:
             notes.append(f"{each.subject}, {each.part}: made otherwise ({each.stale}); it would be set aside")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from fairgate.factory.build import Factory
 from fairgate.factory.ledger import read_ledger
@@ -28,27 +28,32 @@ class PartStatus:
     stale: str | None = None
 
 
-def part_states(factory: Factory) -> Iterator[PartStatus]:
-    """Every part of every subject, as it lies there. Shards are counted by their ledgers; their bytes are not read."""
-    ground = Ground.of(factory.recipe, factory.limit)
+def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]:
+    """Every part of every subject, as it lies there. Shards are counted by their ledgers; their bytes are not read.
+
+    Without `ground` (the models are on another machine) nothing is called stale.
+    """
     for subject in factory.recipe.subjects():
         before = ""
         for part in factory.recipe.parts():
             folder = factory.places.part(subject, part.name)
             said = read_part(folder)
-            plan = ground.plan(part, subject, before)
+            stale = _stale(said, ground.plan(part, subject, before)) if ground and said else None
             tally, shards = Tally(), 0
             for path in sorted(folder.glob("shard-*.json")):
                 ledger = read_ledger(path)
                 if ledger is not None:
                     tally.add(ledger)
                     shards += 1
-            stale = None
-            if said and said.get("plan") != plan_digest(plan):
-                stale = what_changed(said.get("depends_on") or {}, plan)
-            state: State = (
-                "absent" if not said else "stale" if stale else "finished" if said.get("complete") else "unfinished"
-            )
-            chosen = len(said["chosen"]) if said.get("complete") else None
+            complete = bool(said.get("complete"))
+            state: State = "absent" if not said else "stale" if stale else "finished" if complete else "unfinished"
+            chosen = len(said["chosen"]) if complete else None
             yield PartStatus(subject, part.name, state, shards, chosen, tally, stale)
             before = str(said.get("chain", ""))
+
+
+def _stale(said: dict[str, Any], plan: dict[str, Any]) -> str | None:
+    """What makes a part's shards stale, or None."""
+    if said.get("plan") == plan_digest(plan):
+        return None
+    return what_changed(said.get("depends_on") or {}, plan) or "it does not say of what plan it is"

@@ -206,7 +206,7 @@ def test_status_shows_every_part_without_building_anything(fairgate: Fairgate, m
     fairgate("toys", "--subject", "baker", "--part", "pool")
     said = fairgate("status").output
     assert "toys (toy): build/toys" in said
-    assert "slow (toy): build/slow" in said
+    assert "slow (toy): not begun" in said
     line = next(line for line in said.splitlines() if "baker" in line)
     assert [cell.strip() for cell in line.split("│")[1:8]] == ["baker", "pool", "finished", "10", "40", "27", "24"]
     assert "too_dark 7, grey 6" in line
@@ -214,6 +214,14 @@ def test_status_shows_every_part_without_building_anything(fairgate: Fairgate, m
     assert not Path("build/slow").exists()
     fairgate("toys")
     assert "dataset: build/toys/dataset" in fairgate("status", "toys").output
+
+
+def test_status_tells_what_it_can_where_the_models_are_not(fairgate: Fairgate, monkeypatch: pytest.MonkeyPatch) -> None:
+    fairgate("toys", "--limit", "4")
+    monkeypatch.setattr("toy_recipe.Toy.models", lambda _: {"painter": "hf:not/here"})
+    said = fairgate("status", "toys", "--limit", "4").output
+    assert "whether anything is stale is not known here: 'not/here' is neither a folder" in said
+    assert "finished" in said
 
 
 def test_two_builds_of_one_name_do_not_run_at_once(fairgate: Fairgate) -> None:

@@ -36,7 +36,7 @@ def test_a_full_disk_is_said_and_the_build_goes_on_where_there_is_room(
     assert "Traceback" not in ended.output
     assert ended.code == 0, ended.output
     assert ended.fingerprint == undisturbed
-    assert ("found)" in ended.output) == (pages >= 12)
+    assert ("found)" in ended.output) == (pages > 0)
 
 
 def test_a_folder_that_may_not_be_written_is_said(forge: Forge, folder: Path) -> None:
