@@ -1,11 +1,15 @@
 """How a build grows: a recipe of tiny pictures at several sizes, with the time and the memory of each.
 
     python benchmarks/scale.py [--sets 1000 10000 100000]
+    python benchmarks/scale.py --plan 13000000 [--side 512]
 
 Each size is built in a fresh process by the local engine with one worker: starting sets, a first part that drops and
 chooses, a second that makes two members of each, the dataset. Nothing is generated: what is measured is the factory.
 The table gives seconds of processor time (they do not depend on what else the machine does), the peak of the process's
 memory, and files and bytes on disk.
+
+`--plan` measures a small build of large pictures, and DVC on some files, and says what a release of so many images
+would take at these rates. Its pictures are clouds with a little noise: bytes per image are theirs.
 """
 
 from __future__ import annotations
@@ -27,8 +31,10 @@ import numpy as np
 from PIL import Image
 
 from fairgate.data import read_dataset
+from fairgate.data.write import SHARD_BYTES
 from fairgate.engines.local import LocalEngine
 from fairgate.factory import Factory
+from fairgate.factory.shards import encode
 from fairgate.recipes import Before, Knobs, Part, Recipe
 from fairgate.steps import Drop, Meter, SetRows, Step, Trace
 from fairgate.steps.pictures import picture
@@ -43,12 +49,14 @@ class ScaleSettings(Knobs):
 
     sets: int = 1000
     shard_sets: int = 250
+    side: int = SIDE
 
 
 @dataclass(frozen=True)
 class Draw:
-    """A picture of noise."""
+    """A picture: noise where it is tiny, else clouds with a little noise."""
 
+    side: int
     reads: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ("image", "score")
 
@@ -56,9 +64,18 @@ class Draw:
         """One per set."""
         for rows in sets:
             draw = rows.stream("picture")
-            rows.rows[0]["image"] = Image.fromarray(draw.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8))
+            rows.rows[0]["image"] = _drawn(draw, self.side)
             rows.columns["score"] = float(draw.random())
             meter.count("drawn")
+
+
+def _drawn(draw: np.random.Generator, side: int) -> Image.Image:
+    grain = Image.fromarray(draw.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8))
+    if side == SIDE:
+        return grain
+    clouds = np.asarray(grain.resize((side, side), Image.Resampling.BICUBIC)).astype(np.int16)
+    noise = draw.integers(-4, 5, (side, side, 3), dtype=np.int16)
+    return Image.fromarray(np.clip(clouds + noise, 0, 255).astype(np.uint8))
 
 
 @dataclass(frozen=True)
@@ -112,7 +129,7 @@ class Pool(Part):
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Draw, judge."""
-        return [Draw(), Good()]
+        return [Draw(self.knobs.side), Good()]
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         """By score."""
@@ -194,15 +211,81 @@ def measure(sets: int, folder: Path) -> dict[str, float]:
     }
 
 
+def plan(images: int, side: int) -> None:
+    """Print what a release of so many images of this size would take, from rates measured here."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        factory = Factory("plan", Scale(ScaleSettings(sets=120, shard_sets=20, side=side)), folder)
+        factory.build(LocalEngine())
+        sets = folder / "plan" / "subject-0" / "sets"
+        stored = sum(path.stat().st_size for path in sets.glob("*.parquet"))
+        encoding = _seconds_to_encode(side)
+        start = time.process_time()
+        factory.assemble()
+        assembling = time.process_time() - start
+        manifest = read_dataset(factory.places.dataset).manifest
+        rows = manifest.n_rows
+        per_image = sum(shard.bytes for shard in manifest.shards) / rows
+        dvc = _dvc_rates(folder / "dvc")
+    size = per_image * images
+    shards = -(-int(size) // SHARD_BYTES)
+    joining = assembling / rows
+    print(
+        f"{side} px: {per_image / 1e3:,.0f} kB per image in the dataset, {stored / rows / 1e3:,.0f} in a part's shards"
+    )
+    print(f"release of {images:,} images: {size / 1e12:,.2f} TB in {shards:,} shards of at most 256 MiB")
+    print(f"encoding and hashing: {encoding * 1e3:.1f} ms per image, {encoding * images / 3600:,.0f} core hours")
+    print(f"putting together: {joining * 1e3:.1f} ms per image, {joining * images / 3600:,.0f} core hours")
+    for what, rate in dvc.items():
+        print(f"dvc {what}: {rate / 1e6:,.0f} MB/s, {size / rate / 3600:,.1f} h")
+
+
+def _seconds_to_encode(side: int, times: int = 20) -> float:
+    """Processor time to turn one picture into PNG and hash its pixels, as a worker does."""
+    image = _drawn(np.random.default_rng(0), side)
+    start = time.process_time()
+    for number in range(times):
+        encode([SetRows("set", "subject", ("plan", number), 0, [{"member": "base", "image": image}])])
+    return (time.process_time() - start) / times
+
+
+def _dvc_rates(folder: Path, files: int = 6) -> dict[str, float]:
+    """Bytes per second of wall time of `dvc add` and of `dvc push` to a folder on the same disk."""
+    data = folder / "data"
+    data.mkdir(parents=True)
+    random = np.random.default_rng(0)
+    for number in range(files):
+        (data / f"shard-{number}.parquet").write_bytes(random.bytes(64 << 20))
+    size = files * (64 << 20)
+    environment = {**os.environ, "DVC_NO_ANALYTICS": "1"}
+
+    def dvc(*words: str) -> float:
+        start = time.perf_counter()
+        subprocess.run(["dvc", *words, "--quiet"], cwd=folder, check=True, env=environment)
+        return time.perf_counter() - start
+
+    dvc("init", "--no-scm")
+    dvc("remote", "add", "--default", "local", str(folder / "remote"))
+    idle = dvc("status")
+    rates = {"add": size / max(dvc("add", "data") - idle, 0.01)}
+    rates["push"] = size / max(dvc("push") - idle, 0.01)
+    return rates
+
+
 def main() -> None:
     """Measure each size in a process of its own, and print a table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--sets", type=int, nargs="+", default=[1000, 10_000, 100_000])
     parser.add_argument("--one", type=int)
+    parser.add_argument("--plan", type=int)
+    parser.add_argument("--side", type=int, default=512)
     options = parser.parse_args()
     if options.one:
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(measure(options.one, Path(folder))))
+        return
+    if options.plan:
+        plan(options.plan, options.side)
         return
     rows = []
     for sets in options.sets:

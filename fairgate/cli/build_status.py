@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -21,10 +22,11 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     if not factory.places.root.is_dir():
         console.print(escape(f"{name} ({factory.recipe.name}): not begun"), soft_wrap=True)
         return
-    table = Table(
-        "subject", "part", "state", "shards", "started", "kept", "chosen", "dropped", "evaluations", "seconds",
-        title=f"{name} ({factory.recipe.name}): {factory.places.root}", title_justify="left",
-    )  # fmt: skip
+    table = Table(title=f"{name} ({factory.recipe.name}): {factory.places.root}", title_justify="left", box=SIMPLE_HEAD)
+    for column in ("subject", "part", "state", "shards", "started", "kept", "chosen"):
+        table.add_column(column, no_wrap=True)
+    for column in ("dropped", "work", "seconds"):
+        table.add_column(column)
     notes = []
     try:
         ground = Ground.of(factory.recipe, limit)
@@ -32,7 +34,7 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         ground = None
         notes.append(f"whether anything is stale is not known here: {error.problem}")
     for each in part_states(factory, ground):
-        table.add_row(*[escape(harmless(cell)) for cell in _cells(each)])
+        table.add_row(*[escape(cell) for cell in _cells(each)])
         if each.stale:
             notes.append(f"{each.subject}, {each.part}: made otherwise ({each.stale}); it would be set aside")
     console.print(table)
@@ -45,14 +47,14 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
 def _cells(each: PartStatus) -> list[str]:
     tally = each.tally
     return [
-        each.subject,
+        harmless(each.subject),
         each.part,
         each.state,
         f"{each.shards:,}",
         f"{tally.started:,}",
         f"{tally.kept:,}",
         "" if each.chosen is None else f"{each.chosen:,}",
-        ", ".join(f"{reason} {count:,}" for reason, count in tally.reasons.most_common()),
-        ", ".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items())),
+        "\n".join(f"{harmless(reason)} {count:,}" for reason, count in tally.reasons.most_common()),
+        "\n".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items())),
         f"{tally.seconds:,.1f}",
     ]
