@@ -38,8 +38,8 @@ def open_detector(uri: str, address: str, *, device: str, base: Path) -> Groundi
 def _require_known_parts(found: TransformersFolder) -> None:
     """Raises ModelError for a backbone that transformers would look up by name, on the hub or in timm."""
     for part, kind in _PARTS.items():
-        config = found.config.get(part)
-        named = config.get("model_type") if isinstance(config, dict) else None
+        config = found.config.get(part) or {}
+        named = config.get("model_type", kind) if isinstance(config, dict) else None  # not said: the library's default
         if named != kind or (part == "backbone_config" and found.config.get("backbone")):
             raise ModelError(
                 f"the model's {part} is not a {kind} that config.json describes.",
