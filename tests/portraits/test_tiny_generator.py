@@ -19,7 +19,7 @@ from fairgate.portraits.pool import RELEASE_SEED
 from fairgate.portraits.scene import scene_of
 from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, PERSON, SUBJECTS, caption
 
-PER_SUBJECT = 48
+PER_SUBJECT = 40
 
 trained = pytest.mark.skipif(not ALL_THERE, reason="no trained models here: run `dvc pull`")
 
