@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairgate.errors import ModelError
+from fairgate.models.encoder import versions
 from fairgate.portraits.generator_vae import Report
 
 MAKERS: dict[str, bool] = {"generator": False, "editor": True, "standins": True}
@@ -19,6 +20,7 @@ def make_model(name: str, folder: Path, *, start: Path | None, report: Report) -
             where=str(start) if start else None,
             remedy="give --from build/portraits/diffusion" if MAKERS[name] else "leave out --from",
         )
+    versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
     if start is None:
         from fairgate.portraits.generator import make_generator
 

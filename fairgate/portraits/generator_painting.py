@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fairgate.models.encoder import versions
 from fairgate.portraits.generator_models import require_folder
 from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
 
@@ -22,6 +23,7 @@ _CHUNK = 64
 
 def open_pipeline(folder: Path, name: str = "StableDiffusionPipeline") -> Any:
     """The pipeline of a folder in float32, without a progress bar. Raises ModelError where there is none."""
+    versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
     import diffusers
 
     from fairgate.models.adapters.diffusion_load import quiet

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,15 @@ def test_what_cannot_be_trained_is_refused_with_a_remedy(
     code, output = run("train", *words, "--out", str(tmp_path / "out"))
     assert code == 4
     assert remedy in output
+
+
+def test_where_diffusers_is_missing_the_remedy_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    (tmp_path / "model_index.json").write_text("{}")
+    for words in (["train", "generator"], ["generate", "--model", str(tmp_path)]):
+        code, output = run(*words, "--out", str(tmp_path / "out"))
+        assert code == 4
+        assert "pip install diffusers" in output
