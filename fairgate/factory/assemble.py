@@ -112,6 +112,7 @@ def _rows(recipe: Recipe, finished: Mapping[str, Chosen], duplicates: Duplicates
         duplicates.subject(subject)
         for each in chosen.stored(chosen.set_ids):
             yield from _finished_rows(recipe, each, duplicates)
+        chosen.let_go()
 
 
 def _finished_rows(recipe: Recipe, each: StoredSet, duplicates: Duplicates) -> Iterator[dict[str, object]]:

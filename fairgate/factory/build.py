@@ -90,7 +90,9 @@ class Factory:
         shelf = Shelf(self.places.part(subject, part.name), plan, plan_digest(plan))
         self._set_aside(shelf, plan, subject, part.name)
         job = PartJob(part, subject, before, shelf, tuple(self.recipe.attributes()), self.limit, self._command(subject))
-        return build_part(job, engine, self.watch)
+        chosen = build_part(job, engine, self.watch)
+        before.let_go()
+        return chosen
 
     def _command(self, subject: str) -> str:
         limit = f" --limit {self.limit}" if self.limit else ""

@@ -65,6 +65,12 @@ class Chosen:
             shard = self.shard_of[set_id]
             yield self._group(shard, self._map(shard)[set_id]).one(set_id)
 
+    def let_go(self) -> None:
+        """Forget what was read: whoever asks again reads it again."""
+        self._groups.clear()
+        self._maps.clear()
+        self._held = 0
+
     def _group(self, shard: int, number: int) -> _Group:
         """A row group, read where it is not held; the one that was asked for longest ago is let go."""
         if (shard, number) in self._groups:
