@@ -9,7 +9,7 @@ import pytest
 import torch
 from plain_sharing import PlainAttention, plain_latents
 
-from fairgate.errors import ModelError
+from fairgate.errors import DeviceError, ModelError
 from fairgate.models.attention_sharing import shared_attention
 from fairgate.models.attention_sharing_products import Asked, Words, wide_product
 from fairgate.models.attention_sharing_sampler import Attempt, SetPainting, paint_set
@@ -131,6 +131,26 @@ def test_a_member_costs_one_evaluation_a_step_and_half_however_rows_are_cut(
     before = sd1.spent["unet"]
     paint_set(sd1, CAPTIONS, [Attempt(1, guidance, 0.5)] * 2, HOW, rows=rows)
     assert sd1.spent["unet"] - before == 2 * len(CAPTIONS) * STEPS * halves
+
+
+def test_passes_grow_smaller_where_memory_runs_out(sd1: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt = Attempt(3, 7.5, 0.55)
+    whole, before = latents(sd1, attempt, "self", 64), sd1.spent["unet"]
+    predict = sd1.predict
+
+    def small(noisy: torch.Tensor, *told: Any) -> torch.Tensor:
+        if len(noisy) > fits:
+            sd1.spent["unet"] += len(noisy)
+            raise torch.OutOfMemoryError("no room")
+        return predict(noisy, *told)
+
+    fits = 4
+    monkeypatch.setattr(sd1, "predict", small)
+    require_equal(latents(sd1, attempt, "self", 64), whole)
+    assert sd1.spent["unet"] - before == len(CAPTIONS) * STEPS * 2
+    fits = 1
+    with pytest.raises(DeviceError, match="too little free memory"):
+        latents(sd1, attempt, "self", 64)
 
 
 def test_a_stop_half_way_changes_nothing(sd1: Any) -> None:
