@@ -14,19 +14,29 @@ from fairgate.factory import Factory, read_build
 from fairgate.factory.plan import Ground
 from fairgate.factory.status import PartStatus, part_states
 
+WIDTH = 110
+"""Columns of text that the table takes at least: in a narrower terminal lines wrap, and nothing is cut."""
+
 
 def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     """Print one build's table."""
     factory = Factory(name, read_build(name, params).recipe, out, limit)
     console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
     if not factory.places.root.is_dir():
         console.print(escape(f"{name} ({factory.recipe.name}): not begun"), soft_wrap=True)
         return
-    table = Table(title=f"{name} ({factory.recipe.name}): {factory.places.root}", title_justify="left", box=SIMPLE_HEAD)
+    table = Table(
+        title=f"{name} ({factory.recipe.name}): {factory.places.root}",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for column in ("subject", "part", "state", "shards", "started", "kept", "chosen"):
         table.add_column(column, no_wrap=True)
     for column in ("dropped", "work", "seconds"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     notes = []
     try:
         ground = Ground.of(factory.recipe, limit)
