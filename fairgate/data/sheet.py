@@ -64,5 +64,7 @@ def _cell(data: bytes) -> Image:
     except UnreadableImage:
         return PIL.Image.new("RGB", (CELL, CELL), "red")
     picture = picture.convert("RGB")
+    if (times := CELL // max(picture.size)) > 1:  # tiny models paint tiny pictures: shown in blocks, as they are
+        return picture.resize((picture.width * times, picture.height * times), PIL.Image.Resampling.NEAREST)
     picture.thumbnail((CELL, CELL))
     return picture
