@@ -19,7 +19,7 @@ from fairgate.factory.shards import StoredSet
 from fairgate.factory.shelf import storing
 from fairgate.factory.values import pixel_digest, stored
 from fairgate.factory.watch import Watcher
-from fairgate.factory.yields import write_yields
+from fairgate.factory.yields import WRITTEN, write_yields
 from fairgate.hashing import digest
 from fairgate.recipes import Recipe
 
@@ -98,7 +98,7 @@ def _up_to_date(places: Places, facts: Mapping[str, Any]) -> Manifest | None:
         (path := places.dataset / shard.file).is_file() and path.stat().st_size == shard.bytes
         for shard in manifest.shards
     ]
-    yields = (places.root / "yield.json").is_file() and (places.root / "drops.csv").is_file()
+    yields = all((places.root / name).is_file() for name in WRITTEN)
     return manifest if same and all(sizes) and yields else None
 
 

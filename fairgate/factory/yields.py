@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,8 @@ from fairgate.factory.shelf import read_part, storing
 from fairgate.recipes import Recipe
 from fairgate.whole import write_whole
 
-YIELD_FILE, DROPS_FILE = "yield.json", "drops.csv"
+YIELD_FILE, PLOT_FILE, DROPS_FILE = "yield.json", "yield.csv", "drops.csv"
+WRITTEN = (YIELD_FILE, PLOT_FILE, DROPS_FILE)
 WHOLE = "(set)"
 """Stands for the member where a set was dropped as a whole."""
 
@@ -87,7 +88,7 @@ def tally_part(places: Places, subject: str, part: str) -> Tally:
 def write_yields(
     places: Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, duplicates: Duplicates
 ) -> None:
-    """Write `yield.json` (for `dvc metrics show`) and `drops.csv` (for `dvc plots`), of the whole build."""
+    """Write `yield.json` (for `dvc metrics show`), `yield.csv` (for `dvc plots`) and `drops.csv` (by group)."""
     near = duplicates.near()
     subjects: dict[str, Any] = {}
     lines: list[tuple[str, ...]] = []
@@ -107,13 +108,22 @@ def write_yields(
         **({} if near is None else {"near_duplicates": sum(near.values())}),
         "subjects": subjects,
     }
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("subject", "part", "attribute", "group", "reason", "count"))
-    writer.writerows(lines)
+    # A plot adds up what it is given: sets are in it once, and not again for each of their groups.
+    once = [(subject, f"{part}: {reason}", count) for subject, part, over, _, reason, count in lines if over == "all"]
     with storing(places.root):
         write_whole(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
-        write_whole(places.root / DROPS_FILE, text.getvalue())
+        write_whole(places.root / PLOT_FILE, _table(("subject", "outcome", "count"), once))
+        write_whole(
+            places.root / DROPS_FILE, _table(("subject", "part", "attribute", "group", "reason", "count"), lines)
+        )
+
+
+def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(lines)
+    return text.getvalue()
 
 
 def _subject(

@@ -187,6 +187,13 @@ def test_yields_say_what_was_dropped_why_and_at_which_group(fairgate: Fairgate) 
     assert wrong == summary["subjects"]["baker"]["parts"]["sets"]["dropped"]["wrong_group"]
     by_group = [count for names, count in counts.items() if names[:3] == ("baker", "sets", "skin_tone")]
     assert sum(by_group) == wrong
+    with Path("build/toys/yield.csv").open() as handle:
+        plotted = [(line["subject"], line["outcome"], int(line["count"])) for line in csv.DictReader(handle)]
+    assert (
+        sum(count for subject, outcome, count in plotted if (subject, outcome) == ("baker", "sets: wrong_group"))
+        == wrong
+    )
+    assert len({line[:2] for line in plotted}) == len(plotted)
     spent = dict.fromkeys(("baker", "car-mechanic"), 0)
     for subject in spent:
         for path in Path("build/toys", subject).rglob("shard-*.json"):
@@ -197,7 +204,7 @@ def test_yields_say_what_was_dropped_why_and_at_which_group(fairgate: Fairgate) 
 def test_yields_are_the_same_for_every_number_of_workers(fairgate: Fairgate) -> None:
     fairgate("toys")
     fairgate("toys", "--workers", "3", "--out", "three")
-    for name in ("yield.json", "drops.csv"):
+    for name in ("yield.json", "yield.csv", "drops.csv"):
         assert Path("build/toys", name).read_text() == Path("three/toys", name).read_text()
 
 
