@@ -10,7 +10,6 @@ verdicts. The embedded world is a test instrument; no figure here is a fact abou
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from fairgate.data import read_manifest
 from fairgate.factory.params import build_names
+from fairgate.records import RunRecord
 
 ROOT = Path(__file__).resolve().parent.parent
 CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"
@@ -51,14 +51,15 @@ def gate(name: str, repository: Path) -> str:
         *("suite", "new", "gate", "--dataset", manifest.name, "--model", f"{model}tuned", "--baseline"),
         *(f"model:{model}base", *truth, "--root", str(repository)),
     )
-    verdicts, failing = {}, []
+    verdicts: dict[str, str] = {}
+    failing: list[str] = []
     for checkpoint in ("tuned", "biased"):
         report = repository / checkpoint
         words = ["check", "gate", "--root", str(repository), "--model", f"{model}{checkpoint}"]
         run(*words, "--report", str(report), "--mlflow", "off", "--device", "cpu", allowed=(0, 1))
-        record = json.loads((report / "results.json").read_text(encoding="utf-8"))
-        verdicts[checkpoint] = record["verdict"]
-        failing = [check["item"] for check in record["checks"] if check["verdict"] == "fail"]
+        record = RunRecord.model_validate_json((report / "results.json").read_bytes())
+        verdicts[checkpoint] = record.verdict
+        failing = [check.item for check in record.checks if check.verdict == "fail"]
     groups = " × ".join(f"{attribute} ({len(named)})" for attribute, named in manifest.attributes.items())
     listed = ", ".join(failing[:4]) + (f" and {len(failing) - 4} more" if len(failing) > 4 else "")
     cells = [name, f"{manifest.n_sets:,}", f"{manifest.n_rows:,}", groups, *verdicts.values(), listed]
