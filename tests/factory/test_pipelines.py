@@ -1,0 +1,69 @@
+"""The stages of dvc.yaml and gpu/dvc.yaml name builds, parts and subjects that there are, and leave none out."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fairgate.factory.params import build_names, read_build
+from fairgate.factory.places import slug
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PIPELINES = ("dvc.yaml", "gpu/dvc.yaml")
+SUBJECTS = yaml.safe_load((ROOT / "gpu" / "subjects.yaml").read_text())
+
+
+def commands(pipeline: str) -> list[tuple[str, str]]:
+    """(stage, command) of every `fairgate build`, with the matrix written out."""
+    found: list[tuple[str, str]] = []
+    for name, stage in yaml.safe_load((ROOT / pipeline).read_text())["stages"].items():
+        if stage["cmd"].startswith("fairgate build "):
+            found += [(name, _filled(stage["cmd"], items)) for items in _items(stage.get("matrix", {}))]
+    return found
+
+
+def _items(matrix: dict[str, Any]) -> list[dict[str, str]]:
+    values = [SUBJECTS["occupations"] if each == "${occupations}" else each for each in matrix.values()]
+    return [dict(zip(matrix, row, strict=True)) for row in itertools.product(*values)]
+
+
+def _filled(command: str, items: dict[str, str]) -> str:
+    for key, value in items.items():
+        command = command.replace("${item." + key + "}", value)
+    return command
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES)
+def test_stages_build_every_subject_and_part_that_their_recipe_has(pipeline: str) -> None:
+    built: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    for _, command in commands(pipeline):
+        name = command.split()[2]
+        subject, part = (re.search(rf"--{word} '?([^ ']+)", command) for word in ("subject", "part"))
+        if "--assemble" not in command:
+            recipe = read_build(name, ROOT / "params.yaml").recipe
+            known = {slug(each) for each in recipe.subjects()}
+            assert part is None or part[1] in [each.name for each in recipe.parts()]
+            built[name, part and part[1]] |= {subject[1]} if subject else known
+    for (name, part), subjects in built.items():
+        recipe = read_build(name, ROOT / "params.yaml").recipe
+        assert subjects == {slug(each) for each in recipe.subjects()}, (name, part)
+        parts = {each for build, each in built if build == name}
+        assert parts in ({None}, {each.name for each in recipe.parts()})
+
+
+def test_a_plain_repro_builds_the_embedded_builds_and_no_other() -> None:
+    embedded = {name for name in build_names(ROOT / "params.yaml") if name.endswith("-embedded")}
+    assert {command.split()[2] for _, command in commands("dvc.yaml")} == embedded
+
+
+def test_the_published_builds_keep_the_papers_settings() -> None:
+    builds = yaml.safe_load((ROOT / "params.yaml").read_text())["builds"]
+    changed = {name: set(knobs) for name, knobs in builds.items() if not name.endswith("-embedded") and knobs}
+    assert changed == {"occupations-gender": {"recipe", "genders", "sets"}}
+    assert builds["occupations-gender"]["sets"] == 100
