@@ -138,7 +138,16 @@ def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet:
             requires_safety_checker=False,
         )
         pipeline.save_pretrained(folder)
+    forget_paths(folder)
     write_slow_tokenizer(folder / "tokenizer")
+
+
+def forget_paths(folder: Path) -> None:
+    """Take out of the configs where a part was loaded from: the same model is the same bytes wherever it was trained."""
+    for path in folder.glob("*/config.json"):
+        config = json.loads(path.read_text(encoding="utf-8"))
+        if config.pop("_name_or_path", None) is not None:
+            path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 
 def write_slow_tokenizer(folder: Path) -> None:

@@ -50,6 +50,13 @@ def test_diffusers_own_pipelines_load_and_run_it(name):
 
 
 @trained
+def test_configs_do_not_say_where_a_model_was_trained():
+    configs = [*GENERATOR.glob("*/config.json"), *EDITOR.glob("*/config.json")]
+    assert len(configs) == 6
+    assert not [path for path in configs if "_name_or_path" in path.read_text(encoding="utf-8")]
+
+
+@trained
 def test_captions_control_skin_tone_gender_and_occupation():
     jobs = [(subject, *group) for subject in SUBJECTS for group in GROUPS]
     prompts = [caption(subject, skin_tone=tone, gender=gender) for subject, tone, gender in jobs]
