@@ -27,6 +27,7 @@ HELD := fairgate/__init__.py,fairgate/errors.py,fairgate/hashing.py,fairgate/ran
 HELD := $(HELD),fairgate/metrics/*,fairgate/statistics/*
 HELD := $(HELD),fairgate/suites/*,fairgate/baselines/*,fairgate/reports/*,fairgate/tracking/*
 HELD := $(HELD),fairgate/gate/*,fairgate/audit/*,fairgate/power/*,fairgate/doctor/*,fairgate/history/*,fairgate/review/*
+HELD := $(HELD),fairgate/factory/*,fairgate/recipes/*,fairgate/steps/*
 HELD := $(HELD),fairgate/cli/*,fairgate/pytest_plugin/*,fairgate/whole.py
 
 help: ## What can be made
