@@ -143,7 +143,7 @@ def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet:
 
 
 def forget_paths(folder: Path) -> None:
-    """Take out of the configs where a part was loaded from: the same model is the same bytes wherever it was trained."""
+    """Take out of the configs where a part was loaded from: a model is the same bytes wherever it was trained."""
     for path in folder.glob("*/config.json"):
         config = json.loads(path.read_text(encoding="utf-8"))
         if config.pop("_name_or_path", None) is not None:
