@@ -43,7 +43,7 @@ def _off_github(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
 
-UNMEASURED = {"robustness", "doctor", "github", "trust", "story"}
+UNMEASURED = {"robustness", "doctor", "github", "trust", "story", "factory", "engines", "browser"}
 """Folders whose tests start many processes, of code that others measure: coverage would slow them down."""
 
 

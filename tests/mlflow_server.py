@@ -40,7 +40,8 @@ def mlflow_server(folder: Path) -> Iterator[Server]:
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env=surroundings | {"MLFLOW_DISABLE_TELEMETRY": "true"},
+            # without its eight processes that wait for jobs: each imports all of MLflow
+            env=surroundings | {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # so that its workers can be ended with it
