@@ -105,7 +105,7 @@ class Dataset:
         self._need_images()
         start, waiting = 0, list[bytes]()
         for shard in self.manifest.shards:
-            parquet = self.parquet(shard)
+            parquet = self._whole(shard)
             for group in range(parquet.num_row_groups):
                 waiting += self._images(parquet, shard, group)
                 while len(waiting) >= batch_size:
@@ -134,7 +134,7 @@ class Dataset:
             if not wanted[start : start + shard.rows].any():
                 start += shard.rows
                 continue
-            parquet = self.parquet(shard)
+            parquet = self._whole(shard)
             for group in range(parquet.num_row_groups):
                 stop = start + parquet.metadata.row_group(group).num_rows
                 rows = np.flatnonzero(wanted[start:stop])
@@ -175,17 +175,27 @@ class Dataset:
         return parquet
 
     def read_group(self, parquet: Any, shard: Shard, group: int, columns: list[str] | None = None) -> Any:
-        """One row group of an open shard as a `pyarrow.Table`. Raises DatasetError when its bytes do not decode, or
-        would unpack to more than a row group holds."""
+        """One row group of an open shard as a `pyarrow.Table`. Raises DatasetError when its bytes do not decode, would
+        unpack to more than a row group holds, or are not as many rows as the file says."""
         import pyarrow as pa
 
         try:
             require_bounded(parquet, group)
             table = parquet.read_row_group(group, columns=columns)
             table.validate(full=True)
+            if len(table) != (promised := parquet.metadata.row_group(group).num_rows):
+                raise ValueError(f"row group {group} holds {len(table):,} rows and promises {promised:,}")
             return plain_text(table)
         except (OSError, ValueError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
+
+    def _whole(self, shard: Shard) -> Any:
+        """An open shard whose row groups hold as many rows as the manifest says: a row's number is its place."""
+        parquet = self.parquet(shard)
+        held = sum(parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups))
+        if held != shard.rows:
+            raise self.unreadable(shard, ValueError(f"it holds {held:,} rows, and the manifest says {shard.rows:,}"))
+        return parquet
 
     def _images(self, parquet: Any, shard: Shard, group: int) -> list[bytes]:
         table = self.read_group(parquet, shard, group, columns=["image.bytes"])

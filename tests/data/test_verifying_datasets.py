@@ -33,9 +33,9 @@ def _one(dataset, kind):
     return problem
 
 
-def _flip(path, place):
+def _flip(path, place, bits=0xFF):
     data = bytearray(path.read_bytes())
-    data[place] ^= 0xFF
+    data[place] ^= bits
     path.write_bytes(bytes(data))
 
 
@@ -175,6 +175,24 @@ def test_a_missing_image_is_named(dataset):
     resealed = _reseal(dataset)
     assert "row 0" in _one(resealed, "unreadable_image").where
     with pytest.raises(DatasetError, match="a row has no image"):
+        list(resealed.image_batches(8))
+
+
+def test_pictures_in_a_page_of_unknown_kind_are_not_skipped(dataset):
+    """Parquet skips pages of kinds it does not know: the column is empty then, and every picture another row's."""
+    _flip(_shard(dataset, 0), 5, 0x10)  # the kind of the first page, the pictures'
+    resealed = _reseal(dataset)
+    for read in (lambda: list(resealed.image_batches(8)), lambda: resealed.images_of(["set-0"])):
+        with pytest.raises(DatasetError, match="row group 0 holds 0 rows and promises 8"):
+            read()
+    assert "unreadable_shard" in _kinds(resealed)
+
+
+@pytest.mark.parametrize("change", [lambda rows: rows[:-4], lambda rows: [*rows, *rows[:4]]], ids=["fewer", "more"])
+def test_pictures_of_a_shard_with_other_rows_than_promised_are_not_read(dataset, change):
+    _change(_shard(dataset, 0), change)
+    resealed = _reseal(dataset)
+    with pytest.raises(DatasetError, match="and the manifest says 8"):
         list(resealed.image_batches(8))
 
 
