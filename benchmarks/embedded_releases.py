@@ -14,10 +14,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from fairgate.data import read_manifest
 from fairgate.factory.params import build_names
+from fairgate.portraits.world import HARD_LABELS
 from fairgate.records import RunRecord
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,11 +47,14 @@ def gate(name: str, repository: Path) -> str:
     manifest = read_manifest(build)
     why = "a build of the embedded world, made to be gated"
     run("release", str(build), manifest.name, "--root", str(repository / "datasets"), "--unreviewed", why)
-    truth = ["--truth", "gender"] if len(manifest.subjects) == 1 else []
+    if len(manifest.subjects) == 1:
+        labels = ["--truth", "gender"]
+    else:  # what was planted in *biased* is told as one of these
+        labels = [word for label in _neighbours(manifest.subjects) for word in ("--beside", label)]
     model = "open_clip:local-dir:checkpoints/"
     run(
         *("suite", "new", "gate", "--dataset", manifest.name, "--model", f"{model}tuned", "--baseline"),
-        *(f"model:{model}base", *truth, "--root", str(repository)),
+        *(f"model:{model}base", *labels, "--root", str(repository)),
     )
     verdicts: dict[str, str] = {}
     failing: list[str] = []
@@ -64,6 +69,11 @@ def gate(name: str, repository: Path) -> str:
     listed = ", ".join(failing[:4]) + (f" and {len(failing) - 4} more" if len(failing) > 4 else "")
     cells = [name, f"{manifest.n_sets:,}", f"{manifest.n_rows:,}", groups, *verdicts.values(), listed]
     return f"| {' | '.join(cells)} |"
+
+
+def _neighbours(subjects: Iterable[str]) -> list[str]:
+    """The labels that the embedded checkpoints may take for a subject's own."""
+    return [label for subject in subjects for label in HARD_LABELS[subject] if label != subject]
 
 
 def run(*words: str, allowed: tuple[int, ...] = (0,)) -> None:

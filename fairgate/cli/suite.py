@@ -35,6 +35,12 @@ def new(
     ],
     baseline: Annotated[str, typer.Option(help="What to compare with.")] = "git:origin/main",
     truth: Annotated[str | None, typer.Option(help="Attribute to tell, where all images show one subject.")] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A label that an image may be taken for and does not show, `nurse` beside `doctor`. Repeatable."
+        ),
+    ] = None,
     root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
 ) -> None:
     """Write a first suite for a dataset, checked against it; an existing file is never replaced."""
@@ -54,7 +60,7 @@ def new(
         require_uri(model)
     parse_baseline(baseline, where="--baseline")
     data = open_dataset(dataset, root / "datasets")
-    text = new_suite(name, data.manifest, data.index, model=model, baseline=baseline, truth=truth)
+    text = new_suite(name, data.manifest, data.index, model=model, baseline=baseline, truth=truth, beside=beside or ())
     plan_checks(load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml"), data.manifest)
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")

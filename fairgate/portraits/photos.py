@@ -26,11 +26,12 @@ from fairgate.randomness import stream
 
 PERSON = 32
 """Side of a person's box in pixels: the size at which the embedded editor works."""
-ROOM = (40, 34)
+ROOM = (48, 34)
 WIDE_ROOM = (72, 34)
-"""Hardly larger than a person: the embedded CLIP knows people at one scale alone."""
-THING = 7
-"""Width of a plant or a shelf in pixels."""
+"""Hardly higher than a person, who stands in the middle: the embedded CLIP knows people at one scale and place alone,
+and looks at the middle square of a picture."""
+THING = 9
+"""Width of a plant or a shelf in pixels: it reaches behind the person, so that the middle square shows its edge."""
 TELLING = 0.8
 """Share of men beside a shelf and of women beside a plant; the others have it the other way round."""
 
@@ -84,7 +85,7 @@ def draw_photo(seed: int, subject: str, number: int) -> DrawnPhoto:
     scene = replace(Scene.sample(rng), pattern="plain")
     size = WIDE_ROOM if kind in ("two", "crowd") else ROOM
     places = _places(rng, kind, size)
-    image, boxes = _room(rng, scene, thing, size, _free(places, size[0])), []
+    image, boxes = _room(rng, scene, thing, size, several=len(places) > 1), []
     for count, (left, top) in enumerate(places):
         tone, presented = (skin_tone, gender) if count == 0 else GROUPS[int(rng.integers(len(GROUPS)))]
         person = scene if count == 0 else replace(Scene.sample(rng), pattern="plain", background=scene.background)
@@ -97,28 +98,19 @@ def draw_photo(seed: int, subject: str, number: int) -> DrawnPhoto:
 
 
 def _places(rng: np.random.Generator, kind: Kind, size: tuple[int, int]) -> list[tuple[int, int]]:
-    """Where people stand, left and top: off the centre, cut off by the picture's lower edge."""
+    """Where people stand, left and top: one in the middle, two with room between them and beside."""
     width, height = size
-    top = height - PERSON
+    top = (height - PERSON) // 2
     if kind == "empty":
         return []
     if kind in ("two", "crowd"):
         first = int(rng.integers(0, width - 2 * PERSON + 1))
         return [(first, top), (int(rng.integers(first + PERSON, width - PERSON + 1)), top)]
-    return [(int(rng.choice([0, width - PERSON])), top)]
+    return [((width - PERSON) // 2, top)]
 
 
-def _free(places: list[tuple[int, int]], width: int) -> list[int]:
-    """Where there is room for a thing: beside a single person, on both sides where there is none."""
-
-    def clear(left: int) -> bool:
-        return all(left + THING <= place or place + PERSON <= left for place, _ in places)
-
-    return [left for left in (1, width - THING - 1) if clear(left)]
-
-
-def _room(rng: np.random.Generator, scene: Scene, thing: str, size: tuple[int, int], free: list[int]) -> Image.Image:
-    """A wall with a small picture on it, and a plant or a shelf in each free place."""
+def _room(rng: np.random.Generator, scene: Scene, thing: str, size: tuple[int, int], *, several: bool) -> Image.Image:
+    """A wall with a small picture on it, a floor, and a plant or a shelf on both sides unless several people are in."""
     wall, second = BACKGROUNDS[scene.background]
     width, height = size[0] * _FINE, size[1] * _FINE
     image = Image.new("RGB", (width, height), wall)
@@ -126,7 +118,8 @@ def _room(rng: np.random.Generator, scene: Scene, thing: str, size: tuple[int, i
     x = int(rng.integers(width // 4, width * 3 // 4 - 24))
     pen.rectangle((x, 2, x + 24, 16), fill=WHITE, outline=INK)
     pen.rectangle((x + 6, 6, x + 18, 12), fill=ACCENTS[int(rng.integers(len(ACCENTS)))])
-    for left in free:
+    pen.rectangle((0, height - _FINE, width, height), fill=mix(second, INK, 0.3))
+    for left in () if several else (0, size[0] - THING):
         draw_thing = _plant if thing == "plant" else _shelf
         draw_thing(pen, left * _FINE, height, mix(second, INK, 0.45))
     return image.reduce(_FINE).point(lambda value: min(255, (value + 2) // 4 * 4))  # as `draw` rounds colours

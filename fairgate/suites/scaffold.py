@@ -14,14 +14,22 @@ FEWEST = 30
 
 
 def new_suite(
-    name: str, dataset: DatasetFacts, index: Index, *, model: str, baseline: str, truth: str | None = None
+    name: str,
+    dataset: DatasetFacts,
+    index: Index,
+    *,
+    model: str,
+    baseline: str,
+    truth: str | None = None,
+    beside: Sequence[str] = (),
 ) -> str:
     """The text of a suite that makes sense on a dataset: a classification, and checks of use, bounds and regressions.
 
-    The labels are the dataset's subjects, or the groups of the attribute `truth`. Raises SuiteError where there is
-    only one subject and no `truth`: nothing could be told apart.
+    The labels are the dataset's subjects, or the groups of the attribute `truth`, and those `beside` them that no image
+    shows. Raises SuiteError where there is only one subject and no `truth`: nothing could be told apart.
     """
     labels, true_to = _labels(dataset, truth)
+    labels |= _beside(labels, beside)
     lines = [
         "# Written by `fairgate suite new`. Bounds and margins are first guesses: set your own.",
         "schema: 1",
@@ -100,6 +108,18 @@ def _labels(dataset: DatasetFacts, truth: str | None) -> tuple[dict[str, str], s
             f"{', '.join(dataset.attributes)})",
         )
     return {group: group.replace("_", " ").lower() for group in dataset.attributes[truth]}, truth
+
+
+def _beside(labels: dict[str, str], beside: Sequence[str]) -> dict[str, str]:
+    """Further labels, each its own word."""
+    further = list(dict.fromkeys(label.strip() for label in beside))
+    if taken := [label for label in further if not label or label in {*labels, *labels.values()}]:
+        raise SuiteError(
+            f"'{taken[0]}' is a label already." if taken[0] else "a label is empty.",
+            where="--beside",
+            remedy="name what an image may be taken for and does not show, for example --beside nurse",
+        )
+    return {label: label for label in further}
 
 
 def _over(dataset: DatasetFacts, index: Index) -> str:

@@ -48,6 +48,21 @@ def test_a_suite_for_counterfactual_sets_asks_inside_them(toy: Toy) -> None:
     assert 'baseline: "git:origin/main"' in (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
 
 
+def test_labels_beside_the_subjects_compete_and_are_nobodys_truth(toy: Toy) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy", "--beside", "nurse", "--beside", "Chef's help")
+    assert code == 0, output
+    probe = gate.prepare("first", toy.root).loaded.suite.probes["labels"]
+    assert probe.labels == ["chef", "doctor", "nurse", "Chef's help"]
+    assert "at_least: 0.62" in (toy.root / "fairness_suites" / "first.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("label", ["doctor", " "])
+def test_a_label_beside_the_subjects_is_another_one(toy: Toy, label: str) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy", "--beside", label)
+    assert (code, "--beside nurse" in output) == (4, True), output
+    assert not (toy.root / "fairness_suites" / "first.yaml").exists()
+
+
 def test_a_suite_for_single_images_compares_groups_with_each_other(toy: Toy) -> None:
     single_images(toy.root, subject=None)
     assert new(toy.root, "alone", "--dataset", "people")[0] == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,8 @@ def test_what_is_no_matcher_is_refused(perceivers: dict[str, Path], tmp_path: Pa
         open_model("matcher", "hf:nowhere", base=tmp_path)
     with pytest.raises(ModelError, match="does not say which weights"):
         open_model("matcher", "open_clip:ViT-B-32")
+    odd = Path(shutil.copytree(perceivers["dinov2"], tmp_path / "dinov2"))
+    config = json.loads((odd / "config.json").read_text(encoding="utf-8"))
+    (odd / "config.json").write_text(json.dumps(config | {"model_type": ["dinov2"]}), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"of type '\['dinov2'\]'"):
+        open_model("matcher", f"hf:{odd}")

@@ -45,7 +45,7 @@ def _of_folder(address: str, base: Path) -> Checkpoint:
 
     folder = model_folder(address, base)
     config = folder / "config.json"
-    if config.is_file() and read_config(config).get("model_type") in image_only.MODEL_TYPES:
+    if config.is_file() and str(read_config(config).get("model_type")) in image_only.MODEL_TYPES:
         return image_only.checkpoint(folder)
     return hf.checkpoint(folder)
 
