@@ -12,7 +12,7 @@ from fairgate.errors import RecipeError
 from fairgate.factory.code import code_digest
 from fairgate.hashing import digest, sha256_file
 from fairgate.models.hub import model_folder
-from fairgate.models.making import ALIASES, Role, open_model
+from fairgate.models.making import Role, full_uri, open_model
 from fairgate.recipes import Part, Recipe
 
 FORMAT = 1
@@ -84,15 +84,14 @@ def model_fingerprint(role: str, uri: str) -> str:
 
     Raises ModelError where the model is not there.
     """
-    full = ALIASES.get(uri, uri)
-    scheme, _, address = full.partition(":")
-    if scheme == "hf":
+    scheme, _, address = full_uri(uri).partition(":")
+    if scheme == "hf" and address:
         main, _, query = address.partition("?")
-        named = {"": main, **{key: value for key, value in parse_qsl(query) if key != "variant"}}
-        return digest({key: _files_digest(model_folder(each, Path())) for key, each in named.items()})
-    for path in (Path(address), Path(address.rpartition(":")[2])):
-        if path.exists():
-            return _files_digest(path)
+        options = {key: full_uri(value).removeprefix("hf:") for key, value in parse_qsl(query) if key != "variant"}
+        return digest({key: _files_digest(model_folder(each, Path())) for key, each in {"": main, **options}.items()})
+    for path in (address, address.rpartition(":")[2]):
+        if path and Path(path).exists():
+            return _files_digest(Path(path))
     if role not in get_args(Role):
         raise RecipeError(
             f"the model '{uri}' is no file or folder of this machine, and '{role}' is no role that could open it.",

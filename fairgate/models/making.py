@@ -209,6 +209,16 @@ ADAPTERS: dict[tuple[str, Role], str] = {
 }
 
 
+def full_uri(uri: str) -> str:
+    """The URI that a short name stands for, its options kept; any other URI as it is.
+
+    >>> full_uri("sdxl?variant=fp16")
+    'hf:stabilityai/stable-diffusion-xl-base-1.0?variant=fp16'
+    """
+    name, mark, options = uri.partition("?")
+    return f"{ALIASES.get(name, name)}{mark}{options}"
+
+
 def open_model(role: Role, uri: str, *, device: str = "cpu", base: Path = Path()) -> Any:
     """The model that a URI names, loaded on a device, in a role. Raises ModelError where it cannot be found or trusted.
 
@@ -216,8 +226,7 @@ def open_model(role: Role, uri: str, *, device: str = "cpu", base: Path = Path()
     folder of the embedded world's stand-ins. A short name of ALIASES stands for its `hf:` URI, and options may follow
     it (`sdxl?refiner=sdxl-refiner`). There is no fallback.
     """
-    name, mark, options = uri.partition("?")
-    full = f"{ALIASES.get(name, name)}{mark}{options}"
+    full = full_uri(uri)
     scheme, colon, address = full.partition(":")
     if not colon or not address or (scheme, role) not in ADAPTERS:
         known = sorted({f"{known}:" for known, plays in ADAPTERS if plays == role})
