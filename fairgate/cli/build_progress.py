@@ -60,7 +60,7 @@ class BuildProgress:
 
     def _end(self) -> None:
         if self._task is not None and self._bar.disable:
-            self._console.print(escape(f"{self._line.name}: {self._line.told()}"))
+            self._console.print(escape(f"{self._line.name}: {self._line.told(ended=True)}"))
         self._task = None
 
 
@@ -96,8 +96,8 @@ class _Line:
         else:
             self._images += images
 
-    def told(self) -> str:
-        """One line of words."""
+    def told(self, *, ended: bool = False) -> str:
+        """One line of words; of what has ended, no time left."""
         seconds = max(time.monotonic() - self._started, 1e-9)
         found = f" ({self._found} found)" if self._found else ""
         drops = ", ".join(f"{reason} {count:,}" for reason, count in self._reasons.most_common(4))
@@ -105,7 +105,7 @@ class _Line:
         words = [f"{self._finished:,} shards{found}", f"{self._kept:,}{of} sets kept"]
         words += [f"dropped: {drops}"] if drops else []
         words += [f"{self._images / seconds:.2f} images/s"] if self._images else []
-        left = self._left(seconds)
+        left = None if ended else self._left(seconds)
         return "; ".join(words + ([f"about {left} left"] if left else []))
 
     def _left(self, seconds: float) -> str | None:

@@ -63,7 +63,7 @@ def _cells(each: PartStatus) -> list[str]:
         f"{each.shards:,}",
         f"{tally.started:,}",
         f"{tally.kept:,}",
-        "" if each.chosen is None else f"{each.chosen:,}",
+        "" if each.chosen is None else f"{each.chosen:,}" + (f" of {each.wanted:,}" if each.short else ""),
         "\n".join(f"{harmless(reason)} {count:,}" for reason, count in tally.reasons.most_common()),
         "\n".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items())),
         f"{tally.seconds:,.1f}",

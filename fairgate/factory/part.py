@@ -122,7 +122,8 @@ def build_part(job: PartJob, engine: Engine | None, watch: Watcher) -> Chosen:
     """Make what is missing of a part, and choose. Without an engine, raises RecipeError where something is missing."""
     job.shelf.open()
     run = _Run(job, watch)
-    watch.part(job.subject, job.part.name, wanted_sets=wanted(job.part, job.subject), shards=_number_of_shards(job))
+    sets = wanted(job.part, job.subject)
+    watch.part(job.subject, job.part.name, wanted_sets=sets, shards=_number_of_shards(job))
     tasks = run.tasks()
     first = next(tasks, None)
     if first is not None:
@@ -133,7 +134,13 @@ def build_part(job: PartJob, engine: Engine | None, watch: Watcher) -> Chosen:
     missing = [index for index in range(number) if index not in run.shards]
     assert not missing, f"shards {missing} were neither found nor made"
     job.shelf.keep_first(number)
-    return _choose(run, number)
+    chosen = _choose(run, number)
+    if sets is not None and run.kept < sets and job.limit is None:
+        watch.note(
+            f"{job.where}: {run.kept:,} of {sets:,} wanted sets were kept, and every starting set was tried; start from "
+            "more, or be less strict"
+        )
+    return chosen
 
 
 def _make(run: _Run, engine: Engine, tasks: Iterator[Task]) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from fairgate.factory.build import Factory
 from fairgate.factory.ledger import read_ledger
+from fairgate.factory.part import wanted
 from fairgate.factory.plan import Ground, plan_digest, what_changed
 from fairgate.factory.shelf import read_part
 from fairgate.factory.yields import Tally
@@ -26,6 +27,12 @@ class PartStatus:
     chosen: int | None
     tally: Tally
     stale: str | None = None
+    wanted: int | None = None
+
+    @property
+    def short(self) -> bool:
+        """Whether the part ended with fewer sets than are wanted."""
+        return self.state == "finished" and self.wanted is not None and self.tally.kept < self.wanted
 
 
 def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]:
@@ -48,7 +55,16 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
             complete = bool(said.get("complete"))
             state: State = "absent" if not said else "stale" if stale else "finished" if complete else "unfinished"
             chosen = len(said["chosen"]) if complete else None
-            yield PartStatus(subject, part.name, state, shards, chosen, tally, stale)
+            yield PartStatus(
+                subject,
+                part.name,
+                state,
+                shards,
+                chosen,
+                tally,
+                stale,
+                wanted(part, subject) if factory.limit is None else None,
+            )
             before = str(said.get("chain", ""))
 
 

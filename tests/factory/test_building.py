@@ -88,6 +88,16 @@ def test_a_part_is_the_shortest_run_of_shards_that_holds_enough(fairgate: Fairga
         assert sum(kept) >= 9 > sum(kept[:-1])
 
 
+def test_a_part_that_ends_before_it_has_enough_says_so(fairgate: Fairgate, folder: Path) -> None:
+    (folder / "params.yaml").write_text("builds:\n  toys: {recipe: toy, sets: 500}\n")
+    said = fairgate("toys").output
+    kept = json.loads(Path("build/toys/baker/sets/part.json").read_text())["kept"]
+    assert f"baker, part 'sets': {kept} of 500 wanted sets were kept" in said
+    assert " left" not in said.replace("left out", "")
+    assert f"{kept} of 500" in fairgate("status", "toys").output
+    assert "were kept, and every" not in fairgate("toys", "--limit", "4").output
+
+
 def test_a_trial_has_a_folder_of_its_own_and_says_that_it_is_one(fairgate: Fairgate) -> None:
     fairgate("toys", "--limit", "12")
     assert not Path("build/toys").exists()
