@@ -30,7 +30,7 @@ class Sampling:
     `guidance` is the classifier-free scale; `strength` the share of the schedule that img2img and inpainting run;
     `refine_from` the share of the schedule at which a refiner takes over (`denoising_end`); `image_guidance` is
     InstructPix2Pix's; `size` a side in pixels (None: the model's own); `scheduler` one of diffusers' by a short name
-    ("euler_ancestral"; None: the model's own).
+    ("euler_ancestral"; None: the model's own); `refine_guidance` the refiner's scale (None: `guidance`).
     """
 
     steps: int
@@ -41,6 +41,7 @@ class Sampling:
     negative: str | None = None
     size: int | None = None
     scheduler: str | None = None
+    refine_guidance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,13 @@ GENERATOR = "generator"
 COLUMNS = (SEED, HOW, GENERATOR)
 """Seed of the noise (63 bits), the sampling as JSON, and the URI of the model. The prompt is the `caption`."""
 
+_LATER = ("refine_guidance",)  # older datasets lack it: left out where None, so that rows stay as they were
+
 
 def made_with(model: Made, seed: int, how: Sampling) -> dict[str, Any]:
     """The columns of an image that `model` made from `seed`."""
-    return {SEED: seed, HOW: json.dumps(asdict(how), sort_keys=True), GENERATOR: model.uri}
+    told = {name: value for name, value in asdict(how).items() if value is not None or name not in _LATER}
+    return {SEED: seed, HOW: json.dumps(told, sort_keys=True), GENERATOR: model.uri}
 
 
 def sampling(text: str) -> Sampling:

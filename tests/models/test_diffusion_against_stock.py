@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,18 @@ def test_painting_with_a_refiner_is_the_stock_ensemble_of_experts(
     latents = base(**asked, denoising_end=0.8, output_type="latent", generator=generators(1, 2)).images
     theirs = refiner(**asked, image=latents, denoising_start=0.8).images
     assert difference(made, theirs) <= 1
+
+
+def test_a_refiner_is_guided_by_a_scale_of_its_own(tiny: Any, stock: Stock) -> None:
+    refined = tiny("painter", "sdxl?refiner=refiner")
+    how = Sampling(steps=10, guidance=5.0, refine_from=0.4, refine_guidance=30.0)
+    base, refiner = stock("sdxl", "StableDiffusionXLPipeline"), stock("refiner", "StableDiffusionXLImg2ImgPipeline")
+    refiner.vae = base.vae
+    asked = {"prompt": PROMPTS, "num_inference_steps": 10}
+    first = base(**asked, guidance_scale=5.0, denoising_end=0.4, output_type="latent", generator=generators(1, 2))
+    theirs = refiner(**asked, guidance_scale=30.0, image=first.images, denoising_start=0.4).images
+    assert difference(refined.paint(PROMPTS, [1, 2], how), theirs) <= 1
+    assert difference(refined.paint(PROMPTS, [1, 2], replace(how, refine_guidance=None)), theirs) > 5
 
 
 def test_a_vae_with_moments_of_its_latents_reads_and_paints_as_the_stock_pipeline(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -99,4 +100,15 @@ def test_text_that_does_not_say_how_an_image_was_made_is_refused(text):
 
 def test_how_an_image_was_made_comes_back_as_it_was():
     how = Sampling(40, 7.5, strength=0.7, refine_from=0.8, size=1024)
-    assert sampling(made_with(SimpleNamespace(uri="hf:model"), 3, how)["how"]) == how
+    for refine_guidance in (None, 5.0):
+        how = replace(how, refine_guidance=refine_guidance)
+        assert sampling(made_with(SimpleNamespace(uri="hf:model"), 3, how)["how"]) == how
+
+
+def test_a_row_without_a_guidance_for_the_refiner_reads_as_it_did_before_there_was_one():
+    text = made_with(SimpleNamespace(uri="hf:model"), 3, Sampling(40, 7.5, refine_from=0.8))["how"]
+    assert text == (
+        '{"guidance": 7.5, "image_guidance": 1.5, "negative": null, "refine_from": 0.8, "scheduler": null, '
+        '"size": null, "steps": 40, "strength": 1.0}'
+    )
+    assert sampling(text).refine_guidance is None

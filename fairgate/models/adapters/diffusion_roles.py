@@ -88,7 +88,8 @@ def through(
     after: Callable[[Schedule], After | None] | None = None,
     more: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Latents at the end of a schedule, guided by `prompts`; its last part is the refiner's where `how` says so.
+    """Latents at the end of a schedule, guided by `prompts`; its last part is the refiner's where `how` says so, under
+    `how.refine_guidance`.
 
     `after` makes what is done after each step of a schedule; `more` are further channels for the base's UNet.
     Raises ModelError where `how.refine_from` is set and the model has no refiner.
@@ -96,19 +97,24 @@ def through(
     second = _refining(model, how)
     if second is not None and how.refine_from is not None:
         schedule.stop_at(how.refine_from)
-    predict = _guided(model, prompts, how, more)
+    predict = _guided(model, prompts, how.guidance, how.negative, more)
     latents = denoise(schedule, latents, predict, generators, after(schedule) if after else None)
     if second is None or model.refiner is None:
         return latents
-    predict = _guided(model.refiner, prompts, how, None)
+    scale = how.guidance if how.refine_guidance is None else how.refine_guidance
+    predict = _guided(model.refiner, prompts, scale, how.negative)
     return denoise(second, latents, predict, generators, after(second) if after else None)
 
 
 def _guided(
-    model: StableDiffusion, prompts: Sequence[str], how: Sampling, more: torch.Tensor | None
+    model: StableDiffusion,
+    prompts: Sequence[str],
+    scale: float,
+    negative: str | None,
+    more: torch.Tensor | None = None,
 ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    told, untold = model.embed_prompts(prompts), model.embed_negative(how.negative, len(prompts))
-    return guided(model, told, untold, [how.guidance] * len(prompts), more)
+    told, untold = model.embed_prompts(prompts), model.embed_negative(negative, len(prompts))
+    return guided(model, told, untold, [scale] * len(prompts), more)
 
 
 def _refining(model: StableDiffusion, how: Sampling) -> Schedule | None:
