@@ -28,13 +28,15 @@ _DISAGREED: Final = "\x00"
 class Seen:
     """An image and what most of its raters say: the group perceived per attribute (None: no telling), what is wrong.
 
-    `blind` is whether everybody perceived it before its prompt was shown.
+    Groups are those of the blind answers. `blind` is whether everybody gave one before the prompt was shown, `changed`
+    whether somebody's last answer is another one.
     """
 
     item: ImageItem
     perceived: dict[str, str | None]
     quality: str
     blind: bool
+    changed: bool
 
     @property
     def good(self) -> bool:
@@ -63,7 +65,7 @@ class Figures:
     agreement: dict[str, Agreement]
     groups: tuple[GroupAgreement, ...]
     scores: tuple[ScoreAgreement, ...]
-    not_blind: int
+    changed: int
     no_majority: int
 
 
@@ -113,7 +115,7 @@ def figures_of(
         agreement=_agreement(records, items, list(attributes)),
         groups=tuple(groups),
         scores=tuple(scores),
-        not_blind=sum(not one.blind for one in seen),
+        changed=sum(one.changed for one in seen),
         no_majority=sum(_DISAGREED in (one.quality, *one.perceived.values()) for one in seen),
     )
 
@@ -152,14 +154,17 @@ def _found_wrong(quality: str, one: Seen) -> bool:
 
 def _seen(item: ImageItem, records: Sequence[Record]) -> Seen | None:
     key = (item.set_id, item.member)
-    marks = [
-        (one.perceived[key], one.qualities[key]) for one in records if key in one.perceived and key in one.qualities
-    ]
-    if not marks:
+    marked = [one for one in records if key in one.perceived and key in one.qualities]
+    if not marked:
         return None
-    perceived = {name: majority([mark.perceived[name] for mark, _ in marks]) for name in item.asked}
-    quality = majority([mark.quality for _, mark in marks])
-    return Seen(item, perceived, quality or _DISAGREED, all(mark.blind for mark, _ in marks))
+    counted = [one.counted(key) for one in marked]
+    return Seen(
+        item,
+        perceived={name: majority([mark.perceived[name] for mark in counted]) for name in item.asked},
+        quality=majority([one.qualities[key].quality for one in marked]) or _DISAGREED,
+        blind=all(mark.blind for mark in counted),
+        changed=any(one.perceived[key].perceived != one.counted(key).perceived for one in marked),
+    )
 
 
 def _scene(item: SetItem, records: Sequence[Record]) -> str | None:
@@ -204,7 +209,7 @@ def _agreement(
     said: dict[str, dict[str, Mapping[Any, Hashable]]] = {}
     for one in records:
         for name in attributes:
-            perceived = {key: mark.perceived[name] for key, mark in one.perceived.items() if key in images}
+            perceived = {key: one.counted(key).perceived[name] for key in one.perceived if key in images}
             said.setdefault(f"{name} perceived", {})[one.rater] = perceived
         wrong = {key: mark.quality for key, mark in one.qualities.items() if key in images}
         said.setdefault("what is wrong", {})[one.rater] = wrong

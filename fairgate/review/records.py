@@ -88,6 +88,8 @@ class Record:
     rater: str
     opened: list[Opened] = field(default_factory=list)
     perceived: dict[Key, Perceived] = field(default_factory=dict)
+    blind: dict[Key, Perceived] = field(default_factory=dict)
+    """The last answers before the prompt was shown. They stay when one is changed or withdrawn: the prompt was seen."""
     qualities: dict[Key, Quality] = field(default_factory=dict)
     scenes: dict[str, Scene] = field(default_factory=dict)
     seen: set[Key] = field(default_factory=set)
@@ -100,6 +102,10 @@ class Record:
         """Images with both answers."""
         return [key for key in self.perceived if key in self.qualities]
 
+    def counted(self, key: Key) -> Perceived:
+        """What counts of an image that was perceived: the blind answer, where there is one."""
+        return self.blind.get(key, self.perceived[key])
+
     def add(self, line: Opened | Perceived | Quality | Scene | Withdrawn) -> None:
         """Take in the next line."""
         self.last = max(self.last, line.at)
@@ -108,6 +114,8 @@ class Record:
         elif isinstance(line, Perceived):
             self.perceived[line.set_id, line.member] = line
             self.seen.add((line.set_id, line.member))
+            if line.blind:
+                self.blind[line.set_id, line.member] = line
         elif isinstance(line, Quality):
             self.qualities[line.set_id, line.member] = line
         elif isinstance(line, Scene):

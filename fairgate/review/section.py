@@ -28,7 +28,7 @@ def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures
         table(["", "images", "share"], _everything(figures, names)),
         "An image can stand in several lines; “good” is in none of the others. Where raters have no majority, an image "
         f"is not good and in no other line ({figures.no_majority} such). After the prompt had been shown, "
-        f"{figures.not_blind} of the images had a perceived group changed.",
+        f"{figures.changed} of the images had a perceived group changed; what was said before counts.",
         "### By subject and recorded group",
         _slices(figures.rows, names),
     ]

@@ -150,7 +150,7 @@ def test_shares_count_what_was_said_per_subject_and_recorded_group(dataset, tmp_
         "not realistic": 1,
         "not what was asked": 1,
     }
-    assert (found.images, found.sets, found.not_blind, found.no_majority) == (40, 4, 0, 0)
+    assert (found.images, found.sets, found.changed, found.no_majority) == (40, 4, 0, 0)
     assert found.same_scene.value == 1
     by_name = {(row.kind, row.name): row.shares for row in found.rows}
     assert by_name["tone", asked]["another tone"].count == 1
@@ -202,13 +202,40 @@ def test_two_raters_are_one_opinion_where_they_agree_and_none_where_they_do_not(
     assert found.agreement["same scene"].raw == 1
 
 
-def test_what_was_changed_after_the_prompt_tells_nothing_of_a_filter(dataset, tmp_path):
-    sample, clock = mark_all(dataset, tmp_path, 10), Ticking()
-    with open_keeper(dataset, tmp_path, sample, clock=clock) as keeper:
-        Session(dataset, sample, keeper, clock).mark(0, "perceived", sample.images[0].asked)
+def answer_again(dataset, folder, sample, answer, *, withdrawn=False):
+    """The rater ada says this of the ninth image, whose prompt was shown."""
+    clock = Ticking()
+    with open_keeper(dataset, folder, sample, clock=clock) as keeper:
+        session = Session(dataset, sample, keeper, clock)
+        while withdrawn and session.overview()["items"][8]["perceived"]:
+            session.undo()
+        session.mark(8, "perceived", answer)
+        session.mark(8, "quality", "good")
+
+
+@pytest.mark.parametrize("withdrawn", [False, True])
+def test_what_was_changed_after_the_prompt_counts_as_it_was_said_before(dataset, tmp_path, withdrawn):
+    sample = draw_sample(dataset, 9)
+    asked = sample.images[8].asked
+    other = {"gender": "man" if asked["gender"] == "woman" else "woman"}
+    mark_all(dataset, tmp_path, 9, "ada", {8: other})
+    mark_all(dataset, tmp_path, 9, "grace", {8: other})
+    before = figured(dataset, tmp_path, sample)
+    assert before.rows[0].shares["another gender"].count == 1
+    answer_again(dataset, tmp_path, sample, asked, withdrawn=withdrawn)
     found = figured(dataset, tmp_path, sample)
-    assert found.not_blind == 1
-    assert sum(one.support for one in found.groups) == 9
+    assert found.rows == before.rows
+    assert found.agreement == before.agreement
+    assert (found.groups, found.scores) == (before.groups, before.scores)
+    assert (before.changed, found.changed) == (0, 1)
+
+
+def test_the_same_answer_again_changes_nothing(dataset, tmp_path):
+    sample = mark_all(dataset, tmp_path, 10)
+    before = figured(dataset, tmp_path, sample)
+    answer_again(dataset, tmp_path, sample, sample.images[8].asked)
+    assert figured(dataset, tmp_path, sample) == before
+    assert sum(one.support for one in before.groups) == 10
 
 
 def test_nothing_marked_gives_no_figure(dataset, tmp_path):
