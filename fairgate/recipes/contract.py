@@ -6,6 +6,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from string import Formatter
 from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -24,6 +25,23 @@ class Knobs(BaseModel):
     name: str = Field("", description="Name of the dataset that is built; the build's own name when empty.")
     licence: str = "unknown"
     notice: str | None = Field(None, description="Shown wherever the data are shown.")
+
+
+def require_fields(knob: str, template: str, *fields: str) -> None:
+    """Raises ValueError for a template that does not hold each of `fields` once, and nothing else to fill in.
+
+    >>> require_fields("template", "A photo of a doctor", "phrase")
+    Traceback (most recent call last):
+    ValueError: `template` holds {phrase}, once, and no other field
+    """
+    try:
+        parsed = [each for each in Formatter().parse(template) if each[1] is not None]
+    except ValueError:  # a brace that is not closed
+        parsed = []
+    found = [name for _, name, spec, conversion in parsed if name and not spec and not conversion]
+    if len(found) < len(parsed) or sorted(found) != sorted(fields):
+        each = " and ".join(f"{{{field}}}" for field in fields)
+        raise ValueError(f"`{knob}` holds {each}, once{' each' * (len(fields) > 1)}, and no other field")
 
 
 class Before(Protocol):

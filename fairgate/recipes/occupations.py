@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 
 from fairgate.models.making import Sampling, open_model
 from fairgate.randomness import stream
-from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.recipes.contract import Before, Knobs, Part, Recipe, require_fields
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.ask import Ask, Question
 from fairgate.steps.colours import CountColours
@@ -115,6 +115,12 @@ class OccupationSettings(Knobs):
         waved = [group for wave in self.waves for group in wave]
         if self.waves and sorted(waved) != sorted(self.words):
             raise ValueError(f"`waves` names each group once: {', '.join(self.words)}")
+        return self
+
+    @model_validator(mode="after")
+    def _templates_hold_what_is_asked_for(self) -> OccupationSettings:
+        require_fields("template", self.template, "phrase")
+        require_fields("present", self.present, "occupation")
         return self
 
     def phrase(self, subject: str, word: str = "") -> str:

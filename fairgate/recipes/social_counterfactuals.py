@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from fairgate.models.making import Sampling, open_model
-from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.recipes.contract import Before, Knobs, Part, Recipe, require_fields
 from fairgate.recipes.social_captions import (
     ATTRIBUTES,
     PREFIXES,
@@ -84,8 +84,8 @@ class SocialSettings(Knobs):
             raise ValueError(f"`pair` names two of `attributes`: {', '.join(self.attributes)}")
         if min(len(self.attributes[name]) for name in self.pair) < 2:
             raise ValueError("an attribute of `pair` has fewer than two groups")
-        if self.template and (self.template.count("{groups}"), self.template.count("{subject}")) != (1, 1):
-            raise ValueError("`template` holds {groups} and {subject}, once each")
+        if self.template:
+            require_fields("template", self.template, "groups", "subject")
         if len({set_name("", self.pair, subject) for subject in self.subjects}) < len(self.subjects):
             raise ValueError("two of `subjects` differ in case or spaces alone")
         for name in ("shares", "guidances"):

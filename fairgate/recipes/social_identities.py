@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from fairgate.models.making import Sampling, open_model
-from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.recipes.contract import Before, Knobs, Part, Recipe, require_fields
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.paint import Paint
 
@@ -45,6 +45,7 @@ class IdentitySettings(Knobs):
 
     @model_validator(mode="after")
     def _identities_have_the_same_attributes(self) -> IdentitySettings:
+        require_fields("template", self.template, "identity")
         attributes = {tuple(groups) for groups in self.identities.values()}
         if len(attributes) != 1 or not next(iter(attributes)):
             raise ValueError("`identities` gives every phrase its group of the same attributes, in the same order")

@@ -200,6 +200,23 @@ def test_waves_name_each_group_once():
         open_recipe("occupations", SMALL | {"waves": [["dark"], ["dark"], ["tan"], ["light"]]})
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"template": "A photo of {occupation}"}, r"`template` holds \{phrase\}, once"),
+        ({"template": "A photo of a doctor"}, r"`template` holds \{phrase\}, once"),
+        ({"template": "{phrase} and {phrase}"}, r"`template` holds \{phrase\}, once"),
+        ({"template": "A photo of {phrase!r:>9}"}, r"`template` holds \{phrase\}, once"),
+        ({"template": "A photo of {phrase} {"}, r"`template` holds \{phrase\}, once"),
+        ({"present": "Is there a {phrase}?"}, r"`present` holds \{occupation\}, once"),
+        ({"present": "Is there {} {occupation}?"}, r"`present` holds \{occupation\}, once"),
+    ],
+)
+def test_a_text_that_does_not_hold_its_field_once_is_refused_when_settings_are_read(wrong, told):
+    with pytest.raises(RecipeError, match=told):
+        open_recipe("occupations", SMALL | wrong)
+
+
 def test_a_reader_without_the_group_says_which_it_has(fakes):
     with pytest.raises(RecipeError, match="no group 'Fair'") as caught:
         build(fakes, reads_as={"light": "Fair"})

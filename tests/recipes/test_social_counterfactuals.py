@@ -230,6 +230,7 @@ def test_a_painter_without_a_unet_is_refused() -> None:
         ({"pair": ("race", "age")}, "names two of"),
         ({"pair": ("race", "race")}, "names two of"),
         ({"template": "{subject}"}, "once each"),
+        ({"template": "{subject} {groups} {prefix}"}, "once each"),
         ({"shares": (0.9, 0.1)}, "smaller"),
         ({"subjects": ["Baker", "baker"]}, "case or spaces"),
         ({"attributes": {"race": {"a": "a"}, "gender": {"b": "b", "c": "c"}}}, "fewer than two"),

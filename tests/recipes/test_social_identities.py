@@ -51,3 +51,11 @@ def test_every_identity_comes_out_in_the_same_number_and_each_image_can_be_made_
 def test_identities_that_cannot_be_told_apart_are_refused(identities, told):
     with pytest.raises(RecipeError, match=told):
         open_recipe("social_identities", {"identities": identities})
+
+
+@pytest.mark.parametrize(
+    "template", ["A photograph of a person", "A photograph of {phrase}", "{identity} and {identity}"]
+)
+def test_a_template_that_does_not_name_the_identity_once_is_refused(template):
+    with pytest.raises(RecipeError, match=r"`template` holds \{identity\}, once"):
+        open_recipe("social_identities", {"template": template})
