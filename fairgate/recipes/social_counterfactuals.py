@@ -88,6 +88,8 @@ class SocialSettings(Knobs):
             require_fields("template", self.template, "groups", "subject")
         if len({set_name("", self.pair, subject) for subject in self.subjects}) < len(self.subjects):
             raise ValueError("two of `subjects` differ in case or spaces alone")
+        if len({set_name(prefix, self.pair, "") for prefix in self.prefixes}) < len(self.prefixes):
+            raise ValueError("two of `prefixes` differ in case or spaces alone")
         for name in ("shares", "guidances"):
             low, high = getattr(self, name)
             if low > high:

@@ -232,7 +232,8 @@ def test_a_painter_without_a_unet_is_refused() -> None:
         ({"template": "{subject}"}, "once each"),
         ({"template": "{subject} {groups} {prefix}"}, "once each"),
         ({"shares": (0.9, 0.1)}, "smaller"),
-        ({"subjects": ["Baker", "baker"]}, "case or spaces"),
+        ({"subjects": ["Baker", "baker"]}, "two of `subjects` differ in case or spaces"),
+        ({"prefixes": ["A photo of", "a photo of"]}, "two of `prefixes` differ in case or spaces"),
         ({"attributes": {"race": {"a": "a"}, "gender": {"b": "b", "c": "c"}}}, "fewer than two"),
     ],
 )
