@@ -163,12 +163,12 @@ def test_painting_with_a_refiner_is_the_stock_ensemble_of_experts(
 
 def test_a_refiner_is_guided_by_a_scale_of_its_own(tiny: Any, stock: Stock) -> None:
     refined = tiny("painter", "sdxl?refiner=refiner")
-    how = Sampling(steps=10, guidance=5.0, refine_from=0.4, refine_guidance=30.0)
+    how = Sampling(steps=10, guidance=5.0, refine_from=0.4, refine_guidance=99.0)
     base, refiner = stock("sdxl", "StableDiffusionXLPipeline"), stock("refiner", "StableDiffusionXLImg2ImgPipeline")
     refiner.vae = base.vae
     asked = {"prompt": PROMPTS, "num_inference_steps": 10}
     first = base(**asked, guidance_scale=5.0, denoising_end=0.4, output_type="latent", generator=generators(1, 2))
-    theirs = refiner(**asked, guidance_scale=30.0, image=first.images, denoising_start=0.4).images
+    theirs = refiner(**asked, guidance_scale=99.0, image=first.images, denoising_start=0.4).images
     assert difference(refined.paint(PROMPTS, [1, 2], how), theirs) <= 1
     assert difference(refined.paint(PROMPTS, [1, 2], replace(how, refine_guidance=None)), theirs) > 5
 
