@@ -2,7 +2,9 @@
 
 Words are found wherever they stand alone, in any case and beside any punctuation ("woman.", "MAN", "man's"). What is
 no gendered word, nor the ending or article that belongs to one, stays as it is to the byte. Grammar beyond that is
-left alone: "she is tall" becomes "they is tall", as in the paper's own procedure.
+left alone: "she is tall" becomes "they is tall", as in the paper's own procedure. Of `her` the next word decides alone,
+not its part of speech: "her down jacket" and "her outside pocket" become "them down jacket" and "them outside pocket";
+"a picture of her eating" and "watches her eat" become "a picture of their eating" and "watches their eat".
 """
 
 from __future__ import annotations
@@ -14,8 +16,6 @@ from typing import Literal
 from fairgate.steps.gender_words import WORDS, Gender, GenderWords
 
 Named = Literal["none", "male", "female", "both"]
-
-MASK = "[MASK]"
 
 # "her" and "his" before one of these do not belong to what follows: "shows her a phone", "beside her and", "it is his"
 _FUNCTION_WORDS = (
@@ -29,7 +29,8 @@ _FUNCTION_WORDS = (
 _APART = frozenset(_FUNCTION_WORDS.split())
 _NEXT_WORD = re.compile(r"\s+[\"'“‘(]*([^\W_]+(?:[-'’][^\W_]+)*)")
 _PLURAL_OWNS = re.compile(r"['’](?=\s+\w)")
-_CONTRACTED = re.compile(r"(['’])(s)(?!\w)", re.IGNORECASE)
+_IN_QUOTES = re.compile(r"(?<!\w)['‘](?!\s)(?:[^'’‘]|(?<=\w)['’](?=\w))*\Z")
+_APOSTROPHE_S = re.compile(r"(['’])(s)(?!\w)", re.IGNORECASE)
 _ARTICLE_BEFORE = re.compile(r"(?<!\w)(an?)(?=\s+$)", re.IGNORECASE)
 
 
@@ -97,25 +98,6 @@ def with_gender(caption: str, gender: Gender, words: GenderWords = WORDS) -> str
     return _replaced(caption, words, put)
 
 
-def remove(caption: str, words: GenderWords = WORDS) -> str:
-    """The caption without its gendered words, each with the blank that set it off.
-
-    >>> remove("The woman brushes her teeth."), remove("Men playing frisbee")
-    ('The brushes teeth.', 'playing frisbee')
-    """
-    word = rf"{words.pattern.pattern}(?:['’]s?(?!\w))?"
-    return re.sub(rf"^\s*{word}\s+|\s*{word}", "", caption, flags=re.IGNORECASE)
-
-
-def mask(caption: str, words: GenderWords = WORDS, token: str = MASK) -> str:
-    """The caption with a token for each gendered word.
-
-    >>> mask("A man with his dog .")
-    'A [MASK] with [MASK] dog .'
-    """
-    return words.pattern.sub(lambda _: token, caption)
-
-
 def _replaced(caption: str, words: GenderWords, put: Callable[[str, str], str]) -> str:
     """`put(word in lower case, text after it)` for each gendered word, with its article and endings."""
     done: list[str] = []
@@ -127,7 +109,7 @@ def _replaced(caption: str, words: GenderWords, put: Callable[[str, str], str]) 
         end = match.end()
         if new != word.lower():
             before = _with_article_for(new, before)
-            ending, length = _ending(word.lower(), new, after)
+            ending, length = _ending(word.lower(), new, caption[: match.start()], after)
             end += length
             new += ending
         done += [before, _in_case_of(word, new)]
@@ -150,13 +132,22 @@ def _stands_apart(after: str) -> bool:
     return following is None or following[1].lower() in _APART
 
 
-def _ending(word: str, new: str, after: str) -> tuple[str, int]:
+def _ending(word: str, new: str, before: str, after: str) -> tuple[str, int]:
     """What is put behind a new word, and how much of the text behind the old one it stands for."""
-    if new == "they" and (contracted := _CONTRACTED.match(after)):  # he's -> they're
+    if new == "they" and (contracted := _APOSTROPHE_S.match(after)):  # he's -> they're
         return f"{contracted[1]}re", len(contracted[0])
-    if word.endswith("s") and not new.endswith("s") and (owns := _PLURAL_OWNS.match(after)):  # boys' -> children's
-        return f"{owns[0]}s", len(owns[0])
+    if _plural(word) and not _plural(new) and (owns := _PLURAL_OWNS.match(after)):
+        if _IN_QUOTES.search(before):  # the 'two boys' playing: it closes the quotes
+            return "", 0
+        return f"{owns[0]}s", len(owns[0])  # boys' -> children's
+    if _plural(new) and not _plural(word) and (owns := _APOSTROPHE_S.match(after)):  # gentlemen's -> ladies'
+        return owns[1], len(owns[0])
     return "", 0
+
+
+def _plural(word: str) -> bool:
+    """Whether its possessive is an apostrophe alone: boys', not waitress's."""
+    return word.endswith("s") and not word.endswith("ss")
 
 
 def _with_article_for(noun: str, before: str) -> str:

@@ -59,7 +59,6 @@ WIDER: tuple[Row, ...] = (
     ("grandfather", "grandmother", "grandparent"),
     ("grandpa", "grandma", "grandparent"),
     ("groom", "bride", "newlywed"),
-    ("grooms", "brides", "newlyweds"),
     ("businessman", "businesswoman", "businessperson"),
     ("businessmen", "businesswomen", "businesspeople"),
     ("policeman", "policewoman", "police officer"),
@@ -72,7 +71,7 @@ WIDER: tuple[Row, ...] = (
 )
 """Words that the paper's list leaves out ("rarer gendered terms"): for those who want fewer traces of gender."""
 
-_NO_PERSON = r"(?!-(?:made|sized?|eating|eater|hole|kind|powered)\b)"
+_NO_PERSON = r"(?!-(?i:made|sized?|eating|eater|hole|kind|powered)\b)"
 
 
 @dataclass(frozen=True)
@@ -102,9 +101,12 @@ class GenderWords:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """A gendered word with nothing of a word on either side; group 1 is the word. Not the man of `man-made`."""
+        """A gendered word with nothing of a word on either side; group 1 is the word. Not the man of `man-made`.
+
+        Letters that Unicode folds into ASCII's ("gİrl", "ſhe") make no gendered word, and are letters beside one.
+        """
         words = "|".join(sorted(map(re.escape, self.gender), key=len, reverse=True))
-        return re.compile(rf"(?<!\w)({words})(?!\w){_NO_PERSON}", re.IGNORECASE)
+        return re.compile(rf"(?<!\w)((?ai:{words}))(?!\w){_NO_PERSON}")
 
 
 def _first(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

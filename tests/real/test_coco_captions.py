@@ -72,7 +72,7 @@ def test_the_published_words_leave_one_neutral_caption_in_a_hundred_that_still_t
     neutral = [neutralise(caption) for captions in images.values() for caption in captions]
 
     assert len(neutral) == 6003
-    assert sum(named_gender(text, WIDER_WORDS) != "none" for text in neutral) == 54  # guy, bride, himself, ...
+    assert sum(named_gender(text, WIDER_WORDS) != "none" for text in neutral) == 53  # guy, bride, himself, ...
 
 
 def test_neutral_captions_still_tell_and_skateboards_are_mens(images: dict[int, list[str]]) -> None:

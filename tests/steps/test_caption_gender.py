@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairgate.steps.caption_gender import image_gender, mask, named_gender, neutralise, remove, with_gender
+from fairgate.steps.caption_gender import image_gender, named_gender, neutralise, with_gender
 from fairgate.steps.gender_words import OF_THE_CODE, TABLE_4, WIDER_WORDS, WORDS
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "captions.json").read_text())
@@ -49,11 +49,6 @@ CAPITALS = {  # "as is", it replaces words in lower case alone
     "She holding his phone near a man.": "They holding their phone near a person.",
 }
 NEUTRAL = CAPITALS | {"boyfriend kissing his girlfriend": "partner kissing their partner"}
-REMOVED = {  # the ending goes with its word
-    "The man's dog is barking": "the dog is barking",
-    "boyfriend kissing his girlfriend": "kissing",
-}
-MASKED = {"boyfriend kissing his girlfriend": "[MASK] kissing [MASK] [MASK]"}
 FEMININE = {  # him becomes her there only where hers is written; wife's plural is not wifes
     "A man sleeping with his cat next to him .": "a woman sleeping with her cat next to her .",
     "wives and husbands dancing": "wives and wives dancing",
@@ -85,8 +80,6 @@ def close_up(text: str) -> str:
     ("output", "ours", "meant"),
     [
         ("neutralise(as is)", neutralise, NEUTRAL),
-        ("remove(lower)", lambda text: remove(text).lower(), REMOVED),
-        ("mask", mask, MASKED),
         ("swap_to_feminine(dict FEMALE_TO_MALE)", lambda text: with_gender(text, "female").lower(), FEMININE),
         ("swap_to_masculine(dict MALE_TO_FEMALE)", lambda text: with_gender(text, "male").lower(), MASCULINE),
     ],
@@ -157,6 +150,8 @@ def test_captions_of_table_5_become_neutral_as_the_paper_prints_them(caption: st
         ("An uncle and AN AUNT", "A relative and A RELATIVE"),
         ("He's almost there, she’s not", "They're almost there, they’re not"),
         ("A girls' softball game; the women's team", "A children's softball game; the people's team"),
+        ("the 'two boys' playing, it's the boys' game", "the 'two children' playing, it's the children's game"),
+        ("‘Boys’ on a sign", "‘Children’ on a sign"),
         ("A man-made lake, a mother-daughter trip", "A man-made lake, a parent-child trip"),
         ("a human shepherd in Manhattan, womanly, boyish", "a human shepherd in Manhattan, womanly, boyish"),
     ],
@@ -168,6 +163,20 @@ def test_pronouns_articles_and_endings_are_put_right(caption: str, neutral: str)
 def test_her_becomes_his_or_him_and_his_becomes_her_or_hers() -> None:
     assert with_gender("Her cat sees her. The ball is hers.", "male") == "His cat sees him. The ball is his."
     assert with_gender("His cat sees him. The ball is his.", "female") == "Her cat sees her. The ball is hers."
+
+
+def test_a_plural_owns_with_an_apostrophe_alone() -> None:
+    assert with_gender("The gentlemen's club, THE MEN’S ROOM", "female") == "The ladies' club, THE WOMEN’S ROOM"
+    assert neutralise("The policemen's car", WIDER_WORDS) == "The police officers' car"
+    assert with_gender("The waiter's tray", "female", WIDER_WORDS) == "The waitress's tray"
+
+
+@pytest.mark.parametrize(
+    "caption", ["GİRL on a bike", "A dog with hıs toy", "ſhe smiles", "ñman", "Hıſ ball", "MeN\u017f"]
+)
+def test_letters_that_only_fold_into_ascii_name_nobody(caption: str) -> None:
+    assert named_gender(caption, WIDER_WORDS) == "none"
+    assert neutralise(caption) == with_gender(caption, "male") == with_gender(caption, "female") == caption
 
 
 def test_the_published_rows_are_table_4() -> None:
@@ -184,6 +193,10 @@ def test_wider_words_are_asked_for() -> None:
     assert named_gender("a guy helps himself") == "none"
     assert named_gender("a guy helps himself", WIDER_WORDS) == "male"
     assert neutralise("A guy helps himself", WIDER_WORDS) == "A person helps themselves"
+
+
+def test_grooming_a_horse_is_no_wedding() -> None:
+    assert named_gender("A woman grooms her horse", WIDER_WORDS) == "female"
 
 
 GENDERED = st.sampled_from(sorted(WORDS.gender))
@@ -204,8 +217,7 @@ def test_a_neutral_caption_names_no_gender_and_stays_as_it_is(text: str) -> None
 @given(texts | st.text())
 def test_a_caption_without_gendered_words_stays_as_it_is_to_the_byte(text: str) -> None:
     if named_gender(text) == "none":
-        outputs = [neutralise(text), remove(text), mask(text), with_gender(text, "male"), with_gender(text, "female")]
-        assert outputs == [text] * 5
+        assert [neutralise(text), with_gender(text, "male"), with_gender(text, "female")] == [text] * 3
 
 
 @given(texts)
