@@ -19,7 +19,8 @@ class _Strict(BaseModel):
 class SetRecord(_Strict):
     """One starting set: kept (`reason` is None) or why not.
 
-    `groups[m]` are member m's groups, one per attribute of the ledger; None where it did not have one by then.
+    `also` are members that failed beside `member`. `groups[m]` are member m's groups, one per attribute of the ledger;
+    None where it did not have one by then.
     """
 
     set_id: str
@@ -28,6 +29,7 @@ class SetRecord(_Strict):
     measured: float | None = None
     limit: float | None = None
     member: str | None = None
+    also: list[str] = []
     numbers: dict[str, float] = {}
     members: list[str] = []
     groups: list[list[str | None]] = []
@@ -39,7 +41,8 @@ class SetRecord(_Strict):
 
     def trace(self, subject: str) -> Trace:
         """As `Part.choose` sees it."""
-        drop = None if self.reason is None else Drop(self.reason, self.measured, self.limit, self.member)
+        why = (self.measured, self.limit, self.member, tuple(self.also))
+        drop = None if self.reason is None else Drop(self.reason, *why)
         return Trace(self.set_id, subject, self.step, drop, self.numbers, tuple(self.members))
 
 
@@ -82,6 +85,7 @@ def record_of(trace: Trace, rows: SetRows, attributes: list[str]) -> SetRecord:
         measured=None if drop is None or drop.measured is None else float(drop.measured),
         limit=None if drop is None or drop.limit is None else float(drop.limit),
         member=drop.member if drop else None,
+        also=list(drop.also) if drop else [],
         numbers=trace.numbers,
         members=list(trace.members),
         groups=[[_text(row.get(name)) for name in attributes] for row in rows.rows] if attributes else [],

@@ -29,7 +29,8 @@ WHOLE = "(set)"
 class Tally:
     """What became of the starting sets of one part. `blamed` counts (reason, attribute or "member", group).
 
-    `tried` and `failed` count members by (attribute, group): those made, and those at which a set was dropped.
+    `tried` and `failed` count members by (attribute, group): those made, and those that failed where a set was dropped.
+    A set is blamed on one member, the one that its drop names.
     """
 
     started: int = 0
@@ -49,8 +50,9 @@ class Tally:
         for record in ledger.sets:
             self.started += 1
             self.tried.update(_groups(record, ledger.attributes))
-            if record.member is not None:
-                self.failed.update(_groups(record, ledger.attributes, record.member))
+            for member in (record.member, *record.also):
+                if member is not None:
+                    self.failed.update(_groups(record, ledger.attributes, member))
             if record.reason is None:
                 self.kept += 1
                 self.images += len(record.members)
@@ -155,7 +157,7 @@ def _subject(
 
 
 def _by_group(tally: Tally) -> dict[str, dict[str, dict[str, float]]]:
-    """Attribute -> group -> members made, those at which a set was dropped, and the share that passed.
+    """Attribute -> group -> members made, those that failed where a set was dropped, and the share that passed.
 
     Where members are made one after the other until one fails, later groups are tried less often: shares compare.
     """

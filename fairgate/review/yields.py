@@ -117,8 +117,9 @@ def _parts(yields: _Yields, groups: Counter[tuple[str, str, str, str]]) -> Itera
     if passed := _passed(yields):
         yield "### By group"
         yield (
-            "Members that were made, those at which a set was dropped, and the share that passed, with 95% intervals "
-            "(Wilson), over all subjects. Where members are made until one fails, later groups are tried less often."
+            "Members that were made, those that failed where a set was dropped, and the share that passed, with 95% "
+            "intervals (Wilson), over all subjects. Where members are made until one fails, later groups are tried "
+            "less often."
         )
         yield _cut(["part", "attribute", "group", "made", "failed", "passed"], passed)
     if groups:

@@ -85,7 +85,7 @@ class MatchCaptions:
 
 @dataclass(frozen=True, slots=True)
 class EveryCaptionMatches:
-    """Drops a set with a member whose picture does not match its caption: the worst one is named."""
+    """Drops a set with a member whose picture does not match its caption: the worst one is named, then the others."""
 
     at_least: float
 
@@ -94,10 +94,13 @@ class EveryCaptionMatches:
 
     def judge(self, rows: SetRows) -> Drop | None:
         """None where every cosine is `at_least` or more; NaN is not."""
-        worst = min(rows.rows, key=lambda row: float(row["clip_caption"]))
-        if float(worst["clip_caption"]) >= self.at_least:
+        cosines = [(float(row["clip_caption"]), str(row["member"])) for row in rows.rows]
+        failed = [each for each in cosines if not each[0] >= self.at_least]
+        if not failed:
             return None
-        return Drop("caption_mismatch", float(worst["clip_caption"]), self.at_least, str(worst["member"]))
+        cosine, worst = min(failed, key=lambda each: each[0])
+        also = tuple(member for _, member in failed if member != worst)
+        return Drop("caption_mismatch", cosine, self.at_least, worst, also)
 
 
 @dataclass(frozen=True, slots=True)

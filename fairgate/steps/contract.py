@@ -20,13 +20,15 @@ Row = dict[str, Any]
 class Drop:
     """Why a set is not kept: a `reason` in snake_case, what was `measured`, its `limit`, the `member` that failed.
 
-    `member` is None where the set as a whole failed. Reasons and members are counted per group in the yield tables.
+    `member` is None where the set as a whole failed. Where several members were judged at once, `also` names the others
+    that failed, for this reason or another. Reasons and members are counted per group in the yield tables.
     """
 
     reason: str
     measured: float | None = None
     limit: float | None = None
     member: str | None = None
+    also: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

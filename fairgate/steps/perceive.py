@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from fairgate.errors import RecipeError
@@ -40,7 +40,8 @@ class Perceive:
     """Reads the face of every member that has not been read, and drops a set at its first member that is not as asked.
 
     Writes `perceived_ATTRIBUTE` and `p_ATTRIBUTE` (the probability of the group that was asked for). Drops `no_face`,
-    `several_faces`, and `perceived_otherwise` with that probability; each names the member.
+    `several_faces`, and `perceived_otherwise` with that probability; each names the member, and the others of its wave
+    that are not as asked either.
     """
 
     reader: FaceReader
@@ -58,7 +59,9 @@ class Perceive:
             read = in_batches(self._read, [row for _, row in waiting], self.batch, meter=meter)
         for (rows, row), faces in zip(waiting, read, strict=True):
             drop = self._judge(row, faces)
-            rows.drop = rows.drop or drop
+            if drop is not None:
+                first = rows.drop
+                rows.drop = drop if first is None else replace(first, also=(*first.also, str(row["member"])))
 
     def _read(self, rows: Sequence[Row]) -> list[list[Face]]:
         return self.reader.read([picture(row["image"]) for row in rows])

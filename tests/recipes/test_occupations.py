@@ -19,6 +19,7 @@ from fairgate.recipes import occupations as published
 from fairgate.recipes import open_recipe
 from fairgate.recipes.occupations import questions, variant
 from fairgate.steps.pictures import picture
+from fairgate.steps.provenance import sampling
 from fairgate.steps.remake import revary
 
 ROLES = ("painter", "inpainter", "asker", "detector", "segmenter", "face_reader")
@@ -51,6 +52,8 @@ def test_the_published_settings_are_the_defaults():
     assert (knobs.paint_steps, knobs.paint_guidance, knobs.size) == (50, 5.0, 1024)
     assert (knobs.vary_steps, knobs.strength, knobs.refine_from) == (40, 0.7, 0.8)
     assert (knobs.box_threshold, knobs.text_threshold, knobs.person) == (0.35, 0.25, "person")
+    assert (knobs.paint_negative, knobs.vary_guidance, knobs.refine_guidance) == ("", 7.5, 5.0)
+    assert knobs.detector == "hf:IDEA-Research/grounding-dino-tiny"
     assert (knobs.min_colours, knobs.pool, knobs.sets) == (10_000, 2_000, 1_200)
     assert 5_000 <= knobs.candidates <= 10_000
     assert open_recipe("occupations", {}).attributes() == {"race": ["Black", "Caucasian", "East Asian", "Indian"]}
@@ -85,6 +88,14 @@ def test_the_gender_balanced_variant_names_the_gender_in_both_prompts_and_builds
     assert dict(member.columns) == {"race": "Black", "gender": "female"}
     assert recipe.attributes()["gender"] == ["male", "female"]
     assert questions(recipe.knobs, "firefighter-female")[0].text == "Is there a firefighter in this image?"
+
+
+def test_the_painter_reads_an_empty_negative_and_the_refiner_has_a_guidance_of_its_own(fakes):
+    recipe, _, sets = build(fakes)
+    for row in rows_of(recipe, sets):
+        base, member = sampling(row["base_how"]), sampling(row["how"])
+        assert (base.guidance, base.negative, base.refine_guidance) == (5.0, "", None)
+        assert (member.guidance, member.negative, member.refine_guidance) == (7.5, None, 5.0)
 
 
 def test_every_picture_that_should_go_goes_with_its_reason_and_no_other(fakes):
@@ -240,6 +251,16 @@ def test_a_build_tells_how_often_each_group_was_made_and_failed(fakes, tmp_path)
     tried = [found[tone]["tried"] for tone in TONES]
     assert tried == sorted(tried, reverse=True)  # a later wave is made for those that are left
     assert found["dark"]["passed_share"] == pytest.approx(1 - found["dark"]["failed"] / tried[-1], abs=1e-4)
+
+
+def test_the_share_of_a_group_that_passed_does_not_depend_on_its_place_in_a_wave(fakes, tmp_path):
+    shares = []
+    for order in (list(TONES), list(TONES)[::-1]):
+        _, root = made_by_the_factory(tmp_path / order[0], waves=[order], sets=6)
+        found = json.loads((root / "yield.json").read_text())["subjects"]["doctor"]["parts"]["sets"]
+        shares.append(found["groups"]["skin_tone"])
+        assert sum(group["failed"] for group in shares[-1].values()) > found["dropped"]["perceived_otherwise"]
+    assert shares[0] == shares[1]
 
 
 def test_more_candidates_are_added_to_those_that_are_there(fakes, tmp_path):

@@ -181,6 +181,18 @@ def test_the_worst_member_is_named_where_a_caption_does_not_match() -> None:
     assert EveryCaptionMatches(0.1).judge(rows) is None
 
 
+def test_all_members_whose_captions_do_not_match_are_named_the_worst_one_first() -> None:
+    cosines = {"a": 0.1, "b": 0.3, "c": 0.05, "d": float("nan")}
+    rows = SetRows("s", "chef", ("s",), rows=[{"member": m, "clip_caption": c} for m, c in cosines.items()])
+    drop = EveryCaptionMatches(0.2).judge(rows)
+    assert drop is not None
+    assert (drop.member, drop.also) == ("c", ("a", "d"))
+    rows.rows = [{"member": "b", "clip_caption": 0.3}, {"member": "d", "clip_caption": float("nan")}]
+    drop = EveryCaptionMatches(0.2).judge(rows)
+    assert drop is not None
+    assert drop.member == "d"
+
+
 def test_members_that_are_one_picture_are_no_counterfactual() -> None:
     red, blue = Image.new("RGB", (4, 4), "red"), Image.new("RGB", (4, 4), "blue")
     rows = SetRows("s", "chef", ("s",), rows=[{"member": str(n), "image": i} for n, i in enumerate((red, blue, red))])
