@@ -121,7 +121,7 @@ def figures_of(
 
 
 def measures(attributes: Iterable[str]) -> dict[str, Callable[[Seen], bool]]:
-    """What is counted, by column. One image may count in several: only "good" excludes the rest."""
+    """What is counted, by column. One image may count in several; a good one counts in none of the faults."""
     found: dict[str, Callable[[Seen], bool]] = {"good": lambda one: one.good}
     for name in attributes:
         found[f"{name} as recorded"] = partial(_as_asked, name)
@@ -219,17 +219,13 @@ def _agreement(
 
 
 def _filters(dataset: Dataset, seen: Sequence[Seen]) -> tuple[list[GroupAgreement], list[ScoreAgreement]]:
-    """Every column that names groups of an attribute (`*_ATTRIBUTE`), and every numeric score, against the people."""
+    """Every column in which a filter names groups (`perceived_ATTRIBUTE`), and every score, against the people."""
     if not seen:
         return [], []
     rows = Rows(dataset)
-    named = {
-        column: attribute
-        for column, text in rows.columns().items()
-        for attribute in dataset.manifest.attributes
-        if text and column.endswith(f"_{attribute}")
-    }
-    scored = [column for column, text in rows.columns().items() if not text and column.startswith(SCORES)]
+    columns = rows.columns()
+    named = {f"perceived_{name}": name for name in dataset.manifest.attributes if columns.get(f"perceived_{name}")}
+    scored = [column for column, text in columns.items() if not text and column.startswith(SCORES)]
     if not named and not scored:
         return [], []
     held = rows.read([one.item.row for one in seen], [*named, *scored])

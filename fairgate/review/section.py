@@ -26,9 +26,10 @@ def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures
         table(["rater (pseudonym)", "images", "sets", "from", "to"], [_rater(record) for record in records]),
         "### What people found",
         table(["", "images", "share"], _everything(figures, names)),
-        "An image can stand in several lines; “good” is in none of the others. Where raters have no majority, an image "
-        f"is not good and in no other line ({figures.no_majority} such). After the prompt had been shown, "
-        f"{figures.changed} of the images had a perceived group changed; what was said before counts.",
+        "An image can stand in several lines. A good image is in none of the lines of faults. A question without a "
+        f"majority counts in no line of its own, and its image is not good ({figures.no_majority} such). After the "
+        f"prompt had been shown, {_count(figures.changed, 'image')} had a perceived group changed; what was said before "
+        "counts.",
         "### By subject and recorded group",
         _slices(figures.rows, names),
     ]
@@ -85,7 +86,7 @@ def _everything(figures: Figures, attributes: Sequence[str]) -> list[list[str]]:
 
 
 def _slices(rows: Sequence[Row], attributes: Sequence[str]) -> str:
-    columns = [column for column in measures(attributes) if not column.startswith("another ") and column != "unsure"]
+    columns = list(measures(attributes))
     lines = [
         [
             escape(row.name if row.kind in ("all", "subject") else f"{row.kind}: {row.name}"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from fairgate.errors import StatisticsError
-from fairgate.review import Session, agreement, draw_sample, figures_of, read_records, shares
+from fairgate.review import Session, agreement, draw_sample, figures_of, read_records, review_section, shares
 from fairgate.review.agreement import cohens_kappa, krippendorffs_alpha, raw_agreement
 from fairgate.review.filters import group_agreement, score_agreement
 from fairgate.review.shares import Share, share
@@ -162,6 +162,25 @@ def test_shares_count_what_was_said_per_subject_and_recorded_group(dataset, tmp_
     assert next(row.name for row in found.intersections) == "light × man"
 
 
+def test_the_card_tells_every_category_per_subject_group_and_intersection(dataset, tmp_path):
+    sample = draw_sample(dataset, 96)
+    item = sample.images[0]
+    wrong = {0: {"gender": "man" if item.asked["gender"] == "woman" else "woman", "quality": "unsure"}}
+    mark_all(dataset, tmp_path, 96, wrong=wrong)
+    found = figured(dataset, tmp_path, sample)
+    text = review_section(dataset, read_records(tmp_path, dataset.manifest), found)
+    lines = [line[1:-1].split("|") for line in text.splitlines() if line.count("|") == 14]
+    cells = {line[0].strip(): [cell.strip() for cell in line] for line in lines}
+    cross = " × ".join(item.asked.values())
+    for name, told in {
+        item.subject: "2.1% (0.4 to 10.9)",
+        f"gender: {item.asked['gender']}": "2.1% (0.4 to 10.9)",
+        f"tone × gender: {cross}": "4.2% (0.7 to 20.2)",
+    }.items():
+        for column in ("another gender", "unsure"):
+            assert cells[name][cells[""].index(column)] == told
+
+
 def test_filters_are_held_against_the_people(dataset, tmp_path):
     sample = mark_all(dataset, tmp_path, 96, wrong={0: {"quality": "not_realistic"}})
     found = figured(dataset, tmp_path, sample)
@@ -174,6 +193,12 @@ def test_filters_are_held_against_the_people(dataset, tmp_path):
     assert scores["p_gender"].auc == 0.5
     assert (scores["vqa_real"].good, scores["vqa_real"].other) == (95, 1)
     assert scores["clip_caption"].good + scores["clip_caption"].other == 92  # one set was not measured
+
+
+def test_a_column_that_is_no_filters_is_not_held_against_the_people(tmp_path):
+    dataset = write_build(tmp_path, [row | {"original_gender": row["gender"]} for row in rows(4)])
+    found = figured(dataset, tmp_path / "r", mark_all(dataset, tmp_path / "r", 16))
+    assert {one.column for one in found.groups} == {"perceived_gender"}
 
 
 def test_without_filter_columns_there_is_nothing_to_compare(tmp_path):
