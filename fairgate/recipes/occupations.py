@@ -10,8 +10,10 @@ dropped at its first failed member: the same sets are kept whatever the order, o
 walked in a drawn order and the part ends once the wanted number is kept: what is kept is a random sample of all that
 would have been, as in the paper, without making the rest. Grey pictures are dropped before the pool is chosen, as the
 authors' code does (their text has it after). "Yes" and "no" are weighed against each other, not against every answer.
-A picture with several persons is dropped (the authors' code takes the first). Masks are stored without loss, and
-seeds are drawn from named streams.
+A picture with several persons is dropped (the authors' code takes the first). The detector is asked for "person" (their
+code: "all persons"). Outside the mask the base picture's pixels are kept; their refiner is given no mask, and renders
+the whole picture again. Pictures and masks are stored without loss (theirs are JPEG files, and those are what is
+counted, asked about and repainted). Seeds are drawn from named streams.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ both prompts, after the word for the group."""
 FAIRFACE_GENDERS = {"male": "Male", "female": "Female"}
 
 PAINT_STEPS, PAINT_GUIDANCE, SIZE = 50, 5.0, 1024
-VARY_STEPS, VARY_GUIDANCE, STRENGTH, REFINE_FROM = 40, 7.5, 0.7, 0.8  # the authors' code passes no guidance: diffusers'
+PAINT_NEGATIVE = ""  # the authors' code passes it: SDXL's encoders read it; without one they are replaced by zeros
+VARY_STEPS, STRENGTH, REFINE_FROM = 40, 0.7, 0.8
+VARY_GUIDANCE, REFINE_GUIDANCE = 7.5, 5.0  # diffusers' for inpainting and img2img: the authors' code passes none
 CANDIDATES, POOL, SETS = 7_500, 2_000, 1_200  # the paper paints 5,000 to 10,000
 MIN_COLOURS = 10_000
 BOX_THRESHOLD, TEXT_THRESHOLD = 0.35, 0.25
@@ -87,15 +91,17 @@ class OccupationSettings(Knobs):
     painter: str = "sdxl"
     inpainter: str = "hf:stabilityai/stable-diffusion-xl-base-1.0?refiner=stabilityai/stable-diffusion-xl-refiner-1.0"
     asker: str = "vilt"
-    detector: str = "grounding-dino"
+    detector: str = "hf:IDEA-Research/grounding-dino-tiny"  # Swin-T, as in the authors' code
     segmenter: str = "sam"
     face_reader: str = "fairface:models/fairface_alldata_4race_20191111.pt"
 
     size: int | None = SIZE
     paint_steps: int = Field(PAINT_STEPS, ge=1)
     paint_guidance: float = PAINT_GUIDANCE
+    paint_negative: str | None = Field(PAINT_NEGATIVE, description="None: the pipeline's own nothing (SDXL: zeros).")
     vary_steps: int = Field(VARY_STEPS, ge=1)
     vary_guidance: float = VARY_GUIDANCE
+    refine_guidance: float | None = Field(REFINE_GUIDANCE, description="The refiner's; None: `vary_guidance`.")
     strength: float = Field(STRENGTH, gt=0, le=1)
     refine_from: float | None = Field(REFINE_FROM, gt=0, lt=1)
     scheduler: str | None = None
@@ -143,6 +149,7 @@ _OF_POOL = (
     "asker",
     "paint_steps",
     "paint_guidance",
+    "paint_negative",
     "present",
     "distorted",
     "real",
@@ -150,7 +157,8 @@ _OF_POOL = (
     "min_colours",
 )
 _OF_SETS = (
-    *("inpainter", "detector", "segmenter", "face_reader", "vary_steps", "vary_guidance", "strength", "refine_from"),
+    *("inpainter", "detector", "segmenter", "face_reader"),
+    *("vary_steps", "vary_guidance", "refine_guidance", "strength", "refine_from"),
     *("attribute", "words", "reads_as", "waves", "gender_reads_as", "gender_must_match"),
     *("person", "box_threshold", "text_threshold", "min_mask"),
 )
@@ -184,7 +192,13 @@ class Pool(Part):
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Paint, count colours (cheap, so first), ask, judge."""
         knobs = self.knobs
-        how = Sampling(knobs.paint_steps, knobs.paint_guidance, size=knobs.size, scheduler=knobs.scheduler)
+        how = Sampling(
+            knobs.paint_steps,
+            knobs.paint_guidance,
+            negative=knobs.paint_negative,
+            size=knobs.size,
+            scheduler=knobs.scheduler,
+        )
         return [
             Paint(open_model("painter", knobs.painter, device=device), how, knobs.batch),
             CountColours(),
@@ -241,6 +255,7 @@ class Sets(Part):
             knobs.vary_guidance,
             strength=knobs.strength,
             refine_from=knobs.refine_from,
+            refine_guidance=knobs.refine_guidance,
             size=knobs.size,
             scheduler=knobs.scheduler,
         )
