@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fairgate.data.labels import inside
 from fairgate.errors import DatasetError
 
 Corners = tuple[float, float, float, float]
 """(left, top, right, bottom) in pixels."""
+_FARTHEST = 1e9
+"""Pixels: where a box may end. NaN and infinity lie beyond it."""
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,38 +37,41 @@ def read_coco(captions: Path, instances: Path, *, category: str = "person") -> l
     """Every captioned image, by ascending id, with the boxes of one category.
 
     `captions` is a file like captions_val2017.json, `instances` like instances_val2017.json. Raises DatasetError for a
-    file that cannot be read, is not such a file, does not know the category, or names a file outside the folder.
+    file that cannot be read, is not such a file, does not know the category, or names a file outside the folder; an
+    entry that holds something else than COCO's do is named.
     """
     texts = _read(captions, "images", "annotations")
     boxes = _read(instances, "annotations", "categories")
-    wanted = {_get(entry, "id", instances) for entry in boxes["categories"] if entry.get("name") == category}
+    categories = boxes["categories"]
+    names = {_get(entry, "id", _whole, instances): _get(entry, "name", _text, instances) for entry in categories}
+    wanted = {number for number, name in names.items() if name == category}
     if not wanted:
         raise DatasetError(
             f"there is no category '{category}'.",
             where=f"{instances}: categories",
-            remedy=f"categories: {', '.join(str(entry.get('name')) for entry in boxes['categories'])}",
+            remedy=f"categories: {', '.join(names.values())}",
         )
     said: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for note in texts["annotations"]:
-        said[_get(note, "image_id", captions)].append((_get(note, "id", captions), _get(note, "caption", captions)))
+        text = (_get(note, "id", _whole, captions), _get(note, "caption", _text, captions))
+        said[_get(note, "image_id", _whole, captions)].append(text)
     found: dict[int, list[Corners]] = defaultdict(list)
     crowds: dict[int, int] = defaultdict(int)
     for note in boxes["annotations"]:
-        if note.get("category_id") not in wanted:
+        if _get(note, "category_id", _whole, instances) not in wanted:
             continue
-        image = _get(note, "image_id", instances)
+        image = _get(note, "image_id", _whole, instances)
         if note.get("iscrowd"):
             crowds[image] += 1
         else:
-            left, top, width, height = _get(note, "bbox", instances)
-            found[image].append((left, top, left + width, top + height))
-    by_id = {_get(entry, "id", captions): entry for entry in texts["images"]}
+            found[image].append(_get(note, "bbox", _corners, instances))
+    by_id = {_get(entry, "id", _whole, captions): entry for entry in texts["images"]}
     return [
         AnnotatedImage(
             image_id=image,
-            file=str(inside(str(_get(entry, "file_name", captions)), f"{captions}: image {image}")),
-            width=int(_get(entry, "width", captions)),
-            height=int(_get(entry, "height", captions)),
+            file=str(inside(_get(entry, "file_name", _text, captions), f"{captions}: image {image}")),
+            width=_get(entry, "width", _whole, captions),
+            height=_get(entry, "height", _whole, captions),
             captions=tuple(text for _, text in sorted(said[image])),
             persons=tuple(found[image]),
             crowds=crowds[image],
@@ -88,7 +95,7 @@ def _read(path: Path, *keys: str) -> dict[str, list[dict[str, Any]]]:
         raise DatasetError(
             "the annotations do not exist.", where=str(path), remedy="give the path of a COCO-style JSON file"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DatasetError(
             f"the annotations cannot be read: {error}.", where=str(path), remedy="give a COCO-style JSON file, whole"
         ) from error
@@ -102,11 +109,37 @@ def _read(path: Path, *keys: str) -> dict[str, list[dict[str, Any]]]:
     return whole  # type: ignore[no-any-return]
 
 
-def _get(entry: dict[str, Any], key: str, path: Path) -> Any:
-    if key not in entry:
-        raise DatasetError(
-            f"an entry has no '{key}'.",
-            where=f"{path}: {json.dumps(entry)[:200]}",
-            remedy="give a COCO-style JSON file",
-        )
-    return entry[key]
+def _get(entry: Any, key: str, read: Callable[[Any], _Value], path: Path) -> _Value:
+    """What an entry holds under a key; `read` raises ValueError, saying what should be there instead."""
+    if not isinstance(entry, dict):
+        problem = "an entry is no object"
+    elif key not in entry:
+        problem = f"an entry has no '{key}'"
+    else:
+        try:
+            return read(entry[key])
+        except ValueError as error:
+            problem = f"'{key}' of an entry is not {error}"
+    raise DatasetError(
+        f"{problem}.", where=f"{path}: {json.dumps(entry)[:200]}", remedy="give a COCO-style JSON file"
+    ) from None
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+        raise ValueError("a whole number")
+    return int(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("text")
+    return value
+
+
+def _corners(value: Any) -> Corners:
+    numbers = isinstance(value, list) and all(isinstance(each, int | float) for each in value)
+    if not numbers or len(value) != 4 or not all(abs(each) <= _FARTHEST for each in value):
+        raise ValueError("four numbers: left, top, width and height in pixels")
+    left, top, width, height = value
+    return left, top, left + width, top + height

@@ -95,8 +95,9 @@ class Photographs(Part):
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """Photographs as they are listed; files are opened later, by the workers."""
-        ids = unique_ids([photograph.path for photograph in self.knobs.listed()])
-        sets = (self._set(photograph, ids[photograph.path]) for photograph in self.knobs.listed())
+        listed = list(self.knobs.listed())
+        ids = unique_ids([photograph.path for photograph in listed])
+        sets = (self._set(photograph, ids[photograph.path]) for photograph in listed)
         while shard := list(islice(sets, self.knobs.shard_sets)):
             yield shard
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from in_memory_build import rows_of, run_recipe
+from in_memory_build import Finished, rows_of, run_recipe
 from PIL import Image
 
 from fairgate.data import write_dataset
 from fairgate.errors import DatasetError, RecipeError
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
+from fairgate.recipes.faces import Photographs
 
 PHOTOGRAPHS = Path(__file__).parents[3] / "shared/real/fairface_photos"
 
@@ -159,6 +160,16 @@ def test_coco_photographs_of_one_person_take_the_gender_that_their_captions_name
         "000000000004": "no_label",
         "000000000005": "small_person",
     }
+
+
+def test_annotations_are_read_once(tmp_path, monkeypatch):
+    knobs = open_recipe("faces", coco(tmp_path)).knobs
+    read = []
+    opened = Path.open
+    monkeypatch.setattr(Path, "open", lambda path, *how, **more: read.append(path.name) or opened(path, *how, **more))
+    [sets] = Photographs(knobs).shards("person", Finished())
+    assert len(sets) == 5
+    assert sorted(read) == ["captions.json", "instances.json"]
 
 
 @pytest.mark.parametrize(

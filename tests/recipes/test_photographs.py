@@ -134,6 +134,38 @@ def test_annotations_that_are_none_are_refused(tmp_path: Path, change, message):
         read_coco(paths["captions"], paths["instances"])
 
 
+@pytest.mark.parametrize(
+    ("file", "key", "entry", "problem"),
+    [
+        ("captions", "images", {"id": "abc"}, "'id' of an entry is not a whole number"),
+        ("captions", "images", {"width": None}, "'width' of an entry is not a whole number"),
+        ("captions", "images", {"height": 36.5}, "'height' of an entry is not a whole number"),
+        ("captions", "images", {"file_name": 7}, "'file_name' of an entry is not text"),
+        ("captions", "images", None, "an entry is no object"),
+        ("captions", "annotations", {"image_id": "abc"}, "'image_id' of an entry is not a whole number"),
+        ("captions", "annotations", {"caption": None}, "'caption' of an entry is not text"),
+        ("captions", "annotations", None, "an entry is no object"),
+        ("instances", "annotations", None, "an entry is no object"),
+        ("instances", "annotations", {"category_id": [1]}, "'category_id' of an entry is not a whole number"),
+        ("instances", "annotations", {"bbox": [1, 2]}, "'bbox' of an entry is not four numbers"),
+        ("instances", "annotations", {"bbox": ["1", "2", "3", "4"]}, "'bbox' of an entry is not four numbers"),
+        ("instances", "annotations", {"bbox": [float("nan"), 0, 5, 5]}, "'bbox' of an entry is not four numbers"),
+        ("instances", "annotations", {"bbox": None}, "'bbox' of an entry is not four numbers"),
+        ("instances", "categories", "person", "an entry is no object"),
+        ("instances", "categories", {"name": None}, "'name' of an entry is not text"),
+    ],
+)
+def test_an_entry_that_is_not_as_cocos_is_named_with_its_file(tmp_path, file, key, entry, problem):
+    paths = edit_fakes.write_folder(tmp_path, 2)
+    whole = json.loads(paths[file].read_text())
+    whole[key][0] = whole[key][0] | entry if isinstance(entry, dict) else entry
+    paths[file].write_text(json.dumps(whole))
+    with pytest.raises(DatasetError) as told:
+        read_coco(paths["captions"], paths["instances"])
+    assert problem in told.value.problem
+    assert (told.value.where or "").startswith(f"{paths[file]}: {json.dumps(whole[key][0])[:20]}")
+
+
 def test_a_category_that_is_not_there_is_told(tmp_path):
     paths = edit_fakes.write_folder(tmp_path, 2)
     with pytest.raises(DatasetError, match="there is no category 'cat'") as told:
