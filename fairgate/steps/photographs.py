@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from fairgate.data.pixels import UnreadableImage, decode
 from fairgate.steps.contract import Drop, Meter, SetRows
+from fairgate.steps.photos import require_annotated_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class ReadPhotograph:
     """Reads the file at `path` under `folder`, or of that name (`by_name`); its bytes are kept as they are.
 
     Writes `shorter_side` in pixels. Drops `absent` where there is no such file, and `unreadable`. Other trouble of the
-    disk stops the build.
+    disk stops the build, and so does DatasetError for a photograph that has not the size of its annotations.
     """
 
     folder: Path
@@ -45,13 +46,15 @@ class ReadPhotograph:
         """Read, file by file."""
         for rows in sets:
             [row] = rows.rows
+            path = self.folder / (Path(row["path"]).name if self.by_name else row["path"])
             try:
-                data = (self.folder / (Path(row["path"]).name if self.by_name else row["path"])).read_bytes()
+                data = path.read_bytes()
                 size = decode(data).size
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
                 rows.drop = Drop("absent", member=str(row["member"]))
             except UnreadableImage:
                 rows.drop = Drop("unreadable", member=str(row["member"]))
             else:
+                require_annotated_size(size, rows, path)
                 row["image"] = data
                 rows.columns["shorter_side"] = min(size)

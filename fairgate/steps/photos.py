@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PHOTO = "photo"
 """The member that is the photograph's own person; also the column with the photograph's file name."""
 BOX = ("box_left", "box_top", "box_right", "box_bottom")
+ANNOTATED_SIZE = "annotated_size"
+"""(width, height) that boxes count in; taken away once the photograph is seen to have it."""
 NOT_MADE = {"instruction": "", "guidance": 0.0, SEED: 0, HOW: "", GENERATOR: ""}
 """Columns of edits, for the photograph's own person, which stands beside them in the pilot."""
 
@@ -92,14 +94,31 @@ class Photographs:
             raise DatasetError(error.problem, where=str(path), remedy=error.remedy) from error
 
     def crop(self, rows: SetRows) -> Image:
-        """The person's part of the photograph."""
-        return self.open(rows).crop(box_of(rows))
+        """The person's part of the photograph. Raises DatasetError where the photograph has not its annotated size."""
+        photo = self.open(rows)
+        require_annotated_size(photo.size, rows, self.folder / rows.columns[PHOTO])
+        return photo.crop(box_of(rows))
 
 
 def box_of(rows: SetRows) -> Rectangle:
     """Where the person is, as `OnePerson` wrote it."""
     left, top, right, bottom = (int(rows.columns[column]) for column in BOX)
     return left, top, right, bottom
+
+
+def require_annotated_size(size: tuple[int, int], rows: SetRows, path: Path) -> None:
+    """Refuse a photograph whose boxes count other pixels than it has; takes `annotated_size` away where it is.
+
+    Raises DatasetError naming both sizes (width, height).
+    """
+    annotated = rows.columns.pop(ANNOTATED_SIZE, size)
+    if size != annotated:
+        raise DatasetError(
+            f"a photograph is {size[0]} x {size[1]} px, and {annotated[0]} x {annotated[1]} px in its annotations, "
+            "so that boxes are elsewhere.",
+            where=str(path),
+            remedy="give the photographs as they were annotated, neither resized nor to be turned (EXIF)",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +132,7 @@ class OnePerson:
     min_side: int = 1
 
     reads: ClassVar[tuple[str, ...]] = ("persons", "crowds", "width", "height")
-    writes: ClassVar[tuple[str, ...]] = BOX
+    writes: ClassVar[tuple[str, ...]] = (*BOX, ANNOTATED_SIZE)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         """Judge and write."""
@@ -130,6 +149,7 @@ class OnePerson:
                 rows.drop = Drop("small_person", measured=float(side), limit=float(self.min_side))
                 continue
             rows.columns.update(zip(BOX, box, strict=True))
+            rows.columns[ANNOTATED_SIZE] = (width, height)
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,13 @@ def test_coco_photographs_of_one_person_take_the_gender_that_their_captions_name
     }
 
 
+def test_a_photograph_of_another_size_than_its_annotations_is_refused(tmp_path):
+    settings = coco(tmp_path)
+    photograph(tmp_path / "000000000001.jpg", 1, size=(160, 140))
+    with pytest.raises(DatasetError, match="is 160 x 140 px, and 80 x 70 px in its annotations"):
+        run(settings)
+
+
 def test_annotations_are_read_once(tmp_path, monkeypatch):
     knobs = open_recipe("faces", coco(tmp_path)).knobs
     read = []

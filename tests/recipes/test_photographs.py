@@ -10,6 +10,7 @@ from pathlib import Path
 import edit_fakes
 import pytest
 from in_memory_build import run_part
+from PIL import Image
 
 from fairgate.data.coco import read_coco
 from fairgate.errors import DatasetError
@@ -70,6 +71,25 @@ def test_small_persons_are_left_out_where_asked(drawn):
         "no_gender_named",
         "both_genders_named",
     }
+
+
+def _resized(path):
+    Image.open(path).resize((20, 18)).save(path)
+
+
+def _turned(path):
+    image = Image.open(path)
+    image.getexif()[0x0112] = 6  # a viewer turns it by 90 degrees
+    image.save(path, exif=image.getexif())
+
+
+@pytest.mark.parametrize(("change", "size"), [(_resized, "20 x 18"), (_turned, "36 x 40")])
+def test_a_photograph_of_another_size_than_its_annotations_is_refused(tmp_path, change, size):
+    settings = edit_fakes.write_folder(tmp_path, 3)
+    change(settings["images"] / "2.png")
+    with pytest.raises(DatasetError, match=f"is {size} px, and 40 x 36 px in its annotations") as told:
+        run_part(open_recipe("genswap", settings).parts()[0], "person", None)
+    assert told.value.where == str(settings["images"] / "2.png")
 
 
 def test_an_image_goes_to_the_first_subject_that_its_captions_name(tmp_path):
