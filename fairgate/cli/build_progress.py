@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -23,14 +24,20 @@ _COLUMNS = (
 )
 
 
-class BuildProgress:
-    """A line per part: a moving one in a terminal, one when the part ends elsewhere."""
+EVERY = 60.0
+"""Seconds between two lines about one part where there is no terminal."""
 
-    def __init__(self) -> None:
+
+class BuildProgress:
+    """A line per part: in a terminal it moves; elsewhere one about every minute. One stays when the part ends."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._bar = Progress(*_COLUMNS, console=self._console, disable=not self._console.is_terminal)
         self._task: TaskID | None = None
-        self._line = _Line("", None, None)
+        self._line = _Line("", None, None, clock)
+        self._printed = clock()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -45,34 +52,42 @@ class BuildProgress:
     def part(self, subject: str, part: str, *, wanted_sets: int | None, shards: int | None) -> None:
         """A line for a part that begins."""
         self._end()
-        self._line = _Line(harmless(f"{subject} {part}"), wanted_sets, shards)
+        self._line = _Line(harmless(f"{subject} {part}"), wanted_sets, shards, self._clock)
+        self._printed = self._clock()
         self._task = self._bar.add_task(escape(self._line.name), total=self._line.total, told="")
 
     def shard(self, ledger: Ledger, *, images: int, found: bool) -> None:
-        """Move the line."""
+        """Move the line, or print it where the last one is old."""
         self._line.add(ledger, images, found)
         if self._task is not None:
             self._bar.update(self._task, completed=self._line.done, told=escape(self._line.told()))
+        if self._bar.disable and self._clock() - self._printed >= EVERY:
+            self._print(self._line.told())
 
     def note(self, text: str) -> None:
         """A sentence above the lines."""
         self._console.print(escape(harmless(text)))
 
     def _end(self) -> None:
-        if self._task is not None and self._bar.disable:
-            self._console.print(escape(f"{self._line.name}: {self._line.told(ended=True)}"))
+        if self._task is not None:
+            self._bar.remove_task(self._task)  # of many bars a terminal shows the first ones alone
+            self._print(self._line.told(ended=True))
         self._task = None
+
+    def _print(self, told: str) -> None:
+        self._console.print(escape(f"{self._line.name}: {told}"))
+        self._printed = self._clock()
 
 
 class _Line:
     """What is told of one part."""
 
-    def __init__(self, name: str, wanted: int | None, shards: int | None) -> None:
+    def __init__(self, name: str, wanted: int | None, shards: int | None, clock: Callable[[], float]) -> None:
         self.name = name
         self._wanted, self._shards = wanted, shards
-        self._started = time.monotonic()
+        self._clock, self._since = clock, clock()
         self._finished = self._found = self._kept = self._fresh = self._images = 0
-        self._first = 0
+        self._seconds = 0.0
         self._reasons: Counter[str] = Counter()
 
     @property
@@ -86,31 +101,31 @@ class _Line:
         return self._kept if self._wanted is not None else self._finished
 
     def add(self, ledger: Ledger, images: int, found: bool) -> None:
-        """Count a shard."""
+        """Count a shard. Rates are of made ones: what it took to find others is no part of them."""
+        before, since, self._since = self.done, self._since, self._clock()
         self._finished += 1
         self._kept += sum(record.kept for record in ledger.sets)
         self._reasons.update(record.reason for record in ledger.sets if record.reason is not None)
         if found:
             self._found += 1
-            self._first = self.done
         else:
             self._images += images
+            self._fresh += self.done - before
+            self._seconds += self._since - since
 
     def told(self, *, ended: bool = False) -> str:
         """One line of words; of what has ended, no time left."""
-        seconds = max(time.monotonic() - self._started, 1e-9)
         found = f" ({self._found} found)" if self._found else ""
         drops = ", ".join(f"{reason} {count:,}" for reason, count in self._reasons.most_common(4))
         of = f" of {self._wanted:,}" if self._wanted is not None else ""
         words = [f"{self._finished:,} shards{found}", f"{self._kept:,}{of} sets kept"]
         words += [f"dropped: {drops}"] if drops else []
-        words += [f"{self._images / seconds:.2f} images/s"] if self._images else []
-        left = None if ended else self._left(seconds)
+        words += [f"{self._images / self._seconds:.2f} images/s"] if self._images and self._seconds else []
+        left = None if ended else self._left()
         return "; ".join(words + ([f"about {left} left"] if left else []))
 
-    def _left(self, seconds: float) -> str | None:
-        made = self.done - self._first
-        if self.total is None or made <= 0 or self.done >= self.total:
+    def _left(self) -> str | None:
+        if self.total is None or not self._fresh or self.done >= self.total:
             return None
-        left = int((self.total - self.done) * seconds / made)
+        left = int((self.total - self.done) * self._seconds / self._fresh)
         return f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"
