@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from fairgate.models.making import Matcher, Sampling, open_model
 from fairgate.recipes.contract import Before, Knobs, Part, Recipe
@@ -51,10 +51,10 @@ GUIDANCES = (9.5, 15.0)
 EDIT_STEPS = 500
 NEIGHBOURS, TAU_REAL, TAU_GROUP = 50, 0.08, 0.5
 """Appendix A.3, with CLIP embeddings (ViT-B/32, as in section 5.1)."""
-DINO_REAL_NEIGHBOURS, DINO_TAU_REAL, DINO_GROUP_NEIGHBOURS, DINO_TAU_GROUP = 5_000, 0.0002, 50, 0.4
-"""Appendix F, with DINO ViT-B/16 embeddings: one real image among 5,000 neighbours is enough."""
 IMAGE_GUIDANCE = 1.5
 """InstructPix2Pix's own default; the paper names none."""
+SIZE = 512
+"""Pixels of the longer side, to which InstructPix2Pix's own script scales a picture; the paper names none."""
 PILOT_PHOTOS = 500
 """Not from the paper: 8,500 images in the pool, 4% of the edits that the paper made."""
 
@@ -67,7 +67,7 @@ class GensynthSettings(PhotographKnobs):
     edit_steps: int = Field(EDIT_STEPS, ge=1)
     image_guidance: float = IMAGE_GUIDANCE
     size: int | None = Field(
-        None, description="Side at which crops are edited, in pixels; the editor's own when empty."
+        SIZE, ge=1, description="Longer side at which crops are edited, in pixels; each crop's own when empty."
     )
     scheduler: str | None = None
     editor: str = "instruct-pix2pix"
@@ -81,7 +81,9 @@ class GensynthSettings(PhotographKnobs):
     tau_group: float = Field(TAU_GROUP, ge=0, le=1)
 
     pilot_photos: int = Field(
-        PILOT_PHOTOS, ge=1, description="Photographs whose crops and edits are the filter's pool."
+        PILOT_PHOTOS,
+        ge=1,
+        description="Photographs whose crops and edits are the filter's pool.",
     )
     sets: int | None = Field(None, ge=1, description="Sets to keep per subject; the paper keeps what it finds.")
     wave: int = Field(1, ge=1, description="Edits that are made before they are judged; changes no choice.")
@@ -93,6 +95,18 @@ class GensynthSettings(PhotographKnobs):
         if sorted(instructions) != sorted(GROUPS) or not all(instructions.values()):
             raise ValueError(f"give instructions for each of: {', '.join(GROUPS)}")
         return {group: instructions[group] for group in GROUPS}
+
+    @model_validator(mode="after")
+    def _the_pool_holds_the_neighbours(self) -> GensynthSettings:
+        most = max(self.neighbours, self.group_neighbours or 0)
+        held = (self.pilot_photos - 1) * (1 + len(self.candidates))
+        if most > held:
+            raise ValueError(
+                f"{most} neighbours are asked for, and the crops and edits of {self.pilot_photos} photographs "
+                f"(`pilot_photos`) are a pool of {held} for each of them; raise pilot_photos, or lower neighbours and "
+                "group_neighbours"
+            )
+        return self
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:

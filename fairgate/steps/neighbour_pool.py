@@ -73,7 +73,7 @@ class NeighbourPool:
             raise RecipeError(
                 f"{most} neighbours are asked for, and the pool has {len(others)} images of other photographs.",
                 where="neighbours",
-                remedy="raise pilot_photos, or lower neighbours and group_neighbours",
+                remedy="lower neighbours and group_neighbours; or raise pilot_photos, which makes the pilot again",
             )
         apart = self.vectors[others].astype(np.float64) - np.asarray(vector, dtype=np.float64)
         near = others[np.argsort(np.einsum("id,id->i", apart, apart), kind="stable")[:most]]

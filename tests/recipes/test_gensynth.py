@@ -20,7 +20,7 @@ from fairgate.recipes import gensynth as published
 from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows, run_steps
 from fairgate.steps.crop_edit import EditUntilAccepted, EditWorkshop
-from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule
+from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, Standing
 from fairgate.steps.photos import Photographs
 from fairgate.steps.pictures import picture
 from fairgate.steps.remake import reedit
@@ -52,8 +52,7 @@ def test_the_published_settings_are_the_defaults():
     assert (knobs.edit_steps, knobs.guidances) == (500, [9.5, 15.0])
     assert (knobs.neighbours, knobs.group_neighbours, knobs.tau_real, knobs.tau_group) == (50, None, 0.08, 0.5)
     assert knobs.rule == NeighbourRule(50, 50, 0.08, 0.5)
-    assert (published.DINO_REAL_NEIGHBOURS, published.DINO_TAU_REAL) == (5_000, 0.0002)
-    assert (published.DINO_GROUP_NEIGHBOURS, published.DINO_TAU_GROUP) == (50, 0.4)
+    assert {how.size for how in (each.how for each in knobs.candidates)} == {512}
     assert (knobs.editor, knobs.subjects, knobs.gender_words) == ("instruct-pix2pix", {"person": []}, "published")
     assert len(knobs.candidates) == 16
     frames = ["Make this person more {}", "Make this person look like a {}", "Turn this person into a {}"]
@@ -63,13 +62,13 @@ def test_the_published_settings_are_the_defaults():
 
 
 def test_the_dino_variant_is_settings_alone():
-    dino = {
-        "neighbours": published.DINO_REAL_NEIGHBOURS,
-        "tau_real": published.DINO_TAU_REAL,
-        "group_neighbours": published.DINO_GROUP_NEIGHBOURS,
-        "tau_group": published.DINO_TAU_GROUP,
-    }
-    assert open_recipe("gensynth", dino).knobs.rule == NeighbourRule(5_000, 50, 0.0002, 0.4)
+    dino = {"neighbours": 217, "tau_real": 0.0046, "group_neighbours": 50, "tau_group": 0.4}
+    knobs = open_recipe("gensynth", dino).knobs
+    assert knobs.rule == NeighbourRule(217, 50, 0.0046, 0.4)
+    pool, papers = 17 * knobs.pilot_photos, 17 * 11_541
+    assert knobs.neighbours == round(5_000 * pool / papers)  # as large a share of the pool as in appendix F
+    assert knobs.rule.accepts(Standing(real=1 / 217, group=0.5))  # one real image is enough
+    assert not knobs.rule.accepts(Standing(real=0.0, group=0.5))
 
 
 def test_a_set_is_one_photograph_with_its_person_edited_both_ways_and_nothing_else_changed(fakes, folder):
@@ -256,9 +255,19 @@ def test_a_photograph_that_changed_under_the_build_is_noticed(fakes, tmp_path):
         run_part(recipe.parts()[1], "person", photos)
 
 
-def test_a_pool_with_too_few_neighbours_says_what_to_do(fakes, folder):
-    with pytest.raises(RecipeError, match="raise pilot_photos"):
-        build(folder, pilot_photos=2, neighbours=50)
+@pytest.mark.parametrize(
+    "knobs",
+    [{"pilot_photos": 2, "neighbours": 18}, {"pilot_photos": 2, "neighbours": 5, "group_neighbours": 18}],
+)
+def test_settings_with_more_neighbours_than_the_pool_can_hold_are_refused(knobs):
+    with pytest.raises(RecipeError, match="are a pool of 17 for each of them; raise pilot_photos"):
+        open_recipe("gensynth", {**FEW, **knobs})
+    assert open_recipe("gensynth", {**FEW, **knobs, "pilot_photos": 3})
+
+
+def test_photographs_too_few_for_the_neighbours_say_what_to_do(fakes, tmp_path):
+    with pytest.raises(RecipeError, match="which makes the pilot again"):
+        build(edit_fakes.write_folder(tmp_path, 2), neighbours=50)
 
 
 @pytest.mark.parametrize(
