@@ -1,11 +1,17 @@
-"""The engine of one machine: a thread per worker, each on its device, in this process."""
+"""The engine of one machine: a thread per worker, each on its device, in this process.
+
+Models are opened one after the other, before the first worker begins: diffusers and transformers change torch for the
+whole process while they load (parameters on no device, another default type).
+"""
 
 from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any
 
 from fairgate.engines.contract import Bench, Task, Work
@@ -69,29 +75,30 @@ class _Crew:
     """Threads that work off a queue and tell the calling thread, which alone takes tasks and calls `done`."""
 
     def __init__(self, devices: Sequence[str], tasks: Iterator[Task], bench: Bench) -> None:
-        self._tasks = tasks
-        self._bench = bench
+        first = list(islice(tasks, len(devices)))
+        self._tasks = chain(first, tasks)
         self._stop = threading.Event()
         self._given: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._told: queue.SimpleQueue[_Told] = queue.SimpleQueue()
         self._threads = [
-            threading.Thread(target=self._labour, args=(device,), name=f"fairgate-{number}", daemon=True)
-            for number, device in enumerate(devices)
+            threading.Thread(target=self._labour, args=(work,), name=f"fairgate-{number}", daemon=True)
+            for number, work in enumerate([_set_up(bench, device) for device in devices[: len(first)]])
         ]
 
     def run(self, done: Callable[[Task, Any], bool]) -> None:
         for thread in self._threads:
             thread.start()
-        grace: float | None = GRACE
+        hurried = True
         try:
             self._hand_out(done)
-            grace = None  # nobody is in a hurry: the next run finds memory free
+            hurried = False  # the next run finds memory free
         finally:
             self._stop.set()
             for _ in self._threads:
                 self._given.put(None)
+            end = time.monotonic() + GRACE
             for thread in self._threads:
-                thread.join(grace)
+                thread.join(max(0.0, end - time.monotonic()) if hurried else None)
 
     def _hand_out(self, done: Callable[[Task, Any], bool]) -> None:
         waited_for = 0
@@ -108,11 +115,10 @@ class _Crew:
             if not done(told.task, told.result):
                 return
 
-    def _labour(self, device: str) -> None:
-        work: Work | None = None
+    def _labour(self, work: Work) -> None:
+        one_thread_each()
         while (task := self._given.get()) is not None and not self._stop.is_set():
             try:
-                work = work or _set_up(self._bench, device)
                 self._told.put(_Told(task, work(task.payload)))
             except BaseException as error:  # raised again by `run`, in the thread that asked
                 self._told.put(_Told(task, error=error))

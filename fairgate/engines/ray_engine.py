@@ -20,7 +20,7 @@ from typing import Any
 import fairgate
 from fairgate.engines.contract import Bench, Task, Work
 from fairgate.engines.threads import one_thread_each
-from fairgate.errors import DeviceError, FairgateError, RecipeError, SettingsError
+from fairgate.errors import DeviceError, FairgateError, RecipeError, SettingsError, harmless
 
 LIVES = 3
 """How often a task may lose its worker before the build is given up: it is likely the task that kills it."""
@@ -189,11 +189,18 @@ class _Crew:
         key = None if task is None else task.index
         self._lost[key] = self._lost.get(key, 0) + 1
         self.ray.kill(worker)
+        why = _last_line(error)
+        if "creation task" in str(error):
+            raise RecipeError(
+                f"a worker could not begin: {why}",
+                where="Ray: the worker's start",
+                remedy="install the same fairgate, with what it needs, on all machines of the cluster",
+            ) from error
         if self._lost[key] >= LIVES:
             what = "while it set up its models" if task is None else f"at the same piece of work (shard {task.index})"
             raise RecipeError(
                 f"{LIVES} workers were lost {what}.",
-                where=f"Ray: {type(error).__name__}",
+                where=f"Ray: {type(error).__name__}: {why}",
                 remedy="see Ray's logs; often memory ran out: use fewer --workers, or smaller shards (`shard_sets`)",
             ) from error
         if task is not None:
@@ -204,6 +211,11 @@ class _Crew:
         for worker, _ in self._running.values():
             self.ray.kill(worker)
         return [*self.free, *self._idle]
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return harmless(lines[-1][:300]) if lines else type(error).__name__
 
 
 def _let_go() -> None:

@@ -88,7 +88,8 @@ def _facts(name: str, ground: Ground, finished: Mapping[str, Chosen]) -> dict[st
 
 
 def _up_to_date(places: Places, facts: Mapping[str, Any]) -> Manifest | None:
-    """The dataset that is there, where it was made from these sets and says the same of itself, and is whole."""
+    """The dataset that is there, where it was made from these sets and says the same of itself; files are held
+    against their sizes alone (`fairgate dataset verify` reads them)."""
     try:
         manifest = read_manifest(places.dataset)
     except DatasetError:

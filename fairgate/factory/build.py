@@ -12,6 +12,7 @@ from fairgate.engines import Engine
 from fairgate.engines.threads import one_thread_each
 from fairgate.factory.assemble import assemble
 from fairgate.factory.chosen import Chosen
+from fairgate.factory.params import PARAMS
 from fairgate.factory.part import PartJob, build_part
 from fairgate.factory.places import DATASET, Places, pick, require_different_folders
 from fairgate.factory.plan import Ground, plan_digest, what_changed
@@ -22,13 +23,17 @@ from fairgate.recipes import Part, Recipe
 
 @dataclass(frozen=True)
 class Factory:
-    """One build of a recipe in `out`. `limit` is the most starting sets of a part, per subject, for trying out."""
+    """One build of a recipe in `out`. `limit` is the most starting sets of a part, per subject, for trying out.
+
+    `params` is the file that names it: for messages.
+    """
 
     name: str
     recipe: Recipe
     out: Path = Path("build")
     limit: int | None = None
     watch: Watcher = field(default_factory=Quiet)
+    params: Path = PARAMS
 
     @property
     def places(self) -> Places:
@@ -96,13 +101,14 @@ class Factory:
 
     def _command(self, subject: str) -> str:
         limit = f" --limit {self.limit}" if self.limit else ""
+        params = f" --params {self.params}" if self.params != PARAMS else ""
         out = f" --out {self.out}" if self.out != Path("build") else ""
-        return f"fairgate build {self.name} --subject '{subject}'{limit}{out}"
+        return f"fairgate build {self.name} --subject '{subject}'{limit}{params}{out}"
 
     def _set_aside(self, shelf: Shelf, plan: dict[str, object], subject: str, part: str) -> None:
         """Move shards of another plan away, and bring back those of this one: two plans are never mixed."""
         found = read_part(shelf.folder)
-        old = found.get("plan")
+        old = found.get("plan") or shelf.plan_of_ledgers()
         if old == shelf.digest:
             return
         with storing(self.places.root):

@@ -10,10 +10,13 @@ from functools import cache
 from pathlib import Path
 
 from fairgate.hashing import digest
-from fairgate.models.making import ADAPTERS, ALIASES
+from fairgate.models.making import ADAPTERS, full_uri
 from fairgate.recipes import Recipe
 
-_COUNTED = ("fairgate.recipes.", "fairgate.steps.", "fairgate.models.", "fairgate.portraits.", "fairgate.randomness")
+_COUNTED = (
+    *("fairgate.recipes.", "fairgate.steps.", "fairgate.models.", "fairgate.portraits.", "fairgate.randomness"),
+    *(f"fairgate.data.{each}" for each in ("coco", "labels", "photographs", "pixels", "rows")),
+)
 """What decides what a shard holds. The rest carries sets from one place to another."""
 
 
@@ -22,14 +25,19 @@ def code_digest(recipe: Recipe) -> str:
 
     Comments, docstrings and layout do not enter. Python's own version may: it spells the parsed code.
     """
+    return digest({name: _meaning(path) for name, path in sorted(code_modules(recipe).items())})
+
+
+def code_modules(recipe: Recipe) -> dict[str, Path]:
+    """The modules that count, by name, with their files."""
     start = type(recipe).__module__
     adapters = {
         ADAPTERS[key]
         for uri in recipe.models().values()
         for key in ADAPTERS
-        if key[0] == ALIASES.get(uri, uri).partition(":")[0]
+        if key[0] == full_uri(uri).partition(":")[0]
     }
-    return digest({name: _meaning(path) for name, path in sorted(_reached([start, *sorted(adapters)]).items())})
+    return _reached([start, *sorted(adapters)])
 
 
 def _reached(names: Iterable[str]) -> dict[str, Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from fairgate.engines import Engine, Task
 from fairgate.errors import RecipeError
@@ -133,18 +134,20 @@ def build_part(job: PartJob, engine: Engine | None, watch: Watcher) -> Chosen:
     number = run.total if run.end is None else run.end
     missing = [index for index in range(number) if index not in run.shards]
     assert not missing, f"shards {missing} were neither found nor made"
-    job.shelf.keep_first(number)
-    chosen = _choose(run, number)
+    stocked = max(number, job.shelf.stocked)
+    job.shelf.keep_first(stocked)
+    chosen = _choose(run, number, {"wanted": sets, "stocked": stocked})
     if sets is not None and run.kept < sets and job.limit is None:
         watch.note(
-            f"{job.where}: {run.kept:,} of {sets:,} wanted sets were kept, and every starting set was tried; start from "
-            "more, or be less strict"
+            f"{job.where}: {run.kept:,} of {sets:,} wanted sets were kept, and every starting set was tried; start "
+            "from more, or be less strict"
         )
     return chosen
 
 
 def _make(run: _Run, engine: Engine, tasks: Iterator[Task]) -> None:
     job = run.job
+    job.shelf.say({"complete": False, "stocked": job.shelf.stocked})
     context = job.part.context(job.subject, job.before)
     bench = ShardBench(job.part, job.subject, context, job.attributes)
     starts: dict[int, str] = {}
@@ -167,7 +170,7 @@ def _with(first: Task, rest: Iterator[Task]) -> Iterator[Task]:
     yield from rest
 
 
-def _choose(run: _Run, number: int) -> Chosen:
+def _choose(run: _Run, number: int, facts: dict[str, Any]) -> Chosen:
     job = run.job
     shard_of: dict[str, int] = {}
     for index in range(number):
@@ -191,6 +194,7 @@ def _choose(run: _Run, number: int) -> Chosen:
             "kept": len(shard_of),
             "chain": chain,
             "chosen": chosen,
+            **facts,
         }
     )
     return Chosen(chosen, chain, job.shelf, shard_of)

@@ -98,9 +98,11 @@ def _file(groups: list[list[dict[str, Any]]]) -> bytes:
 
 def _columns(lines: list[dict[str, Any]]) -> list[str]:
     """The columns of all rows. Raises RecipeError where two sets of one shard differ in them."""
-    model = next((line for line in lines if line["members"]), lines[0])  # a set without members has fewer
+    model = next((line for line in lines if line["members"]), lines[0])
+    of_sets = {name for name in model if not name.startswith(ROW)}
     for line in lines:
-        if line["members"] and (odd := sorted(set(model).symmetric_difference(line))):
+        expected = set(model) if line["members"] else of_sets  # a set without members has no columns of theirs
+        if odd := sorted(expected.symmetric_difference(line)):
             raise RecipeError(
                 f"column '{odd[0].partition('.')[2]}' is not in every set or member.",
                 where=f"sets '{model['set_id']}' and '{line['set_id']}'",
@@ -116,7 +118,7 @@ def _field(name: str, lines: list[dict[str, Any]]) -> pa.Field:
     if name in ("members", "seed"):
         return pa.field(name, pa.int64())
     if values and isinstance(values[0], np.ndarray):
-        kind = pa.float32() if values[0].dtype == np.float32 else pa.int64()
+        kind = pa.float32() if any(value.dtype == np.float32 for value in values) else pa.int64()
         return pa.field(name, pa.list_(kind), metadata={"fairgate": "array"})
     try:
         kind = pa.array(values).type

@@ -70,6 +70,11 @@ class Shelf:
             return False
         return sha256_file(path) == ledger.sha256
 
+    def plan_of_ledgers(self) -> str | None:
+        """The plan that the shards here say they were made under, where `part.json` cannot say it; None without any."""
+        ledgers = map(read_ledger, sorted(self.folder.glob("shard-*.json")))
+        return next((ledger.plan for ledger in ledgers if ledger is not None), None)
+
     def store(self, index: int, starts: str, made: Made, attributes: list[str]) -> Ledger:
         """Write a shard, then its ledger. Raises RecipeError where the disk does not take them."""
         data, path = made.parquet, self._path(index, "parquet")
@@ -94,6 +99,13 @@ class Shelf:
                 write_whole(path, data)
             write_whole(self._path(index, "json"), ledger.model_dump_json(exclude_defaults=True) + "\n")
         return ledger
+
+    @property
+    def stocked(self) -> int:
+        """How many shards finished runs under this plan have asked for at most: lower knobs throw none of them away."""
+        said = read_part(self.folder)
+        number = said.get("stocked", said.get("shards", 0)) if said.get("plan") == self.digest else 0
+        return number if isinstance(number, int) else 0
 
     def keep_first(self, number: int) -> None:
         """Remove every shard from `number` on: they were made before it was known that enough were kept."""

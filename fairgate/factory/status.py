@@ -46,13 +46,14 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
             folder = factory.places.part(subject, part.name)
             said = read_part(folder)
             stale = _stale(said, ground.plan(part, subject, before)) if ground and said else None
+            sets = wanted(part, subject) if factory.limit is None else None
             tally, shards = Tally(), 0
             for path in sorted(folder.glob("shard-*.json")):
                 ledger = read_ledger(path)
-                if ledger is not None:
+                if ledger is not None and not (said.get("complete") and ledger.index >= said["shards"]):
                     tally.add(ledger)
                     shards += 1
-            complete = bool(said.get("complete"))
+            complete = bool(said.get("complete")) and not _would_go_on(said, tally.kept, sets)
             state: State = "absent" if not said else "stale" if stale else "finished" if complete else "unfinished"
             chosen = len(said["chosen"]) if complete else None
             yield PartStatus(
@@ -66,6 +67,11 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
                 wanted(part, subject) if factory.limit is None else None,
             )
             before = str(said.get("chain", ""))
+
+
+def _would_go_on(said: dict[str, Any], kept: int, sets: int | None) -> bool:
+    """Whether more sets are wanted than are kept, and more than when the part ended."""
+    return sets is not None and kept < sets and sets > (said.get("wanted") or 0)
 
 
 def _stale(said: dict[str, Any], plan: dict[str, Any]) -> str | None:

@@ -24,7 +24,6 @@ class Made:
     records: list[SetRecord]
     counts: Counter[str]
     seconds: float
-    images: int
 
 
 @dataclass(frozen=True)
@@ -57,8 +56,7 @@ class ShardWork:
         encoded = encode(kept)
         records = [record_of(trace, rows, self.attributes) for trace, rows in zip(traces, sets, strict=True)]
         seconds = time.perf_counter() - started
-        images = sum(len(rows.rows) for rows in kept)
-        return Made(encoded.parquet, encoded.content, records, meter.counts, seconds, images)
+        return Made(encoded.parquet, encoded.content, records, meter.counts, seconds)
 
 
 def _require_different(sets: list[SetRows]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,6 +92,43 @@ def test_errors_of_the_bench_of_the_work_and_of_the_caller_end_the_run(devices: 
         with pytest.raises(error):
             engine.run(tasks(5), bench, note)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("fairgate-")]
+
+
+def test_models_are_opened_one_after_the_other_before_anybody_works() -> None:
+    """While they load, libraries change torch for the whole process."""
+    told: list[str] = []
+
+    def bench(device: str) -> Any:
+        told.append(f"begins {device}")
+        time.sleep(0.02)
+        told.append(f"ends {device}")
+        return lambda _: told.append("works")
+
+    LocalEngine(("a", "b", "c")).run(tasks(5), bench, lambda *_: True)
+    assert told == [f"{what} {device}" for device in "abc" for what in ("begins", "ends")] + ["works"] * 5
+
+
+def test_no_more_models_are_opened_than_there_are_tasks() -> None:
+    bench = Bench()
+    LocalEngine(("a", "b", "c")).run(tasks(2), bench, lambda *_: True)
+    assert bench.devices == ["a", "b"]
+
+
+def test_an_interrupted_run_waits_for_all_its_workers_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairgate.engines.local.GRACE", 1.0)
+    free = threading.Event()
+
+    def work(number: int) -> int:
+        return 0 if number == 0 else int(free.wait(30))
+
+    def interrupted(task: Task, result: Any) -> bool:
+        raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        LocalEngine(("cpu",) * 8).run(tasks(20), lambda _: work, interrupted)
+    assert time.monotonic() - started < 6  # one GRACE, not eight
+    free.set()
 
 
 def test_nothing_is_set_up_where_there_is_nothing_to_do() -> None:

@@ -54,6 +54,19 @@ def test_a_set_comes_back_with_its_rows_columns_and_names() -> None:
     assert rows.stream("noise").random() == given.stream("noise").random()
 
 
+def test_vectors_of_whole_numbers_beside_fractions_lose_nothing() -> None:
+    found = stored(a_set(marks=np.arange(3)), a_set("s22", marks=np.array([0.25, 0.5, 1.0])))
+    assert [each.rows.columns["marks"].tolist() for each in found] == [[0, 1, 2], [0.25, 0.5, 1.0]]
+
+
+@pytest.mark.parametrize("members", [[], [{"n": 1}]])
+def test_sets_of_one_shard_have_the_same_columns_with_members_or_without(members: list[dict[str, Any]]) -> None:
+    first = SetRows("s1", "baker", ("toy",), 0, members, {"x": 1})
+    second = SetRows("s2", "baker", ("toy",), 0, [], {"y": 2.0})
+    with pytest.raises(RecipeError, match="column 'x' is not in every set"):
+        encode([first, second])
+
+
 def test_a_set_without_members_and_no_set_at_all_are_stored_too() -> None:
     empty = SetRows("s1", "baker", ("toy",), 0, [], {"score": 1.0})
     (found,) = stored(empty)

@@ -35,6 +35,7 @@ class ToySettings(Knobs):
     sets: int = 9
     seconds: float = 0.0  # that a set takes
     side: int = 8
+    loose: bool = False  # whether the part `sets` does not mind how many are wanted
     fault: str = ""  # what is wrong with the steps, for tests: "killed once", "killed always", "refused", "broken"
     marks: str = ""  # folder in which a worker that is about to be killed says so
 
@@ -122,7 +123,7 @@ class Pool(Part):
     """Pictures to vary."""
 
     name = "pool"
-    ignores = ("sets", "pool", "seconds", "fault", "marks")
+    ignores = ("sets", "pool", "seconds", "loose", "fault", "marks")
 
     def __init__(self, knobs: ToySettings) -> None:
         self.knobs = knobs
@@ -147,10 +148,10 @@ class Sets(Part):
     """Three groups of each."""
 
     name = "sets"
-    ignores = ("seconds", "fault", "marks")
 
     def __init__(self, knobs: ToySettings) -> None:
         self.knobs = knobs
+        self.ignores = ("seconds", "loose", "fault", "marks", *(["sets"] if knobs.loose else []))
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         ids, size = list(before.set_ids), self.knobs.shard_sets
