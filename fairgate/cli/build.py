@@ -64,7 +64,7 @@ def run(
         )
     build = read_build(name, params)
     with BuildProgress() as progress:
-        factory = Factory(name, build.recipe, out, limit, progress)
+        factory = Factory(name, build.recipe, out, limit, progress, params)
         if assemble:
             manifest = factory.assemble()
         else:

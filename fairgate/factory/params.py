@@ -37,7 +37,7 @@ def read_build(name: str, params: Path = PARAMS) -> Build:
         raise RecipeError(
             f"there is no build '{name}'.",
             where=f"{source.shown}: builds",
-            remedy=did_you_mean(name, builds) or f"builds: {', '.join(builds) or 'none yet'}",
+            remedy=did_you_mean(name, [*builds, *RESERVED]) or f"builds: {', '.join(builds) or 'none yet'}",
         )
     where = source.where(("builds", name))
     _check_name(name, where)
