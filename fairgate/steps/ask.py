@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from fairgate.models.making import Asker
-from fairgate.steps.batches import in_batches
+from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Meter, SetRows
 from fairgate.steps.pictures import picture
 from fairgate.steps.spending import spending
@@ -46,6 +46,7 @@ class Ask:
     asker: Asker
     questions: tuple[Question, ...]
     batch: int = 8
+    _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("image",)
     writes: ClassVar[tuple[str, ...]] = ()
@@ -53,7 +54,7 @@ class Ask:
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         """Fill every question's column."""
         with spending(self.asker, meter):
-            asked = in_batches(self._ask, sets, self.batch, meter=meter)
+            asked = self._batches(self._ask, sets, self.batch, meter)
         for rows, found in zip(sets, asked, strict=True):
             rows.columns.update(found)
 

@@ -16,50 +16,58 @@ Result = TypeVar("Result")
 
 
 class SmallerBatches(UserWarning):
-    """A batch did not fit into memory; smaller ones are used from here on."""
+    """A batch did not fit into memory; smaller ones are used from here on, by this step and for as long as it lives."""
 
 
 class Batches:
-    """Runs functions over items, at most `size` at a time (None: all at once).
-
-    A size that did not fit is not tried again.
+    """Runs functions over items, in batches that fit; a size that did not is not tried again, whoever asks for it.
 
     What is computed for an item may not depend on the others of its batch: then sizes change nothing but time. `what`
-    names the items in messages ("images"). Every halving is counted in `meter` as `halved_batches`.
+    names the items in messages ("images"). `most` is what a lack of memory has left, None before there was one.
     """
 
-    def __init__(self, size: int | None = None, *, what: str = "items", meter: Meter | None = None) -> None:
-        self.size = size
+    def __init__(self, *, what: str = "items") -> None:
+        self.most: int | None = None
         self._what = what
-        self._meter = meter
 
-    def __call__(self, run: Callable[[Sequence[Item]], Sequence[Result]], items: Sequence[Item]) -> list[Result]:
-        """One result per item, in order. Raises DeviceError when a single item does not fit."""
+    def __call__(
+        self,
+        run: Callable[[Sequence[Item]], Sequence[Result]],
+        items: Sequence[Item],
+        size: int | None = None,
+        meter: Meter | None = None,
+    ) -> list[Result]:
+        """One result per item, in order; at most `size` at a time (None: all at once), and no more than `most`.
+
+        Every halving is counted in `meter` as `halved_batches`. Raises DeviceError when a single item does not fit.
+        """
         done: list[Result] = []
         while len(done) < len(items):
-            batch = items[len(done) : len(done) + (self.size or len(items))]
+            batch = items[len(done) : len(done) + min(filter(None, (size, self.most)), default=len(items))]
             results = _fitting(run, batch)
             if results is None:
-                self._halve(len(batch))
+                self._halve(len(batch), meter)
                 continue
             if len(results) != len(batch):
                 raise ValueError(f"{len(batch)} {self._what} went in, and {len(results)} results came out")
             done.extend(results)
         return done
 
-    def _halve(self, tried: int) -> None:
+    def _halve(self, tried: int, meter: Meter | None) -> None:
         if tried == 1:
             raise DeviceError(
                 f"the device has too little free memory for a batch of one ({self._what}).",
                 remedy="free memory on the device, make the pictures smaller, or run on a larger one",
             )
-        self.size = tried // 2
-        if self._meter is not None:
-            self._meter.count("halved_batches")
+        self.shrink(tried, (tried + 1) // 2, meter)
+
+    def shrink(self, tried: int, most: int, meter: Meter | None = None) -> None:
+        """Keep to `most` from here on, as a batch of `tried` did not fit: counted and said."""
+        self.most = most
+        if meter is not None:
+            meter.count("halved_batches")
         warnings.warn(
-            f"out of memory with a batch of {tried} {self._what}: going on with {self.size}",
-            SmallerBatches,
-            stacklevel=4,
+            f"out of memory with a batch of {tried} {self._what}: going on with {most}", SmallerBatches, stacklevel=4
         )
 
 
@@ -87,9 +95,10 @@ def in_batches(
 ) -> list[Result]:
     """`run` over all items, in batches of at most `size`, halved where memory runs out; one result per item, in order.
 
-    Raises DeviceError when a single item does not fit.
+    A caller that comes again keeps a `Batches`, which remembers what fitted. Raises DeviceError when a single item does
+    not fit.
 
     >>> in_batches(lambda batch: [2 * item for item in batch], [1, 2, 3], 2)
     [2, 4, 6]
     """
-    return Batches(size, what=what, meter=meter)(run, items)
+    return Batches(what=what)(run, items, size, meter)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from fairgate.models.making import Box, Detector, Mask, Segmenter
-from fairgate.steps.batches import in_batches
+from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.pictures import mask_png, picture
 from fairgate.steps.spending import spending
@@ -29,6 +29,8 @@ class MaskPerson:
     box_threshold: float
     text_threshold: float
     batch: int = 8
+    _detecting: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
+    _segmenting: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("base",)
     writes: ClassVar[tuple[str, ...]] = ("mask", "mask_share", "person_score")
@@ -37,13 +39,13 @@ class MaskPerson:
         """Detect, then segment what was found once."""
         with spending(self.detector, meter), spending(self.segmenter, meter):
             alone: list[tuple[SetRows, Box]] = []
-            for rows, boxes in zip(sets, in_batches(self._detect, sets, self.batch, meter=meter), strict=True):
+            for rows, boxes in zip(sets, self._detecting(self._detect, sets, self.batch, meter), strict=True):
                 if len(boxes) == 1:
                     alone.append((rows, boxes[0]))
                 else:
                     reason = "several_persons" if boxes else "no_person"
                     rows.drop = Drop(reason, measured=float(len(boxes)), limit=1.0)
-            masks = in_batches(self._segment, alone, self.batch, meter=meter)
+            masks = self._segmenting(self._segment, alone, self.batch, meter)
         for (rows, box), mask in zip(alone, masks, strict=True):
             rows.columns["mask"] = mask_png(mask)
             rows.columns["mask_share"] = float(np.mean(mask))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from fairgate.models.making import Painter, Sampling
-from fairgate.steps.batches import in_batches
+from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Meter, Row, SetRows
 from fairgate.steps.provenance import COLUMNS, SEED, made_with
 from fairgate.steps.spending import spending
@@ -23,6 +23,7 @@ class Paint:
     painter: Painter
     how: Sampling
     batch: int = 8
+    _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("member", "caption")
     writes: ClassVar[tuple[str, ...]] = ("image", *COLUMNS)
@@ -35,7 +36,7 @@ class Paint:
                 row.update(made_with(self.painter, rows.seed_of("paint", str(row["member"])), self.how))
                 waiting.append(row)
         with spending(self.painter, meter):
-            images = in_batches(self._paint, waiting, self.batch, meter=meter)
+            images = self._batches(self._paint, waiting, self.batch, meter)
         for row, image in zip(waiting, images, strict=True):
             row["image"] = image
 

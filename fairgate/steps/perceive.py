@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from fairgate.errors import RecipeError
 from fairgate.models.making import Face, FaceReader
-from fairgate.steps.batches import in_batches
+from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
 from fairgate.steps.pictures import picture
 from fairgate.steps.spending import spending
@@ -47,6 +47,7 @@ class Perceive:
     reader: FaceReader
     traits: tuple[Trait, ...]
     batch: int = 8
+    _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("member", "image")
     writes: ClassVar[tuple[str, ...]] = ()
@@ -56,7 +57,7 @@ class Perceive:
         column = f"perceived_{self.traits[0].attribute}"
         waiting = [(rows, row) for rows in sets for row in rows.rows if column not in row]
         with spending(self.reader, meter):
-            read = in_batches(self._read, [row for _, row in waiting], self.batch, meter=meter)
+            read = self._batches(self._read, [row for _, row in waiting], self.batch, meter)
         for (rows, row), faces in zip(waiting, read, strict=True):
             drop = self._judge(row, faces)
             if drop is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.errors import ModelError
 from fairgate.models.making import Sampling
+from fairgate.steps.batches import Batches
 from fairgate.steps.caption_match import CaptionMatcher, Match
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.provenance import COLUMNS, HOW, SEED, made_with, sampling
@@ -45,7 +46,8 @@ class PaintSets:
     """Paints every set from its own noise, guidance and share of shared steps; sets of equal captions run together.
 
     `painter` is a Stable Diffusion (`fairgate.models.open_model("painter", ...)`), `how` its sampling, whose guidance
-    gives way to each set's own. `rows` bounds the UNet rows of one pass. A pruned set is dropped as `pruned`.
+    gives way to each set's own. `rows` bounds the UNet rows of one pass, fewer of them once memory has run out. A
+    pruned set is dropped as `pruned`.
     """
 
     painter: Any
@@ -54,6 +56,7 @@ class PaintSets:
     rows: int = 48
     phrases: tuple[str, ...] = ()
     pruning: Pruning | None = None
+    _passes: Batches = field(default_factory=lambda: Batches(what="UNet rows"), init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("caption", "guidance", SHARE)
     writes: ClassVar[tuple[str, ...]] = ("image", *COLUMNS, MODE, BASE)
@@ -64,13 +67,17 @@ class PaintSets:
         for rows in sets:
             alike.setdefault(tuple(rows.column("caption")), []).append(rows)
         for captions, same in alike.items():
+            tried = self._passes.most or self.rows
             with spending(self.painter, meter):
-                self._paint(captions, same)
+                painting = set_painting(self.painter, captions, self.how, self.mode, tried, self.phrases)
+                self._paint(painting, same)
+            while tried > painting.rows:  # it halves them itself, inside a step
+                self._passes.shrink(tried, tried // 2, meter)
+                tried //= 2
 
-    def _paint(self, captions: Sequence[str], sets: Sequence[SetRows]) -> None:
-        painting = set_painting(self.painter, captions, self.how, self.mode, self.rows, self.phrases)
+    def _paint(self, painting: SetPainting, sets: Sequence[SetRows]) -> None:
         if self.pruning is None:
-            at_once = max(1, self.rows // (2 * len(captions)))
+            at_once = max(1, painting.rows // (2 * len(painting.captions)))
             for first in range(0, len(sets), at_once):
                 some = sets[first : first + at_once]
                 canvases = self._start(painting, some)
@@ -80,7 +87,7 @@ class PaintSets:
             return
         canvases = self._start(painting, sets)
         painting.advance(canvases, until=max(1, round(self.pruning.at * painting.steps)))
-        expected = [self.pruning.matcher.match(painting.pictures(canvas), captions) for canvas in canvases]
+        expected = [self.pruning.matcher.match(painting.pictures(canvas), painting.captions) for canvas in canvases]
         _go_on(painting, self.pruning, sets, canvases, expected)
 
     def _start(self, painting: SetPainting, sets: Sequence[SetRows]) -> list[Canvas]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from fairgate.models.making import Inpainter, Sampling
-from fairgate.steps.batches import in_batches
+from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Meter, SetRows
 from fairgate.steps.pictures import mask, picture
 from fairgate.steps.provenance import COLUMNS, made_with
@@ -33,13 +33,15 @@ class Variant:
 class Vary:
     """Repaints the masked person of each set's `base` picture, once per variant, and appends the members.
 
-    All variants of a set, in this step or in a later one, start from one noise: its seed is the set's.
+    `batch` counts pictures: of several sets where there is one variant, else of one set. All variants of a set, in this
+    step or in a later one, start from one noise: its seed is the set's.
     """
 
     inpainter: Inpainter
     how: Sampling
     variants: tuple[Variant, ...]
     batch: int = 8
+    _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("base", "mask")
     writes: ClassVar[tuple[str, ...]] = ("member", "caption", "image", *COLUMNS)
@@ -64,15 +66,17 @@ class Vary:
             return [[image] for image in self.inpainter.inpaint_each(bases, masks, captions, seeds, self.how)]
 
         with spending(self.inpainter, meter):
-            return in_batches(run, sets, self.batch, meter=meter)
+            return self._batches(run, sets, self.batch, meter)
 
     def _all_of_each(self, sets: Sequence[SetRows], meter: Meter) -> list[list[Image]]:
         """A wave of several groups: the variants of a set share a batch, one encoding and one noise."""
-        captions = [variant.caption for variant in self.variants]
         with spending(self.inpainter, meter):
-            return [
-                self.inpainter.inpaint(
-                    picture(rows.columns["base"]), mask(rows.columns["mask"]), captions, rows.seed_of(NOISE), self.how
-                )
-                for rows in sets
-            ]
+            return [self._all_of(rows, meter) for rows in sets]
+
+    def _all_of(self, rows: SetRows, meter: Meter) -> list[Image]:
+        base, where, seed = picture(rows.columns["base"]), mask(rows.columns["mask"]), rows.seed_of(NOISE)
+
+        def run(captions: Sequence[str]) -> list[Image]:
+            return self.inpainter.inpaint(base, where, captions, seed, self.how)
+
+        return self._batches(run, [variant.caption for variant in self.variants], self.batch, meter)

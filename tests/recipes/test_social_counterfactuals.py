@@ -18,6 +18,7 @@ from fairgate.models import making
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows
+from fairgate.steps.batches import SmallerBatches
 from fairgate.steps.caption_match import CaptionMatcher, EveryCaptionMatches, MembersDiffer, directional_similarity
 from fairgate.steps.pictures import picture
 from fairgate.steps.shared_generation import PaintSets, repaint_member
@@ -171,6 +172,38 @@ def test_shards_of_any_size_hold_the_same_pictures(settings: dict[str, Any]) -> 
     for set_id, rows in small.kept.items():
         for one, other in zip(rows.column("image"), large.kept[set_id].column("image"), strict=True):
             assert np.abs(np.asarray(picture(one), int) - np.asarray(picture(other), int)).max() <= 1
+
+
+def test_a_shard_of_sets_starts_at_the_rows_that_fitted_the_one_before(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    recipe = open_recipe("social_counterfactuals", {**settings, "attempts": 2, "shard_sets": 1, "prefixes": [""]})
+    [part] = recipe.parts()
+    paint = part.steps("doctor", "cpu", None)[0]
+    assert isinstance(paint, PaintSets)
+    sizes, predict = [], paint.painter.model.predict
+
+    def with_room_for_four(latents: Any, *others: Any) -> Any:
+        sizes.append(len(latents))
+        if len(latents) > 4:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return predict(latents, *others)
+
+    monkeypatch.setattr(paint.painter.model, "predict", with_room_for_four)
+    first, second = part.shards("doctor", None)  # type: ignore[arg-type]
+    meter = Meter()
+    with pytest.warns(SmallerBatches) as said:
+        paint.make(first, meter)
+    assert str(said[0].message) == "out of memory with a batch of 48 UNet rows: going on with 24"
+    halved = meter.counts["halved_batches"]
+    assert len(said) == halved == 4  # 24, 12, 6, 3
+    assert max(sizes) == 8
+    sizes.clear()
+    paint.make(second, meter)
+    assert max(sizes) <= 4
+    assert meter.counts["halved_batches"] == halved
 
 
 def test_the_worst_member_is_named_where_a_caption_does_not_match() -> None:

@@ -88,6 +88,10 @@ def test_a_size_that_did_not_fit_is_not_tried_again() -> None:
     device.sizes.clear()
     assert batches(device, range(8)) == [item * item for item in range(8)]
     assert device.sizes == [4, 4]
+    device.sizes.clear()
+    assert batches(device, range(6), 3) == [item * item for item in range(6)]
+    assert batches(device, range(6), 8) == [item * item for item in range(6)]
+    assert device.sizes == [3, 3, 4, 2]
 
 
 def test_a_single_item_that_does_not_fit_is_an_error_with_a_remedy() -> None:
