@@ -40,7 +40,7 @@ class Ground:
 
     def plan(self, part: Part, subject: str, before: str) -> dict[str, Any]:
         """Everything that a shard of a part depends on, as plain data; `before` names what the part before chose."""
-        knobs = self.recipe.knobs.model_dump(mode="json")
+        knobs = self.recipe.knobs.of_subject(subject).model_dump(mode="json")
         return {
             "format": FORMAT,
             "recipe": self.recipe.name,

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -25,6 +25,11 @@ class Knobs(BaseModel):
     name: str = Field("", description="Name of the dataset that is built; the build's own name when empty.")
     licence: str = "unknown"
     notice: str | None = Field(None, description="Shown wherever the data are shown.")
+
+    def of_subject(self, subject: str) -> Self:
+        """These knobs without what is other subjects' alone. They stand in the plan: another value of any makes the
+        subject's shards stale, so that adding a subject leaves the others as they are. Default: all of them."""
+        return self
 
 
 def require_fields(knob: str, template: str, *fields: str) -> None:
@@ -66,7 +71,8 @@ class Part(ABC):
     name: ClassVar[str]
     ignores: ClassVar[tuple[str, ...]] = ()
     """Knobs and roles of models that do not change what a shard of this part holds: those that only `enough`, `choose`
-    or a later part read. Another change of a knob or model makes all shards of a part stale."""
+    or a later part read. Another change of a knob or model makes all shards of a part stale. A batch size is not
+    among them: sums over a batch of another size round otherwise, in the last bits."""
 
     @abstractmethod
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:

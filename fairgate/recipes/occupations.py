@@ -129,6 +129,13 @@ class OccupationSettings(Knobs):
         require_fields("present", self.present, "occupation")
         return self
 
+    def of_subject(self, subject: str) -> OccupationSettings:
+        """One occupation, and one gender where genders are named."""
+        occupation, gender = self.split(subject)
+        own = {name: asked for name, asked in self.asked_as.items() if name == occupation}
+        mapping = {occupation: self.occupations[occupation]}
+        return self.model_copy(update={"occupations": mapping, "asked_as": own, "genders": [gender] if gender else []})
+
     def phrase(self, subject: str, word: str = "") -> str:
         """The caption of a build's subject, with a group's word before the occupation."""
         occupation, gender = self.split(subject)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -53,6 +53,13 @@ class PhotographKnobs(Knobs):
         if any(not word.strip() for words in subjects.values() for word in words):
             raise ValueError("a subject's words are not empty")
         return subjects
+
+    def of_subject(self, subject: str) -> Self:
+        """The subject and those before it, which take photographs away from it."""
+        names = list(self.subjects)
+        return self.model_copy(
+            update={"subjects": {name: self.subjects[name] for name in names[: names.index(subject) + 1]}}
+        )
 
     @property
     def words(self) -> GenderWords:

@@ -96,6 +96,10 @@ class SocialSettings(Knobs):
                 raise ValueError(f"`{name}` is a range: its first number is the smaller")
         return self
 
+    def of_subject(self, subject: str) -> SocialSettings:
+        """One subject, a published one too."""
+        return self.model_copy(update={"subjects": [subject]})
+
     @property
     def words(self) -> list[dict[str, str]]:
         """Group -> word, for both attributes of the pair."""

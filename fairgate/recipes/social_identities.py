@@ -53,6 +53,11 @@ class IdentitySettings(Knobs):
             raise ValueError("two phrases of `identities` differ in spaces and capitals alone")
         return self
 
+    def of_subject(self, subject: str) -> IdentitySettings:
+        """One identity."""
+        own = {phrase: groups for phrase, groups in self.identities.items() if _slug(phrase) == subject}
+        return self.model_copy(update={"identities": own})
+
 
 class Headshots(Part):
     """A picture per set, painted from the identity's caption."""
