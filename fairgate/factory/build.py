@@ -108,7 +108,7 @@ class Factory:
     def _set_aside(self, shelf: Shelf, plan: dict[str, object], subject: str, part: str) -> None:
         """Move shards of another plan away, and bring back those of this one: two plans are never mixed."""
         found = read_part(shelf.folder)
-        old = found.get("plan")
+        old = found.get("plan") or shelf.plan_of_ledgers()
         if old == shelf.digest:
             return
         with storing(self.places.root):

@@ -132,6 +132,33 @@ def test_a_knob_that_a_part_ignores_redoes_none_of_its_shards(fairgate: Fairgate
     assert "part 'sets': what is here was made otherwise (knobs sets)" in said
 
 
+def test_fewer_sets_throw_no_finished_shard_away(fairgate: Fairgate, folder: Path) -> None:
+    params = folder / "params.yaml"
+
+    def build(sets: int) -> str:
+        params.write_text(f"builds:\n  toys: {{recipe: toy, sets: {sets}, loose: true}}\n")
+        return fairgate("toys", "--subject", "baker").output
+
+    build(9)
+    first = sorted(Path("build/toys/baker/sets").glob("shard-*"))
+    build(2)
+    assert sorted(Path("build/toys/baker/sets").glob("shard-*")) == first
+    assert json.loads(Path("build/toys/baker/sets/part.json").read_text())["shards"] < len(first) // 2
+    status = fairgate("status", "toys").output
+    assert build(9).count("found)") == 2
+    assert "finished" in next(line for line in status.splitlines() if "sets" in line)
+
+
+def test_a_part_of_which_more_is_wanted_than_when_it_ended_is_unfinished(fairgate: Fairgate, folder: Path) -> None:
+    params = folder / "params.yaml"
+    params.write_text("builds:\n  toys: {recipe: toy, sets: 2, loose: true}\n")
+    fairgate("toys")
+    params.write_text("builds:\n  toys: {recipe: toy, sets: 9, loose: true}\n")
+    assert "unfinished" in fairgate("status", "toys").output
+    fairgate("toys")
+    assert "unfinished" not in fairgate("status", "toys").output
+
+
 def test_a_change_of_the_recipes_code_makes_shards_stale(fairgate: Fairgate, monkeypatch: pytest.MonkeyPatch) -> None:
     fairgate("toys")
     monkeypatch.setattr("fairgate.factory.plan.code_digest", lambda _: "other code")
@@ -156,6 +183,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
         json.dumps({**json.loads((part / "shard-00001.json").read_text()), "file": None})
     ),
     "a draft": lambda part: (part / ".shard-00001.parquet.1-ab.fairgate-draft").write_bytes(b"half"),
+    "part.json that is empty": lambda part: (part / "part.json").write_text(""),
     "part.json that is none": lambda part: (part / "part.json").write_text("[]"),
     "a shard beyond the end": lambda part: (part / "shard-00099.parquet").write_bytes(b"foreign"),
 }
@@ -171,6 +199,26 @@ def test_what_is_damaged_or_foreign_is_made_again(damage: str, part: str, fairga
     fairgate("toys", "--subject", "baker")
     assert {path.name: path.read_bytes() for path in folder.glob("shard-*.parquet")} == before
     assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_shards_are_found_again_though_their_part_cannot_say_its_plan(content: str, fairgate: Fairgate) -> None:
+    fairgate("toys", "--subject", "baker")
+    Path("build/toys/baker/pool/part.json").write_text(content)
+    said = fairgate("toys", "--subject", "baker").output
+    assert "baker pool: 10 shards (10 found)" in said
+    assert "set aside" not in said
+
+
+def test_what_reads_annotations_and_pictures_is_part_of_a_recipes_code() -> None:
+    from fairgate.factory.code import code_modules
+    from fairgate.recipes import open_recipe
+
+    files = {"captions": "c.json", "instances": "i.json", "images": "images"}
+    recipe = open_recipe("gensynth", {**files, "licence": "CC0-1.0", "editor": "instruct-pix2pix?variant=fp16"})
+    found = code_modules(recipe)
+    assert {"fairgate.data.coco", "fairgate.data.pixels", "fairgate.models.adapters.diffusion_edit"} <= set(found)
+    assert "fairgate.factory.part" not in found
 
 
 def test_a_dataset_that_lost_a_file_is_put_together_again(fairgate: Fairgate) -> None:
