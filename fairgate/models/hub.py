@@ -9,7 +9,8 @@ from fairgate.errors import ModelError
 from fairgate.models.files import require_folder, resolve
 
 _HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
-_WANTED = '--include "*.json" "*.txt" "*.model" "*.safetensors"'
+# weights are "model...", "diffusion_pytorch_model..."; a pipeline in one file (v1-5-pruned.safetensors) is not read
+_PATTERNS = ("*.json", "*.txt", "*.model", "*model*.safetensors")
 
 
 def model_folder(address: str, base: Path) -> Path:
@@ -36,7 +37,8 @@ def _cached(name: str, revision: str | None, folder: Path) -> Path:
     try:
         return Path(snapshot_download(name, revision=revision, local_files_only=True))
     except (LocalEntryNotFoundError, HFValidationError, OSError) as error:
-        wanted = f"hf download {name} {f'--revision {revision} ' if revision else ''}{_WANTED}"
+        patterns = " ".join(f'--include "{pattern}"' for pattern in _PATTERNS)
+        wanted = f"hf download {name} {f'--revision {revision} ' if revision else ''}{patterns}"
         raise ModelError(
             f"'{name}' is neither a folder ({folder}) nor a model in the hub's cache on this machine.",
             where=f"hf:{name}{f'@{revision}' if revision else ''}",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,6 +52,43 @@ def test_what_is_not_in_the_cache_is_an_error_that_says_how_to_fetch_it(
     with pytest.raises(ModelError, match="nor a model in the hub's cache") as caught:
         model_folder(address, tmp_path)
     assert f"hf download {name} {'--revision v2 ' if revision else ''}" in str(caught.value.remedy)
+
+
+def asked_for(command: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What huggingface_hub's own command line would download."""
+    from huggingface_hub.cli import download, hf
+
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(download, "snapshot_download", lambda **options: asked.update(options) or "")
+    with pytest.raises(SystemExit) as caught:
+        hf.app(shlex.split(command)[1:])
+    assert not caught.value.code
+    return asked
+
+
+def test_the_command_of_the_error_fetches_what_a_model_is_made_of_and_no_checkpoint_beside_it(
+    cached: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        model_folder("someone/else@v2", tmp_path)
+    asked = asked_for(str(caught.value.remedy).split("`")[1], monkeypatch)
+    assert (asked["repo_id"], asked["revision"], asked["ignore_patterns"]) == ("someone/else", "v2", None)
+
+    def fetched(path: str) -> bool:
+        return any(fnmatch(path, pattern) for pattern in asked["allow_patterns"])
+
+    assert all(
+        map(
+            fetched,
+            [
+                *("model_index.json", "unet/config.json", "tokenizer/merges.txt", "spiece.model"),
+                *("unet/diffusion_pytorch_model.safetensors", "unet/diffusion_pytorch_model.fp16.safetensors"),
+                *("text_encoder/model.safetensors", "model-00001-of-00002.safetensors", "open_clip_model.safetensors"),
+            ],
+        )
+    )
+    left = ["v1-5-pruned.safetensors", "sd_xl_base_1.0.safetensors", "model.ckpt", "unet/diffusion_pytorch_model.bin"]
+    assert not any(map(fetched, left))
 
 
 def test_a_link_out_of_the_cached_repository_is_refused(cached: Path, tmp_path: Path) -> None:
