@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import pytest
 import torch
 from diffusion_world import FACTOR, Stock, difference, generators, hole, picture
@@ -52,8 +53,6 @@ def test_a_painter_paints_as_the_stock_pipeline(
 def test_a_scheduler_by_name_is_the_stock_one_built_from_the_models_config(name: str, tiny: Any, stock: Stock) -> None:
     import warnings
 
-    import diffusers
-
     from fairgate.models.adapters.diffusion_schedule import SCHEDULERS
 
     pipeline = stock("sd1", "StableDiffusionPipeline")
@@ -63,6 +62,26 @@ def test_a_scheduler_by_name_is_the_stock_one_built_from_the_models_config(name:
     theirs = pipeline(prompt=PROMPTS, num_inference_steps=4, guidance_scale=5.0, generator=generators(1, 2)).images
     made = tiny("painter", "sd1").paint(PROMPTS, [1, 2], Sampling(steps=4, guidance=5.0, scheduler=name))
     assert difference(made, theirs) <= 1
+
+
+@pytest.mark.parametrize(("kind", "setting"), [("sd1", "steps_offset"), ("sd2", "clip_sample")])  # of PNDM, of DDIM
+def test_a_setting_that_the_config_does_not_mention_is_corrected_as_in_the_stock_pipeline(
+    kind: str, setting: str, pipelines: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(pipelines[kind], tmp_path / kind))
+    path = folder / "scheduler/scheduler_config.json"
+    config = json.loads(path.read_text())
+    del config[setting]
+    path.write_text(json.dumps(config))
+    how = Sampling(steps=4, guidance=5.0)
+    painter = open_model("painter", f"hf:{folder}")
+    pipeline = Stock({kind: folder})(kind, "StableDiffusionPipeline")
+    asked = {"prompt": PROMPTS, "num_inference_steps": 4, "guidance_scale": 5.0}
+    theirs = pipeline(**asked, generator=generators(1, 2)).images
+    assert difference(painter.paint(PROMPTS, [1, 2], how), theirs) <= 1
+    pipeline.scheduler = diffusers.DDIMScheduler.from_config(pipeline.scheduler.config)  # which corrects nothing
+    theirs = pipeline(**asked, generator=generators(1, 2)).images
+    assert difference(painter.paint(PROMPTS, [1, 2], replace(how, scheduler="ddim")), theirs) <= 1
 
 
 @pytest.mark.parametrize(
@@ -151,8 +170,6 @@ def test_painting_with_a_refiner_is_the_stock_ensemble_of_experts(
     base, refiner = stock("sdxl", "StableDiffusionXLPipeline"), stock("refiner", "StableDiffusionXLImg2ImgPipeline")
     refiner.vae = base.vae
     if scheduler:
-        import diffusers
-
         for pipeline in (base, refiner):
             pipeline.scheduler = diffusers.HeunDiscreteScheduler.from_config(pipeline.scheduler.config)
     asked = {"prompt": PROMPTS, "num_inference_steps": 10, "guidance_scale": 5.0}

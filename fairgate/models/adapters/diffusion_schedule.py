@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,8 @@ SCHEDULERS = {
 }
 """Short names of diffusers' schedulers, for `Sampling.scheduler`."""
 
+_CORRECTED = {"steps_offset": 1, "clip_sample": False}
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduleConfig:
@@ -37,19 +39,22 @@ class ScheduleConfig:
     name: str
     config: dict[str, Any]
     where: str
+    corrected: Mapping[str, Any]
 
 
 def read_schedule(folder: Path, name: str, classic: bool) -> ScheduleConfig:
-    """A pipeline's scheduler. `classic` ones (SD 1.x, 2.x) have two outdated settings corrected, as diffusers does."""
+    """A pipeline's scheduler. `classic` ones (SD 1.x, 2.x) have two outdated settings corrected, as diffusers does.
+
+    Its pipelines correct the scheduler that they are given, what its class sets by default included. A scheduler of
+    another class that is built from its config takes over the settings that the file has, and no default.
+    """
     path = folder / "scheduler_config.json"
     config = {key: value for key, value in read_config(path).items() if key != "_class_name"}
-    if classic and "steps_offset" in config:
-        config["steps_offset"] = 1
-    if classic and "clip_sample" in config:
-        config["clip_sample"] = False
+    corrected = _CORRECTED if classic else {}
+    config |= {key: value for key, value in corrected.items() if key in config}
     if not _is_scheduler(name):
         raise ModelError(f"diffusers has no scheduler '{name}'.", where=str(path), remedy="update diffusers")
-    return ScheduleConfig(name, config, str(path))
+    return ScheduleConfig(name, config, str(path), corrected)
 
 
 def _is_scheduler(name: str) -> bool:
@@ -68,7 +73,10 @@ def make_scheduler(schedule: ScheduleConfig, short: str | None = None) -> Any:
     kind = getattr(diffusers, SCHEDULERS[short] if short else schedule.name)
     try:
         with quiet(), _numpy_2():
-            return kind.from_config(schedule.config)
+            made = kind.from_config(schedule.config)
+            if short is None:
+                made.register_to_config(**{k: value for k, value in schedule.corrected.items() if k in made.config})
+            return made
     except (TypeError, ValueError, NotImplementedError) as error:
         raise ModelError(
             f"{kind.__name__} cannot be built from the model's scheduler ({error}).",
