@@ -93,7 +93,7 @@ class SharedAttention:
         seen = wide_product(
             asked, values if words is None else by_words(words, values), attn.scale, sharing.block_bytes
         )
-        if words is not None and bool(words.own.any()):
+        if words is not None and any(words.keeps_own):
             query, key = _project(attn, ours, answers)
             query, key = _grouped(query, groups), _grouped(key, groups)
             seen = seen + own_words(words, query, key, values, attn.scale)

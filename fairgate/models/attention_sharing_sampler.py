@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -57,7 +56,7 @@ class SetPainting:
     """Paints attempts at one set: its captions, base member first; all attempts with the same steps and scheduler.
 
     `rows` bounds the UNet rows of one pass and changes nothing else (the last bits aside). `phrases` are attributes of
-    several words, which mode `cross` aligns as one.
+    several words, which mode `cross` aligns as one. Raises ModelError where a refiner is asked for.
     """
 
     def __init__(
@@ -70,6 +69,12 @@ class SetPainting:
         rows: int = ROWS,
         phrases: Sequence[str] = (),
     ) -> None:
+        if how.refine_from is not None or parts.refiner is not None:
+            raise ModelError(
+                "attention is shared in one UNet from the first step to the last, and no refiner takes over.",
+                where=parts.uri,
+                remedy="name a painter without a refiner, and leave refine_from out",
+            )
         self.parts, self.captions, self.how = parts, list(captions), how
         self.mode, self.rows, self.phrases = mode, rows, phrases
         self._told = parts.embed_prompts(self.captions)
@@ -169,7 +174,7 @@ class SetPainting:
                     self._share(sharing, len(chosen), halves, first, last)
                 else:
                     sharing.alone()
-                scales = [canvases[number].attempt.guidance for number in chosen for _ in range(first, last)]
+                scales = [max(1.0, canvases[number].attempt.guidance) for number in chosen for _ in range(first, last)]
                 noise[rows] = self._predict(latents[rows], time, rows, scales if halves == 2 else None)
         return noise
 
@@ -194,10 +199,7 @@ class SetPainting:
         """How every member's tokens stand to the base member's."""
         tokenizer, length = self.parts.tokenizers[0], self._told.tokens.shape[1]
         found = [align_tokens(self.captions[0], caption, tokenizer, length, self.phrases) for caption in self.captions]
-        weights, own = (
-            torch.from_numpy(np.stack([getattr(one, name) for one in found])) for name in ("weights", "own")
-        )
-        return Words(weights.to(self.parts.device), own.to(self.parts.device))
+        return Words.of(found, self.parts.device)
 
 
 def _looks_back(scheduler: Any) -> bool:

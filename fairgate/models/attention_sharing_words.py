@@ -59,8 +59,9 @@ def align_tokens(base: str, caption: str, tokenizer: Any, length: int, phrases: 
     """How the tokens of a caption take over the maps of the base caption's tokens, both padded to `length` tokens.
 
     `tokenizer` is the text encoder's, of transformers. A span's map goes token by token where both spans have as many
-    tokens, else each base token's map is spread evenly over the span; so none of the base's attention is lost. The end
-    token and the padding stand for the base's. Raises ModelError where words do not break into whole tokens.
+    tokens, else each base token's map is spread evenly over the span: a row of `weights` sums to 1. Where the caption
+    has no word for a base word, the attention to it is dropped, and its rows are 0. The end token and the padding stand
+    for the base's. Raises ModelError where words do not break into whole tokens.
     """
     words, base_words = words_of(caption, phrases), words_of(base, phrases)
     ends, base_ends = _token_ends(words, caption, tokenizer), _token_ends(base_words, base, tokenizer)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from plain_sharing import PlainAttention, plain_latents
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairgate.errors import DeviceError, ModelError
 from fairgate.models.attention_sharing import shared_attention
 from fairgate.models.attention_sharing_products import Asked, Words, wide_product
 from fairgate.models.attention_sharing_sampler import Attempt, SetPainting, paint_set
+from fairgate.models.attention_sharing_words import align_tokens
 from fairgate.models.making import Sampling
 
 CAPTIONS = [
@@ -86,7 +90,7 @@ def test_one_pass_differs_by_rounding_alone(sd1: Any, mode: str) -> None:
     sd1.unet.set_attn_processor(attention)
     plain = sd1.predict(noise, time, told)
     sd1.unet.set_attn_processor(before)
-    words = Words(*(torch.stack(parts) for parts in zip(*maps, strict=True)))
+    words = Words(*(torch.stack(parts) for parts in zip(*maps, strict=True)), keeps_own=(False,) * members)
     with shared_attention(sd1.unet, mode) as sharing:  # type: ignore[arg-type]
         sharing.groups, sharing.free = 2, 1 if mode == "cross" else 0
         sharing.words = words
@@ -115,7 +119,7 @@ def test_sharing_changes_pictures_and_members_start_alike(sd1: Any) -> None:
 
 
 def test_attempts_of_one_batch_are_as_if_alone(sd1: Any) -> None:
-    attempts = [Attempt(1, 9.0, 0.3), Attempt(2, 14.0, 0.8), Attempt(3, 7.5, 0.0)]
+    attempts = [Attempt(1, 9.0, 0.3), Attempt(2, 14.0, 0.8), Attempt(3, 7.5, 0.0), Attempt(4, 0.5, 0.5)]
     together = paint_set(sd1, CAPTIONS, attempts, HOW, rows=24)
     for attempt, pictures in zip(attempts, together, strict=True):
         [alone] = paint_set(sd1, CAPTIONS, [attempt], HOW)
@@ -187,6 +191,48 @@ def test_half_precision_scores_do_not_overflow() -> None:
     asked = Asked(torch.full((1, 1, 4, 8), 120.0).bfloat16(), torch.full((1, 1, 4, 8), 120.0).bfloat16())
     out = wide_product(asked, torch.ones(1, 2, 1, 4, 8).bfloat16(), 8**-0.5)
     assert torch.equal(out.float(), torch.ones(1, 2, 1, 4, 8))
+
+
+@pytest.mark.parametrize("features", [40, 64])  # a scale that half precision rounds, and one that it does not
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"))],
+)
+def test_shared_attention_in_half_precision_is_as_exact_as_fused_attention(device: str, features: int) -> None:
+    torch.manual_seed(0)
+    query, key, values = (torch.randn(1, 2, 128, features) for _ in range(3))
+    half = [part.to(device, torch.bfloat16) for part in (3 * query, 3 * key, values)]
+    exact = scaled_dot_product_attention(*(part.float() for part in half))
+    fused = scaled_dot_product_attention(*half).float()
+    shared = wide_product(Asked(half[0], half[1]), half[2][:, None], features**-0.5)[:, 0].float()
+    assert (shared - exact).norm() <= 2 * (fused - exact).norm()
+
+
+class NothingRead(TorchDispatchMode):
+    """Reading a number out of a tensor, which makes a GPU wait, is an error."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func.name() not in {"aten::is_nonzero", "aten::item", "aten::_local_scalar_dense"}
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("captions", [["photo of man", "photo of more man"], ["photo of man", "photo of woman"]])
+def test_sharing_reads_nothing_back_from_the_device(sd1: Any, captions: list[str]) -> None:
+    noise, time = torch.randn(2, 4, 8, 8, generator=torch.Generator()), torch.tensor(500)
+    told = sd1.embed_prompts(captions)
+    aligned = [align_tokens(captions[0], caption, sd1.tokenizers[0], 16) for caption in captions]
+    words = Words.of(aligned, sd1.device)
+    with shared_attention(sd1.unet, "cross") as sharing, NothingRead():
+        sharing.groups, sharing.words = 1, words
+        sd1.predict(noise, time, told)
+
+
+def test_a_refiner_is_refused_as_it_would_not_be_run(sd1: Any, tiny: Any) -> None:
+    refined = tiny("painter", "sdxl?refiner=refiner").model
+    for parts, how in [(sd1, replace(HOW, refine_from=0.8)), (refined, HOW)]:
+        with pytest.raises(ModelError, match="no refiner") as caught:
+            paint_set(parts, CAPTIONS, [Attempt(1, 7.5, 0.5)], how)
+        assert "refine_from" in str(caught.value.remedy)
 
 
 def test_layers_are_as_they_were_after_sharing(sd1: Any) -> None:
