@@ -88,8 +88,8 @@ class DlibFinder:
         """Aligned chips; the boxes are the detector's, in pixels of the image, and may reach over its edge."""
         with naming("dlib", "look for faces"):
             scale = self._side / max(image.size)
-            rows, columns = int(image.height * scale), int(image.width * scale)
-            pixels = self._dlib.resize_image(np.asarray(image.convert("RGB")), rows=max(rows, 1), cols=max(columns, 1))
+            width, height = searched_size(image.size, self._side)
+            pixels = self._dlib.resize_image(np.asarray(image.convert("RGB")), rows=height, cols=width)
             found = list(self._detector(pixels, self._upsample))
             if not found:
                 return []
@@ -98,6 +98,16 @@ class DlibFinder:
                 faces.append(self._landmarks(pixels, one.rect))
             chips = self._dlib.get_face_chips(pixels, faces, size=CHIP, padding=PADDING)
         return _largest_first([_face(chip, one, scale) for chip, one in zip(chips, found, strict=True)])
+
+
+def searched_size(size: tuple[int, int], side: int) -> tuple[int, int]:
+    """Width and height in pixels at which a picture is searched: the longest is `side`, the other rounded down.
+
+    >>> searched_size((5000, 2500), 800)
+    (800, 400)
+    """
+    width, height = (max(1, length * side // max(size)) for length in size)
+    return width, height
 
 
 def _face(chip: Any, found: Any, scale: float) -> FoundFace:
