@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from diffusion_world import FACTOR, SIDE, difference, hole, picture
+from diffusion_world import FACTOR, SIDE, WORDS, difference, hole, picture
 from PIL import Image
 
 from fairgate.errors import ModelError
+from fairgate.models.adapters import diffusion_parts
 from fairgate.models.making import Sampling
 
 pytestmark = pytest.mark.xdist_group("diffusion")
@@ -54,6 +55,22 @@ def test_noise_and_embeddings_are_the_same_whoever_asks_with_them(tiny: Any) -> 
     model.embed_prompts(PROMPTS)
     handle.remove()
     assert not asked  # kept since they were first embedded
+
+
+def test_embeddings_are_kept_up_to_a_number_of_bytes(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny("painter", "sdxl").model
+    told = model.embed_prompts(["a"])
+    monkeypatch.setattr(diffusion_parts, "KEPT_BYTES", 3 * (told.tokens.nbytes + told.pooled.nbytes) + 1)
+    prompts = [f"a {word}" for word in WORDS[:6]]
+    model.embed_prompts(prompts[:4])
+    model.embed_prompts([prompts[1]])  # asked for last, and kept longest
+    model.embed_prompts(prompts[4:])
+    asked: list[str] = []
+    handle = model.text_encoders[0].register_forward_hook(lambda *_: asked.append(prompt))
+    for prompt in (prompts[1], prompts[4], prompts[5], prompts[0]):
+        model.embed_prompts([prompt])
+    handle.remove()
+    assert asked == [prompts[0]]
 
 
 @pytest.mark.parametrize(("guidance", "evaluations"), [(5.0, 2 * 3 * 3), (1.0, 3 * 3)])
@@ -179,6 +196,10 @@ def test_real_photographs_are_restyled_inpainted_and_edited(tiny: Any) -> None:
                 picture(), ["a", "a"], [1, 2], [Sampling(2, 5.0), Sampling(3, 5.0)]
             ),
             "differ in steps",
+        ),
+        (
+            lambda tiny: tiny("editor", "pix2pix").edit(picture(), ["a"], [1], [Sampling(2, 5.0, refine_from=0.8)]),
+            "no refiner",
         ),
     ],
 )

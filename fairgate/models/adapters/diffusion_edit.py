@@ -26,10 +26,11 @@ class DiffusionEditor(Diffusing):
 
         Guidance scales and negative prompts may differ; steps, scheduler and size are those of the whole batch. It is
         worked on at the picture's size, or with `size` pixels on its longer side, rounded down to what the VAE halves.
-        Raises ModelError where the settings cannot share a batch.
+        Raises ModelError where the settings cannot share a batch, or ask for a refiner.
         """
         require_one_each(instructions, seeds, hows)
         _require_shared(hows)
+        self._require_unrefined(hows)
         model, generators = self.model, generators_of(seeds)
         size = working_size(image.size, model.vae_factor, hows[0].size)
         with self._naming("edit"):
@@ -46,6 +47,14 @@ class DiffusionEditor(Diffusing):
             latents = denoise(schedule, schedule.begin(model.noise(generators, size)), predict, generators)
             made = model.decode(latents)
         return at_size(made, image.size)
+
+    def _require_unrefined(self, hows: Sequence[Sampling]) -> None:
+        if any(how.refine_from is not None for how in hows):
+            raise ModelError(
+                "edits are made by one UNet, and no refiner takes over.",
+                where=self.uri,
+                remedy="leave refine_from out of an editor's sampling",
+            )
 
 
 def _require_shared(hows: Sequence[Sampling]) -> None:

@@ -26,7 +26,8 @@ from fairgate.models.device import find_device
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_KEPT_PROMPTS = 1024
+KEPT_BYTES = 64 << 20
+"""Of prompts' embeddings that a model keeps on its device: of 105 prompts for an SDXL, of 280 for an SD 1.5."""
 _PIXELS_AT_ONCE = 1 << 20  # of a decoded batch: the VAE's activations are far larger than the UNet's
 _AESTHETIC, _NOT_AESTHETIC = 6.0, 2.5  # what the SDXL refiner is told of the wanted and the unwanted picture
 
@@ -38,6 +39,10 @@ class Conditioning:
     tokens: torch.Tensor
     pooled: torch.Tensor | None = None
     aesthetic: torch.Tensor | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.tokens.nbytes + (0 if self.pooled is None else self.pooled.nbytes)
 
     def __add__(self, other: Conditioning) -> Conditioning:
         """One batch after the other."""
@@ -137,7 +142,7 @@ class StableDiffusion:
                 self._texts[prompt] = self._embed(prompt)
             self._texts.move_to_end(prompt)
         told = joined([self._texts[prompt] for prompt in prompts])
-        while len(self._texts) > _KEPT_PROMPTS:
+        while len(self._texts) * told.nbytes // len(prompts) > KEPT_BYTES:  # all are padded to one length
             self._texts.popitem(last=False)
         return replace(told, aesthetic=self._score(_AESTHETIC, len(prompts)))
 
