@@ -7,7 +7,7 @@ triples (before, instruction, after) of one drawn scene: outfit, background and 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ from fairgate.portraits.generator_vae import Report, encode
 from fairgate.portraits.generator_words import instruction
 from fairgate.portraits.world import ATTRIBUTES, GROUPS
 from fairgate.randomness import stream
-
-if TYPE_CHECKING:
-    pass
 
 PLAN = Plan(seed=SEED + 1, steps=1000, batch=64, learning_rate=1.5e-3)
 DROPPED = 0.06

@@ -23,8 +23,8 @@ class Plan:
     """How a denoiser is trained: its draws, its length, its peak learning rate (one cycle), its averaging."""
 
     seed: int
-    steps: int = 2000
-    batch: int = 128
+    steps: int
+    batch: int
     learning_rate: float = 2e-3
     average: float = 0.995
 
