@@ -66,7 +66,10 @@ class CaptionMatcher:
 
 @dataclass(frozen=True, slots=True)
 class MatchCaptions:
-    """Writes every member's `clip_caption` (cosine), and the set's `clip_caption_least` and `directional`."""
+    """Writes every member's `clip_caption` (cosine), and the set's `clip_caption_least` and `directional`.
+
+    A set that has all of them, from a step that had to know, is not embedded again.
+    """
 
     matcher: CaptionMatcher
 
@@ -77,10 +80,21 @@ class MatchCaptions:
         """Embed and compare, set by set."""
         with spending(self.matcher.matcher, meter):
             for rows in sets:
-                found = self.matcher.match([picture(image) for image in rows.column("image")], rows.column("caption"))
-                for row, cosine in zip(rows.rows, found.cosines, strict=True):
-                    row["clip_caption"] = cosine
-                rows.columns.update(clip_caption_least=found.least, directional=found.directional)
+                if not noted(rows):
+                    images = [picture(image) for image in rows.column("image")]
+                    note(rows, self.matcher.match(images, rows.column("caption")))
+
+
+def note(rows: SetRows, match: Match) -> None:
+    """Write what `MatchCaptions` writes."""
+    for row, cosine in zip(rows.rows, match.cosines, strict=True):
+        row["clip_caption"] = cosine
+    rows.columns.update(clip_caption_least=match.least, directional=match.directional)
+
+
+def noted(rows: SetRows) -> bool:
+    """Whether `note` was called for the set."""
+    return "directional" in rows.columns and all("clip_caption" in row for row in rows.rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fairgate.errors import ModelError
 from fairgate.models.making import Sampling
 from fairgate.steps.batches import Batches
-from fairgate.steps.caption_match import CaptionMatcher, Match
+from fairgate.steps.caption_match import CaptionMatcher, Match, note
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.provenance import COLUMNS, HOW, SEED, made_with, sampling
 from fairgate.steps.spending import spending
@@ -28,6 +28,8 @@ SHARE, MODE, BASE = "share", "sharing", "base_caption"
 @dataclass(frozen=True, slots=True)
 class Pruning:
     """Which attempts go on: at step `at` x steps, the best `keep` of them by their expected pictures.
+
+    What the finished ones match is noted in their rows, for `MatchCaptions`.
 
     An attempt is better when all its members are expected to match their captions (`threshold`), then by directional
     similarity. Where fewer than `wanted` of those that went on turn out to match, the next best go on too, until
@@ -70,12 +72,12 @@ class PaintSets:
             tried = self._passes.most or self.rows
             with spending(self.painter, meter):
                 painting = set_painting(self.painter, captions, self.how, self.mode, tried, self.phrases)
-                self._paint(painting, same)
+                self._paint(painting, same, meter)
             while tried > painting.rows:  # it halves them itself, inside a step
                 self._passes.shrink(tried, tried // 2, meter)
                 tried //= 2
 
-    def _paint(self, painting: SetPainting, sets: Sequence[SetRows]) -> None:
+    def _paint(self, painting: SetPainting, sets: Sequence[SetRows], meter: Meter) -> None:
         if self.pruning is None:
             at_once = max(1, painting.rows // (2 * len(painting.captions)))
             for first in range(0, len(sets), at_once):
@@ -87,8 +89,10 @@ class PaintSets:
             return
         canvases = self._start(painting, sets)
         painting.advance(canvases, until=max(1, round(self.pruning.at * painting.steps)))
-        expected = [self.pruning.matcher.match(painting.pictures(canvas), painting.captions) for canvas in canvases]
-        _go_on(painting, self.pruning, sets, canvases, expected)
+        matcher = self.pruning.matcher
+        with spending(matcher.matcher, meter):
+            expected = [matcher.match(painting.pictures(canvas), painting.captions) for canvas in canvases]
+            _go_on(painting, self.pruning, sets, canvases, expected)
 
     def _start(self, painting: SetPainting, sets: Sequence[SetRows]) -> list[Canvas]:
         attempts = []
@@ -146,7 +150,9 @@ def _go_on(
         for number in now:
             pictures = painting.pictures(canvases[number])
             _give(sets[number], pictures)
-            matching += pruning.matcher.match(pictures, painting.captions).least >= pruning.threshold
+            match = pruning.matcher.match(pictures, painting.captions)
+            note(sets[number], match)
+            matching += match.least >= pruning.threshold
         wave = pruning.wanted - matching
     for number in waiting:
         sets[number].drop = Drop("pruned", measured=expected[number].directional)

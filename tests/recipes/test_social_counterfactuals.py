@@ -17,7 +17,7 @@ from fairgate.errors import ModelError, RecipeError
 from fairgate.models import making
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
-from fairgate.steps import Meter, SetRows
+from fairgate.steps import Meter, SetRows, run_steps
 from fairgate.steps.batches import SmallerBatches
 from fairgate.steps.caption_match import CaptionMatcher, EveryCaptionMatches, MembersDiffer, directional_similarity
 from fairgate.steps.pictures import picture
@@ -41,6 +41,7 @@ class Matcher:
         return unit(np.cos(means / 3))
 
     def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+        self.spent["texts"] += len(texts)
         return unit(np.stack([stream(0, text).normal(size=6) for text in texts]))
 
 
@@ -154,6 +155,23 @@ def test_pruning_keeps_as_many_sets_for_less(settings: dict[str, Any], least: fl
         assert pruned.meter.counts["unet"] == whole.meter.counts["unet"]
 
 
+def test_what_pruning_spends_on_its_matcher_is_metered_and_no_picture_is_embedded_twice(
+    settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matcher = Matcher()
+    monkeypatch.setattr(f"{__name__}.Matcher", lambda: matcher)
+    [part] = open_recipe("social_counterfactuals", {**settings, "prune_keep": 0.25}).parts()
+    meter, sets = Meter(), next(iter(part.shards("doctor", None)))  # type: ignore[arg-type]
+    traces = run_steps(part.steps("doctor", "cpu", None), sets, meter)
+    finished = [rows for rows in sets if rows.drop is None or rows.drop.reason != "pruned"]
+    assert 0 < len(finished) < len(traces) == ATTEMPTS
+    assert matcher.spent == {"texts": 4, "images": 4 * (ATTEMPTS + len(finished))}
+    assert {what: meter.counts[what] for what in matcher.spent} == matcher.spent
+    for rows in finished:
+        images, captions = [picture(image) for image in rows.column("image")], rows.column("caption")
+        assert tuple(rows.column("clip_caption")) == CaptionMatcher(matcher).match(images, captions).cosines
+
+
 def test_pruning_sees_all_attempts_at_a_set_and_depends_on_how_many_are_wanted(settings: dict[str, Any]) -> None:
     plain, pruned = (
         open_recipe("social_counterfactuals", {**settings, **more}).parts()[0] for more in ({}, {"prune_keep": 0.25})
@@ -244,12 +262,7 @@ def test_directional_similarity_by_hand() -> None:
 
 
 def test_each_caption_is_embedded_once() -> None:
-    class Counting(Matcher):
-        def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
-            self.spent["texts"] += len(texts)
-            return super().embed_texts(texts)
-
-    matcher = Counting()
+    matcher = Matcher()
     matching = CaptionMatcher(matcher)
     for _ in range(3):
         matching.match([Image.new("RGB", (4, 4))] * 2, ["a", "b"])
