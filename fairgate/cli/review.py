@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,6 +48,7 @@ def review(
 ) -> None:
     """Look at a random sample of a build, by keyboard, in a page of this machine alone. Stop and go on at any time."""
     from fairgate.review import ReviewServer, Session, draw_sample, find_build
+    from fairgate.review.builds import review_command
     from fairgate.review.keeping import Keeper
     from fairgate.review.page import review_page
     from fairgate.review.session import opened_line, utc_now
@@ -61,7 +63,9 @@ def review(
         session = Session(found.dataset, drawn, keeper)
         with ReviewServer(session, review_page(found.dataset.manifest), port) as server:
             _serve(server, browser=browser)
-        _tell(session, keeper.path, f"fairgate review {build} --rater {rater} --sample {sample}")
+        options = ["--rater", rater, "--sample", str(sample), *(["--port", str(port)] if port else [])]
+        options += [] if browser else ["--no-browser"]
+        _tell(session, keeper.path, review_command(build, *options, reviews=reviews))
 
 
 @friendly()
@@ -95,7 +99,8 @@ def release(
         good = percent(done.figures.rows[0].shares["good"])
         raters = ", ".join(record.rater for record in done.records)
         typer.echo(f"reviewed by {raters}: {done.figures.images:,} images, {good} good; the card has the figures")
-    typer.echo(f"track it with: dvc add {root} && git add {root}.dvc" + (f" {reviews}" if done.figures else ""))
+    kept = [f"{root}.dvc", *([str(reviews)] if done.figures else [])]
+    typer.echo(f"track it with: {shlex.join(['dvc', 'add', str(root)])} && {shlex.join(['git', 'add', *kept])}")
 
 
 def _serve(server: ReviewServer, *, browser: bool) -> None:
@@ -135,7 +140,8 @@ def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroS
 
 def _tell(session: Session, path: Path, command: str) -> None:
     images, all_images, sets, all_sets = session.progress()
-    typer.echo(f"{images:,} of {all_images:,} images and {sets:,} of {all_sets:,} sets are marked, in {path}")
+    whole = f" and {sets:,} of {all_sets:,} sets" if all_sets else ""
+    typer.echo(f"{images:,} of {all_images:,} images{whole} are marked" + (f", in {path}" if path.exists() else ""))
     if (images, sets) != (all_images, all_sets):
         typer.echo(f"go on with: {command}")
 

@@ -31,8 +31,9 @@ def agreement(answers: Mapping[str, Mapping[Any, Hashable]]) -> Agreement:
             units.setdefault(unit, []).append(answer)
     shared = [given for given in units.values() if len(given) > 1]
     kappa = None
-    if len(answers) == 2:
-        first, second = answers.values()
+    raters = [said for said in answers.values() if said]
+    if len(raters) == 2:
+        first, second = raters
         kappa = cohens_kappa([(first[unit], second[unit]) for unit in first if unit in second])
     return Agreement(len(shared), raw_agreement(shared), kappa, krippendorffs_alpha(shared))
 

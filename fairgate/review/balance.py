@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 from fairgate.data import Manifest
 from fairgate.data.manifest import CROSS
@@ -24,6 +25,15 @@ class Imbalance:
     def ratio(self) -> float:
         """Between 0 (something has no image) and 1."""
         return self.few / self.many if self.many else 1.0
+
+    @property
+    def tolerance(self) -> float:
+        """The smallest tolerance that lets this pass, in whole hundredths."""
+        return -(-100 * (self.many - self.few) // self.many) / 100 if self.many else 0.0
+
+    def within(self, tolerance: float) -> bool:
+        """Whether the smallest count falls short of the largest by that share at most, 0.3 being three tenths."""
+        return self.many - self.few <= Decimal(str(tolerance)) * self.many
 
 
 def most_unequal(manifest: Manifest) -> Imbalance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -41,6 +42,12 @@ def find_build(build: str, root: Path = BUILDS) -> Build:
         remedy=" ".join(filter(None, [did_you_mean(build, _known(root)), f"make it with `fairgate build {build}`,"]))
         + " or name a folder that holds a manifest.json",
     )
+
+
+def review_command(build: str, *options: str, reviews: Path = REVIEWS) -> str:
+    """The `fairgate review` that goes on with a build, as a shell takes it."""
+    kept = [] if reviews == REVIEWS else ["--reviews", str(reviews)]
+    return shlex.join(["fairgate", "review", build, *options, *kept])
 
 
 def _known(root: Path) -> list[str]:

@@ -213,8 +213,9 @@ def _agreement(
             said.setdefault(f"{name} perceived", {})[one.rater] = perceived
         wrong = {key: mark.quality for key, mark in one.qualities.items() if key in images}
         said.setdefault("what is wrong", {})[one.rater] = wrong
-        scenes = {key: mark.scene for key, mark in one.scenes.items() if key in sets}
-        said.setdefault("same scene", {})[one.rater] = scenes
+        if sets:
+            scenes = {key: mark.scene for key, mark in one.scenes.items() if key in sets}
+            said.setdefault("same scene", {})[one.rater] = scenes
     return {question: agreement(answers) for question, answers in said.items()}
 
 

@@ -60,8 +60,13 @@ def group_agreement(
 
 
 def score_agreement(column: str, scores: Sequence[float], good: Sequence[bool]) -> ScoreAgreement:
-    """Whether a score ranks images that people call good above others (Mann-Whitney's U over its largest value)."""
+    """Whether a score ranks images that people call good above others (Mann-Whitney's U over its largest value).
+
+    An image whose score is no finite number was not measured, and is left out.
+    """
     value, is_good = np.asarray(scores, dtype=np.float64), np.asarray(good, dtype=np.bool_)
+    measured = np.isfinite(value)
+    value, is_good = value[measured], is_good[measured]
     above, below = value[is_good], np.sort(value[~is_good])
     if not len(above) or not len(below):
         return ScoreAgreement(column, len(above), len(below), None)

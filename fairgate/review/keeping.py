@@ -15,7 +15,10 @@ from fairgate.whole import remove
 
 
 class Keeper:
-    """Appends to `folder/RATER.jsonl`. `record` holds what the file says. A context manager: one process at a time."""
+    """Appends to `folder/RATER.jsonl`. `record` holds what the file says. A context manager: one process at a time.
+
+    That the page was opened is written with the first mark: who marks nothing leaves no file.
+    """
 
     def __init__(self, folder: Path, opened: Opened, manifest: Manifest) -> None:
         """Raises DatasetError where the file is another process's, is of other content, or cannot be written."""
@@ -35,14 +38,15 @@ class Keeper:
         try:
             self._end = self._whole_part()
             self.record = read_record(self.path, manifest) if self._end else Record(opened.rater)
-            self.add(opened)
+            self._unsaid = [opened]
         except BaseException:
             self.close()
             raise
 
-    def add(self, line: Opened | Mark | Withdrawn) -> None:
+    def add(self, line: Mark | Withdrawn) -> None:
         """Put a line on the disk, whole or not at all. Raises DatasetError where it cannot be written."""
-        text = line.model_dump_json().encode() + b"\n"
+        lines = [*self._unsaid, line]
+        text = b"".join(one.model_dump_json().encode() + b"\n" for one in lines)
         try:
             with self.path.open("r+b" if self.path.exists() else "xb") as handle:
                 handle.seek(self._end)
@@ -53,7 +57,9 @@ class Keeper:
         except OSError as error:
             raise self._unwritable(error) from error
         self._end += len(text)
-        self.record.add(line)
+        self._unsaid = []
+        for one in lines:
+            self.record.add(one)
 
     def close(self) -> None:
         """Let another process write."""

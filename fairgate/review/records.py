@@ -102,6 +102,11 @@ class Record:
         """Images with both answers."""
         return [key for key in self.perceived if key in self.qualities]
 
+    @property
+    def marked(self) -> bool:
+        """Whether anything was answered, and not withdrawn."""
+        return bool(self.perceived or self.qualities or self.scenes)
+
     def counted(self, key: Key) -> Perceived:
         """What counts of an image that was perceived: the blind answer, where there is one."""
         return self.blind.get(key, self.perceived[key])
@@ -188,5 +193,11 @@ def _require_of(
 
 
 def read_records(folder: Path, manifest: Manifest) -> list[Record]:
-    """Every rater's record in a folder, by name; none where the folder is not there."""
-    return [read_record(path, manifest) for path in sorted(folder.glob("*.jsonl"))]
+    """The record of every rater in a folder who marked something, by name; none where the folder is not there."""
+    found = (read_record(path, manifest) for path in sorted(folder.glob("*.jsonl")))
+    return [record for record in found if record.marked]
+
+
+def holds_marks(path: Path) -> bool:
+    """Whether a file of any content has a line beside those that say that the page was opened."""
+    return path.is_file() and any(b'"kind":"opened"' not in line for line in whole_lines(path.read_bytes()))

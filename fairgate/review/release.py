@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +14,10 @@ from fairgate.data.manifest import check_name
 from fairgate.data.releases import ROOT
 from fairgate.errors import DatasetError, SettingsError, harmless
 from fairgate.review.balance import Imbalance, most_unequal
-from fairgate.review.builds import REVIEWS, Build
+from fairgate.review.builds import REVIEWS, Build, review_command
 from fairgate.review.doubles import problems_with_doubles
 from fairgate.review.figures import Figures, figures_of
-from fairgate.review.records import Record, read_records
+from fairgate.review.records import Record, holds_marks, read_records
 from fairgate.review.sample import DEFAULT, draw_sample
 from fairgate.review.section import balance_section, review_section, unreviewed_section
 from fairgate.review.yields import yield_section
@@ -73,6 +71,7 @@ def release(
     if wishes.unreviewed is not None:
         if not wishes.unreviewed.strip():
             raise SettingsError("a release without review needs a reason.", where="--unreviewed", remedy="say why")
+        _require_no_review(build, reviews)
         lineage = {"review": harmless(f"none: {' '.join(wishes.unreviewed.split())}")}
         sections.append(unreviewed_section(build.dataset, wishes.unreviewed))
     else:
@@ -112,40 +111,54 @@ def _require_balance(build: Build, tolerance: float) -> Imbalance:
     if not 0 <= tolerance <= 1:
         raise SettingsError(f"{tolerance} is no tolerance.", where="--tolerance", remedy="give a share between 0 and 1")
     found = most_unequal(build.dataset.manifest)
-    if found.ratio < 1 - tolerance:
+    if not found.within(tolerance):
         raise DatasetError(
             f"the dataset is unbalanced: among {found.among}, '{found.smallest}' has {found.few:,} images and "
             f"'{found.largest}' {found.many:,}.",
             where=str(build.dataset.folder),
             remedy=f"build more of '{found.smallest}', or keep fewer of the others; to release it as it is, say so "
-            f"with --tolerance {math.ceil(100 * (1 - found.ratio)) / 100:.2f} (the card tells it)",
+            f"with --tolerance {found.tolerance:.2f} (the card tells it)",
         )
     return found
 
 
+def _require_no_review(build: Build, reviews: Path) -> None:
+    """What people said of this content cannot be left out of its card."""
+    records, figures = reviewed(build, reviews)
+    if not records:
+        return
+    raise DatasetError(
+        f"the build was reviewed by {', '.join(record.rater for record in records)} ({figures.images:,} images).",
+        where=str(build.records(reviews)),
+        remedy="leave --unreviewed out"
+        + (f", and say --least {figures.images} if that is enough" if figures.images < DEFAULT else "")
+        + f"; or go on with `{review_command(str(build.folder), '--rater', records[0].rater, reviews=reviews)}`",
+    )
+
+
 def _require_review(build: Build, records: Sequence[Record], figures: Figures, least: int, reviews: Path) -> None:
     wanted = min(least, len(build.dataset))
-    command = f"fairgate review {shlex.quote(str(build.folder))}"
+    command = partial(review_command, str(build.folder), reviews=reviews)
     if records and figures.images >= wanted:
         return
     earlier = build.records(reviews).parent
-    others = sorted({path.parent.name for path in earlier.glob("*/*.jsonl")} - {build.records(reviews).name})
+    others = sorted({path.parent.name for path in earlier.glob("*/*.jsonl") if holds_marks(path)})
     if records:
+        more = ["--sample", str(wanted)] if wanted > DEFAULT else []
         raise DatasetError(
             f"people marked {figures.images:,} images of the build, and a release needs {wanted:,}.",
             where=str(build.records(reviews)),
-            remedy=f"go on with `{command} --rater {records[0].rater}"
-            + (f" --sample {wanted}`" if wanted > DEFAULT else "`"),
+            remedy=f"go on with `{command('--rater', records[0].rater, *more)}`",
         )
     if others:
         raise DatasetError(
             f"the build changed since it was reviewed: it is {build.dataset.fingerprint[:12]}, and people looked at "
             f"{', '.join(others)}.",
             where=str(earlier),
-            remedy=f"review what is there now: `{command}`",
+            remedy=f"review what is there now: `{command()}`",
         )
     raise DatasetError(
         "nobody reviewed the build.",
         where=str(build.records(reviews)),
-        remedy=f'look at it: `{command}`; or release it unreviewed, with a reason: --unreviewed "..."',
+        remedy=f'look at it: `{command()}`; or release it unreviewed, with a reason: --unreviewed "..."',
     )

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fairgate.data import Dataset
+from fairgate.data import Dataset, Manifest
 from fairgate.randomness import stream
 
 SCENE_EVERY: Final = 10
@@ -93,6 +93,11 @@ def draw_sample(dataset: Dataset, size: int = DEFAULT) -> Sample:
     return Sample(tuple(items))
 
 
+def has_sets(manifest: Manifest) -> bool:
+    """Whether there are whole sets to be shown: they are counterfactual, and more than single images."""
+    return manifest.counterfactual and (manifest.members_per_set or 1) > 1
+
+
 def _rows(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[tuple[int, int]]:
     """(round, row), round after round over all cells of subject and intersection, `size` in all."""
     index = dataset.index
@@ -139,9 +144,9 @@ def _turns(rng: np.random.Generator, subjects: int, groups: int) -> Iterator[tup
 
 def _sets(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[SetItem]:
     """Whole sets, subjects taking turns. None where sets are single images, or not counterfactual."""
-    index, members = dataset.index, dataset.manifest.members_per_set or 1
-    if not dataset.manifest.counterfactual or members < 2:
+    if not has_sets(dataset.manifest):
         return
+    index, members = dataset.index, dataset.manifest.members_per_set or 1
     by_subject: dict[str, list[int]] = {}
     for number in stream(0, *names, "sets").permutation(dataset.manifest.n_sets):
         first = int(number) * members  # every set has them all, and they are stored one after the other

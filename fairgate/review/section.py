@@ -9,6 +9,7 @@ from fairgate.data import Dataset
 from fairgate.reports.markdown import escape, table
 from fairgate.review.figures import Figures, Row, measures
 from fairgate.review.records import Record
+from fairgate.review.sample import has_sets
 from fairgate.review.shares import ABSENT, percent
 from fairgate.review.wording import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
 
@@ -17,19 +18,23 @@ _MOST_ROWS: Final = 200
 
 def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures) -> str:
     """`## Review`: who looked at what, and what they said, with 95% intervals; what they were asked; what is open."""
-    names = list(dataset.manifest.attributes)
+    names, sets = list(dataset.manifest.attributes), has_sets(dataset.manifest)
+    whole = f" and {_count(figures.sets, 'whole set')}" if sets else ""
     parts = [
         "## Review",
-        f"People looked at {_count(figures.images, 'image')} and {_count(figures.sets, 'whole set')}: a random sample "
-        "that is drawn from every subject and group alike. Their answers say what they perceived, and are no facts "
-        "about a person. Shares are of the sample, with 95% intervals (Wilson).",
-        table(["rater (pseudonym)", "images", "sets", "from", "to"], [_rater(record) for record in records]),
+        f"People looked at {_count(figures.images, 'image')}{whole}: a random sample that is drawn "
+        "from every subject and group alike. Their answers say what they perceived, and are no facts about a person. "
+        "Shares are of the sample, with 95% intervals (Wilson).",
+        table(
+            ["rater (pseudonym)", "images", *["sets"] * sets, "from", "to"],
+            [_rater(record, sets=sets) for record in records],
+        ),
         "### What people found",
         table(["", "images", "share"], _everything(figures, names)),
         "An image can stand in several lines. A good image is in none of the lines of faults. A question without a "
         f"majority counts in no line of its own, and its image is not good ({figures.no_majority} such). After the "
-        f"prompt had been shown, {_count(figures.changed, 'image')} had a perceived group changed; what was said before "
-        "counts.",
+        f"prompt had been shown, {_count(figures.changed, 'image')} had a perceived group changed; what had been said "
+        "before counts.",
         "### By subject and recorded group",
         _slices(figures.rows, names),
     ]
@@ -39,7 +44,7 @@ def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures
         parts += ["### Agreement of raters", *_agreement(figures)]
     if figures.groups or figures.scores:
         parts += ["### Automatic filters against people", *_filters(figures)]
-    return "\n\n".join([*parts, *_shown(records), *_open(dataset, figures)])
+    return "\n\n".join([*parts, *_shown(records, sets=sets), *_open(dataset, figures)])
 
 
 def unreviewed_section(dataset: Dataset, reason: str) -> str:
@@ -62,11 +67,11 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _rater(record: Record) -> list[str]:
+def _rater(record: Record, *, sets: bool) -> list[str]:
     return [
         escape(record.rater),
         f"{len(record.images):,}",
-        f"{len(record.scenes):,}",
+        *([f"{len(record.scenes):,}"] if sets else []),
         record.opened[0].at[:10],
         record.last[:10],
     ]
@@ -149,12 +154,12 @@ def _plain(value: float | None) -> str:
     return ABSENT if value is None else f"{value:.2f}"
 
 
-def _shown(records: Sequence[Record]) -> Iterable[str]:
+def _shown(records: Sequence[Record], *, sets: bool) -> Iterable[str]:
     yield "### What raters were told"
     yield "\n".join(f"- {line}" for line in INSTRUCTIONS)
     quality = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in QUALITIES)
     scene = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in SCENES)
-    yield f"Of an image: {quality}. Of a set: {scene}."
+    yield f"Of an image: {quality}." + (f" Of a set: {scene}." if sets else "")
     other = [
         record.rater for record in records if {one.instructions for one in record.opened} != {instructions_digest()}
     ]
@@ -165,8 +170,9 @@ def _shown(records: Sequence[Record]) -> Iterable[str]:
 def _open(dataset: Dataset, figures: Figures) -> Iterable[str]:
     manifest = dataset.manifest
     yield "### What was not reviewed"
+    whole = f", and {manifest.n_sets - figures.sets:,} of {manifest.n_sets:,} sets by nobody as a whole"
     yield (
-        f"{manifest.n_rows - figures.images:,} of {manifest.n_rows:,} images and {manifest.n_sets - figures.sets:,} of "
-        f"{manifest.n_sets:,} sets (as a whole) were looked at by nobody. What filters had dropped before is not in "
+        f"{manifest.n_rows - figures.images:,} of {manifest.n_rows:,} images were judged by nobody on their own"
+        f"{whole if has_sets(manifest) else ''}. What filters had dropped before is not in "
         "the dataset and was not looked at either: nothing here says how much of it was good."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -60,7 +61,7 @@ class ReviewServer:
 
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
-    allow_reuse_address = False
+    allow_reuse_address = sys.platform != "win32"  # elsewhere: at once after a stop, and never beside another process
     review: ReviewServer
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -158,7 +159,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if self.headers.get("Origin") is None or self.headers.get_content_type() != "application/json":
             raise _Refused(HTTPStatus.FORBIDDEN, "only this page may mark")
-        if not length.isdecimal() or int(length[:9]) > _MOST_BYTES:
+        if not length.isdecimal() or len(length) > 9 or int(length) > _MOST_BYTES:
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "that is too long for an answer")
         try:
             given = json.loads(self.rfile.read(int(length)))

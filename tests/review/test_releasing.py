@@ -12,7 +12,7 @@ from fairgate.data import open_dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.hashing import sha256_file
 from fairgate.review import find_build, release
-from fairgate.review.balance import most_unequal
+from fairgate.review.balance import Imbalance, most_unequal
 from fairgate.review.doubles import Doubles
 from fairgate.review.release import Wishes
 
@@ -71,7 +71,7 @@ def test_a_reviewed_build_is_frozen_and_its_card_tells_the_review(built, tmp_pat
         "| tone × gender: dark × woman | 12 |",
         "| gender perceived | 20 | 0.95 |",
         "| perceived\\_gender | man | 0.7",  # every third set's women are called men
-        "0 of 48 images and 8 of 12 sets (as a whole) were looked at by nobody",
+        "0 of 48 images were judged by nobody on their own, and 8 of 12 sets by nobody as a whole",
         "First say which group you perceive",
         "the smallest is never below 100.0% of the largest. 90.0% were allowed",
     ):
@@ -82,7 +82,9 @@ def test_a_reviewed_build_is_frozen_and_its_card_tells_the_review(built, tmp_pat
 def test_nobody_reviewed_it(built, tmp_path):
     with pytest.raises(DatasetError, match="nobody reviewed") as caught:
         freeze(tmp_path, built)
-    assert f"`fairgate review {built.folder}`; or release it unreviewed" in str(caught.value.remedy)
+    assert f"`fairgate review {built.folder} --reviews {tmp_path / 'reviews'}`; or release it unreviewed" in str(
+        caught.value.remedy
+    )
     assert not (tmp_path / "datasets").exists()
 
 
@@ -96,11 +98,42 @@ def test_unreviewed_with_a_reason_that_stands_in_manifest_and_card(built, tmp_pa
         freeze(tmp_path, built, "again", unreviewed=" ")
 
 
+def test_what_people_marked_is_not_released_as_unreviewed(built, tmp_path):
+    reviewed(tmp_path, built, 10)
+    with pytest.raises(DatasetError, match=r"reviewed by ada \(10 images\)") as caught:
+        freeze(tmp_path, built, unreviewed="in a hurry")
+    assert "leave --unreviewed out, and say --least 10 if" in str(caught.value.remedy)
+    assert not (tmp_path / "datasets").exists()
+
+
+def test_who_marked_nothing_is_no_reviewer(built, tmp_path):
+    reviewed(tmp_path, built)
+    reviewed(tmp_path, built, rater="bob", wrong={0: {"gender": None}})
+    folder = built.records(tmp_path / "reviews")
+    opened = (folder / "ada.jsonl").read_text().splitlines()[0] + "\n"
+    (folder / "eve.jsonl").write_text(opened.replace('"ada"', '"eve"'))
+    (folder / "zoe.jsonl").write_text("")
+    done = freeze(tmp_path, built)
+    assert list(done.dataset.manifest.lineage) == ["review by ada", "review by bob"]
+    assert done.figures.agreement["gender perceived"].kappa is not None
+    assert "| eve |" not in (done.dataset.folder / "README.md").read_text()
+
+
+def test_a_page_that_was_only_opened_is_no_review_of_an_earlier_content(built, tmp_path):
+    reviewed(tmp_path, built, 4)
+    record = built.records(tmp_path / "reviews") / "ada.jsonl"
+    record.write_text(record.read_text().splitlines()[0] + "\n")
+    write_build(tmp_path / "build" / "new", rows(12, caption="changed"))
+    with pytest.raises(DatasetError, match="nobody reviewed the build"):
+        freeze(tmp_path, find_build("new", tmp_path / "build"))
+
+
 def test_half_a_review_is_none(built, tmp_path):
     reviewed(tmp_path, built, 30)
     with pytest.raises(DatasetError, match=r"marked 30 images of the build, and a release needs 48") as caught:
         freeze(tmp_path, built)
-    assert f"`fairgate review {built.folder} --rater ada`" in str(caught.value.remedy)
+    command = f"`fairgate review {built.folder} --rater ada --reviews {tmp_path / 'reviews'}`"
+    assert command in str(caught.value.remedy)
     assert freeze(tmp_path, built, least=30).figures.images == 30
 
 
@@ -117,7 +150,9 @@ def test_a_build_that_changed_since_its_review_is_refused(built, tmp_path):
     with pytest.raises(DatasetError, match="changed since it was reviewed") as caught:
         freeze(tmp_path, changed)
     assert built.dataset.fingerprint[:12] in caught.value.problem
-    assert caught.value.remedy == f"review what is there now: `fairgate review {changed.folder}`"
+    assert caught.value.remedy == (
+        f"review what is there now: `fairgate review {changed.folder} --reviews {tmp_path / 'reviews'}`"
+    )
 
 
 def test_a_review_that_was_moved_to_other_content_is_refused(built, tmp_path):
@@ -146,6 +181,15 @@ def test_unequal_subjects_are_refused_beyond_the_tolerance(tmp_path):
     assert "never below 66.7% of the largest. 66.0% were allowed" in card
     with pytest.raises(SettingsError, match="no tolerance"):
         freeze(tmp_path, build, unreviewed="x", tolerance=2)
+
+
+def test_the_tolerance_that_is_proposed_is_the_smallest_that_passes():
+    for many in range(1, 400):
+        for few in range(many + 1):
+            found = Imbalance("subjects", "nurse", few, "doctor", many)
+            told = float(f"{found.tolerance:.2f}")
+            assert found.within(told), (few, many)
+            assert told == 0 or not found.within(round(told - 0.01, 2)), (few, many)
 
 
 @pytest.mark.parametrize(

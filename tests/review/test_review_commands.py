@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import socket
 import threading
 import urllib.request
 import webbrowser
@@ -77,6 +79,44 @@ def test_a_rater_stops_goes_on_and_the_build_is_released(run, rater, tmp_path):
     assert again.exit_code == 4
     assert "released already, as 'people@v1'" in again.stderr
     assert open_dataset("people", tmp_path / "datasets").verify() == []
+
+
+def test_the_commands_that_are_told_go_on_where_the_rater_was(run, rater, tmp_path):
+    (tmp_path / "build" / "people").rename(tmp_path / "other people")
+    rater(5)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    options = ["--sample", "20", "--rater", "ada", "--reviews", "my marks", "--port", port]
+    first = run("review", "other people", *options)
+    assert "5 of 20 images and 0 of 2 sets are marked" in first.stdout, first.output
+    command = shlex.split(first.stdout.partition("go on with: ")[2].splitlines()[0])
+    rater(3)
+    second = run(*command[1:])
+    assert f"review at http://127.0.0.1:{port}/" in second.stdout, second.output
+    assert "8 of 20 images and 0 of 2 sets are marked, in my marks/" in second.stdout, second.output
+    refused = run("release", "other people", "--reviews", "my marks", "--tolerance", "0.4")
+    command = shlex.split(refused.stderr.partition("go on with `")[2].partition("`")[0])
+    rater(99)
+    assert "20 of 20 images and 2 of 2 sets are marked" in run(*command[1:]).stdout
+
+
+def test_a_rater_who_stops_at_once_is_no_reviewer(run, rater, tmp_path):
+    rater(0)
+    assert "0 of 20 images and 0 of 2 sets are marked\n" in run("review", "people", "--sample", "20").stdout
+    assert list(tmp_path.glob("reviews/**/*.jsonl")) == []
+    assert "nobody reviewed the build" in run("review", "people", "--figures").stderr
+
+
+def test_a_review_that_cannot_begin_leaves_no_record(run, tmp_path):
+    write_build(tmp_path / "build" / "labels", [row | {"image": None} for row in rows(2)])
+    assert run("review", "labels").exit_code == 4
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        refused = run("review", "people", "--port", str(taken.getsockname()[1]))
+        assert (refused.exit_code, "leave --port out" in refused.stderr) == (4, True)
+    assert list(tmp_path.glob("reviews/**/*.jsonl")) == []
 
 
 def test_a_release_under_another_name_and_without_review(run, tmp_path):

@@ -98,6 +98,12 @@ def test_kappa_is_the_same_from_both_sides_and_at_most_1(pairs):
         assert found == 1
 
 
+def test_who_did_not_answer_a_question_does_not_count_among_its_raters():
+    two = {"ada": {1: "a", 2: "b", 3: "a"}, "bob": {1: "a", 2: "b", 3: "b"}}
+    assert agreement.agreement(two | {"eve": {}}) == agreement.agreement(two)
+    assert agreement.agreement(two).kappa == pytest.approx(0.4)
+
+
 def test_raters_who_answer_at_random_agree_by_chance():
     drawn = np.random.default_rng(0).integers(3, size=(4000, 2)).tolist()
     assert krippendorffs_alpha(drawn) == pytest.approx(0, abs=0.04)
@@ -121,6 +127,11 @@ def test_auc_is_the_share_of_pairs_that_are_ranked_right(pairs):
     ranked = [(one > other) + 0.5 * (one == other) for one, other in itertools.product(above, below)]
     assert found.auc == (pytest.approx(np.mean(ranked)) if ranked else None)
     assert (found.good, found.other) == (len(above), len(below))
+
+
+def test_a_score_that_is_no_number_was_not_measured():
+    found = score_agreement("p", [float("nan"), 0.9, 0.2, float("inf")], [True, True, False, False])
+    assert (found.good, found.other, found.auc) == (1, 1, 1)
 
 
 @pytest.fixture(scope="module")
@@ -261,6 +272,19 @@ def test_the_same_answer_again_changes_nothing(dataset, tmp_path):
     answer_again(dataset, tmp_path, sample, sample.images[8].asked)
     assert figured(dataset, tmp_path, sample) == before
     assert sum(one.support for one in before.groups) == 10
+
+
+def test_where_there_are_no_sets_nobody_is_told_of_any(tmp_path):
+    single = [row | {"set_id": f"{row['set_id']}-{row['member']}"} for row in rows(6)]
+    dataset = write_build(tmp_path, single, counterfactual=False)
+    for rater in ("ada", "grace"):
+        sample = mark_all(dataset, tmp_path / "r", 20, rater)
+    text = review_section(
+        dataset, read_records(tmp_path / "r", dataset.manifest), figured(dataset, tmp_path / "r", sample)
+    )
+    told, _, rest = text.partition("### What raters were told")
+    assert "4 of 24 images were judged by nobody on their own. What filters" in rest
+    assert not any(word in told for word in ("sets", "whole set", "same scene"))
 
 
 def test_nothing_marked_gives_no_figure(dataset, tmp_path):

@@ -170,6 +170,7 @@ def test_two_servers_have_two_secrets_of_192_bits(ask, dataset, tmp_path):
         ("mark", {}, {"Origin": "http://evil.example"}, 403),
         ("mark", {}, {"Content_Type": "text/plain"}, 403),
         ("mark", {}, {"Content_Length": "70000"}, 413),
+        ("mark", {}, {"Content_Length": "0000000020"}, 413),
         ("mark", {}, {"Content_Length": None}, 413),
         ("mark", b"{", {}, 400),
         ("mark", b"[" * 60_000, {}, 400),
