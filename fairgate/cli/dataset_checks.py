@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairgate.factory.dataset_checks import DatasetChecks
+from fairgate.factory.dataset_checks import DatasetChecks, Spread
 
 SHOWN_WORDS = 6
 
@@ -18,8 +18,13 @@ def lines(found: DatasetChecks) -> Iterator[str]:
         yield f"taken for {group:27s} {share:.1%}"
     for k, share in found.recall.items():
         yield f"edited caption finds its image, R@{k:<3d} {share:.1%}"
-    for model, skews in found.control_skew.items():
-        yield f"{model:37s} " + "  ".join(f"MaxSkew@{k} {value:.3f}" for k, value in skews.items())
+    for model, figures in found.controls.items():
+        yield f"{model:37s} " + "  ".join(f"{name} {_spread(each)}" for name, each in figures.items())
     yield "clusters of neutral captions: size, men above the share in all, words that stand out"
     for cluster in found.clusters:
         yield f"{cluster.size:6,d}  {cluster.over_representation:+6.1%}  {', '.join(cluster.words[:SHOWN_WORDS])}"
+
+
+def _spread(figure: Spread) -> str:
+    """0.144, or 0.144 ± 0.003 over draws."""
+    return f"{figure.mean:.3f}" + ("" if figure.deviation is None else f" ± {figure.deviation:.3f}")

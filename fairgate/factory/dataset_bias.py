@@ -29,6 +29,8 @@ _SAY_LITTLE = (
     "his her its their theirs them they person people child children"
 )
 _STOP_WORDS = frozenset(_SAY_LITTLE.split())
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_ENDING = re.compile(r"['’](?:s|re)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,13 @@ def _logistic(vectors: Matrix, positive: NDArray[np.bool_]) -> Matrix:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a caption in lower case, without those that say little."""
-    return [word for word in re.findall(r"[^\W\d_]+", text.lower()) if word not in _STOP_WORDS]
+    """The words of a caption in lower case, without those that say little.
+
+    >>> words_of("The person's dog doesn't sit; they're at the children's table")
+    ['dog', "doesn't", 'sit', 'table']
+    """
+    whole = (_ENDING.sub("", word) for word in _WORD.findall(text.lower()))
+    return [word for word in whole if word not in _STOP_WORDS]
 
 
 def tf_idf(texts: Sequence[str]) -> tuple[Matrix, list[str]]:

@@ -52,6 +52,15 @@ def test_neutral_words_are_no_topic():
     assert tf_idf(["The person brushes their teeth with the child"])[1] == ["brushes", "teeth"]
 
 
+def test_what_an_apostrophe_parts_is_no_word():
+    assert tf_idf(["The person's dog doesn't sit, they’re on the children's bed"])[1] == [
+        "bed",
+        "doesn't",
+        "dog",
+        "sit",
+    ]
+
+
 def test_rows_fall_to_the_centre_that_they_lie_around():
     rng = stream(0, "k-means")
     centres = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fairgate.cli.dataset_checks import lines
 from fairgate.data import read_dataset, write_dataset
 from fairgate.errors import DatasetError
+from fairgate.factory import dataset_checks
 from fairgate.factory.dataset_checks import check_dataset
+from fairgate.metrics import recall_at_k
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.photos import draw_photo
 from fairgate.portraits.scene import scene_of
@@ -80,9 +83,45 @@ def test_the_planted_background_is_found_in_pictures_and_in_neutral_captions(dat
 
 
 def test_a_model_without_bias_shows_skew_where_the_data_have_it(dataset):
-    found = check_dataset(dataset, ByColumns(), n_clusters=3).control_skew
-    assert found["TF-IDF, all"][25] > found["random, all"][25]
-    assert found["TF-IDF, balanced"][25] > found["random, balanced"][25]
+    found = check_dataset(dataset, ByColumns(), n_clusters=3).controls
+    for data in ("all", "balanced"):
+        assert found[f"TF-IDF, {data}"]["MaxSkew@25"].mean > found[f"random, {data}"]["MaxSkew@25"].mean
+
+
+def test_controls_of_balanced_data_are_averaged_over_five_draws_as_in_table_1(dataset):
+    found = check_dataset(dataset, ByColumns(), n_clusters=3)
+    for name, figures in found.controls.items():
+        assert {"Bias@5", "Bias@10", "MaxSkew@25"} <= set(figures)
+        deviations = [figure.deviation for figure in figures.values()]
+        assert (
+            deviations == [None] * len(figures) if name.endswith("all") else all(0 < each < 0.2 for each in deviations)
+        )
+    [shard] = dataset.manifest.shards
+    originals = dataset.parquet(shard).read(columns=["original_gender"])["original_gender"].to_pylist()
+    lean = 2 * originals.count("male") / len(originals) - 1
+    assert found.controls["random, all"]["Bias@10"].mean == pytest.approx(lean, abs=0.1)  # of the data, not the model
+    balanced = found.controls["random, balanced"]["Bias@10"]
+    assert balanced.mean == pytest.approx(0.0, abs=0.1)
+    assert any(f"Bias@10 {balanced.mean:.3f} ± {balanced.deviation:.3f}" in line for line in lines(found))
+
+
+def test_only_a_row_of_each_photograph_is_embedded_with_its_person_blacked_out(dataset):
+    matcher = ByColumns()
+    asked = []
+    matcher.embed_images = lambda images: asked.extend(images) or ByColumns.embed_images(matcher, images)
+    found = check_dataset(dataset, matcher, n_clusters=3)
+    assert len(asked) == dataset.manifest.n_rows + found.photographs
+
+
+def test_recall_is_the_same_however_few_captions_are_scored_at_once(dataset, monkeypatch):
+    whole = check_dataset(dataset, ByColumns(), n_clusters=3).recall
+    seen = []
+    monkeypatch.setattr(dataset_checks, "SCORES", 7 * dataset.manifest.n_rows)
+    monkeypatch.setattr(
+        dataset_checks, "recall_at_k", lambda scores, *which: seen.append(scores.shape) or recall_at_k(scores, *which)
+    )
+    assert check_dataset(dataset, ByColumns(), n_clusters=3).recall == pytest.approx(whole, abs=1e-12)
+    assert max(captions for captions, _ in seen) == 7
 
 
 def test_checks_give_the_same_figures_again(dataset):
