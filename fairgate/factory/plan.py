@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
-from urllib.parse import parse_qsl
 
 from fairgate.errors import RecipeError
 from fairgate.factory.code import code_digest
 from fairgate.hashing import digest, sha256_file
+from fairgate.models.files import read_config
 from fairgate.models.hub import model_folder
 from fairgate.models.making import Role, full_uri, open_model
 from fairgate.recipes import Part, Recipe
@@ -80,15 +80,13 @@ def what_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def model_fingerprint(role: str, uri: str) -> str:
-    """Digest over the files that a model's URI names, without loading them where they can be found.
+    """Digest over the files that are loaded for a model's URI, taken without loading them where they can be found.
 
     Raises ModelError where the model is not there.
     """
     scheme, _, address = full_uri(uri).partition(":")
     if scheme == "hf" and address:
-        main, _, query = address.partition("?")
-        options = {key: full_uri(value).removeprefix("hf:") for key, value in parse_qsl(query) if key != "variant"}
-        return digest({key: _files_digest(model_folder(each, Path())) for key, each in {"": main, **options}.items()})
+        return _hf_fingerprint(address, uri)
     for path in (address, address.rpartition(":")[2]):
         if path and Path(path).exists():
             return _files_digest(Path(path))
@@ -100,6 +98,24 @@ def model_fingerprint(role: str, uri: str) -> str:
         )
     opened: str = open_model(role, uri).fingerprint  # type: ignore[arg-type] # one of them, as was just seen
     return opened
+
+
+def _hf_fingerprint(address: str, uri: str) -> str:
+    """Of a pipeline of diffusers or a folder of transformers; other files beside theirs do not count."""
+    from fairgate.models.adapters.diffusion_files import Address, find_pipeline
+    from fairgate.models.adapters.transformers_folder import find_folder
+
+    main, _, options = address.partition("?")
+    folder = model_folder(main, Path())
+    if options or (folder / "model_index.json").is_file():
+        named = Address.of(address, uri)
+        found = {"base": find_pipeline(named, Path())}
+        if named.refiner:
+            found["refiner"] = find_pipeline(Address(named.refiner, variant=named.variant), Path())
+        return digest({which: each.files.fingerprint() for which, each in found.items()})
+    config = folder / "config.json"
+    kind = read_config(config).get("model_type") if config.is_file() else None
+    return find_folder(folder, (str(kind),), tokenizer=False, pickled=True).fingerprint
 
 
 def _files_digest(path: Path) -> str:
