@@ -102,6 +102,7 @@ class RoutedParts:
     """What `SetPainting` asks of a Stable Diffusion."""
 
     uri, device, size, vae_factor, latent_channels = "toy", torch.device("cpu"), SIDE, 1, 4
+    refiner = None
 
     def __init__(self) -> None:
         self.unet, self.spent = RoutedScene(), Counter[str]()
