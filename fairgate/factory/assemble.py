@@ -11,8 +11,8 @@ import numpy as np
 
 from fairgate.data import Manifest, read_manifest, write_dataset
 from fairgate.errors import DatasetError, RecipeError
+from fairgate.factory.census import Census
 from fairgate.factory.chosen import Chosen
-from fairgate.factory.duplicates import Duplicates
 from fairgate.factory.places import DATASET, Places
 from fairgate.factory.plan import Ground
 from fairgate.factory.shards import StoredSet
@@ -43,13 +43,13 @@ def assemble(name: str, ground: Ground, places: Places, finished: Mapping[str, C
         watch.note(f"{places.dataset} holds these sets already")
         return existing
     watch.note("putting the dataset together")
-    duplicates = Duplicates()
+    census = Census(recipe.attributes())
     fresh = places.root / f".{DATASET}.new"
     try:
-        manifest = write_dataset(fresh, _rows(recipe, finished, duplicates), version=VERSION, **facts)
+        manifest = write_dataset(fresh, _rows(recipe, finished, census), version=VERSION, **facts)
     except DatasetError as error:
         raise _explained(error) from error
-    write_yields(places, recipe, finished, manifest, duplicates)
+    write_yields(places, recipe, finished, manifest, census)
     with storing(places.root):
         if places.dataset.exists():
             places.dataset.rename(places.root / f".{DATASET}.old")
@@ -107,16 +107,16 @@ def _plain(value: object) -> object:
     return json.loads(json.dumps(value, default=dict))
 
 
-def _rows(recipe: Recipe, finished: Mapping[str, Chosen], duplicates: Duplicates) -> Iterator[dict[str, object]]:
-    """Rows of the dataset as they come off the shards; every image is shown to `duplicates` on its way."""
+def _rows(recipe: Recipe, finished: Mapping[str, Chosen], census: Census) -> Iterator[dict[str, object]]:
+    """Rows of the dataset as they come off the shards; every one is shown to `census` on its way."""
     for subject, chosen in finished.items():
-        duplicates.subject(subject)
+        census.subject(subject)
         for each in chosen.stored(chosen.set_ids):
-            yield from _finished_rows(recipe, each, duplicates)
+            yield from _finished_rows(recipe, each, census)
         chosen.let_go()
 
 
-def _finished_rows(recipe: Recipe, each: StoredSet, duplicates: Duplicates) -> Iterator[dict[str, object]]:
+def _finished_rows(recipe: Recipe, each: StoredSet, census: Census) -> Iterator[dict[str, object]]:
     known = {
         id(row["image"]): pixels for row, pixels in zip(each.rows.rows, each.pixels, strict=False) if "image" in row
     }
@@ -124,7 +124,7 @@ def _finished_rows(recipe: Recipe, each: StoredSet, duplicates: Duplicates) -> I
         where = f"set '{row.get('set_id')}', member '{row.get('member')}'"
         kept = {name: stored(value, f"{where}, column '{name}'") for name, value in row.items()}
         pixels = known.get(id(row.get("image"))) or pixel_digest(row.get("image"), kept.get("image"))
-        duplicates.add(kept, pixels)
+        census.add(kept, pixels)
         yield {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in kept.items()}
 
 

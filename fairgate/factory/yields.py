@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairgate.data import Manifest
+from fairgate.factory.census import Census
 from fairgate.factory.chosen import Chosen
-from fairgate.factory.duplicates import Duplicates
 from fairgate.factory.ledger import Ledger, SetRecord
 from fairgate.factory.places import Places
 from fairgate.factory.shelf import read_part, storing
@@ -88,16 +88,15 @@ def tally_part(places: Places, subject: str, part: str) -> Tally:
 
 
 def write_yields(
-    places: Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, duplicates: Duplicates
+    places: Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, census: Census
 ) -> None:
     """Write `yield.json` (for `dvc metrics show`), `yield.csv` (for `dvc plots`) and `drops.csv` (by group)."""
-    near = duplicates.near()
     subjects: dict[str, Any] = {}
     lines: list[tuple[str, ...]] = []
     total: Counter[str] = Counter()
     for subject, chosen in finished.items():
         parts = {part.name: tally_part(places, subject, part.name) for part in recipe.parts()}
-        subjects[subject] = _subject(subject, parts, len(chosen.set_ids), manifest, duplicates, near)
+        subjects[subject] = _subject(subject, parts, len(chosen.set_ids), census)
         total.update(spent := _spent(parts))
         lines += _lines(subject, parts)
         subjects[subject]["per_image"] = _per_image(spent, subjects[subject]["images"])
@@ -106,8 +105,7 @@ def write_yields(
         "images": manifest.n_rows,
         "per_image": _per_image(total, manifest.n_rows),
         "balance": {name: _balance(groups) for name, groups in manifest.counts.groups.items()},
-        "exact_duplicates": duplicates.exact(),
-        **({} if near is None else {"near_duplicates": sum(near.values())}),
+        "exact_duplicates": census.exact(),
         "subjects": subjects,
     }
     # A plot adds up what it is given: sets are in it once, and not again for each of their groups.
@@ -128,21 +126,12 @@ def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
     return text.getvalue()
 
 
-def _subject(
-    subject: str,
-    parts: Mapping[str, Tally],
-    chosen: int,
-    manifest: Manifest,
-    duplicates: Duplicates,
-    near: Mapping[str, int] | None,
-) -> dict[str, Any]:
-    groups = manifest.counts.subject_groups.get(subject, {})
+def _subject(subject: str, parts: Mapping[str, Tally], chosen: int, census: Census) -> dict[str, Any]:
     return {
         "sets": chosen,
-        "images": duplicates.images_of(subject),
-        "exact_duplicates": duplicates.exact_of(subject),
-        **({} if near is None else {"near_duplicates": near.get(subject, 0)}),
-        "balance": {name: _balance(counts) for name, counts in groups.items()},
+        "images": census.images_of(subject),
+        "exact_duplicates": census.exact_of(subject),
+        "balance": {name: _balance(groups) for name, groups in census.groups_of(subject).items()},
         "parts": {
             name: {
                 "started": tally.started,
@@ -182,7 +171,7 @@ def _per_image(spent: Mapping[str, int], images: int) -> dict[str, float]:
 
 
 def _balance(groups: Mapping[str, int]) -> float:
-    """Images of the smallest group over those of the largest: 1 is balanced."""
+    """Images of the smallest group over those of the largest: 1 is balanced, 0 where a group has none."""
     return round(min(groups.values()) / max(groups.values()), 4) if groups and max(groups.values()) else 0.0
 
 

@@ -48,7 +48,6 @@ class _Yields(BaseModel):
 
     images: int
     per_image: dict[str, float] = {}
-    near_duplicates: int | None = None
     subjects: dict[str, _Subject]
 
 
@@ -134,8 +133,6 @@ def _parts(yields: _Yields, groups: Counter[tuple[str, str, str, str]]) -> Itera
     told = [f"{escape(what)}: {count:,.1f}" for what, count in yields.per_image.items()]
     if told:
         yield f"Evaluations of a model per finished image, dropped ones paid for: {', '.join(told)}."
-    if yields.near_duplicates is not None:
-        yield f"Images that look nearly like another one of their subject and group: {yields.near_duplicates:,}."
 
 
 def _passed(yields: _Yields) -> list[list[str]]:

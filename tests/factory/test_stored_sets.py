@@ -13,7 +13,7 @@ from PIL import Image
 
 from fairgate.data.pixels import pixels_of
 from fairgate.errors import RecipeError
-from fairgate.factory.duplicates import Duplicates
+from fairgate.factory.census import Census
 from fairgate.factory.shards import StoredSet, decode, encode
 from fairgate.steps import SetRows
 from fairgate.steps.pictures import mask, picture, png
@@ -106,18 +106,16 @@ def test_what_cannot_be_stored_is_refused_with_a_remedy(case: str) -> None:
     assert caught.value.remedy
 
 
-def test_duplicates_are_counted_by_pixels_and_by_embedding_within_a_subject() -> None:
-    counted = Duplicates()
-    draw = np.random.default_rng(0)
-    for subject in ("baker", "pilot"):
+def test_doubles_and_groups_are_counted_by_subject() -> None:
+    counted = Census({"tone": ["light", "dark"]})
+    for subject, tone in (("baker", "light"), ("pilot", "dark")):
         counted.subject(subject)
         for number in range(5):
-            vector = draw.normal(size=8) if number else np.ones(8)
             pixels = f"{number % 4:016x}{0:048x}"  # the last is as the first, and both subjects show the same
-            counted.add({"member": "a", "embedding": vector.astype(np.float32)}, pixels)
-        counted.add({"member": "a", "embedding": np.full(8, 2, dtype=np.float32)}, "f" * 64)
-        counted.add({"member": "b", "embedding": np.ones(8, dtype=np.float32)}, None)
-    assert counted.near() == {"baker": 1, "pilot": 1}
+            counted.add({"member": "a", "tone": tone if number else "light"}, pixels)
+        counted.add({"member": "b", "tone": "dark"}, None)
     assert counted.exact_of("baker") == counted.exact_of("pilot") == 1
-    assert counted.exact() == 7
-    assert Duplicates().near() is None
+    assert counted.exact() == 6
+    assert counted.images_of("baker") == counted.images_of("pilot") == 5
+    assert counted.groups_of("baker") == {"tone": {"light": 5, "dark": 1}}
+    assert counted.groups_of("pilot") == {"tone": {"light": 1, "dark": 5}}

@@ -245,6 +245,7 @@ def test_a_build_tells_how_often_each_group_was_made_and_failed(fakes, tmp_path)
     assert manifest.counts.groups == {"skin_tone": dict.fromkeys(TONES, 12), "gender": {"male": 24, "female": 24}}
     yields = json.loads((root / "yield.json").read_text())["subjects"]["doctor-female"]
     assert yields["images"] == 24
+    assert yields["balance"] == {"skin_tone": 1.0, "gender": 0.0}  # the subject is of one gender alone
     part = yields["parts"]["sets"]
     found = part["groups"]["skin_tone"]
     assert sum(group["failed"] for group in found.values()) == part["dropped"]["perceived_otherwise"]

@@ -24,7 +24,6 @@ PARTS = {
 YIELDS = {
     "images": 48,
     "per_image": {"unet": 123.456},
-    "near_duplicates": 2,
     "subjects": {name: {"sets": 6, "images": 24, "parts": parts} for name, parts in PARTS.items()},
 }
 DROPS = """subject,part,attribute,group,reason,count
@@ -253,7 +252,6 @@ def test_the_card_tells_the_yield_per_subject_reason_and_group(built, tmp_path):
     assert "| paint | gender | man | 12 | 0 | 100.0% (75.8 to 100.0) |" in card
     assert "| paint | gender | woman | 10 | 4 | 60.0% (31.3 to 83.2) |" in card
     assert "unet: 123.5." in card
-    assert "Images that look nearly like another one of their subject and group: 2." in card
     assert len(dataset.manifest.lineage["yield"]) == 64
 
 
