@@ -12,7 +12,8 @@ images have the paper's proportion, 1 to 16), edits come in random order, and th
 distribution under that pool, at a fraction of the edits. The group that the photograph does not show is tried first and
 a photograph without it is given up. Images of a candidate's own photograph are no neighbours of it (in the paper its 15
 sisters are). Embeddings have unit length. Captions are searched on word boundaries and him/her are told apart, where
-the authors' code splits at blanks. Regions of several persons (`iscrowd`) rule an image out. Seeds are drawn from named
+the authors' code splits at blanks. Regions of several persons (`iscrowd`) rule an image out. Crops are edited with 512
+pixels on their longer side, as InstructPix2Pix's script does; the paper names no size. Seeds are drawn from named
 streams. Gender is what captions name and edits are asked for; the annotators and the filter know two.
 """
 
