@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fairgate.data.manifest import Manifest
 from fairgate.errors import harmless
+from fairgate.markdown import literal
 
 _HUB_LICENCES = {
     "apache-2.0": "apache-2.0",
@@ -104,8 +105,7 @@ def _loading(manifest: Manifest) -> str:
 
 def _provenance(manifest: Manifest) -> str:
     recipe = json.dumps(manifest.recipe, indent=2, ensure_ascii=False)
-    made_from = {_line(name): _line(value).replace("`", "'") for name, value in manifest.lineage.items()}
-    lineage = "\n".join(f"- {name}: `{value}`" for name, value in made_from.items())
+    lineage = "\n".join(f"- {_line(name)}: `{_code(value)}`" for name, value in manifest.lineage.items())
     parts = [f"Written by fairgate {manifest.fairgate} with this recipe:", f"```json\n{recipe}\n```"]
     return "\n\n".join([*parts, *([f"Made from:\n\n{lineage}"] if lineage else [])])
 
@@ -122,8 +122,13 @@ def _table(header: list[str], rows: list[list[object]], n_all: int) -> str:
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else _line(str(value)).replace("|", "\\|")
+    return f"{value:,}" if isinstance(value, int) else _line(str(value))
 
 
 def _line(text: str) -> str:
-    return harmless(" ".join(text.split())).replace("<", "&lt;")
+    return literal(harmless(" ".join(text.split())))
+
+
+def _code(text: str) -> str:
+    """One line between backticks, where nothing can be escaped."""
+    return harmless(" ".join(text.split())).replace("<", "&lt;").replace("`", "'")

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Sequence
-from typing import Final
 from urllib.parse import urlsplit
 
+from fairgate.markdown import literal
 from fairgate.reports.words import clean
-
-_PUNCTUATION: Final = re.compile(r"([\\`*_{}\[\]()#|~^$])")
-_AUTOLINKED: Final = re.compile(r"([@#]|GH-|://|www)", re.IGNORECASE)
-_BREAK: Final = "\u200b"
 
 
 def escape(text: str, limit: int | None = None) -> str:
-    """One line of foreign text for any place in Markdown, table cells included.
-
-    HTML becomes entities and punctuation is escaped. GitHub finds mentions, issue numbers and bare addresses in the
-    finished text, where escapes are gone: so an invisible break follows what would start one.
-    """
-    unlinked = _AUTOLINKED.sub(rf"\1{_BREAK}", clean(text, limit))
-    return _PUNCTUATION.sub(r"\\\1", html.escape(unlinked, quote=False))
+    """One line of foreign text for any place in Markdown, table cells included."""
+    return literal(clean(text, limit))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

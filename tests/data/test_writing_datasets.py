@@ -176,6 +176,16 @@ def test_the_card_of_labels_says_so_and_an_unlisted_licence_is_other(write, rows
     assert "not counterfactual" in card
 
 
+def test_what_strangers_wrote_is_no_link_image_or_mention_in_the_card(write, rows, tmp_path):
+    name = "![x](https://evil.example/p.png) @someone _a_|b <b>"
+    hostile = [{**row, "subject": name} for row in rows()]
+    write(rows=hostile, notice=name, licence=name, lineage={name: f"`{name}"})
+    card = (tmp_path / "datasets" / "people" / "v1" / "README.md").read_text()
+    shown = "!\\[x\\]\\(https://\u200bevil.example/p.png\\) @\u200bsomeone \\_a\\_\\|b &lt;b&gt;"
+    for told in (f"| {shown} |", f"> **{shown}**", f"Licence: {shown}.", f"- {shown}: `'{name.replace('<', '&lt;')}`"):
+        assert told in card
+
+
 def test_a_card_of_many_subjects_points_to_the_manifest(write, rows, tmp_path):
     many = ({**row, "subject": row["set_id"]} for row in rows(120, images=False))
     write(rows=many)
