@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.errors import FOUND, friendly
+from fairgate.cli.pictures import write_png
 from fairgate.errors import DatasetError, harmless
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ dataset_app = typer.Typer(no_args_is_help=True, help="Look at, verify and import
 
 Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
 Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]
+BuildName = Annotated[
+    str, typer.Argument(metavar="BUILD", help="A build's name (`build/NAME`), or a folder that holds a dataset.")
+]
 ROOT = Path("datasets")
 
 
@@ -97,42 +101,40 @@ def import_(
 @dataset_app.command()
 @friendly()
 def sheet(
-    build: Annotated[Path, typer.Argument(help="A built or released dataset folder.")],
+    build: BuildName,
     out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
     per_subject: Annotated[int, typer.Option(min=1, help="Sets of every subject.")] = 3,
 ) -> None:
     """Draw a contact sheet of a dataset: a row per set, its members in stored order."""
-    from fairgate.data import contact_sheet, read_dataset
+    from fairgate.data import contact_sheet
+    from fairgate.review import find_build
 
-    picture = contact_sheet(read_dataset(build), per_subject)
-    try:
-        picture.save(out, "PNG")
-    except OSError as error:
-        raise DatasetError(f"the sheet cannot be written ({error}).", where=str(out), remedy="name another") from error
+    dataset = find_build(build).dataset
+    picture = write_png(out, lambda: contact_sheet(dataset, per_subject))
     typer.echo(f"wrote {out} ({picture.width} x {picture.height} pixels)")
 
 
 @dataset_app.command()
 @friendly()
 def bias(
-    folder: Annotated[
-        Path, typer.Argument(help="A dataset that `gensynth` or `genswap` built, such as build/NAME/dataset.")
-    ],
+    build: BuildName,
     model: Annotated[str, typer.Option(help="Who looks: a matcher, such as clip-l14 or open_clip:local-dir:FOLDER.")],
     male: Annotated[str, typer.Option(help="Prompt for one group.")] = "a photo of a man",
     female: Annotated[str, typer.Option(help="Prompt for the other.")] = "a photo of a woman",
     clusters: Annotated[int, typer.Option(min=1, help="Clusters of neutral captions.")] = 20,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
 ) -> None:
-    """How much backgrounds and captions tell of the gender, and how edits are seen: paper 5's checks of a dataset."""
+    """How much backgrounds and captions tell of the gender, and how edits are seen: paper 5's checks of a dataset that
+    `gensynth` or `genswap` built."""
     from fairgate.cli.dataset_checks import lines
-    from fairgate.data import read_dataset
     from fairgate.factory.dataset_checks import check_dataset
     from fairgate.models.making import open_model
+    from fairgate.review import find_build
 
+    dataset = find_build(build).dataset
     matcher = open_model("matcher", model, device=device)
     prompts = {"male": male, "female": female}
-    for line in lines(check_dataset(read_dataset(folder), matcher, prompts=prompts, n_clusters=clusters)):
+    for line in lines(check_dataset(dataset, matcher, prompts=prompts, n_clusters=clusters)):
         typer.echo(line)
 
 

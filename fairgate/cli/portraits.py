@@ -8,6 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from fairgate.cli.errors import friendly
+from fairgate.cli.pictures import write_png
 from fairgate.errors import ModelError
 
 portraits_app = typer.Typer(
@@ -73,13 +74,15 @@ def generate(
     """Write a contact sheet of what the tiny generator paints: a row per prompt, a column per seed."""
     from fairgate.portraits.generator_painting import GUIDANCE, STEPS, contact_sheet, open_pipeline
 
-    sheet = contact_sheet(
-        open_pipeline(model),
-        seeds=seeds,
-        steps=STEPS if steps is None else steps,
-        guidance=GUIDANCE if guidance is None else guidance,
+    write_png(
+        out,
+        lambda: contact_sheet(
+            open_pipeline(model),
+            seeds=seeds,
+            steps=STEPS if steps is None else steps,
+            guidance=GUIDANCE if guidance is None else guidance,
+        ),
     )
-    sheet.save(out)
     typer.echo(f"wrote {out}")
 
 
@@ -92,7 +95,7 @@ def sheet(
     """Write a contact sheet: one counterfactual set of every drawn label."""
     from fairgate.portraits.dataset import contact_sheet
 
-    contact_sheet(number).save(out)
+    write_png(out, lambda: contact_sheet(number))
     typer.echo(f"wrote {out}")
 
 

@@ -9,11 +9,13 @@ from typing import Annotated
 import typer
 
 from fairgate.cli.errors import friendly
+from fairgate.errors import SettingsError
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
 
 @suite_app.command()
+@friendly()
 def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
     """The JSON schema of suite files, for editors."""
     from fairgate.suites.schema import Suite
@@ -22,7 +24,14 @@ def schema(out: Annotated[Path | None, typer.Option(help="Write to this file ins
     if out is None:
         typer.echo(text, nl=False)
     else:
-        out.write_text(text, encoding="utf-8")
+        try:
+            out.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(
+                f"the schema cannot be written ({error.strerror or error}).",
+                where=f"--out {out}",
+                remedy="name a file in a folder that is there and can be written",
+            ) from error
 
 
 @suite_app.command()
@@ -48,6 +57,7 @@ def new(
     from fairgate.data import open_dataset
     from fairgate.errors import SuiteError
     from fairgate.models import require_uri
+    from fairgate.suites.inside import require_inside
     from fairgate.suites.load import FOLDER, load_text
     from fairgate.suites.plan import plan_checks
     from fairgate.suites.scaffold import new_suite
@@ -61,7 +71,9 @@ def new(
     parse_baseline(baseline, where="--baseline")
     data = open_dataset(dataset, root / "datasets")
     text = new_suite(name, data.manifest, data.index, model=model, baseline=baseline, truth=truth, beside=beside or ())
-    plan_checks(load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml"), data.manifest)
+    loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
+    require_inside(loaded.suite, loaded.source, root)
+    plan_checks(loaded, data.manifest)
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")

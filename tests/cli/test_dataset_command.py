@@ -96,6 +96,22 @@ def test_verify_of_an_absent_release_exits_4(run, root):
     assert run("verify", "nobody", "--root", root).exit_code == 4
 
 
+@pytest.mark.parametrize("name", ["people", "build/people", "build/people/dataset"])
+def test_a_sheet_is_drawn_of_a_build_by_its_name_or_folder(run, tmp_path, monkeypatch, name):
+    _write(tmp_path / "build" / "people" / "dataset")
+    monkeypatch.chdir(tmp_path)
+    assert run("sheet", name).exit_code == 0
+    assert (tmp_path / "sheet.png").is_file()
+
+
+def test_a_build_that_is_not_there_is_told_with_the_nearest(run, tmp_path, monkeypatch):
+    _write(tmp_path / "build" / "people" / "dataset")
+    monkeypatch.chdir(tmp_path)
+    for command in (["sheet", "peopel"], ["bias", "peopel", "--model", "clip-l14"]):
+        refused = run(*command)
+        assert (refused.exit_code, "did you mean 'people'?" in refused.stderr) == (4, True), command
+
+
 def test_import_takes_photographs_and_tells_how_they_were_found(run, root, tmp_path):
     (tmp_path / "photos").mkdir()
     for number, row in enumerate(_rows()):

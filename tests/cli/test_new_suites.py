@@ -104,6 +104,9 @@ def test_a_name_that_is_none_writes_nothing(toy: Toy, name: str) -> None:
     [
         (["--model", "checkpoint/"], "is not a model URI"),
         (["--baseline", "main"], "is not a baseline"),
+        (["--model", "hf:/elsewhere/model"], "`model` names a file outside of the repository"),
+        (["--model", "scores:../x.csv"], "`model` names a file outside of the repository"),
+        (["--baseline", "file:../results.json"], "`baseline` names a file outside of the repository"),
     ],
 )
 def test_a_model_or_baseline_that_is_none_is_refused_before_anything_is_written(
@@ -114,6 +117,13 @@ def test_a_model_or_baseline_that_is_none_is_refused_before_anything_is_written(
     assert done.exit_code == 4
     assert problem in " ".join(done.output.split())
     assert not (toy.root / "fairness_suites" / "first.yaml").exists()
+
+
+def test_the_schema_is_written_and_a_place_that_cannot_be_is_told(tmp_path: Path) -> None:
+    run = CliRunner().invoke(app, ["suite", "schema", "--out", str(tmp_path / "suite.json")])
+    assert (run.exit_code, (tmp_path / "suite.json").read_text(encoding="utf-8")[:1]) == (0, "{")
+    run = CliRunner().invoke(app, ["suite", "schema", "--out", str(tmp_path / "nowhere" / "suite.json")])
+    assert (run.exit_code, "name a file in a folder that is there" in run.output) == (4, True)
 
 
 def test_words_that_yaml_would_take_for_something_else_are_quoted(toy: Toy) -> None:

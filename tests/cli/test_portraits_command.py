@@ -30,6 +30,17 @@ def test_a_contact_sheet_is_a_picture(tmp_path: Path) -> None:
         assert sheet.width > 8 * 90
 
 
+@pytest.mark.parametrize("out", ["nowhere/sheet.png", "sheet.xyz", "."])
+def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path, out: str) -> None:
+    code, output = run("sheet", "--out", str(tmp_path / out))
+    assert (code, "the picture cannot be written" in output) == (4, True)
+
+
+def test_a_painted_sheet_of_another_kind_is_refused_before_it_is_painted(tmp_path: Path) -> None:
+    code, output = run("generate", "--model", str(tmp_path / "none"), "--out", str(tmp_path / "sheet.jpg"))
+    assert (code, "ends in .png" in output) == (4, True)
+
+
 def test_an_unknown_checkpoint_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     code, output = run("train", "bised", "--out", str(tmp_path / "x"))
     assert code == 4
