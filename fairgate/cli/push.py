@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.errors import friendly
-from fairgate.errors import FairgateError, TrackingError
+from fairgate.errors import FairgateError, SettingsError, TrackingError
 from fairgate.tracking import DEFAULT_QUEUE, DEFAULT_URI, log_run
 from fairgate.tracking import push as send
 
@@ -49,6 +49,12 @@ def push(
     if folder is not None:
         _send_report(folder, mlflow, pull_request)
         return
+    if pull_request is not None:
+        raise SettingsError(
+            "runs that wait say themselves of which pull request they are.",
+            where="--pull-request",
+            remedy="leave it out, or name the report that another job made with --from",
+        )
     results = send(queue, mlflow)
     for result in results:
         typer.echo(result.message, err=result.run_id is None)

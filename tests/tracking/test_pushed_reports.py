@@ -61,6 +61,12 @@ def test_a_pull_request_that_the_sender_knows_of_keeps_the_run_from_being_the_la
         assert client.get_run(run_id).data.tags["fairgate.pull_request"] == "12"
 
 
+def test_a_pull_request_without_a_report_is_refused(uri: str, tmp_path: Path) -> None:
+    command = ["push", "--queue", str(tmp_path), "--mlflow", uri, "--pull-request", "7"]
+    refused = CliRunner().invoke(app, command)
+    assert (refused.exit_code, "with --from" in refused.output) == (4, True)
+
+
 def test_a_workflow_after_a_pull_requests_says_so_by_itself(report: Path, uri: str, tmp_path: Path) -> None:
     event = tmp_path / "event.json"
     event.write_text(json.dumps({"workflow_run": {"event": "pull_request", "pull_requests": []}}))
