@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.errors import FOUND, friendly
-from fairgate.cli.pictures import write_png
+from fairgate.cli.writing import write_png
 from fairgate.errors import DatasetError, harmless
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Annotated, cast
 import typer
 
 from fairgate.cli.errors import friendly
-from fairgate.cli.pictures import write_png
+from fairgate.cli.writing import write_png, writing
 from fairgate.errors import ModelError
 
 portraits_app = typer.Typer(
@@ -108,7 +108,8 @@ def photos(
     """Draw a COCO-style folder: people in rooms, with person boxes and captions, for `gensynth` and `genswap`."""
     from fairgate.portraits.photos import write_photos
 
-    drawn = write_photos(out, photos=photos)
+    with writing("the folder", out):
+        drawn = write_photos(out, photos=photos)
     typer.echo(f"drew {drawn:,} photographs: {out}")
 
 
@@ -122,5 +123,6 @@ def faces(
     """Draw a FairFace-like folder: portraits and a CSV file of labels, for the recipe `faces`."""
     from fairgate.portraits.faces_folder import LABELS_FILE, write_faces
 
-    drawn = write_faces(out, per_group=per_group, spoilt=spoilt)
+    with writing("the folder", out):
+        drawn = write_faces(out, per_group=per_group, spoilt=spoilt)
     typer.echo(f"drew {drawn:,} portraits, and wrote {spoilt} lines that are no good: {out / LABELS_FILE}")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from fairgate.cli.errors import friendly
-from fairgate.errors import SettingsError
+from fairgate.cli.writing import writing
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
@@ -24,14 +24,8 @@ def schema(out: Annotated[Path | None, typer.Option(help="Write to this file ins
     if out is None:
         typer.echo(text, nl=False)
     else:
-        try:
+        with writing("the schema", out):
             out.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise SettingsError(
-                f"the schema cannot be written ({error.strerror or error}).",
-                where=f"--out {out}",
-                remedy="name a file in a folder that is there and can be written",
-            ) from error
 
 
 @suite_app.command()

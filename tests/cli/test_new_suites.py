@@ -123,7 +123,7 @@ def test_the_schema_is_written_and_a_place_that_cannot_be_is_told(tmp_path: Path
     run = CliRunner().invoke(app, ["suite", "schema", "--out", str(tmp_path / "suite.json")])
     assert (run.exit_code, (tmp_path / "suite.json").read_text(encoding="utf-8")[:1]) == (0, "{")
     run = CliRunner().invoke(app, ["suite", "schema", "--out", str(tmp_path / "nowhere" / "suite.json")])
-    assert (run.exit_code, "name a file in a folder that is there" in run.output) == (4, True)
+    assert (run.exit_code, "name a place in a folder that can be written" in run.output) == (4, True)
 
 
 def test_words_that_yaml_would_take_for_something_else_are_quoted(toy: Toy) -> None:

@@ -36,6 +36,13 @@ def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path, out: str) -> N
     assert (code, "the picture cannot be written" in output) == (4, True)
 
 
+@pytest.mark.parametrize("command", ["photos", "faces"])
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, command: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    code, output = run(command, "--out", str(tmp_path / "file" / "inside"))
+    assert (code, "the folder cannot be written" in output) == (4, True), output
+
+
 def test_a_painted_sheet_of_another_kind_is_refused_before_it_is_painted(tmp_path: Path) -> None:
     code, output = run("generate", "--model", str(tmp_path / "none"), "--out", str(tmp_path / "sheet.jpg"))
     assert (code, "ends in .png" in output) == (4, True)

@@ -1,8 +1,9 @@
-"""Pictures that commands write."""
+"""Where commands write: a place that cannot be written is told, not traced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,19 @@ from fairgate.errors import SettingsError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+
+@contextmanager
+def writing(what: str, out: Path) -> Iterator[None]:
+    """Raises SettingsError where the block cannot write `what` to `--out`."""
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(
+            f"{what} cannot be written ({error.strerror or error}).",
+            where=f"--out {out}",
+            remedy="name a place in a folder that can be written, and has room",
+        ) from error
 
 
 def write_png(out: Path, draw: Callable[[], Image]) -> Image:
@@ -20,12 +34,6 @@ def write_png(out: Path, draw: Callable[[], Image]) -> Image:
             "the picture cannot be written: it is a PNG.", where=f"--out {out}", remedy="name a file that ends in .png"
         )
     picture = draw()
-    try:
+    with writing("the picture", out):
         picture.save(out, "PNG")
-    except OSError as error:
-        raise SettingsError(
-            f"the picture cannot be written ({error.strerror or error}).",
-            where=f"--out {out}",
-            remedy="name a file in a folder that is there and can be written",
-        ) from error
     return picture
