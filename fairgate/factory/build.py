@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -101,9 +102,9 @@ class Factory:
 
     def _command(self, subject: str) -> str:
         limit = f" --limit {self.limit}" if self.limit else ""
-        params = f" --params {self.params}" if self.params != PARAMS else ""
-        out = f" --out {self.out}" if self.out != Path("build") else ""
-        return f"fairgate build {self.name} --subject '{subject}'{limit}{params}{out}"
+        params = f" --params {shlex.quote(str(self.params))}" if self.params != PARAMS else ""
+        out = f" --out {shlex.quote(str(self.out))}" if self.out != Path("build") else ""
+        return f"fairgate build {self.name} --subject {shlex.quote(subject)}{limit}{params}{out}"
 
     def _set_aside(self, shelf: Shelf, plan: dict[str, object], subject: str, part: str) -> None:
         """Move shards of another plan away, and bring back those of this one: two plans are never mixed."""

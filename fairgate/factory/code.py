@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+import fairgate
 from fairgate.hashing import digest
 from fairgate.models.making import ADAPTERS, full_uri
 from fairgate.recipes import Recipe
@@ -53,15 +53,13 @@ def _reached(names: Iterable[str]) -> dict[str, Path]:
 
 
 def _source(name: str) -> Path | None:
-    """The file of a module; None for what is none (an imported function), or is not there."""
-    if (module := sys.modules.get(name)) is not None:
-        file = getattr(module, "__file__", None)
-        return Path(file) if file else None
-    try:
-        spec = importlib.util.find_spec(name)
-    except ModuleNotFoundError:
-        return None
-    return Path(spec.origin) if spec and spec.origin else None
+    """The file of a module; None for what is none (an imported function), or is not there. Nothing is imported."""
+    package, _, rest = name.partition(".")
+    if package == "fairgate":
+        place = Path(fairgate.__file__).parent.joinpath(*rest.split("."))
+        return next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return Path(file) if file else None
 
 
 @cache

@@ -83,22 +83,3 @@ def _fitting(run: Callable[[Sequence[Item]], Sequence[Result]], batch: Sequence[
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     return None
-
-
-def in_batches(
-    run: Callable[[Sequence[Item]], Sequence[Result]],
-    items: Sequence[Item],
-    size: int | None = None,
-    *,
-    what: str = "items",
-    meter: Meter | None = None,
-) -> list[Result]:
-    """`run` over all items, in batches of at most `size`, halved where memory runs out; one result per item, in order.
-
-    A caller that comes again keeps a `Batches`, which remembers what fitted. Raises DeviceError when a single item does
-    not fit.
-
-    >>> in_batches(lambda batch: [2 * item for item in batch], [1, 2, 3], 2)
-    [2, 4, 6]
-    """
-    return Batches(what=what)(run, items, size, meter)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.models.making import Editor, Matcher, Sampling
-from fairgate.steps.batches import in_batches
+from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
 from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, Standing
 from fairgate.steps.photos import BOX, PHOTO, Photographs, box_of, pasted
@@ -55,6 +55,7 @@ class EditWorkshop:
     editor: Editor
     matcher: Matcher
     batch: int = 8
+    _batches: Batches = field(default_factory=lambda: Batches(what="edits"), init=False, repr=False, compare=False)
 
     def edit(self, rows: SetRows, crop: Image, some: Sequence[Candidate], meter: Meter) -> list[Row]:
         """A row per candidate: its picture, embedding, and what it was made with."""
@@ -68,7 +69,7 @@ class EditWorkshop:
             )
 
         with spending(self.editor, meter), spending(self.matcher, meter):
-            images: list[Image] = in_batches(run, some, self.batch, what="edits", meter=meter)
+            images: list[Image] = self._batches(run, some, self.batch, meter)
             vectors = self.matcher.embed_images(images)
         meter.count("edits", len(some))
         return [

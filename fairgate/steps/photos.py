@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.errors import DatasetError
 from fairgate.models.making import FaceReader, Matcher
-from fairgate.steps.batches import in_batches
+from fairgate.steps.batches import Batches
 from fairgate.steps.caption_gender import image_gender, named_gender, neutralise, with_gender
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.gender_words import WORDS, GenderWords
@@ -189,6 +189,7 @@ class CropPerson:
     photographs: Photographs
     matcher: Matcher | None = None
     batch: int = 64
+    _batches: Batches = field(default_factory=lambda: Batches(what="crops"), init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = (PHOTO, *BOX, "original_gender")
     writes: ClassVar[tuple[str, ...]] = ("photo_sha256", "member", "image", "gender")
@@ -201,12 +202,8 @@ class CropPerson:
         if self.matcher is None:
             return
         with spending(self.matcher, meter):
-            vectors: list[Any] = in_batches(
-                lambda images: list(self.matcher.embed_images(images)) if self.matcher else [],
-                crops,
-                self.batch,
-                what="crops",
-                meter=meter,
+            vectors: list[Any] = self._batches(
+                lambda images: list(self.matcher.embed_images(images)) if self.matcher else [], crops, self.batch, meter
             )
         for rows, vector in zip(sets, vectors, strict=True):
             rows.rows[0].update(embedding=vector, **NOT_MADE)
@@ -222,6 +219,7 @@ class PerceivePerson:
     reader: FaceReader
     attributes: tuple[str, ...]
     batch: int = 16
+    _batches: Batches = field(default_factory=lambda: Batches(what="crops"), init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("image",)
     writes: ClassVar[tuple[str, ...]] = ()
@@ -230,7 +228,7 @@ class PerceivePerson:
         """Read the largest face of every crop, in batches."""
         crops = [picture(rows.rows[0]["image"]) for rows in sets]
         with spending(self.reader, meter):
-            seen = in_batches(self.reader.read, crops, self.batch, what="crops", meter=meter)
+            seen = self._batches(self.reader.read, crops, self.batch, meter)
         for rows, faces in zip(sets, seen, strict=True):
             for attribute in self.attributes:
                 rows.columns[f"perceived_{attribute}"] = faces[0].perceived(attribute) if faces else ""

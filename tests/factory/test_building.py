@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -290,6 +292,13 @@ def test_status_tells_what_it_can_where_the_models_are_not(fairgate: Fairgate, m
     assert "finished" in said
 
 
+def test_a_status_opens_no_model_and_none_of_their_libraries() -> None:
+    words = "from fairgate.factory.code import code_digest; from fairgate.recipes import open_recipe; import sys; "
+    words += "code_digest(open_recipe('occupations', {'licence': 'MIT', 'face_reader': 'fairface:x'})); "
+    words += "sys.exit(any(name in sys.modules for name in ('torch', 'diffusers', 'transformers')))"
+    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
+
+
 def test_two_builds_of_one_name_do_not_run_at_once(fairgate: Fairgate) -> None:
     from fairgate.factory.places import Places
 
@@ -309,7 +318,7 @@ REFUSED = {
     ("toys", "--subject", "bakr"): "did you mean 'baker'?",
     ("toys", "--part", "pol"): "did you mean 'pool'?",
     ("toys", "--part", "sets"): "part 'pool' of 'baker' is not finished",
-    ("toys", "--assemble"): "build it first: `fairgate build toys --subject 'baker'`",
+    ("toys", "--assemble"): "build it first: `fairgate build toys --subject baker`",
     ("toys", "--assemble", "--subject", "baker"): "--assemble joins all subjects",
     ("toys", "--engine", "spark"): "engines: local, ray",
     ("toys", "--device", "tpu"): "'tpu' is not a device",
@@ -322,8 +331,8 @@ def test_the_command_that_makes_what_is_missing_reads_the_same_params(fairgate: 
     (folder / "params.yaml").rename("my.yaml")
     said = fairgate("toys", "--part", "sets", "--params", "my.yaml", "--out", "made", code=4).output
     remedy = said.partition("remedy: build it first: `fairgate build ")[2].partition("`")[0]
-    assert remedy == "toys --subject 'baker' --params my.yaml --out made"
-    fairgate(*remedy.replace("'", "").split())
+    assert remedy == "toys --subject baker --params my.yaml --out made"
+    fairgate(*remedy.split())
     fairgate("toys", "--subject", "baker", "--part", "sets", "--params", "my.yaml", "--out", "made")
 
 

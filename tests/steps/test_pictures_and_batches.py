@@ -10,7 +10,7 @@ from PIL import Image
 
 from fairgate.errors import DatasetError, DeviceError
 from fairgate.steps import Meter
-from fairgate.steps.batches import Batches, SmallerBatches, in_batches
+from fairgate.steps.batches import Batches, SmallerBatches
 from fairgate.steps.pictures import mask, mask_png, picture, png
 
 
@@ -75,7 +75,7 @@ class Device:
 def test_memory_that_runs_out_halves_the_batch_and_says_so() -> None:
     device, meter = Device(room=3), Meter()
     with pytest.warns(SmallerBatches, match=r"batch of [84] images: going on with") as said:
-        squares = in_batches(device, range(10), 8, what="images", meter=meter)
+        squares = Batches(what="images")(device, range(10), 8, meter)
     assert squares == [item * item for item in range(10)]
     assert device.sizes == [8, 4, 2, 2, 2, 2, 2]
     assert len(said) == meter.counts["halved_batches"] == 2
@@ -96,11 +96,11 @@ def test_a_size_that_did_not_fit_is_not_tried_again() -> None:
 
 def test_a_single_item_that_does_not_fit_is_an_error_with_a_remedy() -> None:
     with pytest.raises(DeviceError, match=r"(?s)batch of one \(images\).*free memory"):
-        in_batches(Device(room=0), [1], what="images")
+        Batches(what="images")(Device(room=0), [1])
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
     with pytest.raises(ZeroDivisionError):
-        in_batches(lambda batch: [batch[0] // 0], [1])
+        Batches()(lambda batch: [batch[0] // 0], [1])
     with pytest.raises(ValueError, match="3 items went in, and 1 results came out"):
-        in_batches(lambda batch: batch[:1], [1, 2, 3])
+        Batches()(lambda batch: batch[:1], [1, 2, 3])
