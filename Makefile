@@ -28,7 +28,7 @@ HELD := $(HELD),fairgate/metrics/*,fairgate/statistics/*
 HELD := $(HELD),fairgate/suites/*,fairgate/baselines/*,fairgate/reports/*,fairgate/tracking/*
 HELD := $(HELD),fairgate/gate/*,fairgate/audit/*,fairgate/power/*,fairgate/doctor/*,fairgate/history/*,fairgate/review/*
 HELD := $(HELD),fairgate/factory/*,fairgate/recipes/*,fairgate/steps/*
-HELD := $(HELD),fairgate/cli/*,fairgate/pytest_plugin/*,fairgate/whole.py
+HELD := $(HELD),fairgate/cli/*,fairgate/pytest_plugin/*,fairgate/whole.py,fairgate/markdown.py
 
 help: ## What can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

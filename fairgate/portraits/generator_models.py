@@ -31,7 +31,7 @@ def new_vae(seed: int) -> Any:
     """AutoencoderKL, 32 px to 4 x 8 x 8."""
     from diffusers import AutoencoderKL
 
-    return _seeded(
+    return seeded(
         seed,
         lambda: AutoencoderKL(
             down_block_types=("DownEncoderBlock2D",) * 3,
@@ -64,7 +64,7 @@ def new_text_encoder(seed: int) -> Any:
         pad_token_id=end,
         projection_dim=_WIDTH,
     )
-    model = _seeded(seed, lambda: CLIPTextModel(config))
+    model = seeded(seed, lambda: CLIPTextModel(config))
     with torch.no_grad():
         for name, weights in model.named_parameters():
             if "embedding" in name:
@@ -76,7 +76,7 @@ def new_unet(seed: int, *, channels: int = 4) -> Any:
     """UNet2DConditionModel with attention at 8 x 8 and in the middle; `channels` is 8 for the editor."""
     from diffusers import UNet2DConditionModel
 
-    return _seeded(
+    return seeded(
         seed,
         lambda: UNet2DConditionModel(
             sample_size=LATENT,
@@ -107,7 +107,7 @@ def new_scheduler() -> Any:
     )
 
 
-def _seeded(seed: int, make: Any) -> Any:
+def seeded(seed: int, make: Any) -> Any:
     """A model with weights drawn from a seed. The global torch generator is left as it was."""
     import torch
 

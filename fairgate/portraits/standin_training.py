@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fairgate.portraits.generator_models import seeded
 from fairgate.portraits.generator_vae import Report
 from fairgate.portraits.planted_failures import blurred, distorted, noisy
 from fairgate.portraits.scaling import scaled
@@ -66,7 +67,7 @@ def train_asker(material: Material, seed: int, report: Report) -> Looker:
 
     from fairgate.portraits.standin_nets import Looker
 
-    net = Looker(LOOK, len(LABELS) + 3)
+    net = seeded(seed, lambda: Looker(LOOK, len(LABELS) + 3))
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
         shown = [_asked(rng, material) for _ in range(BATCH["asker"])]
@@ -135,7 +136,7 @@ def train_reader(material: Material, seed: int, report: Report) -> Looker:
 
     from fairgate.portraits.standin_nets import Looker
 
-    net = Looker(CHIP, sum(map(len, READ.values())))
+    net = seeded(seed, lambda: Looker(CHIP, sum(map(len, READ.values()))))
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
         chips, truths = zip(*(_chip(rng, material) for _ in range(BATCH["reader"])), strict=True)
@@ -171,7 +172,7 @@ def train_finder(material: Material, seed: int, report: Report) -> Finder:
 
     from fairgate.portraits.standin_nets import Finder
 
-    net = Finder()
+    net = seeded(seed, Finder)
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
         shown = [compose(rng, material.portraits, material.softened) for _ in range(BATCH["finder"])]
