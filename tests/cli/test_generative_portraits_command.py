@@ -98,6 +98,6 @@ def test_where_diffusers_is_missing_the_remedy_names_it(tmp_path: Path, monkeypa
     monkeypatch.setattr("importlib.metadata.version", missing)
     (tmp_path / "model_index.json").write_text("{}")
     for words in (["train", "generator"], ["generate", "--model", str(tmp_path)]):
-        code, output = run(*words, "--out", str(tmp_path / "out"))
+        code, output = run(*words, "--out", str(tmp_path / "out.png"))
         assert code == 4
         assert "pip install diffusers" in output

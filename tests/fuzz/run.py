@@ -1,9 +1,10 @@
 """Try strangers' inputs for a while: `python tests/fuzz/run.py --seconds 120 [--target NAME]`.
 
 Every input either works or is refused by a FairgateError with a problem, a place and a remedy; nothing else escapes,
-nothing takes longer than a few seconds or a few hundred megabytes. The time is split over the targets; each has a line
-with how many inputs were tried, accepted and refused. The first failing input of a target is kept under --keep, and the
-exit code is 1; `--replay FILE --target NAME` tries one input again.
+nothing takes longer than a few seconds or a few hundred megabytes. The time is split over the targets, of which as many
+run at once as there are cores (at most 4); each has a line with how many inputs were tried, accepted and refused. The
+first failing input of a target is kept under --keep, and the exit code is 1; `--replay FILE --target NAME` tries one
+input again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -36,7 +38,10 @@ def main() -> int:
     if not explorer:
         print("atheris is not installed: inputs are drawn by hypothesis alone")
     keep = Path(asked.keep).resolve()
-    failed = [run_one(name, engine, asked.seconds / len(work), asked.seed, keep) for name, engine in work]
+    jobs = min(asked.jobs, len(work))
+    seconds = asked.seconds * jobs / len(work)
+    with ThreadPoolExecutor(jobs) as pool:
+        failed = list(pool.map(lambda one: run_one(*one, seconds, asked.seed, keep), work))
     return int(any(failed))
 
 
@@ -45,6 +50,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=120, help="for all targets together (default 120)")
     parser.add_argument("--target", action="append", help="only this one (repeatable)")
     parser.add_argument("--seed", type=int, default=None, help="draw the same inputs again (default: by the clock)")
+    parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), help="targets at once (default: cores)")
     parser.add_argument("--keep", default="fuzz-failures", help="folder for failing inputs")
     parser.add_argument("--replay", help="try this file alone, with --target")
     parsed = parser.parse_args()
