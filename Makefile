@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 7 ? n + 1 : 8)))
+WORKERS ?= 2
 SECONDS ?= 120
 # --no-compile: byte code is made at first import, of what is imported, instead of for all of PyTorch.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
