@@ -90,6 +90,12 @@ class BaselineError(FairgateError):
     """The baseline cannot be read, or cannot be compared with this run."""
 
 
+class NoVerdict(BaselineError):
+    """The gate that a branch must pass is not one that this branch can evaluate: ends a run with exit code 3."""
+
+    exit_code = 3
+
+
 class TrackingError(FairgateError):
     """MLflow did not take a run. Never changes a verdict."""
 

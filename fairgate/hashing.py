@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 from pathlib import Path
 from typing import Any
+
+from fairgate.errors import FairgateError
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -17,6 +20,23 @@ def sha256_file(path: Path) -> str:
     """Hex SHA-256 of a file's bytes, read in blocks."""
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def require_regular(path: Path, error: type[FairgateError]) -> None:
+    """Raise `error` for a pipe, socket or device: opening one may wait for ever, and reading one may never end.
+
+    Links are followed. A path that does not exist, or a folder, is left to the caller.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise error(
+            "the path is a pipe, a socket or a device, not a file.",
+            where=str(path),
+            remedy="replace it by a regular file",
+        )
 
 
 def digest(data: Any) -> str:

@@ -13,7 +13,11 @@ SCHEMA_VERSION: Literal[1] = 1
 Verdict = Literal["pass", "fail", "inconclusive", "error"]
 Rule = Literal["at_least", "at_most", "no_worse_than"]
 Against = Literal["baseline", "anchor"]
-Decider = Literal["merge base", "this change"]
+Decider = Literal["merge base", "base tip", "default branch", "this change"]
+"""Whose definition of the gate decided a check: the stricter one counts."""
+
+OPEN, SHUT, NO_VERDICT = 0, 1, 3
+"""Exit codes of a run whose suite and options are valid; 4 is for those that are not."""
 
 _SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "fail": 2, "error": 3}
 
@@ -24,6 +28,8 @@ def _finite(value: float | None) -> float | None:
 
 Number = Annotated[float | None, PlainSerializer(_finite, return_type=float | None, when_used="json")]
 """A measured number; absent (None) rather than invented. JSON writes a non-finite one as null, beside a `status`."""
+
+Entropy = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 Status = Literal["ok", "infinite", "absent"]
 
@@ -53,13 +59,18 @@ class DatasetInfo(_Record):
 class ModelInfo(_Record):
     """A checkpoint: where it was loaded from and the hash of its bytes. `registered` is the version of a model that
     MLflow's registry holds, `NAME/3`, also where the URI names it by an alias; `preparation` is the code that prepared
-    images and prompts, `open_clip/1`."""
+    images and prompts, `open_clip/1`. `tokenizer` and `preprocessing` are digests of the files and settings that turn
+    text into tokens and pictures into tensors; `logit_scale` multiplies cosines before the softmax. Each is None where
+    it is not known (a table of scores, a record from before there were such fields)."""
 
     uri: str
     fingerprint: str
     precision: str | None = None
     registered: str | None = None
     preparation: str | None = None
+    tokenizer: str | None = None
+    preprocessing: str | None = None
+    logit_scale: Number = None
 
 
 class BaselineInfo(_Record):
@@ -90,16 +101,31 @@ class DefinitionChange(_Record):
     now: str | None
 
 
-class GateDefinition(_Record):
-    """The gate as the merge base defines it, held against the one of this change. No changes: they are the same.
+class OtherDefinition(_Record):
+    """The gate as another branch defines it today, where that is neither this change's definition nor the merge base's.
 
-    `suite_digest` is None where the merge base has no such suite.
+    `changes` lead from this change to that branch: `before` is this change's text, `now` the branch's.
+    """
+
+    decider: Decider
+    ref: str
+    commit: str
+    suite_digest: str
+    changes: list[DefinitionChange] = Field(default_factory=list)
+
+
+class GateDefinition(_Record):
+    """The gate as the merge base defines it, compared with the one of this change. No changes: they are the same.
+
+    `suite_digest` is None where the merge base has no such suite. `others` are the definitions of the base's tip, and
+    of the default branch where that is not the base, as far as they differ from both.
     """
 
     source: str
     commit: str
     suite_digest: str | None
     changes: list[DefinitionChange] = Field(default_factory=list)
+    others: list[OtherDefinition] = Field(default_factory=list)
 
 
 class Waiver(_Record):
@@ -156,9 +182,15 @@ class WorstSet(_Record):
 
 
 class GroupResult(_Record):
-    """One group's part in a check. Intervals of `delta` are simultaneous over the check's groups."""
+    """One group's part in a check. Intervals of `delta` are simultaneous over the check's groups.
+
+    `verdict` is the group's own, with a bound as with a baseline; `inconclusive` also where it is too small to judge.
+    None where the metric has no value per group. `attribute` is what it is a group of, one attribute or crossed ones;
+    None in records from before there was such a field.
+    """
 
     group: str
+    attribute: str | None = None
     value: Number = None
     lo: Number = None
     hi: Number = None
@@ -185,8 +217,14 @@ class CheckResult(_Record):
     would have made of the value.
 
     `against` says which of the two a `no_worse_than` check was compared with: the baseline, or the anchor that guards
-    against slow drift. Where the merge base defines the check otherwise than this change, `decided_by` says whose
-    definition gave the verdict (the stricter one's), `other_bound` and `other_verdict` what the other one says.
+    against slow drift. Where the base defines the check otherwise than this change, `decided_by` says whose definition
+    gave the verdict (the stricter one's), `other_bound` and `other_verdict` what another one says: that of `other_by`,
+    in older records the merge base's or else this change's.
+
+    `only_tempered`: the verdict, and the changes of the groups that settled it, are those at the temperature that gives
+    the probe the baseline's mean answer entropy; at the model's own temperature the verdict is milder.
+
+    `value` is the worst of the groups that are in at least `min_sets` sets; smaller ones are not judged.
     """
 
     id: str
@@ -209,6 +247,7 @@ class CheckResult(_Record):
     delta_lo: Number = None
     delta_hi: Number = None
     p_adjusted: Number = None
+    only_tempered: bool = False
     null_median: Number = None
     null_p95: Number = None
     tie_at_k: bool | None = None
@@ -219,7 +258,9 @@ class CheckResult(_Record):
     decided_by: Decider | None = None
     other_bound: Number = None
     other_verdict: Verdict | None = None
+    other_by: Decider | None = None
     n_sets: int
+    min_sets: int | None = None
     sets_needed: int | None = None
     reason: str
     worst_group: str | None = None
@@ -237,6 +278,21 @@ class CheckResult(_Record):
         """Whether a waiver that is still good keeps this verdict from closing the gate; what could not be computed is
         never waived."""
         return self.waiver is not None and not self.waiver.expired and self.verdict in ("fail", "inconclusive")
+
+    @property
+    def failing_groups(self) -> list[GroupResult]:
+        """Every group that failed by itself, in the order of `groups`."""
+        return [group for group in self.groups if group.verdict == "fail"]
+
+    @property
+    def small_groups(self) -> list[GroupResult]:
+        """Every group that is in too few sets to be judged, in the order of `groups`."""
+        return [group for group in self.groups if self.min_sets is not None and group.n_sets < self.min_sets]
+
+    @property
+    def undecided_groups(self) -> list[GroupResult]:
+        """Every group without a verdict of its own: too small to judge, or too uncertain."""
+        return [group for group in self.groups if group.verdict == "inconclusive"]
 
     @property
     def about(self) -> str | None:
@@ -283,8 +339,12 @@ class Environment(_Record):
 class RunRecord(_Record):
     """The versioned result of one suite on one checkpoint: results.json, and the next run's baseline.
 
-    `definition` compares the gate with that of the merge base, where the baseline is `git:`. `warnings` are about where
-    the two runs took place (other versions, device, precision). `baseline_reason` is why this record became a baseline.
+    `definition` compares the gate with that of the base, where there is one. `notices` are sentences
+    about what the change alters besides the weights (another tokenizer, dataset release, label temperature, source of
+    scores), which a reviewer sees next to the verdict. `warnings` are about where the two runs took place (other
+    versions, device, precision). `answer_entropy` is the mean entropy of a classification's answers in nats, by probe
+    and subject: it differs from the baseline's where the label temperature does. `baseline_reason` is why this record
+    became a baseline.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -300,10 +360,12 @@ class RunRecord(_Record):
     coverage: Coverage
     probes: dict[str, str]
     scores_digest: str | None = None
+    answer_entropy: dict[str, dict[str, Entropy]] = Field(default_factory=dict)
     decision: Decision
     checks: list[CheckResult]
     confusions: list[Misclassification] = Field(default_factory=list)
     environment: Environment
+    notices: list[str] = Field(default_factory=list)
     warnings: list[str] = Field(default_factory=list)
     baseline_reason: str | None = None
     command: str
@@ -314,6 +376,15 @@ class RunRecord(_Record):
     def ok(self) -> bool:
         """Whether the gate is open: all passed, or inconclusive where the run allows that."""
         return self.verdict == "pass" or (self.verdict == "inconclusive" and self.allow_inconclusive)
+
+    @property
+    def exit_code(self) -> int:
+        """0: the gate is open; 1: the model is judged and something failed, or the evidence is too thin; 3: no verdict,
+        since something could not be computed and nothing failed."""
+        if self.ok:
+            return OPEN
+        failed = any(check.verdict == "fail" and not check.waived for check in self.checks)
+        return NO_VERDICT if self.verdict == "error" and not failed else SHUT
 
     @property
     def decided(self) -> Verdict:

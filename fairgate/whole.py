@@ -40,6 +40,11 @@ def draft_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
 
 
+def is_draft(name: str) -> bool:
+    """Whether a file's name is one that `draft_of` gives."""
+    return name.startswith(".") and name.endswith(_SUFFIX)
+
+
 def sweep(folder: Path) -> None:
     """Remove the drafts of a folder that killed processes left, once they are a day old."""
     with contextlib.suppress(OSError):

@@ -38,12 +38,19 @@ def toy(tmp_path: Path) -> Toy:
 
 @pytest.fixture(autouse=True)
 def _off_github(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the tests run on GitHub, their toy gates write nothing on the job's summary page."""
+    """Where the tests run on GitHub, their toy gates write nothing on the summary page, and have no base branch."""
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    monkeypatch.delenv("GITHUB_BASE_REF", raising=False)
 
 
-UNMEASURED = {"robustness", "doctor", "github", "trust", "story", "factory", "engines", "browser"}
+@pytest.fixture(autouse=True)
+def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of the queue is made in a home of the tests, not in that of the person who runs them."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
+
+
+UNMEASURED = {"robustness", "doctor", "github", "trust", "attacks", "story", "factory", "engines", "browser"}
 """Folders whose tests start many processes, of code that others measure: coverage would slow them down."""
 
 

@@ -15,6 +15,7 @@ from fairgate.errors import StatisticsError
 from fairgate.statistics import ClusterOLS, cluster_ols, holm
 from fairgate.suites.cell import Cell, Floats
 from fairgate.suites.confusions import wrong_answers
+from fairgate.suites.plan import Grouping
 
 WHAT: Final[dict[Outcome, str]] = {
     "correct": "right answers",
@@ -121,12 +122,27 @@ def _rows(fits: Sequence[_Fit]) -> list[EffectRow]:
     return rows
 
 
-def taken_for(asked: Asked, answers: Answers) -> tuple[str, list[TakenFor]]:
-    """Wrong answers, counted per model, subject and group of all attributes crossed."""
-    grouping = asked.groupings[-1]
-    found = [
-        TakenFor(model=model, **asdict(taken))
+def taken_for(asked: Asked, answers: Answers, truth: str) -> list[TakenFor]:
+    """Wrong answers, counted per model, subject and group.
+
+    Attributes are crossed as far as they can be, and each is in a crossing or stands alone; so does the attribute that
+    says what is right, where there is one (`truth`): who is taken for whom is a question about its groups.
+    """
+    return [
+        TakenFor(model=model, over=CROSS.join(grouping), **asdict(taken))
+        for grouping in finest(asked.groupings, None if truth == "subject" else truth)
         for model, scores in answers.items()
         for taken in wrong_answers(asked.index, scores, grouping)
     ]
-    return CROSS.join(grouping), found
+
+
+def finest(groupings: Sequence[Grouping], truth: str | None) -> list[Grouping]:
+    """The groupings that no other one crosses further, and that of the truth where none of them has it.
+
+    >>> finest([("gender",), ("age",), ("race",), ("gender", "race")], "gender")
+    [('gender', 'race'), ('age',)]
+    """
+    found = [one for one in groupings if not any(set(one) < set(other) for other in groupings)]
+    if truth is not None and not any(truth in one for one in found):
+        found.append((truth,))
+    return sorted(found, key=lambda one: (truth not in one, -len(one)))

@@ -146,11 +146,10 @@ def _add_means(
         alpha=scope.asked.alpha,
         rng=scope.random(f"pairs of {name}"),
         draws=scope.asked.draws,
+        harm="either",
     )
-    # At a margin of 0 one of the two directions holds the two-sided p-value of a difference, the other is 1.
-    p = np.where(result.delta == 0, 1.0, np.minimum(result.p_adjusted, result.p_not_worse))
     for at, one in enumerate(found):
-        one[f"{name}_delta"], one[p_name] = float(result.delta[at]), float(p[at])
+        one[f"{name}_delta"], one[p_name] = float(result.delta[at]), float(result.p_adjusted[at])
         one[f"{name}_lo"], one[f"{name}_hi"] = float(result.lo[at]), float(result.hi[at])
 
 
@@ -167,6 +166,7 @@ def _add_medians(
         n_sets=len(scope.size),
         margin=0.0,
         alpha=scope.asked.alpha,
+        harm="either",
     )
     mood = [_mood(scope.spread[:, a], scope.spread[:, b]) for a, b in places]
     adjusted = bonferroni([1.0 if p is None else p for p in mood])

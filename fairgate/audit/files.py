@@ -84,7 +84,7 @@ def _classification(probe: ClassificationAudit) -> Iterator[dict[str, Any]]:
     yield from _effects(probe.effects)
     for one in probe.taken:
         yield {
-            **{"table": "taken for", "model": one.model, "subject": one.subject, "over": probe.taken_over},
+            **{"table": "taken for", "model": one.model, "subject": one.subject, "over": one.over},
             **{"group": one.group, "quantity": one.predicted, "value": one.count / one.total},
             "detail": f"{one.count} of {one.total} images",
         }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from fairgate.audit.findings import most_taken
 from fairgate.audit.record import (
     AuditRecord,
     ClassificationAudit,
@@ -18,7 +19,7 @@ from fairgate.audit.record import (
     WithinRow,
 )
 from fairgate.audit.terminal import percent_words
-from fairgate.audit.wording import most_taken, percent_of
+from fairgate.audit.wording import percent_of
 from fairgate.records import Status
 from fairgate.reports.words import number, signed
 
@@ -100,20 +101,25 @@ def _below_one(value: float | None, worst: float) -> Shaded:
 
 
 def taken(record: AuditRecord, probe: ClassificationAudit) -> list[Grid]:
-    """Per subject with mistakes: every group's most frequent wrong label, model by model; most mistaken first."""
+    """Per subject with mistakes, over every grouping that is told: each group's most frequent wrong label, model by
+    model; most mistaken first."""
+    overs = list(dict.fromkeys(one.over for one in probe.taken))
     often: dict[str, int] = {}
     for one in probe.taken:
         often[one.subject] = often.get(one.subject, 0) + one.count
     columns = tuple(Column(model.name, aside=f"{model.name}, share") for model in record.models)
     grids = []
     for subject in sorted(often, key=lambda name: -often[name])[:MOST_SUBJECTS]:
-        held = [one for one in probe.taken if one.subject == subject]
-        groups = [name for name in _groups(record, probe.taken_over) if any(one.group == name for one in held)]
-        lines = tuple(
-            (group, tuple(_mistake(most_taken(held, model.name, subject, group)) for model in record.models))
-            for group in groups
-        )
-        grids.append(Grid(("taken", probe.name, subject), subject, probe.taken_over, columns, lines, texts=True))
+        for over in overs:
+            held = [one for one in probe.taken if (one.subject, one.over) == (subject, over)]
+            groups = [name for name in _groups(record, over) if any(one.group == name for one in held)]
+            lines = tuple(
+                (group, tuple(_mistake(most_taken(held, model.name, subject, group, over)) for model in record.models))
+                for group in groups
+            )
+            key = ("taken", probe.name, subject, *([over] if len(overs) > 1 else []))
+            title = f"{subject} by {over}" if len(overs) > 1 else subject
+            grids.append(Grid(key, title, over, columns, lines, texts=True))
     return grids
 
 

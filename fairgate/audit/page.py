@@ -19,6 +19,7 @@ from fairgate.audit.drawing import (
     skews_of,
 )
 from fairgate.audit.effects import WHAT
+from fairgate.audit.findings import findings, small_differences
 from fairgate.audit.grids import MOST_SUBJECTS, Grid
 from fairgate.audit.names import table_id
 from fairgate.audit.record import (
@@ -31,7 +32,7 @@ from fairgate.audit.record import (
     RecallRow,
     RetrievalAudit,
 )
-from fairgate.audit.wording import disagreements, family_words, findings, refusal_words
+from fairgate.audit.wording import disagreements, family_words, refusal_words
 from fairgate.reports.charts import Track
 from fairgate.reports.scale import Scale
 
@@ -96,6 +97,7 @@ class AuditPage:
 
     record: AuditRecord
     findings: tuple[str, ...]
+    small: str | None
     classification: tuple[ClassificationView, ...]
     implicit: tuple[ImplicitView, ...]
     retrieval: tuple[RetrievalView, ...]
@@ -129,6 +131,7 @@ def page_of(record: AuditRecord) -> AuditPage:
     return AuditPage(
         record,
         tuple(findings(record)),
+        small_differences(record),
         tuple(classification),
         tuple(implicit),
         tuple(retrieval),

@@ -114,10 +114,11 @@ class Refusal(_Record):
 
 
 class TakenFor(_Record):
-    """How many images of one group, of one subject, a model took for another label."""
+    """How many images of one group of the attributes `over`, of one subject, a model took for another label."""
 
     model: str
     subject: str
+    over: str
     group: str
     predicted: str
     count: int
@@ -134,7 +135,6 @@ class ClassificationAudit(_Record):
     fairness: list[FairnessRow]
     pairs: list[PairRow]
     effects: list[EffectRow]
-    taken_over: str
     taken: list[TakenFor]
     refusals: list[Refusal] = Field(default_factory=list)
 

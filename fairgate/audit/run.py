@@ -182,14 +182,15 @@ def _probes(
             found.append(compare_implicit(asked, name, digests[name], probe.positive, answers(name)))
         else:
             margin = _margin(suite, name) if wishes.margin is None else wishes.margin
-            found.append(_classification(asked, name, digests[name], answers(name), margin))
+            found.append(_classification(asked, name, digests[name], answers(name), margin, probe.truth))
     return found
 
 
-def _classification(asked: Asked, name: str, digest: str, answers: Answers, margin: float) -> ClassificationAudit:
+def _classification(
+    asked: Asked, name: str, digest: str, answers: Answers, margin: float, truth: str
+) -> ClassificationAudit:
     fairness, pairs = compare_fairness(asked, name, answers, margin)
     effects, refusals = group_effects(asked, outcomes_of(answers))
-    over, taken = taken_for(asked, answers)
     return ClassificationAudit(
         name=name,
         digest=digest,
@@ -197,8 +198,7 @@ def _classification(asked: Asked, name: str, digest: str, answers: Answers, marg
         fairness=fairness,
         pairs=pairs,
         effects=effects,
-        taken_over=over,
-        taken=taken,
+        taken=taken_for(asked, answers, truth),
         refusals=refusals,
     )
 

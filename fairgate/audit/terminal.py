@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from fairgate.audit.findings import findings, small_differences
 from fairgate.audit.record import AuditRecord, ClassificationAudit, ImplicitAudit, RetrievalAudit
-from fairgate.audit.wording import conclusion_of, disagreements, findings, refusal_words, why_of
+from fairgate.audit.wording import conclusion_of, disagreements, refusal_words, why_of
 from fairgate.reports.words import clean, interval, number, p_value, signed
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def terminal_lines(record: AuditRecord) -> list[str]:
     lines = [f"• {text}" for text in found[:_FINDINGS]]
     if len(found) > _FINDINGS:
         lines.append(f"  and {len(found) - _FINDINGS} more in the report")
+    if small := small_differences(record):
+        lines.append(f"  {small}")
     several = sum(isinstance(probe, ClassificationAudit) for probe in record.probes) > 1
     for probe in record.probes:
         if isinstance(probe, ClassificationAudit):

@@ -6,6 +6,7 @@ from fairgate.baselines.compare import (
     require_another_checkpoint,
     require_nothing_vanished,
     require_own_scores,
+    require_same_declaration,
 )
 from fairgate.baselines.git import Repository
 from fairgate.baselines.kept import Kept, baseline_folder, kept_in_folder, kept_in_git
@@ -24,4 +25,5 @@ __all__ = [
     "require_another_checkpoint",
     "require_nothing_vanished",
     "require_own_scores",
+    "require_same_declaration",
 ]

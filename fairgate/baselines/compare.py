@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from fairgate.data.look_alikes import difference, skeleton
 from fairgate.errors import BaselineError
 from fairgate.probes import ProbeScores
 from fairgate.records import DatasetInfo, Environment, RunRecord
@@ -46,25 +47,52 @@ def require_nothing_vanished(record: RunRecord, dataset: DatasetInfo, subjects: 
 
     Nobody can fall behind who is not there: a release without a group would pass every check of that group.
     """
-    gone = [
-        f"{attribute} '{group}'"
-        for attribute, groups in record.dataset.attributes.items()
-        for group in groups
-        if group not in dataset.attributes.get(attribute, [])
+    then = [
+        (f"{name} ", groups, dataset.attributes.get(name, [])) for name, groups in record.dataset.attributes.items()
     ]
-    gone += [
-        f"subject '{subject}'"
-        for subject in dict.fromkeys(check.subject for check in record.checks)
-        if subject is not None and subject not in subjects
+    asked = dict.fromkeys(check.subject for check in record.checks if check.subject is not None)
+    then.append(("subject ", list(asked), list(subjects)))
+    missing = [(what, one, now) for what, before, now in then for one in before if one not in now]
+    gone = [f"{what}'{one}'" for what, one, _ in missing]
+    alike = [
+        f"'{other}' is there, which only looks like '{one}': {difference(one, other)}"
+        for _, one, now in missing
+        for other in now
+        if skeleton(one) == skeleton(other)
     ]
     if gone:
         raise BaselineError(
             f"{', '.join(gone)} {'was' if len(gone) == 1 else 'were'} in the baseline's dataset "
             f"'{record.dataset.name}/{record.dataset.version}', and '{dataset.name}/{dataset.version}' does not show "
-            f"{'it' if len(gone) == 1 else 'them'} any more.",
+            f"{'it' if len(gone) == 1 else 'them'} any more{''.join(f'; {words}' for words in alike)}.",
             where=where,
             remedy="judge on a release that shows them; or, if they are left out on purpose, make a new baseline "
             "there by itself, reviewed: `fairgate baseline update SUITE --baseline none --reason TEXT`",
+        )
+
+
+def require_same_declaration(record: RunRecord, dataset: DatasetInfo, where: str) -> None:
+    """Raise BaselineError where a release of the same content declares other attributes, groups or sets than it did.
+
+    They are in the manifest alone, and decide who is compared and how many comparisons a verdict is corrected for.
+    """
+    then = record.dataset
+    if then.fingerprint != dataset.fingerprint:
+        return
+    said = [
+        f"{name}: {', '.join(dataset.attributes.get(name, ['-']))} (was: {', '.join(then.attributes.get(name, ['-']))})"
+        for name in {**then.attributes, **dataset.attributes}
+        if then.attributes.get(name) != dataset.attributes.get(name)
+    ]
+    if then.counterfactual != dataset.counterfactual:
+        said.append(f"counterfactual: {dataset.counterfactual} (was: {then.counterfactual})")
+    if said:
+        raise BaselineError(
+            f"'{dataset.name}/{dataset.version}' has the content that the baseline was made on "
+            f"({dataset.fingerprint[:12]}), and its manifest declares otherwise: {'; '.join(said)}.",
+            where=where,
+            remedy="take the release again (`fairgate dataset pull --force datasets.dvc`); other groups need a "
+            "new version",
         )
 
 

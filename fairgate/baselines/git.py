@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import stat
 import subprocess
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairgate.baselines.refs import commit_of
+from fairgate.baselines.tracked import fetch_at
 from fairgate.errors import BaselineError
+from fairgate.git import run_git
 
-_SECONDS = 60
 _LFS = b"version https://git-lfs.github.com/spec/"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of a commit: `kind` is file, link or module (another repository)."""
+
+    name: str
+    kind: str
+    blob: str
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +46,22 @@ class Repository:
             remedy="fetch the whole history: `git fetch --unshallow`, or `fetch-depth: 0` in actions/checkout",
         )
 
+    def tip(self, ref: str) -> str:
+        """The commit that a reference names. Raises BaselineError for an unknown one."""
+        return self._commit(ref)
+
+    def default_branch(self) -> str | None:
+        """`origin/main`, where the clone knows which branch is the remote's default."""
+        done = self._git("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD")
+        name = done.stdout.decode("utf-8", "replace").strip()
+        exists = done.returncode == 0 and self._git("rev-parse", "--verify", "--quiet", name).returncode == 0
+        return name.removeprefix("refs/remotes/") if exists else None
+
+    def files(self, commit: str, folder: str) -> list[str]:
+        """The names of the files in a folder at a commit."""
+        listed = self._git("ls-tree", "-z", "--name-only", commit, "--", f"./{folder}/")
+        return [name.rpartition("/")[2] for name in listed.stdout.decode("utf-8", "replace").split("\0") if name]
+
     def read(self, commit: str, path: str) -> bytes | None:
         """A file's bytes at a commit; None where there is no such file."""
         done = self._git("cat-file", "blob", f"{commit}:./{path}")
@@ -46,55 +76,53 @@ class Repository:
         return done.stdout
 
     def differs(self, commit: str, path: str) -> bool:
-        """Whether tracked files under a path are not as they were at a commit, or new ones stand there."""
-        changed = self._git("diff", "--no-ext-diff", "--no-textconv", "--quiet", commit, "--", f"./{path}")
-        extra = self._git("ls-files", "--others", "--exclude-standard", "--", f"./{path}")
-        return changed.returncode == 1 or bool(extra.stdout.strip())
+        """Whether files under a path are not as they were at a commit, or new ones are there.
+
+        Compared by blob hash: `git diff` would enter a nested repository, and run what its config names. New files
+        count unless they are hidden, or a pointer of DVC (NAME.dvc) stands for them at that commit.
+        """
+        then = self.tree(commit, path)
+        names = {entry.name for entry in then}
+        new = (name for name in _names(self.root, path) if name not in names and f"{name}.dvc" not in names)
+        return any(not name.rpartition("/")[2].startswith(".") for name in new) or any(
+            not _is_as_then(self.root / entry.name, entry) for entry in then
+        )
+
+    def tree(self, commit: str, path: str = ".") -> list[Entry]:
+        """The files under a path at a commit; their names are relative to this folder."""
+        listed = self._git("ls-tree", "-r", "-l", "-z", commit, "--", f"./{path}" if path != "." else ".")
+        prefix = self._git("rev-parse", "--show-prefix").stdout.decode("utf-8", "surrogateescape").rstrip("\n")
+        entries = []
+        for line in filter(None, listed.stdout.decode("utf-8", "surrogateescape").split("\0")):
+            facts, _, name = line.partition("\t")
+            mode, _, blob, size = facts.split()
+            kind = {"100": "file", "120": "link"}.get(mode[:3], "module")
+            entries.append(Entry(name.removeprefix(prefix), kind, blob, int(size) if size.isdigit() else 0))
+        return entries
 
     def check_out(self, commit: str, path: str, into: Path) -> None:
         """Bring a file or folder back as it was at a commit, from git or from DVC, to `into/path`.
 
         Raises BaselineError where neither has it. Links are not brought back: they may point anywhere.
         """
-        listed = self._git("ls-tree", "-r", "-z", commit, "--", f"./{path}")
-        entries = [line for line in listed.stdout.decode("utf-8", "replace").split("\0") if line]
+        entries = self.tree(commit, path)
         if not entries:
-            self._from_dvc(commit, path, into / path)
+            fetch_at(self, commit, path, into)
             return
-        prefix = self._git("rev-parse", "--show-prefix").stdout.decode().strip()
-        for line in entries:
-            kind, _, name = line.partition("\t")
-            target = into / name.removeprefix(prefix)
-            if not kind.startswith("100") or not target.resolve().is_relative_to(into.resolve()):
+        for entry in entries:
+            target = into / entry.name
+            if entry.kind != "file" or not target.resolve().is_relative_to(into.resolve()):
                 raise BaselineError(
-                    f"{name} is a link or a module at {commit[:7]}, and is not brought back.",
+                    f"{entry.name} is a link or a module at {commit[:7]}, and is not brought back.",
                     where=path,
                     remedy="commit the checkpoint's files themselves, or track them with `dvc add`",
                 )
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(self.read(commit, name.removeprefix(prefix)) or b"")
-
-    def _from_dvc(self, commit: str, path: str, target: Path) -> None:
-        """Fetch what DVC tracked at a commit, from its cache or remote."""
-        from dvc.api import DVCFileSystem
-        from dvc.exceptions import DvcException
-
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of DVC about its own dependencies
-                DVCFileSystem(str(self.root), rev=commit).get(path, str(target), recursive=True)
-        except (DvcException, OSError, ValueError) as error:
-            raise BaselineError(
-                f"neither git nor DVC has {path} at {commit[:7]}: {error}",
-                where=path,
-                remedy="`dvc fetch --all-commits`, where DVC tracks it; else name a checkpoint with model:URI",
-            ) from error
+            target.write_bytes(self.read(commit, entry.name) or b"")
 
     def _commit(self, ref: str) -> str:
-        done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-        if done.returncode == 0:
-            return done.stdout.decode().strip()
+        if (commit := commit_of(ref, self._git)) is not None:
+            return commit
         outside = self._git("rev-parse", "--git-dir").returncode != 0
         if outside:
             raise BaselineError(
@@ -107,19 +135,41 @@ class Repository:
         raise BaselineError(
             f"git knows no commit '{ref}'.",
             where=f"git:{ref}",
-            remedy=f"fetch it (`git fetch origin {branch}`; in actions/checkout `fetch-depth: 0`){local}",
+            remedy=f"fetch it (`git fetch origin {branch}`; in actions/checkout `fetch-depth: 0`){local}; "
+            "names: origin/BRANCH, a local branch, a tag, a full hash",
         )
 
     def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         try:
-            return subprocess.run(  # noqa: S603
-                ["git", "--no-optional-locks", "--literal-pathspecs", *words],  # noqa: S607
-                cwd=self.root,
-                capture_output=True,
-                timeout=_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
+            return run_git(self.root, *words)
+        except OSError as error:
             raise BaselineError(
                 f"git did not answer: {error}", where=str(self.root), remedy="install git; try again"
             ) from error
+
+
+def _names(root: Path, path: str) -> list[str]:
+    """Every file and link under a path; links are not followed."""
+    top = root / path
+    places = [top] if top.is_symlink() or top.is_file() else []
+    for folder, folders, files in [] if places else os.walk(top):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        places += [Path(folder, name) for name in (*files, *links)]
+    return [place.relative_to(root).as_posix() for place in places]
+
+
+def _is_as_then(place: Path, entry: Entry) -> bool:
+    """Whether a file on this disk is the blob of a commit; with CRLF for LF too, as .gitattributes may have it."""
+    try:
+        facts = place.lstat()
+        if stat.S_ISLNK(facts.st_mode):
+            kind, content = "link", os.fsencode(place.readlink())
+        elif stat.S_ISREG(facts.st_mode) and facts.st_size <= 2 * entry.size:
+            kind, content = "file", place.read_bytes()
+        else:
+            return False
+    except OSError:
+        return False
+    algorithm = hashlib.sha1 if len(entry.blob) == 40 else hashlib.sha256  # git's own names, not a promise of ours
+    texts = (content, content.replace(b"\r\n", b"\n"))
+    return kind == entry.kind and entry.blob in [algorithm(b"blob %d\0" % len(t) + t).hexdigest() for t in texts]

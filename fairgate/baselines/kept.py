@@ -37,7 +37,7 @@ def kept_in_folder(target: str, root: Path) -> Kept:
         if file.is_file():
             continue
         pointer = file.with_name(f"{file.name}.dvc")
-        fetch = f"fetch it: `dvc pull {pointer}`" if pointer.is_file() else f"{_MAKE_ONE}; keep it whole"
+        fetch = f"fetch it: `fairgate dataset pull {pointer}`" if pointer.is_file() else f"{_MAKE_ONE}; keep it whole"
         raise BaselineError(f"the baseline lacks {file.name}.", where=str(file), remedy=fetch)
     return Kept(results, scores)
 

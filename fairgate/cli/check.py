@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,21 +10,22 @@ import typer
 
 from fairgate.cli.errors import friendly
 from fairgate.cli.github import tell_github
+from fairgate.errors import FairgateError
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
     from fairgate.gate import Evaluation, Prepared
     from fairgate.suites import Settings
 
-FAILED = 1
 TABLE_WIDTH = 120  # the table needs this much, and a log file has room for it
 
 
 @friendly()
-def check(
+def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     suite: Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")],
     model: Annotated[str | None, typer.Option(help=OPTIONS["model"].help)] = None,
     baseline: Annotated[str | None, typer.Option(help=OPTIONS["baseline"].help)] = None,
+    base: Annotated[str | None, typer.Option(help=OPTIONS["base"].help)] = None,
     report: Annotated[str | None, typer.Option(help=OPTIONS["report"].help)] = None,
     mlflow: Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)] = None,
     on_inconclusive: Annotated[str | None, typer.Option(help=OPTIONS["on-inconclusive"].help)] = None,
@@ -32,24 +34,40 @@ def check(
     allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
     root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
 ) -> None:
-    """Gate a checkpoint. Exit code 0: the gate is open, 1: it is shut, 4: the suite or an option is wrong."""
+    """Gate a checkpoint.
+
+    Exit code 0: it passes; 1: a check failed, or the evidence is too thin; 3: no verdict, because something could not
+    be computed (the checkpoint could not be read, a server is down) and nothing failed; 4: the suite or an option is
+    wrong.
+    """
     from fairgate import gate
-    from fairgate.suites import resolve
+    from fairgate.records import NO_VERDICT, OPEN
+    from fairgate.suites import named_bases, resolve
 
     typed = {
         "model": model,
         "baseline": baseline,
+        "base": base,
         "report": report,
         "mlflow": mlflow,
         "on-inconclusive": on_inconclusive,
         "device": device,
         "cache": cache,
     }
-    prepared = gate.prepare(suite, root.resolve())
-    settings = resolve(prepared.loaded.suite, typed, allow_pickle=allow_pickle)
-    evaluation, _ = gated(suite, prepared, settings)
-    if not evaluation.record.ok:
-        raise typer.Exit(FAILED)
+    folder = root.resolve()
+    try:
+        gate.clear_report(suite, folder, typed)
+        prepared = gate.prepare(suite, folder, named_bases(base))
+        settings = resolve(prepared.loaded.suite, typed, allow_pickle=allow_pickle)
+        evaluation, _ = gated(suite, prepared, settings)
+    except FairgateError:
+        raise
+    except Exception as defect:
+        traceback.print_exc()
+        typer.echo("no verdict: fairgate broke off with the error above, which is a defect of it", err=True)
+        raise typer.Exit(NO_VERDICT) from defect
+    if evaluation.record.exit_code != OPEN:
+        raise typer.Exit(evaluation.record.exit_code)
 
 
 def gated(suite: str, prepared: Prepared, settings: Settings) -> tuple[Evaluation, Prepared]:
@@ -68,7 +86,7 @@ def gated(suite: str, prepared: Prepared, settings: Settings) -> tuple[Evaluatio
         evaluation = gate.evaluate(
             prepared,
             settings,
-            command=command_line(suite, settings),
+            command=command_line(suite, prepared.effective(settings)),
             progress=lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images"),
         )
     evaluation = gate.publish(evaluation, prepared, settings)

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.errors import FOUND, friendly
+from fairgate.cli.pull import pull
 from fairgate.cli.writing import write_png
 from fairgate.errors import DatasetError, harmless
 
 if TYPE_CHECKING:
     from fairgate.data import Manifest
 
-dataset_app = typer.Typer(no_args_is_help=True, help="Look at, verify and import datasets.")
+dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify and import datasets.")
+
+dataset_app.command()(pull)
 
 Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
 Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]

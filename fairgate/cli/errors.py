@@ -20,7 +20,8 @@ INTERRUPTED = 130
 
 @contextmanager
 def friendly(code: int = INVALID) -> Iterator[None]:
-    """Print a FairgateError (problem, where, remedy) to stderr and exit with `code`; usable as a decorator too.
+    """Print a FairgateError (problem, where, remedy) to stderr and exit with `code`, or with the error's own exit code;
+    usable as a decorator too.
 
     Ctrl-C ends a command with a line and exit code 130. Any other exception is a defect and keeps its traceback.
     """
@@ -28,7 +29,7 @@ def friendly(code: int = INVALID) -> Iterator[None]:
         yield
     except FairgateError as error:
         print_error(error)
-        raise typer.Exit(code) from error
+        raise typer.Exit(getattr(error, "exit_code", code)) from error
     except KeyboardInterrupt as stop:
         typer.echo("\ninterrupted: nothing was concluded. What is finished is kept; run it again to go on.", err=True)
         raise typer.Exit(INTERRUPTED) from stop

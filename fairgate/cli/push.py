@@ -23,8 +23,14 @@ _MOST_BYTES = 512 * 1024 * 1024
 @friendly()
 def push(
     mlflow: Annotated[
-        str, typer.Option("--mlflow", metavar="URI", envvar="FAIRGATE_MLFLOW", help="Store or server to send to.")
-    ] = DEFAULT_URI,
+        str | None,
+        typer.Option(
+            "--mlflow",
+            metavar="URI",
+            envvar="FAIRGATE_MLFLOW",
+            help="Store or server to send to (default: the one that each run was meant for).",
+        ),
+    ] = None,
     queue: Annotated[Path, typer.Option("--queue", metavar="DIR", help="Folder of waiting runs.")] = DEFAULT_QUEUE,
     folder: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="Send this report folder instead of what waits.")
@@ -38,6 +44,9 @@ def push(
 ) -> None:
     """Send waiting runs to MLflow. Each is removed only after MLflow took it; a second push sends nothing twice.
 
+    Without --mlflow, a run goes to the address that it was meant for, if this machine has queued it and is no CI
+    runner. What somebody else queued, on a branch say, goes nowhere unless you name the address.
+
     With --from DIR: send a report that another job made and that nobody vouches for. results.json is read strictly and
     written anew; scores.parquet goes with it, and SUITE.yaml where it is the suite that the record names; comment.md is
     made again. The folder's own pages are not sent. A record can claim to be of no pull request, and so become
@@ -46,8 +55,10 @@ def push(
     Exit code 0: nothing waits any more. 1: some runs still wait, or the report was not taken, and why. 4: the report
     is not one.
     """
+    if mlflow == "off":
+        raise SettingsError("MLflow is off.", where="--mlflow, FAIRGATE_MLFLOW", remedy="name a store or server")
     if folder is not None:
-        _send_report(folder, mlflow, pull_request)
+        _send_report(folder, mlflow or DEFAULT_URI, pull_request)
         return
     if pull_request is not None:
         raise SettingsError(

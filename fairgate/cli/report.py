@@ -37,9 +37,9 @@ def check(
     if verdict:
         typer.echo(record.verdict)
         return
-    from fairgate.reports.words import clean, totals
+    from fairgate.reports.words import clean, totals, verdict_words
 
-    typer.echo(f"{folder}: {clean(record.suite, 80)}: {record.verdict} ({totals(record)}); the record is whole")
+    typer.echo(f"{folder}: {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)}); the record is whole")
 
 
 @report_app.command()

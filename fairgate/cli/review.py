@@ -94,7 +94,7 @@ def release(
     wishes = Wishes(tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device))
     done = freeze(find_build(build), name, root, wishes=wishes, reviews=reviews)
     dataset = done.dataset
-    typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.fingerprint[:12]})")
+    typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.manifest.fingerprint[:12]})")
     if done.figures is not None:
         good = percent(done.figures.rows[0].shares["good"])
         raters = ", ".join(record.rater for record in done.records)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from fairgate.data.labels import inside
 from fairgate.errors import DatasetError
+from fairgate.hashing import require_regular
 
 Corners = tuple[float, float, float, float]
 """(left, top, right, bottom) in pixels."""
@@ -88,6 +89,7 @@ def _read(path: Path, *keys: str) -> dict[str, list[dict[str, Any]]]:
         entry.pop("segmentation", None)
         return entry
 
+    require_regular(path, DatasetError)
     try:
         with path.open(encoding="utf-8") as text:
             whole = json.load(text, object_hook=lean)

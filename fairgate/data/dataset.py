@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ from fairgate.data.index import Index, strings
 from fairgate.data.manifest import HARMFUL, Manifest, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.errors import DatasetError, first_harmful
-from fairgate.hashing import sha256_file
+from fairgate.hashing import require_regular, sha256_file
 
 if TYPE_CHECKING:
+    from fairgate.data.identity import ReadSoFar
     from fairgate.data.problems import Problem
     from fairgate.data.verify import Watch
 
@@ -35,6 +36,8 @@ class Dataset:
 
     folder: Path
     manifest: Manifest
+    identity: str | None = field(default=None, init=False, compare=False, repr=False)
+    """The content's fingerprint as it was computed, once `require_intact` has; None before."""
 
     @property
     def name(self) -> str:
@@ -48,8 +51,20 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the content, as the manifest records it."""
-        return self.manifest.fingerprint
+        """SHA-256 of the content, computed: the manifest's is a claim. Reads everything where nobody has yet."""
+        return self.require_intact()
+
+    def require_intact(self, memory: Path | None = None, progress: ReadSoFar | None = None) -> str:
+        """The content's fingerprint, once shards, columns, pictures and counts are found to be what the manifest says.
+
+        `memory` is a folder that remembers what was found intact, by content. Raises DatasetError.
+        """
+        if self.identity is None:
+            from fairgate.data.identity import require_intact
+
+            object.__setattr__(self, "identity", require_intact(self, memory, progress))
+        assert self.identity is not None
+        return self.identity
 
     def __len__(self) -> int:
         return self.manifest.n_rows
@@ -66,7 +81,7 @@ class Dataset:
             raise DatasetError(
                 f"dataset '{self.manifest.ref}' has {len(table)} rows, and its manifest says {len(self)}.",
                 where=str(self.folder),
-                remedy="run `dvc pull --force datasets.dvc`",
+                remedy="run `fairgate dataset pull --force datasets.dvc`",
             )
         own = {column: strings(table[column]) for column in TEXT_COLUMNS}
         groups = {attribute: strings(table[attribute]) for attribute in attributes}
@@ -81,6 +96,8 @@ class Dataset:
 
     def check_shards(self) -> None:
         """Hold every shard's bytes against the manifest. Raises DatasetError for the first missing or changed one."""
+        for shard in self.manifest.shards:
+            require_regular(self.folder / shard.file, DatasetError)
         with ThreadPoolExecutor() as pool:
             for shard, found in zip(self.manifest.shards, pool.map(self.sha256_of, self.manifest.shards), strict=True):
                 if found != shard.sha256:
@@ -88,7 +105,7 @@ class Dataset:
                         f"shard '{shard.file}' of dataset '{self.manifest.ref}' "
                         + ("is missing." if found is None else "is not the file that was released."),
                         where=str(self.folder / shard.file),
-                        remedy="run `dvc pull --force datasets.dvc`, or see what changed with "
+                        remedy="run `fairgate dataset pull --force datasets.dvc`, or see what changed with "
                         f"`fairgate dataset verify {self.manifest.ref}`",
                     )
 
@@ -162,6 +179,7 @@ class Dataset:
         import pyarrow.parquet as pq
 
         path = self.folder / shard.file
+        require_regular(path, DatasetError)
         try:
             schema = pq.read_schema(path)
             if len(set(schema.names)) < len(schema.names):
@@ -223,7 +241,7 @@ class Dataset:
             f"shard '{shard.file}' of dataset '{self.manifest.ref}' "
             + ("is missing." if missing else f"cannot be read: {error}."),
             where=str(self.folder / shard.file),
-            remedy="run `dvc pull --force datasets.dvc`",
+            remedy="run `fairgate dataset pull --force datasets.dvc`",
         )
 
     def _need_images(self) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from fairgate.errors import DatasetError, did_you_mean
-from fairgate.hashing import sha256_bytes
+from fairgate.hashing import require_regular, sha256_bytes
 
 IMAGE_COLUMNS = ("image", "file", "path", "filename", "name")
 
@@ -93,6 +93,7 @@ def read_labels(path: Path) -> Labels:
 
 def _lines(path: Path) -> Generator[tuple[int, list[str]], None, None]:
     """(line number, fields) of each line; every way in which a file can be unreadable is a DatasetError."""
+    require_regular(path, DatasetError)
     opened: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
     try:
         with opened(path, "rt", encoding="utf-8-sig", newline="") as text:

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from fairgate.errors import DatasetError, first_harmful, harmless
+from fairgate.hashing import require_regular
 
 MANIFEST_FILE = "manifest.json"
 CARD_FILE = "README.md"
@@ -127,6 +128,7 @@ class Manifest(_Strict):
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a dataset folder. Raises DatasetError when it is absent, unparsable or of another schema."""
     path = folder / MANIFEST_FILE
+    require_regular(path, DatasetError)
     try:
         content = _bounded(path)
         plain = json.loads(content)
@@ -134,14 +136,14 @@ def read_manifest(folder: Path) -> Manifest:
         raise DatasetError(
             f"there is no dataset in '{folder}'.",
             where=str(path),
-            remedy="run `dvc pull datasets.dvc`, or `fairgate dataset import`",
+            remedy="run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`",
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise DatasetError(
             f"the dataset's manifest cannot be read: {reason}.",
             where=str(path),
-            remedy="run `dvc pull --force datasets.dvc`",
+            remedy="run `fairgate dataset pull --force datasets.dvc`",
         ) from error
     found = plain.get("schema_version") if isinstance(plain, dict) else None
     if found != SCHEMA_VERSION:
@@ -154,7 +156,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise DatasetError(
             f"the dataset's manifest is not valid: {first['msg']}.",
             where=f"{path}: {place}",
-            remedy="run `dvc pull --force datasets.dvc`; manifests are written by fairgate and not by hand",
+            remedy="run `fairgate dataset pull --force datasets.dvc`; manifests are written by fairgate and not by "
+            "hand",
         ) from error
 
 
@@ -172,7 +175,7 @@ def _other_schema(found: object, path: Path) -> DatasetError:
     elif isinstance(found, int):
         remedy = "release the dataset again with this fairgate, or use the fairgate that wrote it"
     else:
-        remedy = "run `dvc pull --force datasets.dvc`; the file is not a manifest of fairgate"
+        remedy = "run `fairgate dataset pull --force datasets.dvc`; the file is not a manifest of fairgate"
     return DatasetError(
         f"the manifest has schema_version {found!r:.40}, and this fairgate reads {SCHEMA_VERSION}.",
         where=str(path),

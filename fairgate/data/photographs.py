@@ -13,7 +13,7 @@ from fairgate.data.rows import OWN_COLUMNS
 from fairgate.data.shards import UnreadableRow
 from fairgate.data.write import refuse_existing, write_dataset
 from fairgate.errors import DatasetError
-from fairgate.hashing import sha256_file
+from fairgate.hashing import require_regular, sha256_file
 
 MEMBER = "only"
 """The member of a set that is one photograph."""
@@ -116,6 +116,7 @@ class _Plan:
 
 
 def _read(path: Path, place: str) -> bytes:
+    require_regular(path, DatasetError)
     try:
         return path.read_bytes()
     except OSError as error:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
+
+from fairgate.data.png_rows import RowCount
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -20,6 +23,9 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Formats that are decoded. Pillow knows many more; reading some of them runs other programs (EPS: Ghostscript)."""
 MAX_PIXELS = 1 << 26
 """Pixels of one image (8,192 x 8,192): a small file can unpack to billions."""
+_LARGE = 1 << 24
+"""Pixels from which images are decoded one after another: sixteen of the largest at once would take 6 GB."""
+_one_at_a_time = threading.Lock()
 
 
 class Pixels(NamedTuple):
@@ -73,7 +79,10 @@ def decode(data: bytes) -> Image:
 
     with _readable():
         image = _opened(data)
+        rows = RowCount(image) if image.format == "PNG" else None
         image.load()
+        if rows is not None and rows.missing:
+            raise UnreadableImage(f"it ends early: {rows.missing:,} bytes of its rows are missing")
         upright = PIL.ImageOps.exif_transpose(image)
         if upright.mode == "P" or "transparency" in upright.info:
             upright = upright.convert("RGBA")
@@ -83,9 +92,12 @@ def decode(data: bytes) -> Image:
 
 def pixels_of(data: bytes) -> Pixels:
     """Format and content hash of one encoded image. Raises UnreadableImage."""
-    image = decode(data)
-    content = hashlib.sha256(f"{image.mode} {image.width}x{image.height}\n".encode())
-    content.update(image.tobytes())
+    with _readable():
+        header = _opened(data)
+    with _one_at_a_time if header.width * header.height >= _LARGE else nullcontext():
+        image = decode(data)
+        content = hashlib.sha256(f"{image.mode} {image.width}x{image.height}\n".encode())
+        content.update(image.tobytes())
     return Pixels(image.format or "unknown", content.hexdigest())
 
 

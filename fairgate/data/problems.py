@@ -12,6 +12,7 @@ Kind = Literal[
     "unreadable_shard",
     "unreadable_image",
     "undeclared_group",
+    "look_alikes",
     "bad_value",
     "split_set",
     "incomplete_set",
@@ -21,7 +22,7 @@ Kind = Literal[
     "wrong_fingerprint",
     "doubled_image",
 ]
-PULL = "run `dvc pull --force datasets.dvc`"
+PULL = "run `fairgate dataset pull --force datasets.dvc`"
 REBUILD = "build the dataset again and release it as a new version"
 
 

@@ -44,7 +44,8 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
         raise DatasetError(
             f"the manifest names itself '{dataset.manifest.ref}', and the folder says '{name}@{folder.name}'.",
             where=str(folder),
-            remedy="run `dvc pull --force datasets.dvc`; `fairgate release` publishes a folder under a name",
+            remedy="run `fairgate dataset pull --force datasets.dvc`; `fairgate release` publishes a folder under a "
+            "name",
         )
     return dataset
 
@@ -58,7 +59,8 @@ def _require_here(folder: Path, root: Path) -> None:
         raise DatasetError(
             "a link leads from the dataset to a folder outside of the repository.",
             where=str(folder),
-            remedy="put the release itself there (`dvc pull datasets.dvc`); DVC may link shards to its own cache",
+            remedy="put the release itself there (`fairgate dataset pull datasets.dvc`); DVC may link shards to its "
+            "own cache",
         )
 
 
@@ -74,7 +76,7 @@ def _absent(ref: str, name: str, version: str, found: list[str], root: Path) -> 
     return DatasetError(
         problem,
         where=str(root / name),
-        remedy=" ".join(filter(None, [near, "run `dvc pull datasets.dvc`, or `fairgate dataset import`"])),
+        remedy=" ".join(filter(None, [near, "run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`"])),
     )
 
 
@@ -103,7 +105,7 @@ def release(
         )
     released = versions(name, root)
     for version in released:
-        if read_manifest(root / name / version).fingerprint == built.fingerprint:
+        if read_manifest(root / name / version).fingerprint == built.manifest.fingerprint:
             raise DatasetError(
                 f"this content is released already, as '{name}@{version}'.",
                 where=str(root / name / version),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import CROSS, HARMFUL
 from fairgate.errors import DatasetError, did_you_mean, first_harmful
 
@@ -42,6 +43,8 @@ def check_attributes(attributes: Mapping[str, Sequence[str]]) -> dict[str, list[
                 where=f"attribute '{attribute}'",
                 remedy=f"groups are non-empty text without '{CROSS}', which joins the groups of an intersection",
             )
+        require_distinct(groups, f"groups of '{attribute}'", f"attribute '{attribute}'")
+    require_distinct(attributes, "attributes", "the attributes")
     return {attribute: list(groups) for attribute, groups in attributes.items()}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from fairgate.data.dataset import Dataset
 from fairgate.data.fingerprint import ContentHash
 from fairgate.data.ledger import SetLedger
+from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import Counts, Shard
 from fairgate.data.pixels import Pixels, many_pixels
 from fairgate.data.problems import PULL, REBUILD, Kind, Problem
@@ -42,6 +43,7 @@ class _Verification:
 
     def run(self) -> list[Problem]:
         self._stray_shards()
+        self._look_alikes()
         for shard in self._manifest.shards:
             self._shard(shard)
         for problem in self._sets.problems():
@@ -65,6 +67,16 @@ class _Verification:
                 what = f"shard '{path.name}' is not in the manifest."
                 remedy = "remove it: it is no part of this version, and a glob would load it"
                 self._found(Problem("extra_shard", what, str(path), remedy))
+
+    def _look_alikes(self) -> None:
+        manifest = self._manifest
+        named = {"subjects": manifest.subjects, "attributes": list(manifest.attributes)}
+        named |= {f"groups of '{attribute}'": groups for attribute, groups in manifest.attributes.items()}
+        for what, names in named.items():
+            try:
+                require_distinct(names, what, str(self._dataset.folder / "manifest.json"))
+            except DatasetError as error:
+                self._found(Problem("look_alikes", error.problem, str(error.where), REBUILD))
 
     def _shard(self, shard: Shard) -> None:
         where = str(self._dataset.folder / shard.file)

@@ -13,6 +13,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 import fairgate
 from fairgate.data.card import dataset_card
+from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, Shard, check_name
 from fairgate.data.rows import SetReader, check_attributes
 from fairgate.data.shards import ShardWriter, writing
@@ -58,6 +59,7 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
         writer = ShardWriter(partial, shard_bytes)
         shards = _write_sets(reader.sets(rows), writer, tally, where=str(folder))
         counts = tally.counts()
+        require_distinct(counts.subjects, "subjects", str(folder))
         manifest = Manifest(
             name=name,
             version=version,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from fairgate.models.adapters.scores import PrecomputedScores
-from fairgate.models.protocols import Floats, Scorer, log_softmax
+from fairgate.models.protocols import Floats, Scorer, equal_columns, log_softmax
 from fairgate.probes import Rows
 from fairgate.suites.schema import AssociationProbe, RetrievalProbe, Suite, ZeroShotProbe
 
@@ -68,6 +68,10 @@ class Columns:
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
         """As `Scorer.similarity`."""
         return np.stack([self.query(prompts) for prompts in ensembles], axis=1)
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """As `Scorer.indistinct`."""
+        return equal_columns(self.similarity(ensembles), ensembles)
 
     def query(self, prompts: Sequence[str]) -> Floats:
         """Similarity of every image to one averaged query, (images,)."""

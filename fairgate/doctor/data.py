@@ -12,6 +12,7 @@ from fairgate.data import Dataset
 from fairgate.doctor.finding import Finding, of_error, ok, trouble, warning
 from fairgate.doctor.programs import TOOK_TOO_LONG, run
 from fairgate.errors import DatasetError
+from fairgate.git import run_git
 
 PATIENCE: Final = 20.0
 """Seconds that DVC's remote is given."""
@@ -60,8 +61,11 @@ def _untracked(root: Path) -> list[Finding]:
     folder = root / "datasets"
     if not folder.is_dir() or not (root / ".git").exists():
         return []
-    listed = run(["git", "ls-files", "--", "datasets"], root, PATIENCE)
-    if listed.code != 0 or listed.out.strip():
+    try:
+        listed = run_git(root, "ls-files", "--", "datasets")
+    except OSError:
+        return []
+    if listed.returncode != 0 or listed.stdout.strip():
         return []
     remedy = "track it: `dvc init`, then `dvc add datasets` and commit datasets.dvc"
     return [warning("dvc", "datasets/ is neither in git nor in DVC: a fresh clone has no data.", "datasets", remedy)]

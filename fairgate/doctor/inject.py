@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -10,50 +9,16 @@ from numpy.typing import NDArray
 
 from fairgate.data import Index
 from fairgate.doctor.columns import Columns, Questions
-from fairgate.errors import DatasetError
+from fairgate.doctor.target import Bools, Group
 from fairgate.models.protocols import Floats
-from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.suites.ask import ask
-from fairgate.suites.plan import CROSS
 from fairgate.suites.schema import AssociationProbe, Suite, ZeroShotProbe
 
 NOISE: Final = 1e-4
 """Of a column's standard deviation: what an innocent change moves."""
 _KEPT: Final = 1e-3
 """Share of P(true) that is left where less than the strength was there to take."""
-
-Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The images that lose: their name, their parts (`dark`, `female`), and which rows they are."""
-
-    name: str
-    parts: tuple[str, ...]
-    rows: Bools
-
-
-def group_to_harm(suite: Suite, index: Index, answers: dict[str, ProbeScores]) -> Group:
-    """The crossing of the suite's attributes with most images; of several, the one that the model does worst by.
-
-    Taking from those who stand behind cannot make a model fairer. Raises DatasetError where there is one group only.
-    """
-    names = list(index.attributes) if suite.groups.attributes == "each" else list(suite.groups.attributes)
-    codes, groups = index.codes(names)
-    images = np.bincount(codes, minlength=len(groups))
-    if (images > 0).sum() < 2:
-        raise DatasetError(
-            "all images are of one group: nobody can be treated worse than others.",
-            where=CROSS.join(names),
-            remedy="use a dataset that shows several groups",
-        )
-    value = answers[_first_probe(suite)].value
-    means = np.bincount(codes, value, minlength=len(groups)) / np.maximum(images, 1)
-    most = np.flatnonzero(images == images.max())
-    chosen = int(most[means[most].argmin()])
-    return Group(groups[chosen], tuple(groups[chosen].split(CROSS)), codes == chosen)
 
 
 def planted(columns: Columns, suite: Suite, asked: Questions, index: Index, group: Group, strength: float) -> Columns:
@@ -110,15 +75,6 @@ def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: G
             lost = [_sunk(scores.value, now[name].value, rows, group.rows) for rows in galleries]
         found.setdefault(probe, []).extend(lost)
     return {probe: float(np.mean(lost)) for probe, lost in found.items()}
-
-
-def _first_probe(suite: Suite) -> str:
-    """A classification if there is one: its numbers mean the same for every subject."""
-    for name, probe in suite.probes.items():
-        if isinstance(probe, ZeroShotProbe):
-            return name
-    name, probe = next(iter(suite.probes.items()))
-    return f"{name}[{probe.words[0]}]" if isinstance(probe, AssociationProbe) else name
 
 
 def _take_from_labels(

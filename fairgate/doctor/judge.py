@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fairgate.doctor.finding import Finding, Level
-from fairgate.doctor.inject import NOISE, Group
+from fairgate.doctor.inject import NOISE
 from fairgate.doctor.programs import TOOK_TOO_LONG
+from fairgate.doctor.target import Group
 from fairgate.doctor.trial import SECONDS, Trial
 from fairgate.records import CheckResult
 from fairgate.suites.catalog import METRICS
@@ -21,7 +22,8 @@ _COMPARE = "add a check of bias with `no_worse_than: baseline` and a margin"
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What was planted: how much, in whom, what each probe shows of it, and the items that fail without it."""
+    """What was planted: how much, in whom, what each probe shows of it, and the items that fail, or cannot be
+    computed, without it."""
 
     area: str
     suite: Suite
@@ -43,19 +45,20 @@ def look(aim: Planted, trial: Trial) -> Finding:
     """The first run: it must end with 1, and name the group that lost."""
     if unusable := _unusable(aim, trial):
         return unusable
-    failing = aim.new(trial)
+    failing = {item: check for item, check in aim.new(trial).items() if check.verdict == "fail"}
     if not failing:
         return _not_seen(aim, trial)
     if trial.ran.code != FAILED:
-        what = f"{_some(failing)} failed, and pytest ended with exit code {trial.ran.code} instead of 1."
+        what = f"{some(failing)} failed, and pytest ended with exit code {trial.ran.code} instead of 1."
         remedy = "something changes the exit code: look at conftest.py, plugins and addopts"
         return _told("trouble", aim, trial, what, remedy)
-    naming = [item for item, check in failing.items() if _names(check, aim.group)]
-    if not naming or not any(part in trial.ran.out for part in (aim.group.name, *aim.group.parts)):
-        what = f"expected exit 1 and saw it, from {_some(failing)}; none of these names {aim.group.name}."
+    named = {item: names for item, check in failing.items() if (names := _names(check, aim.group))}
+    naming = [item for item, names in named.items() if any(name in trial.ran.out for name in names)]
+    if not naming:
+        what = f"expected exit 1 and saw it, from {some(failing)}; none of these names {aim.group.name}."
         remedy = "a check `over: crossed` (group_gap, or accuracy) tells who lost"
         return _told("warning", aim, trial, what, remedy)
-    what = f"expected exit 1 and saw it: {_some(naming)} failed and named {aim.group.name}"
+    what = f"expected exit 1 and saw it: {some(naming)} failed and named {aim.group.name}"
     if all(failing[item].rule != "no_worse_than" for item in failing):
         what += "; but by bounds alone: a model that keeps farther from them grows more biased unseen."
         return _told("warning", aim, trial, what, _COMPARE)
@@ -67,7 +70,7 @@ def same_again(aim: Planted, first: Trial, trial: Trial) -> Finding:
     if unusable := _unusable(aim, trial):
         return unusable
     if trial.ran.code != FAILED or trial.failing.keys() != first.failing.keys():
-        what = f"expected exit 1 from {_some(first.failing)}; saw exit {trial.ran.code} from {_some(trial.failing)}."
+        what = f"expected exit 1 from {some(first.failing)}; saw exit {trial.ran.code} from {some(trial.failing)}."
         return _told("trouble", aim, trial, what, "two ways of running the gate disagree: run both and compare")
     return _told("ok", aim, trial, f"expected exit 1 and saw it, from the same {len(trial.failing)} item(s)")
 
@@ -90,16 +93,16 @@ def control(aim: Planted, trial: Trial) -> Finding:
         return unusable
     failing = aim.new(trial)
     if failing:
-        what = f"an innocent change (noise of {NOISE:g} standard deviations) fails by {_some(failing)}."
+        what = f"an innocent change (noise of {NOISE:g} standard deviations) fails by {some(failing)}."
         remedy = f"margins of 0, or bounds that the model only just meets: `fairgate power {aim.suite.suite}`"
         return _told("trouble", aim, trial, what, remedy)
     record = trial.record
     thin = [one.item for one in record.checks if one.verdict == "inconclusive" and not one.waived] if record else []
     if thin:
-        what = f"an innocent change is not cleared: {_some(thin)} stay inconclusive."
+        what = f"an innocent change is not cleared: {some(thin)} stay inconclusive."
         remedy = f"too few sets for these margins: `fairgate power {aim.suite.suite}` tells how many it takes"
         return _told("warning", aim, trial, what, remedy)
-    rest = f"; {_some(aim.already)} fail(s) with and without it" if aim.already else ""
+    rest = f"; {some(aim.already)} fail(s) with and without it" if aim.already else ""
     return _told("ok", aim, trial, f"an innocent change passes every regression check{rest}")
 
 
@@ -107,12 +110,14 @@ def _unusable(aim: Planted, trial: Trial) -> Finding | None:
     """A run that measured nothing."""
     if trial.ran.code == TOOK_TOO_LONG:
         return _told("trouble", aim, trial, f"the run did not end within {SECONDS} s.")
-    errors = [check for check in (trial.record.checks if trial.record else []) if check.verdict == "error"]
+    new = aim.new(trial)
+    errors = {item: check for item, check in new.items() if check.verdict == "error"}
     if trial.record is None:
         what = f"the run wrote no record (exit {trial.ran.code}): {trial.ran.said}"
         return _told("trouble", aim, trial, what, "run `fairgate doctor` without --inject-bias first")
-    if errors and len(errors) == len(trial.record.checks):
-        return _told("trouble", aim, trial, f"nothing could be computed: {errors[0].reason}")
+    if errors and len(errors) == len(new):
+        what = f"{some(errors)} could not be computed, and nothing failed: {next(iter(errors.values())).reason}"
+        return _told("trouble", aim, trial, what, "an error is no verdict: mend what it names, then plant again")
     return None
 
 
@@ -129,9 +134,9 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
         )
         return _told("warning", aim, trial, what, _COMPARE)
     if waived := [one.item for one in checks if one.waived and one.verdict == "fail"]:
-        what = f"{_some(waived)} failed, and a waiver keeps the gate open."
+        what = f"{some(waived)} failed, and a waiver keeps the gate open."
         return _told("trouble", aim, trial, what, "this regression would be merged: end the waiver, or narrow it")
-    seen = "; ".join(_margin(one) for one in told[:_SHOWN])
+    seen = "; ".join(_margin(one, aim.group) for one in told[:_SHOWN])
     what = (
         f"{aim.strength:g} taken from {aim.group.name} went unseen: nothing fails that did not without it (exit "
         f"{trial.ran.code}). {seen}."
@@ -145,19 +150,23 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
     return _told("trouble", aim, trial, what, remedy)
 
 
-def _margin(check: CheckResult) -> str:
-    """`gaps[doctor]: pass, margin 0.3, moved by -0.1`."""
-    moved = [one.delta for one in check.groups if one.delta is not None] or [check.delta or 0.0]
+def _margin(check: CheckResult, group: Group) -> str:
+    """`gaps[doctor]: pass, margin 0.3, moved by -0.1`: of the group that lost, where the check shows it."""
+    by_group = {one.group: one.delta for one in check.groups if one.delta is not None}
+    lost = [by_group[name] for name in (group.name, *group.parts) if name in by_group]
+    moved = lost or list(by_group.values()) or [check.delta or 0.0]
     most = min(moved) if check.better == "higher" else max(moved)
     return f"{check.item}: {check.verdict}, margin {check.bound:g}, moved by {most:+.3f}"
 
 
-def _names(check: CheckResult, group: Group) -> bool:
+def _names(check: CheckResult, group: Group) -> set[str]:
+    """By which names a failing check tells of the group: its own, or of a part of it."""
     failed = {one.group for one in check.groups if one.verdict == "fail"} | {check.worst_group}
-    return bool(failed & {group.name, *group.parts})
+    return {name for name in (group.name, *group.parts) if name in failed}
 
 
-def _some(items: Iterable[str]) -> str:
+def some(items: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
     names = sorted(items)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return (", ".join(names[:_SHOWN]) + more) or "nothing"

@@ -12,8 +12,9 @@ import numpy as np
 from fairgate import gate
 from fairgate.doctor.columns import Columns, columns_of, questions
 from fairgate.doctor.finding import Finding, Progress, of_error, ok, warning
-from fairgate.doctor.inject import group_to_harm, jittered, losses, planted
-from fairgate.doctor.judge import Planted, control, look, no_pipefail, same_again
+from fairgate.doctor.inject import jittered, losses, planted
+from fairgate.doctor.judge import Planted, control, look, no_pipefail, same_again, some
+from fairgate.doctor.target import group_to_harm
 from fairgate.doctor.trial import Bench, Trial, has_xdist
 from fairgate.doctor.view import make_view
 from fairgate.errors import FairgateError, SettingsError
@@ -93,7 +94,7 @@ def _plant(
     scorer = open_model(settings.model, real, settings, embedded)
     asked = questions(suite, real.dataset.manifest.subjects)
     columns = columns_of(scorer, asked)
-    group = group_to_harm(suite, index, ask(columns, index, suite))
+    group = group_to_harm(suite, index, ask(columns, index, suite), real.planned)
     biased = planted(columns, suite, asked, index, group, strength)
     lost = losses(suite, index, columns, biased, group)
     tables = _Tables(
@@ -110,16 +111,17 @@ def _plant(
 
 
 def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]:
-    """Items that fail for the model as it is, by their bounds."""
+    """Items that fail for the model as it is, by their bounds, or cannot be computed."""
     alone = replace(settings, baseline="none", mlflow=None, report=None, cache=None)
     plain = gate.evaluate(gate.prepare(name, view), alone, command="fairgate doctor")
-    return frozenset(check.item for check in plain.record.checks if check.verdict == "fail")
+    return frozenset(check.item for check in plain.record.checks if check.verdict in ("fail", "error"))
 
 
 def _told(aim: Planted, scorer: Scorer, columns: Columns, real: gate.Prepared) -> list[Finding]:
     """What was planted, and whether the table says what the model says."""
     images = int(aim.group.rows.sum())
-    what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}: {_losses(aim)}"
+    decide = f", on which {some(aim.group.checks)} can decide" if aim.group.checks else ""
+    what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}{decide}: {_losses(aim)}"
     found = [ok(aim.area, f"{what}. Below, table BIASED against table PLAIN (--keep DIR keeps them)")]
     suite, index = aim.suite, real.dataset.index
     said, kept = ask(scorer, index, suite), ask(columns, index, suite)

@@ -17,8 +17,9 @@ from fairgate.baselines import (
 from fairgate.doctor.finding import Finding, of_error, ok, trouble, warning
 from fairgate.errors import BaselineError, FairgateError
 from fairgate.gate.references import open_model
+from fairgate.gate.temperature import needs_entropy
 from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
-from fairgate.records import RunRecord
+from fairgate.records import Against, RunRecord
 from fairgate.suites import Settings
 from fairgate.suites.asked import probe_digests
 
@@ -49,7 +50,7 @@ def _checkpoint(area: str, prepared: gate.Prepared, settings: Settings) -> Findi
     return ok(area, f"the checkpoint is there ({scorer.fingerprint[:12]})", where=settings.model)
 
 
-def _compared(area: str, text: str, prepared: gate.Prepared, settings: Settings, role: str) -> list[Finding]:
+def _compared(area: str, text: str, prepared: gate.Prepared, settings: Settings, role: Against) -> list[Finding]:
     asked = [one for one in prepared.planned if one.check.no_worse_than]
     spec_or_finding = _parsed(area, text, role)
     if isinstance(spec_or_finding, Finding):
@@ -70,7 +71,7 @@ def _compared(area: str, text: str, prepared: gate.Prepared, settings: Settings,
         return [trouble(area, f"the {role} cannot be used: {error.problem}", error.where or str(spec), error.remedy)]
 
 
-def _parsed(area: str, text: str, role: str) -> BaselineSpec | Finding:
+def _parsed(area: str, text: str, role: Against) -> BaselineSpec | Finding:
     try:
         return parse_baseline(text, where=role)
     except BaselineError as error:
@@ -87,13 +88,13 @@ def _no_baseline(area: str, prepared: gate.Prepared, compares: bool) -> Finding:
     return warning(area, what, where=where, remedy="add a check with `no_worse_than: baseline` and a margin")
 
 
-def _live(area: str, spec: BaselineSpec, prepared: gate.Prepared, settings: Settings, role: str) -> Finding:
+def _live(area: str, spec: BaselineSpec, prepared: gate.Prepared, settings: Settings, role: Against) -> Finding:
     scorer = open_model(spec.target, prepared, settings)
     return ok(area, f"the {role} is a checkpoint ({scorer.fingerprint[:12]}), scored in every run", where=str(spec))
 
 
 def _record(
-    area: str, spec: BaselineSpec, kept: Kept, prepared: gate.Prepared, settings: Settings, role: str
+    area: str, spec: BaselineSpec, kept: Kept, prepared: gate.Prepared, settings: Settings, role: Against
 ) -> list[Finding]:
     """A kept record: its own scores, the same data and questions; else whether its checkpoint can be scored again."""
     from fairgate.reports import read_results
@@ -102,12 +103,13 @@ def _record(
     where = kept.origin or str(spec)
     digests = probe_digests(prepared.loaded.suite)
     compared = {one.check.probe: digests[one.check.probe] for one in prepared.planned if one.check.no_worse_than}
+    gate.require_intact(prepared.dataset, settings, None)
     differs = mismatch(record, gate.dataset_info(prepared.dataset), [compared])
     if differs is None:
         scores = read_scores(kept.scores, prepared.dataset.index)
         require_own_scores(record, scores_digest(scores), where)
         what = f"the {role} of {record.created_at[:10]} is there, of the same data and questions"
-        return [ok(area, what, where=where)]
+        return [ok(area, what, where=where), *_entropies(area, record, prepared, role, where)]
     version = _made_by(record, prepared, compared)
     reason = f"it was made by metric version {version}, and this fairgate has {METRIC_VERSION}" if version else differs
     try:
@@ -119,6 +121,18 @@ def _record(
         what = f"the {role} cannot be compared: {reason}; and '{record.model.uri}' is another checkpoint by now."
         return [trouble(area, what, where=where, remedy=_MAKE)]
     what = f"the {role}'s checkpoint is scored again in every run: {reason}."
+    return [warning(area, what, where=where, remedy=_MAKE)]
+
+
+def _entropies(area: str, record: RunRecord, prepared: gate.Prepared, role: Against, where: str) -> list[Finding]:
+    """Whether P(true) can be compared at the record's label temperature without scoring its checkpoint."""
+    lacking = sorted(needs_entropy(prepared.planned, role) - record.answer_entropy.keys())
+    if not lacking:
+        return []
+    what = (
+        f"the {role}'s record holds no mean answer entropies of {', '.join(lacking)}: its checkpoint is scored again "
+        "for them in every run, and where it is not to be had, no regression of P(true) passes."
+    )
     return [warning(area, what, where=where, remedy=_MAKE)]
 
 

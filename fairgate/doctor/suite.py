@@ -9,6 +9,7 @@ from typing import Final
 from fairgate import gate
 from fairgate.doctor.finding import Finding, ok, trouble, warning
 from fairgate.suites import LoadedSuite, Settings
+from fairgate.suites.advice import advice
 
 SOON: Final = timedelta(days=14)
 """A waiver that ends within these is worth a word."""
@@ -20,6 +21,7 @@ def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> l
     items, manifest = len(prepared.planned), prepared.dataset.manifest
     what = f"{len(loaded.suite.checks)} checks make {items} items on {manifest.ref} ({manifest.n_sets:,} sets)"
     found = [ok(area, what, where=shown(loaded.path, prepared.root))]
+    found += [warning(area, one.problem, one.where, one.remedy) for one in advice(loaded)]
     found += [_waiver(area, loaded, place, today) for place in range(len(loaded.suite.waivers))]
     if settings.on_inconclusive == "warn":
         what = "thin evidence opens the gate: on_inconclusive is `warn`."

@@ -16,18 +16,30 @@ _MOST_BYTES: Final = 1 << 20
 _GATE: Final = re.compile(r"--fairness-suite|\bfairgate\s+(check|demo)\b")
 _ACTION: Final = re.compile(r"(.*/)?fairgate(@.*)?$")
 """The action of this project: not the one in a folder of it, which tells of reports that others made."""
+_DVC: Final = re.compile(
+    r"(?:^|[\s\"'/(;&|])dvc[\"']?\s+(?:-\S+\s+)*(pull|fetch|checkout|repro|exp|get|import|import-url|update)\b"
+)
+"""Commands of DVC that read a remote or write files as the branch's configuration and pointers say."""
 _FORGIVEN: Final = re.compile(r"\|\|\s*(true|:|exit\s+0|echo\b)")
+_TOLERATED: Final = re.compile(
+    r"(?:-eq|-ne|-le|-lt|==|!=|\s=)\s*[\"']?3\b|\bcase\b[\s\S]*?\bin\b[\s\S]*?(?<![\w.-])3\s*[|)]"
+)
+"""A script that asks for exit code 3: `[ $? -eq 3 ]`, `case $status in 0|3)`."""
 _PIPE: Final = re.compile(r"(?<![|>])\|(?![|])")
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A step that runs the gate; `shell` as step, job or workflow name it (None: GitHub's default)."""
+    """A step that runs the gate; `shell` as step, job or workflow name it (None: GitHub's default).
+
+    `dvc` is the first command of DVC, with its place, that the job runs before or in the step.
+    """
 
     where: str
     script: str
     shell: str | None
     forgiven: bool
+    dvc: tuple[str, str] | None = None
 
 
 def look_at_workflows(root: Path) -> list[Finding]:
@@ -61,6 +73,11 @@ def _lost(step: _Step) -> list[Finding]:
     if step.forgiven:
         what = "the gate runs with `continue-on-error`: it can fail and nothing is red."
         found.append(trouble(AREA, what, step.where, "remove continue-on-error from the step and its job"))
+    if _TOLERATED.search(re.sub(r"(^|\s)#.*", "", step.script)):
+        what = (
+            "the step treats exit code 3 on its own: that is no verdict, and a checkpoint that cannot be read passes."
+        )
+        found.append(trouble(AREA, what, step.where, "let every exit code but 0 fail the step"))
     for line in _commands(step.script):
         if _FORGIVEN.search(line):
             what = "a command after `||` hides the failing gate."
@@ -68,33 +85,59 @@ def _lost(step: _Step) -> list[Finding]:
         elif _PIPE.search(line) and "pipefail" not in step.script and step.shell != "bash":
             what = "a pipe hides the failing gate: the step's shell has no pipefail."
             found.append(trouble(AREA, what, step.where, "say `shell: bash`, or write `set -o pipefail` first"))
+    if step.dvc is not None:
+        where, command = step.dvc
+        what = f"`{command}` obeys the pull request's .dvc/config before the gate runs: it can run any command."
+        remedy = "`fairgate dataset pull` instead, or OWNER/fairgate/.github/actions/pull (docs/pull-requests.md)"
+        found.append(trouble(AREA, what, where, remedy))
     return found
 
 
 def _commands(script: str) -> Iterator[str]:
     """Commands that run the gate, continued lines joined, quoted text and comments taken out."""
-    for line in re.sub(r"\\\n", " ", script).splitlines():
-        bare = re.sub(r"'[^']*'|\"[^\"]*\"", "''", line)
-        bare = re.sub(r"(^|\s)#.*", "", bare)
+    for line in _lines(script):
+        bare = re.sub(r"(^|\s)#.*", "", re.sub(r"'[^']*'|\"[^\"]*\"", "''", line))
         if _GATE.search(bare):
             yield bare.strip()
 
 
+def _lines(script: str) -> list[str]:
+    return re.sub(r"\\\n", " ", script).splitlines()
+
+
+def _dvc(script: str) -> str | None:
+    """The first command of DVC that a script runs and that obeys a branch; words inside quotes may be a path to it."""
+    for line in _lines(script):
+        found = _DVC.search(re.sub(r"(^|\s)#.*", "", line))
+        if found is not None and not re.match(r"\s*echo\b", line):
+            return f"dvc {found[1]}"
+    return None
+
+
 def _gates(data: Mapping[str, Any], shown: str) -> Iterator[_Step]:
     common = _shell(data)
+    events = str([value for key, value in data.items() if key in ("on", True)])  # YAML 1.1 reads `on` as true
+    of_changes = "pull_request" in events or "merge_group" in events
     for name, job in _mapping(data.get("jobs")).items():
         job = _mapping(job)  # noqa: PLW2901 - foreign data
-        steps = job.get("steps")
+        steps, dvc = job.get("steps"), None
         for number, one in enumerate(steps if isinstance(steps, list) else [], start=1):
             step = _mapping(one)
             script = str(step.get("run") or "")
             uses = str(step.get("uses") or "")
+            if of_changes and dvc is None and (command := _dvc(script)):
+                dvc = (f"{shown}, job {name}, step {number}", command)
             by_action = bool(_ACTION.match(uses)) or (uses == "./" and "suite" in _mapping(step.get("with")))
             if not by_action and not any(True for _ in _commands(script)):
                 continue
-            forgiven = True in (step.get("continue-on-error"), job.get("continue-on-error"))
+            forgiven = any(_tolerates(part.get("continue-on-error")) for part in (step, job))
             where = f"{shown}, job {name}, step {number}"
-            yield _Step(where, script, step.get("shell") or _shell(job) or common, forgiven)
+            yield _Step(where, script, step.get("shell") or _shell(job) or common, forgiven, dvc)
+
+
+def _tolerates(said: Any) -> bool:
+    """`continue-on-error: true`, also as text or as an expression that may come to it."""
+    return said is True or (isinstance(said, str) and said.strip().lower() not in ("", "false", "${{ false }}"))
 
 
 def _shell(part: Mapping[str, Any]) -> str | None:

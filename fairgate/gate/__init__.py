@@ -3,10 +3,13 @@
 pytest and the command line both come here, so that they cannot disagree.
 """
 
+from fairgate.gate.bases import suites_of_bases
 from fairgate.gate.evaluate import Evaluation, evaluate
+from fairgate.gate.hold import hold
+from fairgate.gate.intact import require_intact
 from fairgate.gate.keep import first_baseline, keep_baseline, refuse_update
-from fairgate.gate.prepare import Definition, Prepared, hold, prepare
-from fairgate.gate.publish import publish
+from fairgate.gate.prepare import Definition, Prepared, prepare
+from fairgate.gate.publish import clear_report, publish
 from fairgate.gate.references import dataset_info, kept_record
 from fairgate.gate.score import Progress, Scored, Scores, decide_one, score
 
@@ -17,6 +20,7 @@ __all__ = [
     "Progress",
     "Scored",
     "Scores",
+    "clear_report",
     "dataset_info",
     "decide_one",
     "evaluate",
@@ -27,5 +31,7 @@ __all__ = [
     "prepare",
     "publish",
     "refuse_update",
+    "require_intact",
     "score",
+    "suites_of_bases",
 ]

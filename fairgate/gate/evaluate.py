@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
 import numpy as np
 
 from fairgate.baselines import environment_warnings
 from fairgate.errors import FairgateError
-from fairgate.gate.prepare import Prepared
-from fairgate.gate.references import Progress, Scores, dataset_info
-from fairgate.gate.score import Scored, score
-from fairgate.probes import scores_digest
+from fairgate.gate.prepare import Definition, Prepared
+from fairgate.gate.references import Compared, Progress, Scores, dataset_info
+from fairgate.gate.score import Scored, decide_definition, score
+from fairgate.gate.tracked import pointer_notices
+from fairgate.probes import mean_entropies, scores_digest
 from fairgate.records import (
+    Against,
     BaselineInfo,
     CheckResult,
     Coverage,
+    Decider,
     Decision,
     Environment,
     Misclassification,
@@ -27,11 +31,12 @@ from fairgate.records import (
     overall,
 )
 from fairgate.suites import Settings
+from fairgate.suites.advice import advice
 from fairgate.suites.asked import probe_digests, prompt_count
 from fairgate.suites.confusions import confusions
-from fairgate.suites.decide import decide
 from fairgate.suites.definition import stricter
 from fairgate.suites.result import undecided
+from fairgate.suites.temperature import Run, temperature_notices
 from fairgate.suites.waivers import waive
 from fairgate.tracking.environment import environment
 
@@ -52,7 +57,8 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
     into errors, they must not turn a verdict.
     """
     started, now = time.monotonic(), datetime.now(UTC)
-    suite = prepared.loaded.suite
+    settings = prepared.effective(settings)
+    suite, asked = prepared.loaded.suite, prepared
     scored: Scored | None = None
     taken: list[Misclassification] = []
     with warnings.catch_warnings(record=True) as heard:
@@ -63,8 +69,10 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
             taken = confusions(prepared.dataset.index, scored.scores, prepared.planned)
         except FairgateError as error:
             checks = [undecided(one, error) for one in prepared.everything]
+            if (found := _by_the_base(prepared, settings, progress, now.date(), error)) is not None:
+                asked, scored, checks = found
     scores = scored.scores if scored else {}
-    coverage = _coverage(prepared, scores)
+    coverage = _coverage(asked, scores)
     if not coverage.complete:
         checks = [check.model_copy(update={"verdict": "error"}) for check in checks]
     place = environment(prepared.root, scored.device if scored else settings.device)
@@ -72,49 +80,116 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
         verdict=overall([check.verdict for check in checks if not check.waived]),
-        allow_inconclusive=_lenient(prepared, settings),
+        allow_inconclusive=_lenient(prepared, settings) and not (scored and _evades_comparison(scored)),
         dataset=dataset_info(prepared.dataset),
         model=scored.model if scored else ModelInfo(uri=settings.model, fingerprint="unknown"),
         baseline=scored.baseline if scored else _unread(settings.baseline),
         anchor=(scored.anchored.info if scored.anchored else None) if scored else _unread(suite.anchor or "none"),
         definition=prepared.compared,
         coverage=coverage,
-        probes=probe_digests(suite),
+        probes=probe_digests(asked.loaded.suite),
         scores_digest=scores_digest(scores) if scores else None,
+        answer_entropy={name: mean_entropies(one) for name, one in scores.items() if one.contests},
         decision=Decision(**suite.decision.model_dump()),
         checks=checks,
         confusions=taken,
         environment=place,
+        notices=[
+            *prepared.notices,
+            *pointer_notices(prepared, settings.model),
+            *(_notices(asked, scored) if scored else []),
+        ],
         warnings=_mismatches(scored, place) if scored else [],
         command=command,
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
     )
-    return Evaluation(record, scores, tuple(dict.fromkeys(f"warning: {one.message}" for one in heard)))
+    told = [f"warning: {one.message}" for one in heard]
+    told += [f"warning: {one.where}: {one.problem} To see that, {one.remedy}" for one in advice(prepared.loaded)]
+    return Evaluation(record, scores, tuple(dict.fromkeys(told)))
 
 
 def _decided(prepared: Prepared, scored: Scored, today: date) -> list[CheckResult]:
-    """Every check; where the merge base defines the gate otherwise, by both, and the stricter one counts."""
-    results = []
-    for one, answers in zip(prepared.definitions, scored.answers, strict=True):
-        suite, index = one.loaded.suite, prepared.dataset.index
-        checks = decide(one.planned, index, suite, answers.candidate, answers.baseline, one.null, answers.anchor)
-        results.append(waive(checks, suite.waivers, today))
-    return results[0] if len(results) == 1 else stricter(here=results[0], before=results[1])
+    """Every check; where the base defines the gate otherwise, by each definition, and the strictest counts."""
+    results = _by_definition(prepared.definitions, prepared, scored, today)
+    return results[0][1] if len(results) == 1 else stricter(results)
+
+
+def _by_definition(
+    definitions: Sequence[Definition], prepared: Prepared, scored: Scored, today: date
+) -> list[tuple[Decider, list[CheckResult]]]:
+    results: list[tuple[Decider, list[CheckResult]]] = []
+    for one, answers in zip(definitions, scored.answers, strict=True):
+        checks = decide_definition(one, prepared.dataset.index, answers)
+        results.append((one.decider, waive(checks, one.loaded.suite.waivers, today)))
+    return results
+
+
+def _by_the_base(
+    prepared: Prepared, settings: Settings, progress: Progress | None, today: date, error: FairgateError
+) -> tuple[Prepared, Scored, list[CheckResult]] | None:
+    """What the base's definitions find where this change's cannot be answered, so that a probe that a change adds hides
+    no failure: the definitions that were scored, and the checks. None where nothing can be scored at all."""
+    if not prepared.others:
+        return None
+    first, *rest = prepared.others
+    base = replace(prepared, loaded=first.loaded, planned=first.planned, null=first.null, others=tuple(rest))
+    try:
+        scored = score(base, settings, progress)
+        results = _by_definition(prepared.others, base, scored, today)
+    except FairgateError:
+        return None
+    own = [undecided(one, error) for one in prepared.planned]
+    return base, scored, stricter([("this change", own), *results])
 
 
 def _lenient(prepared: Prepared, settings: Settings) -> bool:
     """Whether thin evidence may pass. A change cannot allow that to itself by editing the suite; a command line can."""
-    here = prepared.loaded.suite.on_inconclusive
-    before = here if prepared.before is None else prepared.before.loaded.suite.on_inconclusive
-    loosened = settings.leniency_is_the_suites and before != "warn"
+    lenient = all(one.loaded.suite.on_inconclusive == "warn" for one in prepared.others)
+    loosened = settings.leniency_is_the_suites and not lenient
     return settings.on_inconclusive == "warn" and not loosened
+
+
+def _evades_comparison(scored: Scored) -> bool:
+    """Whether some answers cannot be brought to a label temperature since the model makes labels exactly equal: thin
+    evidence is allowed, and not evidence that the model itself withholds."""
+    tempered = [found for one in scored.answers for found in one.tempered.values()]
+    return any(missing.subjects is not None for one in tempered for missing in one.missing.values())
+
+
+def _notices(prepared: Prepared, scored: Scored) -> list[str]:
+    """What the change alters besides the weights; by the base's checks too, which a change can take out of its own."""
+    index, found = prepared.dataset.index, scored.notices
+    compared: tuple[tuple[Against, Compared | None], ...] = (("baseline", scored.compared), ("anchor", scored.anchored))
+    for against, one in compared:
+        if one is None:
+            continue
+        if one.counterpart.notice is not None:
+            found.append(one.counterpart.notice)
+        for place, (definition, answers) in enumerate(zip(prepared.definitions, scored.answers, strict=True)):
+            if against not in answers.tempered:
+                continue
+            at_theirs, own = answers.tempered[against], answers.candidate
+            now = Run({name: mean_entropies(each) for name, each in own.items()}, scored.model.logit_scale)
+            runs = (Run(one.entropies[place], one.logit_scale), now)
+            found += temperature_notices(definition.planned, index, own, at_theirs.scores, runs, against)
+            found += [
+                f"label temperature: regressions of P(true) on '{name}' cannot pass, since they are not decided at the "
+                f"{against}'s: {missing.why}"
+                for name, missing in at_theirs.missing.items()
+            ]
+    return list(dict.fromkeys(found))
 
 
 def _mismatches(scored: Scored, place: Environment) -> list[str]:
     """Where the candidate was scored otherwise than what it is compared with."""
     found = []
     for name, one in (("baseline", scored.compared), ("anchor", scored.anchored)):
+        if one is not None and one.scored_for_entropy:
+            found.append(
+                f"the {name}'s record holds no mean answer entropies, and its checkpoint was scored again for them: "
+                "`fairgate baseline update SUITE --reason TEXT` records them"
+            )
         if one is not None:
             here, there = (place, scored.model.precision), (one.environment, one.precision)
             found += environment_warnings(name, here, there)

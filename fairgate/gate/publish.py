@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairgate.errors import FairgateError, TrackingError
+from fairgate.errors import FairgateError, SettingsError, TrackingError
 from fairgate.gate.evaluate import Evaluation
 from fairgate.gate.prepare import Prepared
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
-from fairgate.suites import Settings
+from fairgate.suites import Settings, load_suite, suite_path
+from fairgate.suites.options import OPTIONS
 from fairgate.whole import sweep, write_whole
 
 if TYPE_CHECKING:
@@ -54,6 +56,31 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
                 files = [*files, prepared.loaded.path]
                 messages += _tell_mlflow(evaluation, files, prepared, settings.mlflow, past().outage)
     return replace(evaluation, messages=tuple(messages))
+
+
+def clear_report(suite: str, root: Path, typed: Mapping[str, str | None], *parts: str) -> None:
+    """Remove what an earlier run left in the report folder, before anything is read or scored.
+
+    A run that is killed, or ends with a wrong option, must not leave the record of another one to speak for it. `parts`
+    lead from the folder that was named to this suite's. Raises SettingsError where the folder is also the baseline.
+    """
+    named = {key: typed.get(key) or os.environ.get(OPTIONS[key].environment) for key in ("report", "baseline")}
+    if not named["report"]:
+        return
+    folder = Path(named["report"], *parts)
+    with contextlib.suppress(FairgateError):
+        named["baseline"] = named["baseline"] or load_suite(suite_path(suite, root), root).suite.baseline
+    kind, _, target = (named["baseline"] or "").partition(":")
+    kept = (root / target).resolve()
+    if kind == "file" and folder.resolve() == (kept.parent if kept.suffix == ".json" else kept):
+        raise SettingsError(
+            "the report would replace the record that this run is compared with.",
+            where=f"--fairness-report {folder}",
+            remedy="name another folder for the report",
+        )
+    for name in REPORT_FILES:
+        with contextlib.suppress(OSError):  # `publish` says that the folder cannot be written, and what it still holds
+            (folder / name).unlink(missing_ok=True)
 
 
 def _scratch(held: contextlib.ExitStack) -> Path:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from fairgate.baselines import (
     BaselineSpec,
@@ -20,13 +22,17 @@ from fairgate.baselines import (
     require_another_checkpoint,
     require_nothing_vanished,
     require_own_scores,
+    require_same_declaration,
 )
 from fairgate.data import Dataset
 from fairgate.errors import BaselineError, FairgateError, ModelError
+from fairgate.gate.counterparts import Counterpart, Reading, counterpart
+from fairgate.gate.notices import dataset_notices
 from fairgate.gate.prepare import Prepared
+from fairgate.gate.temperature import needs_entropy
 from fairgate.models import EmbeddingCache, Scorer, local_path, open_scorer
-from fairgate.probes import ProbeScores, read_scores, scores_digest
-from fairgate.records import BaselineInfo, DatasetInfo, Environment, RunRecord
+from fairgate.probes import Entropies, ProbeScores, mean_entropies, read_scores, read_set_ids, scores_digest
+from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, RunRecord
 from fairgate.suites import PlannedCheck, Settings
 from fairgate.suites.ask import ask
 from fairgate.suites.asked import probe_digests
@@ -36,6 +42,7 @@ from fairgate.suites.settings import default_cache
 
 Progress = Callable[[str, int, int], None]
 Scores = dict[str, ProbeScores]
+T = TypeVar("T")
 
 MLFLOW_MODEL = "mlflow-model:"
 
@@ -62,6 +69,7 @@ class Run:
     prepared: Prepared
     settings: Settings
     progress: Progress | None = None
+    read_alike: bool = True
 
     def open(self, uri: str, base: Path | None = None) -> Scorer:
         """The model of a URI, over the run's dataset."""
@@ -74,21 +82,33 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A baseline or anchor: its name, its answers to each definition, and where its record was made."""
+    """A baseline or anchor: its name, its answers to each definition, where its record was made, and what a reviewer is
+    shown of it next to the verdict.
+
+    `counterpart` holds what the candidate answers when it reads texts and pictures as this checkpoint did. `entropies`
+    are the mean entropies of the answers to each definition, by probe, `no_entropy` says why there are none
+    and `scored_for_entropy` that its checkpoint was scored in this run for them alone.
+    """
 
     info: BaselineInfo
     scores: tuple[Scores, ...]
     environment: Environment | None = None
     precision: str | None = None
+    logit_scale: float | None = None
+    entropies: tuple[Mapping[str, Entropies], ...] = ()
+    no_entropy: str | None = None
+    scored_for_entropy: bool = False
+    notices: tuple[str, ...] = ()
+    counterpart: Counterpart = field(default_factory=Counterpart)
 
 
 def dataset_info(dataset: Dataset) -> DatasetInfo:
-    """The dataset as a record names it."""
+    """The dataset as a record names it: by the identity that was computed, `unknown` where none could be."""
     manifest = dataset.manifest
     return DatasetInfo(
         name=dataset.name,
         version=dataset.version,
-        fingerprint=dataset.fingerprint,
+        fingerprint=dataset.identity or "unknown",
         counterfactual=manifest.counterfactual,
         attributes={name: list(groups) for name, groups in manifest.attributes.items()},
         notice=manifest.notice,
@@ -116,14 +136,17 @@ def open_model(
 
 
 def compare_with(
-    text: str, asked: Sequence[Asked], candidate: Scorer, run: Run, *, anchor: bool = False
+    text: str, asked: Sequence[Asked], candidate: Scorer, run: Run, *, anchor: bool = False, read_alike: bool = True
 ) -> Compared | None:
     """A baseline's (or anchor's) answers, known to be comparable with the candidate's; None where there is none.
 
+    With `read_alike`, the candidate is also asked with its tokenizer and preprocessing, where they differ.
+
     Raises BaselineError where it cannot be found or compared, and where it is the candidate by mistake.
     """
+    run = replace(run, read_alike=read_alike)
     spec = parse_baseline(text)
-    wanted = "anchor" if anchor else "baseline"
+    wanted: Against = "anchor" if anchor else "baseline"
     if spec.kind == "none" or not any(one.against == wanted for each in asked for one in each.planned):
         return None
     if spec.kind == "model":
@@ -131,7 +154,9 @@ def compare_with(
         same = scorer.fingerprint == candidate.fingerprint
         answers = tuple(one.scores if same else run.ask(scorer, one.suite) for one in asked)
         info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=scorer.fingerprint)
-        found = Compared(info, answers, precision=scorer.precision)
+        found = _read_alike(
+            _scored_now(info, answers, scorer), Reading.of(scorer), lambda: scorer, asked, candidate, run, wanted
+        )
     else:
         with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
             found = _of_record(spec, wanted, asked, candidate, run, Path(scratch))
@@ -165,16 +190,52 @@ def kept_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None, 
 
 
 def _of_record(
-    spec: BaselineSpec, name: str, asked: Sequence[Asked], candidate: Scorer, run: Run, scratch: Path
+    spec: BaselineSpec, name: Against, asked: Sequence[Asked], candidate: Scorer, run: Run, scratch: Path
 ) -> Compared:
-    """A kept record's answers where it was asked the same of the same data; else its checkpoint's, scored now."""
+    """What was kept of a run, and what the candidate answers when it reads as that run's checkpoint did."""
     from fairgate.reports import read_results
 
-    prepared = run.prepared
-    kept = kept_record(spec, prepared.loaded.name, prepared.root, run.settings.mlflow, scratch)
+    kept = kept_record(spec, run.prepared.loaded.name, run.prepared.root, run.settings.mlflow, scratch)
     record = read_results(kept.results)
+    found = _answers_of_record(spec, name, record, kept, asked, candidate, run, scratch)
+    reopen = partial(_the_same_checkpoint, record, name, kept, "tokenizer or preprocessing changed", run, scratch)
+    reads = Reading(record.model.tokenizer, record.model.preprocessing)
+    return _read_alike(found, reads, reopen, asked, candidate, run, name)
+
+
+def _read_alike(
+    found: Compared,
+    reads: Reading,
+    reopen: Callable[[], Scorer],
+    asked: Sequence[Asked],
+    candidate: Scorer,
+    run: Run,
+    against: Against,
+) -> Compared:
+    if not run.read_alike or found.info.fingerprint == candidate.fingerprint:
+        return found
+
+    def answer(scorer: Scorer) -> tuple[Scores, ...]:
+        return tuple(run.ask(scorer, one.suite) for one in asked)
+
+    return replace(found, counterpart=counterpart(candidate, reads, reopen, answer, against))
+
+
+def _answers_of_record(
+    spec: BaselineSpec,
+    name: Against,
+    record: RunRecord,
+    kept: Kept,
+    asked: Sequence[Asked],
+    candidate: Scorer,
+    run: Run,
+    scratch: Path,
+) -> Compared:
+    """A kept record's answers where it was asked the same of the same data; else its checkpoint's, scored now."""
+    prepared = run.prepared
     data, subjects = dataset_info(prepared.dataset), prepared.dataset.manifest.subjects
     require_nothing_vanished(record, data, subjects, kept.origin or str(kept.results))
+    require_same_declaration(record, data, kept.origin or str(kept.results))
     questions = [one.compared_probes for one in asked]
     differs = mismatch(record, data, questions, preparation=candidate.preparation, name=name)
     info = BaselineInfo(
@@ -188,16 +249,74 @@ def _of_record(
     if differs is not None:
         scorer = _the_same_checkpoint(record, name, kept, differs, run, scratch)
         answers = tuple(run.ask(scorer, one.suite) for one in asked)
-        return Compared(info, answers, precision=scorer.precision)
+        return replace(_scored_now(info, answers, scorer), notices=_other_data(record, kept, prepared, name))
     scores = read_scores(kept.scores, prepared.dataset.index)
     require_own_scores(record, scores_digest(scores), kept.origin or str(kept.scores))
+    found = Compared(
+        info,
+        tuple(_answering(one.suite, record, scores) for one in asked),
+        record.environment,
+        record.model.precision,
+        record.model.logit_scale,
+        tuple(_answering(one.suite, record, record.answer_entropy) for one in asked),
+    )
+    lacking = [_without_entropy(one, known, name) for one, known in zip(asked, found.entropies, strict=True)]
+    if not any(lacking) or record.model.fingerprint == candidate.fingerprint:
+        return found
+    try:
+        scorer = _the_same_checkpoint(record, name, kept, f"the {name}'s record holds no answer entropy", run, scratch)
+        again = [run.ask(scorer, _with_probes(one.suite, names)) for one, names in zip(asked, lacking, strict=True)]
+    except FairgateError as error:
+        why = f"{error.problem} Make the {name} again: `fairgate baseline update SUITE --reason TEXT`"
+        return replace(found, no_entropy=why)
+    entropies = tuple({**known, **_entropies(new)} for known, new in zip(found.entropies, again, strict=True))
+    return replace(found, entropies=entropies, scored_for_entropy=True)
+
+
+def _scored_now(info: BaselineInfo, answers: tuple[Scores, ...], scorer: Scorer) -> Compared:
     return Compared(
-        info, tuple(_answering(one.suite, record, scores) for one in asked), record.environment, record.model.precision
+        info,
+        answers,
+        precision=scorer.precision,
+        logit_scale=logit_scale_of(scorer),
+        entropies=tuple(_entropies(scores) for scores in answers),
     )
 
 
-def _answering(suite: Suite, record: RunRecord, scores: Scores) -> Scores:
-    """Those of a record's scores that answer this suite's probes."""
+def _other_data(record: RunRecord, kept: Kept, prepared: Prepared, name: str) -> tuple[str, ...]:
+    """What of the data is not what a record was made on."""
+    data, now = dataset_info(prepared.dataset), frozenset(prepared.dataset.index.set_id)
+    if record.dataset.fingerprint == data.fingerprint:
+        return ()
+    then = read_set_ids(kept.scores, record.coverage.expected_images)
+    return tuple(dataset_notices(record, data, len(prepared.dataset), now, then, name))
+
+
+def logit_scale_of(scorer: Scorer) -> float | None:
+    """What multiplies cosines before the softmax; None for a model that has no such number, or does not tell it."""
+    scale = getattr(scorer, "logit_scale", None)
+    return None if scale is None else float(scale)
+
+
+def _entropies(scores: Scores) -> dict[str, Entropies]:
+    return {name: mean_entropies(one) for name, one in scores.items() if one.contests}
+
+
+def _without_entropy(one: Asked, known: Mapping[str, Entropies], wanted: Against) -> set[str]:
+    """Probes whose P(true) is compared and whose mean entropies are not known for every subject."""
+    return {
+        name
+        for name in needs_entropy(one.planned, wanted)
+        if not {contest.subject for contest in one.scores[name].contests} <= known.get(name, {}).keys()
+    }
+
+
+def _with_probes(suite: Suite, names: Collection[str]) -> Suite:
+    return suite.model_copy(update={"probes": {name: probe for name, probe in suite.probes.items() if name in names}})
+
+
+def _answering(suite: Suite, record: RunRecord, scores: Mapping[str, T]) -> dict[str, T]:
+    """What a record holds of this suite's probes, where it asked the same: scores or entropies."""
     same = {name for name, key in probe_digests(suite).items() if record.probes.get(name) == key}
     return {name: one for name, one in scores.items() if name.partition("[")[0] in same}
 

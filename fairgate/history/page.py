@@ -8,6 +8,8 @@ from typing import Final
 from fairgate import __version__
 from fairgate.history.series import RULE, History, Move, Point, Series
 from fairgate.history.words import (
+    absent,
+    checkpoint,
     cut_words,
     cuts,
     day,
@@ -18,6 +20,7 @@ from fairgate.history.words import (
     notices,
     side,
     span_words,
+    unjudged,
 )
 from fairgate.reports.scale import Scale, Tick, percent, scale_for
 from fairgate.reports.words import clean, metric_words, number
@@ -50,6 +53,7 @@ class Line:
 
     point: Point
     name: str
+    checkpoint: str
     day: str
     measured: str
     bound: str
@@ -87,6 +91,7 @@ def render_page(history: History) -> str:
         moved=list(moved_at(history).items()),
         drifted=[drift_words(series, series.drift) for series in history.series if series.drift],
         cuts=list(numbers),
+        unknown=[*unjudged(history), *absent(history)],
         notices=notices(history),
         figures=[_figure(series, history, numbers) for series in ordered[:MOST_FIGURES]],
         more=[series.item for series in ordered[MOST_FIGURES:]],
@@ -154,6 +159,7 @@ def _row(series: Series, point: Point, move: Move | None) -> Line:
     return Line(
         point=point,
         name=named(point),
+        checkpoint=checkpoint(point),
         day=day(point),
         measured=measured(point),
         bound=number(point.bound),

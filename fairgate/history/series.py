@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
@@ -23,7 +23,8 @@ RULE: Final = (
 class Point:
     """What one run measured of an item, in the unit of its metric. `place` counts the runs of the whole history.
 
-    `cut` says why the numbers before cannot be compared with this one; None where they can.
+    `shared`: runs of several checkpoints have the commit of this one, so that the commit does not identify it. `cut`
+    says why the numbers before cannot be compared with this one; None where they can.
     """
 
     run: PastRun
@@ -32,13 +33,14 @@ class Point:
     lo: float | None
     hi: float | None
     bound: float | None
+    shared: bool = False
     cut: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """A change from `before` to `after` of more than `allowed`. `unseen` commits between them were not measured; None
-    where that is not known."""
+    where that is not known, or where the commits are not what tells the two runs apart."""
 
     before: Point
     after: Point
@@ -46,17 +48,43 @@ class Move:
     allowed: float
     unseen: int | None
 
+    @property
+    def same_commit(self) -> bool:
+        """Whether both runs are of one commit, which then explains nothing."""
+        return self.before.run.commit is not None and self.before.run.commit == self.after.run.commit
+
+    @property
+    def same_model(self) -> bool:
+        """Whether both runs are of one checkpoint."""
+        return self.before.run.model is not None and self.before.run.model == self.after.run.model
+
+    @property
+    def by_commit(self) -> bool:
+        """Whether the commit is what changed, as far as is known: not where an untracked checkpoint did."""
+        untracked = not self.same_model and (self.before.shared or self.after.shared)
+        return not self.same_commit and not untracked
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """One item over the runs, oldest first. `drift`: since the last cut it went further than intervals allow, in steps
-    of which none did."""
+    of which none did. `without` are runs that asked the question and have no finite number of the item."""
 
     item: str
     question: Question
     points: tuple[Point, ...]
     moves: tuple[Move, ...]
     drift: Move | None
+    without: tuple[Point, ...] = ()
+
+    @property
+    def unjudged(self) -> list[Point]:
+        """Points whose number differs from the one before, where one of the two has no interval."""
+        return [
+            after
+            for before, after in pairwise(self.points)
+            if after.cut is None and before.value != after.value and None in (before.lo, before.hi, after.lo, after.hi)
+        ]
 
     @property
     def stretches(self) -> list[list[Point]]:
@@ -172,17 +200,33 @@ def _series(stem: str, question: Question, runs: Sequence[PastRun], by_commit: b
     last = series.stretches[-1] if points else []
     if len(last) > 2 and not any(move.after in last for move in moves):
         drift = _move(last[0], last[-1], by_commit)
-    return Series(item, question, points, tuple(moves), drift)
+    measured = {point.place for point in points}
+    without = tuple(
+        Point(run, place, math.nan, None, None, None, run.commit in _shared_commits(runs))
+        for place, run in enumerate(runs)
+        if place not in measured and _part(stem) in run.questions and points and place > points[0].place
+    )
+    return Series(item, question, points, tuple(moves), drift, without)
 
 
 def _points(stem: str, runs: Sequence[PastRun]) -> Iterable[Point]:
     before: PastRun | None = None
+    shared = _shared_commits(runs)
     for place, run in enumerate(runs):
         if (value := run.metrics.get(stem)) is None:
             continue
         lo, hi, bound = (run.metrics.get(f"{stem}/{suffix}") for suffix in ("lo", "hi", "bound"))
-        yield Point(run, place, value, lo, hi, bound, _cut(before, run, _part(stem)))
+        yield Point(run, place, value, lo, hi, bound, run.commit in shared, _cut(before, run, _part(stem)))
         before = run
+
+
+def _shared_commits(runs: Sequence[PastRun]) -> set[str | None]:
+    """Commits at which several checkpoints ran: no tracked file can tell these apart."""
+    models: dict[str | None, set[str]] = {}
+    for run in runs:
+        if run.model is not None:
+            models.setdefault(run.commit, set()).add(run.model)
+    return {commit for commit, found in models.items() if len(found) > 1}
 
 
 def _cut(before: PastRun | None, run: PastRun, part: str) -> str | None:
@@ -218,10 +262,10 @@ def _move(before: Point, after: Point, by_commit: bool) -> Move | None:
     if abs(delta) <= allowed + _LEAST:
         return None
     heights = before.run.height, after.run.height
-    unseen = None
-    if by_commit and heights[0] is not None and heights[1] is not None:
-        unseen = max(0, heights[1] - heights[0] - 1)
-    return Move(before, after, delta, allowed, unseen)
+    move = Move(before, after, delta, allowed, None)
+    if by_commit and move.by_commit and heights[0] is not None and heights[1] is not None:
+        return replace(move, unseen=max(0, heights[1] - heights[0] - 1))
+    return move
 
 
 def _part(stem: str) -> str:

@@ -25,10 +25,20 @@ _LINES: Final = 12
 
 
 def named(point: Point) -> str:
-    """The run's commit, with a star where files differed from it; of no commit, its time."""
+    """The run's commit, with a star where files differed from it; of no commit, its time. Where runs of several
+    checkpoints have that commit, the checkpoint follows: `1a2b3c4-9f8e7d6c`, as MLflow names the run."""
+    return f"{_commit(point)}-{checkpoint(point)}" if point.shared and point.run.model else _commit(point)
+
+
+def _commit(point: Point) -> str:
     run = point.run
     commit = f"{clean(run.commit[:7])}{'*' if run.dirty else ''}" if run.commit else clean(run.created_at[:16])
     return f"#{clean(run.pull_request, 12)} {commit}" if run.pull_request else commit
+
+
+def checkpoint(point: Point) -> str:
+    """The start of the checkpoint's fingerprint."""
+    return clean(point.run.model[:8]) if point.run.model else "unknown"
 
 
 def day(point: Point) -> str:
@@ -49,12 +59,36 @@ def side(series: Series, move: Move) -> str:
 
 
 def place_words(move: Move) -> str:
-    """Where it moved: `1a2b3c4 (2026-03-05), or one of the 3 commits since 9f8e7d6 that no run measured`."""
-    place = f"{named(move.after)} ({day(move.after)})"
-    if not move.unseen:
-        return place
-    several = f"one of the {move.unseen} commits" if move.unseen > 1 else "the one commit"
-    return f"{place}, or {several} since {named(move.before)} that no run measured"
+    """Where it moved: `1a2b3c4 (2026-03-05), or one of the 3 commits since 9f8e7d6 that no run measured; checkpoint
+    0a1b2c3d, before it 4e5f6a7b`. A commit is named only where it can be what changed."""
+    before, after = move.before, move.after
+    if not move.by_commit:
+        return _untracked(move)
+    place = f"{named(after)} ({day(after)})"
+    if move.unseen:
+        several = f"one of the {move.unseen} commits" if move.unseen > 1 else "the one commit"
+        place += f", or {several} since {named(before)} that no run measured"
+    if move.same_model:
+        return f"{place}; the checkpoint is the same, {checkpoint(after)}"
+    if after.run.model and before.run.model:
+        return f"{place}; checkpoint {checkpoint(after)}, before it {checkpoint(before)}"
+    return place
+
+
+def _untracked(move: Move) -> str:
+    """Where it moved, of runs that their commits do not tell apart."""
+    before, after = move.before, move.after
+    if move.same_commit and move.same_model:
+        return f"{named(after)} ({day(after)}), with the commit and the checkpoint of the run before"
+    if move.same_commit and not (before.run.model and after.run.model):
+        return f"{named(after)} ({day(after)}), with the commit of the run before; whose checkpoint is not known"
+    of, at = f"checkpoint {checkpoint(after)} ({day(after)})", _commit(after)
+    if move.same_commit:
+        return f"{of}, before it {checkpoint(before)}, both at commit {at}"
+    return (
+        f"{of} at {at}, before it {checkpoint(before)} at {_commit(before)}: several checkpoints ran at one commit, so "
+        "that no commit is named for it"
+    )
 
 
 def move_words(series: Series, move: Move) -> str:
@@ -150,13 +184,17 @@ def terminal_lines(history: History) -> list[str]:
         [f"moved at {place}:", *_first([f"  {words}" for words in found], _MOVES)]
         for place, found in moved_at(history).items()
     ]
-    moved = [line for place in places[-_PLACES:] for line in place] or ["No number moved."]
+    moved = [line for place in places[-_PLACES:] for line in place] or [
+        "No number moved, as far as there are intervals." if unjudged(history) else "No number moved."
+    ]
     earlier = len(places) - _PLACES
     drifts = [f"drifted {drift_words(series, series.drift)}" for series in history.series if series.drift]
     return [
         *([f"{share_words(earlier, 'earlier place')} where numbers moved: see --out FILE.html"] if earlier > 0 else []),
         *moved,
         *_first(drifts, _LINES),
+        *_first(unjudged(history), _LINES),
+        *_first(absent(history), _LINES),
         *_first(cuts(history), _LINES),
         *([f"not told, for they repeat a number above: {', '.join(_checks(history.repeats))}"] * bool(history.repeats)),
         *_branches(history),
@@ -172,6 +210,31 @@ def _branches(history: History) -> list[str]:
         return []
     shown = ", ".join(clean(name, 60) for name in names[:_MOVES])
     return [f"These are runs of {len(names)} branches ({shown}); --branch NAME shows one."]
+
+
+def unjudged(history: History) -> list[str]:
+    """Changes of which nothing is claimed, for a run has no interval."""
+    return [
+        f"not judged, for there is no interval: {clean(series.item, 120)} at {_several(series.unjudged)}"
+        for series in history.series
+        if series.unjudged
+    ]
+
+
+def absent(history: History) -> list[str]:
+    """Runs that asked a question and have no finite number for an answer: it could not be computed, or was infinite."""
+    return [
+        f"no finite number of {clean(series.item, 120)} at {_several(series.without)}: it could not be computed, "
+        "or was infinite; the run's report says which"
+        for series in history.series
+        if series.without
+    ]
+
+
+def _several(points: Sequence[Point]) -> str:
+    names = [f"{named(point)} ({day(point)})" for point in points[-_MOVES:]]
+    more = len(points) - len(names)
+    return ", ".join(names) + (f" and {more} earlier" if more else "")
 
 
 def cuts(history: History) -> list[str]:

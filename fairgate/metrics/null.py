@@ -15,6 +15,8 @@ from fairgate.metrics._ranking import Desired
 
 LOST = 1e-12
 """Probability of a count, or of a MaxSkew, that is left out of the mean."""
+EXACT = 1e-9
+"""How far a probability may be off by rounding: ten times the error of the sums."""
 UNLIKELY = 1e-20
 """Probability of a count so far from its mean that it is left out of the sum."""
 
@@ -61,7 +63,8 @@ def expected_max_skew(
     if draws is None or rng is None:
         values, chance = _distribution(k, desired, present)
         below = np.cumsum(chance)
-        median, p95 = values[np.searchsorted(below, np.array([0.5, 0.95]) * below[-1])]
+        # A value that is reached with a probability of exactly 0.5 is the median, whatever the sum is rounded to.
+        median, p95 = values[np.searchsorted(below, (np.array([0.5, 0.95]) - EXACT) * below[-1])]
         return NullSkew(mean=float(values @ chance / below[-1]), median=float(median), p95=float(p95), draws=0)
     shown = rng.multivariate_hypergeometric(present, k, size=draws, method="marginals")
     skew = skew_of_counts(shown, present, desired=desired).max(axis=1)

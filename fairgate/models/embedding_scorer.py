@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from fairgate.models.protocols import Embeddings, Floats, Request, log_softmax
 
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
 
+_SAME_TEXT = {"fp32": 64 * 2.0**-23, "amp_fp16": 4 * 2.0**-11, "amp_bf16": 4 * 2.0**-8}
+"""Distance of unit text embeddings below which two prompts are one: equal tokens differ by rounding alone, which is the
+order of sums in float32, and a handful of roundings of the last layer's output under autocast."""
+
 
 class EmbeddingScorer:
     """A `Scorer` over a checkpoint that is loaded only when an embedding is not in the cache."""
@@ -23,6 +28,7 @@ class EmbeddingScorer:
         self.uri = request.uri
         self.fingerprint = checkpoint.fingerprint
         self.preparation = checkpoint.preparation
+        self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing
         self._checkpoint = checkpoint
         self._request = request
         self._device: Device = find_device(request.device)
@@ -34,6 +40,12 @@ class EmbeddingScorer:
         self._scale_and_bias = (float("nan"), float("nan"))
         self._texts: dict[str, Embeddings] | None = None
 
+    @property
+    def logit_scale(self) -> float | None:
+        """What multiplies cosines; None before images were embedded."""
+        scale = self._scale_and_bias[0]
+        return None if np.isnan(scale) else scale
+
     def logits(self, prompts: Sequence[str]) -> Floats:
         """Scale times cosine, plus the model's bias: (images, prompts) float64."""
         cosines = self._cosines(_unit(self.text_embeddings(prompts).astype(np.float64)))
@@ -42,6 +54,21 @@ class EmbeddingScorer:
 
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
         """Cosine to the re-normalised average of each ensemble's unit text embeddings: (images, ensembles) float64."""
+        return self._cosines(self._queries(ensembles))
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Pairs of ensembles whose averaged text embeddings are equal, up to the rounding of the device's precision."""
+        queries = self._queries(ensembles)
+        near = 1.0 - _SAME_TEXT[self.precision] ** 2 / 2  # cosine of unit vectors that far apart
+        pairs = []
+        for place, cosines in enumerate(queries @ queries.T):
+            for other in np.flatnonzero(cosines[:place] >= near).tolist():
+                if list(ensembles[other]) != list(ensembles[place]):
+                    pairs.append((int(other), place))
+        return pairs
+
+    def _queries(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+        """Unit averages of the ensembles' text embeddings, (ensembles, dim) float64."""
         every = list(dict.fromkeys(prompt for prompts in ensembles for prompt in prompts))
         unit = dict(zip(every, _unit(self.text_embeddings(every).astype(np.float64)), strict=True))
         means = []
@@ -49,7 +76,7 @@ class EmbeddingScorer:
             if not prompts:
                 raise ModelError(f"ensemble {number} holds no prompt.", where=self.uri, remedy="give it a prompt")
             means.append(np.mean([unit[prompt] for prompt in prompts], axis=0))
-        return self._cosines(_unit(np.stack(means)))
+        return _unit(np.stack(means))
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax of the logits over exactly these prompts: (images, prompts) float64."""
@@ -94,6 +121,35 @@ class EmbeddingScorer:
                 notes = {"prompts": json.dumps(missing)}
                 self._request.cache.write(name, {"embeddings": embeddings}, notes)
         return np.stack([known[prompt] for prompt in prompts])
+
+    def reading_as(self, other: EmbeddingScorer, *, tokenizer: bool, preprocessing: bool) -> EmbeddingScorer:
+        """This checkpoint, given texts by another one's tokenizer, or pictures by its preprocessing, or both.
+
+        Scoring raises ReadingMisfit where it cannot take them.
+        """
+
+        def load(_: Device) -> Encoder:
+            from fairgate.models.reading import Rereading
+
+            return Rereading(self._encoder(), other._encoder(), tokenizer=tokenizer, preprocessing=preprocessing)
+
+        theirs = {"fingerprint": other.fingerprint, "identity": dict(other._checkpoint.identity)}
+        reads = {**theirs, "tokenizer": tokenizer, "preprocessing": preprocessing}
+        identity = {**self._checkpoint.identity, "reads_as": reads}
+        mixed = EmbeddingScorer(replace(self._checkpoint, identity=identity, load=load), self._request)
+        if not preprocessing:
+            mixed._images, mixed._scale_and_bias = self.image_embeddings(), self._scale_and_bias
+        if not tokenizer:
+            mixed._texts = self._known_texts()
+        return mixed
+
+    def embeds_alike(self, other: EmbeddingScorer) -> bool:
+        """Whether two scorers that embedded the same images and prompts gave them the same vectors, up to rounding."""
+        here, there = self._known_texts(), other._known_texts()
+        near = _SAME_TEXT[self.precision]
+        texts = all(np.linalg.norm(here[text] - there[text]) <= near for text in here.keys() & there.keys())
+        images = np.linalg.norm(self.image_embeddings() - other.image_embeddings(), axis=1)
+        return texts and bool((images <= near).all())
 
     def _known_texts(self) -> dict[str, Embeddings]:
         """Every prompt that the cache knows for this model; new ones are added as files beside the old."""

@@ -20,12 +20,25 @@ class Encoder(Protocol):
     scale: float
     bias: float
 
+    @property
+    def vocabulary(self) -> int:
+        """Number of tokens that the text tower knows."""
+        ...
+
     def prepare(self, image: Any) -> Any:
         """A Pillow RGB image as the tensor that the image tower takes. Called from several threads."""
         ...
 
     def encode_images(self, prepared: Sequence[Any]) -> Embeddings:
         """(images, dim) float32, of any length."""
+        ...
+
+    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
+        """What the text tower is given: `ids` (prompts, length), and a `mask` where it takes one."""
+        ...
+
+    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
+        """(prompts, dim) float32, of any length."""
         ...
 
     def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
@@ -47,6 +60,18 @@ class Guarded:
     def encode_images(self, prepared: Sequence[Any]) -> Embeddings:
         with naming(self._where, "embed pictures"):
             return self._encoder.encode_images(prepared)
+
+    @property
+    def vocabulary(self) -> int:
+        return self._encoder.vocabulary
+
+    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
+        with naming(self._where, "read prompts"):
+            return self._encoder.tokens(prompts)
+
+    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
+        with naming(self._where, "embed prompts"):
+            return self._encoder.encode_tokens(tokens)
 
     def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
         with naming(self._where, "embed prompts"):
@@ -75,12 +100,15 @@ class Checkpoint:
     """A model that is known by content and not loaded yet.
 
     `identity` is plain data: everything besides the fingerprint that embeddings depend on (adapter and its code
-    version, library versions, preprocessing where the files do not fix it).
+    version, library versions, preprocessing where the files do not fix it). `tokenizer` and `preprocessing` are the
+    digests of how it reads texts and pictures (`fairgate.models.reading`).
     """
 
     fingerprint: str
     identity: Mapping[str, Any]
     load: Callable[[Device], Encoder]
+    tokenizer: str | None = None
+    preprocessing: str | None = None
 
     @property
     def preparation(self) -> str:

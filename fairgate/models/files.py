@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from fairgate.errors import FairgateError, ModelError, did_you_mean
-from fairgate.hashing import digest, sha256_file
+from fairgate.hashing import digest, require_regular, sha256_file
+from fairgate.models.closed import entries, require_closed
 
 PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 WEIGHTS = (".safetensors", *PICKLED)
@@ -54,6 +57,8 @@ TOKENIZER_FILES = frozenset(
         "spiece.model",
         "tokenizer.model",
         "sentencepiece.bpe.model",
+        "sentencepiece.model",
+        "spm.model",
     }
 )
 
@@ -71,12 +76,22 @@ class HashedFiles:
 
     @classmethod
     def of(cls, paths: Mapping[str, Path]) -> HashedFiles:
+        for path in paths.values():
+            require_regular(path, ModelError)
         stamps = {role: _stamp(path) for role, path in paths.items()}
         return cls(dict(paths), {role: sha256_file(path) for role, path in paths.items()}, stamps)
 
     def fingerprint(self, **more: str) -> str:
         """Hex SHA-256 over roles and digests, with further digests by name (an architecture's config)."""
         return digest({**self.hashes, **more})
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[Path]:
+        """A folder that shows these files under their own names and no others: a library reads what was hashed."""
+        with tempfile.TemporaryDirectory(prefix="fairgate-model-") as name:
+            for path in self.paths.values():
+                Path(name, path.name).symlink_to(path.resolve())
+            yield Path(name)
 
     def require_unchanged(self) -> None:
         """Raises ModelError when a file is not the one that was hashed: its scores would be kept under a wrong name."""
@@ -108,11 +123,18 @@ def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
     """Raises when a file is missing (naming the nearest sibling) or empty."""
     if path.is_dir():
         raise error("a folder stands where a file is expected.", where=str(path), remedy="name a file in it")
+    require_regular(path, error)
     if not path.is_file():
-        hint = did_you_mean(path.name, _siblings(path)) or "check the path; if DVC tracks it, run `dvc pull`"
-        raise error("the file does not exist.", where=str(path), remedy=hint)
+        raise error("the file does not exist.", where=str(path), remedy=_where_it_may_be(path))
     if path.stat().st_size == 0:
         raise error("the file is empty.", where=str(path), remedy="save or download it again")
+
+
+def _where_it_may_be(path: Path) -> str:
+    pull, names = "`dvc pull`, in CI `fairgate dataset pull`", _siblings(path)
+    if f"{path.name}.dvc" in names:
+        return f"DVC tracks it: run {pull}"
+    return did_you_mean(path.name, names) or f"check the path; if DVC tracks it, run {pull}"
 
 
 def _siblings(path: Path) -> list[str]:
@@ -123,13 +145,13 @@ def _siblings(path: Path) -> list[str]:
 
 
 def require_folder(path: Path, within: Path | None = None) -> None:
-    """Raises ModelError when a folder is missing (naming the nearest sibling), or a link in it leads outside.
+    """Raises ModelError when a folder is missing (naming the nearest sibling), when a link in it leads outside, or when
+    it holds a pipe, socket or device.
 
     `within` is a folder around it that links may lead into (the hub's cache links its snapshots to its blobs).
     """
     if not path.is_dir():
-        hint = did_you_mean(path.name, _siblings(path)) or "check the path; if DVC tracks it, run `dvc pull`"
-        raise ModelError("the model folder does not exist.", where=str(path), remedy=hint)
+        raise ModelError("the model folder does not exist.", where=str(path), remedy=_where_it_may_be(path))
     inside, seen = (within or path).resolve(), 0
     for folder, subfolders, names in os.walk(path):
         seen += len(names)
@@ -147,6 +169,7 @@ def require_folder(path: Path, within: Path | None = None) -> None:
                     where=str(entry),
                     remedy="copy the folder with its links followed (`cp -rL`), and name the copy",
                 )
+            require_regular(entry, ModelError)
 
 
 def _leads_into(folder: Path, link: Path) -> bool:
@@ -211,7 +234,7 @@ def require_stored(path: Path) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A JSON object from a model folder. Raises ModelError, also where it asks for code from a model repository."""
+    """A JSON object from a model folder. Raises ModelError, also where it asks for code, or names what is elsewhere."""
     require_file(path)
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise ModelError(
@@ -223,36 +246,18 @@ def read_config(path: Path) -> dict[str, Any]:
         raise ModelError(f"the file is not valid JSON ({error}).", where=str(path), remedy="write it again") from error
     if not isinstance(config, dict):
         raise ModelError("the file does not hold a JSON object.", where=str(path), remedy="write it again")
-    refuse_remote_code(config, str(path))
+    require_closed(config, str(path))
     _refuse_giants(config, str(path))
     return config
 
 
-def _refuse_giants(config: Any, where: str, name: str = "") -> None:
+def _refuse_giants(config: Any, where: str) -> None:
     """Raises ModelError for a config, at any depth, that asks for pictures or layers beyond reason."""
-    limit = _LIMITS.get(name)
-    if limit is not None and isinstance(config, int | float) and config > limit:
-        raise ModelError(
-            f"the config asks for '{name}' {str(config)[:40]}; at most {limit:,} is built.",
-            where=where,
-            remedy="check the config: no CLIP is that large",
-        )
-    parts = config.items() if isinstance(config, dict) else ()
-    for key, value in parts:
-        _refuse_giants(value, where, key)
-    for value in config if isinstance(config, list) else ():
-        _refuse_giants(value, where, name)
-
-
-def refuse_remote_code(config: Any, where: str) -> None:
-    """Raises ModelError when a config, at any depth, would have a library run code that ships with the model."""
-    if isinstance(config, dict):
-        for key in ("auto_map", "trust_remote_code", "custom_pipelines"):
-            if config.get(key):
-                raise ModelError(
-                    f"the config asks for code of its own ('{key}'), which fairgate does not run.",
-                    where=where,
-                    remedy="use a checkpoint whose architecture the library knows, and remove the key",
-                )
-    for value in config.values() if isinstance(config, dict) else config if isinstance(config, list) else ():
-        refuse_remote_code(value, where)
+    for name, value in entries(config):
+        limit = _LIMITS.get(name)
+        if limit is not None and isinstance(value, int | float) and value > limit:
+            raise ModelError(
+                f"the config asks for '{name}' {str(value)[:40]}; at most {limit:,} is built.",
+                where=where,
+                remedy="check the config: no CLIP is that large",
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from fairgate.errors import ModelError
@@ -28,6 +29,36 @@ def model_folder(address: str, base: Path) -> Path:
     snapshot = _cached(found["name"], found["revision"], folder)
     require_folder(snapshot, within=snapshot.parent.parent)
     return snapshot
+
+
+def named_files(name: str, files: Collection[str], *, download: bool) -> dict[str, Path]:
+    """Those of some files that a model on the hub has, out of the hub's cache; no folder of this machine stands in.
+
+    With `download`, they are fetched first: a name in the model's URI said so. Raises ModelError where there are none.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(name, local_files_only=not download, allow_patterns=sorted(files)))
+    except (LocalEntryNotFoundError, HFValidationError, HfHubHTTPError, OSError) as error:
+        raise _not_cached(name, files) from error
+    require_folder(folder, within=folder.parent.parent)
+    found = {file: folder / file for file in sorted(files) if (folder / file).is_file()}
+    if not found:
+        raise _not_cached(name, files)
+    return found
+
+
+def _not_cached(name: str, files: Collection[str]) -> ModelError:
+    wanted = " ".join(f'--include "{file}"' for file in sorted(files))
+    return ModelError(
+        f"the architecture takes its text tower or tokenizer from '{name}' on the hub, which is not in the hub's cache "
+        "on this machine, and nothing is downloaded while a checkpoint is judged.",
+        where=name,
+        remedy=f"fetch it once, before: `hf download {name} {wanted}`; or save the model with its tokenizer in one "
+        "folder and use open_clip:local-dir:FOLDER",
+    )
 
 
 def _cached(name: str, revision: str | None, folder: Path) -> Path:

@@ -56,7 +56,8 @@ class Scorer(Protocol):
 
     `fingerprint` is a digest over the checkpoint's files, taken before they are loaded. `precision` says how numbers
     were computed ("fp32", "amp_bf16", "precomputed"), `device` where, `preparation` which code prepared images and
-    prompts ("open_clip/1"): other numbers of the same files are not compared where it changed.
+    prompts ("open_clip/1"): other numbers of the same files are not compared where it changed. `tokenizer` and
+    `preprocessing` are digests of how texts and pictures are read, None where nothing is.
     """
 
     @property
@@ -69,6 +70,10 @@ class Scorer(Protocol):
     def device(self) -> str: ...
     @property
     def preparation(self) -> str: ...
+    @property
+    def tokenizer(self) -> str | None: ...
+    @property
+    def preprocessing(self) -> str | None: ...
 
     def logits(self, prompts: Sequence[str]) -> Floats:
         """Scale times cosine, plus the bias where the model has one: (images, prompts) float64."""
@@ -85,6 +90,11 @@ class Scorer(Protocol):
         """Log-softmax of the logits over exactly these prompts: (images, prompts) float64."""
         ...
 
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Places of ensembles with different prompts that are one and the same to the model; the first of each pair is
+        the earlier one."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -99,6 +109,17 @@ class Request:
     base: Path = Path()
     progress: Progress | None = None
     batch_size: int | None = None
+
+
+def equal_columns(columns: Floats, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Places of columns (images, ensembles) that are equal for every image, where their prompts are not."""
+    first: dict[bytes, int] = {}
+    pairs = []
+    for place, column in enumerate(np.ascontiguousarray(columns.T) + 0.0):  # + 0.0: a zero has no sign
+        before = first.setdefault(column.tobytes(), place)
+        if list(ensembles[before]) != list(ensembles[place]):
+            pairs.append((before, place))
+    return pairs
 
 
 def log_softmax(logits: Floats) -> Floats:

@@ -3,15 +3,31 @@
 from fairgate.probes.association import associate
 from fairgate.probes.classification import classify
 from fairgate.probes.retrieval import retrieve
-from fairgate.probes.scores import METRIC_VERSION, ProbeScores, Rows, read_scores, scores_digest, write_scores
+from fairgate.probes.scores import (
+    METRIC_VERSION,
+    Contest,
+    ProbeScores,
+    Rows,
+    read_scores,
+    read_set_ids,
+    scores_digest,
+    write_scores,
+)
+from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
 
 __all__ = [
     "METRIC_VERSION",
+    "Contest",
+    "Entropies",
+    "Matched",
     "ProbeScores",
     "Rows",
     "associate",
     "classify",
+    "match_entropies",
+    "mean_entropies",
     "read_scores",
+    "read_set_ids",
     "retrieve",
     "scores_digest",
     "write_scores",

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.probes.scores import ProbeScores
+from fairgate.probes.scores import Contest, ProbeScores
 
 
 class Classifier(Protocol):
@@ -36,13 +36,18 @@ def classify(
     predicted = np.empty(len(subject), dtype=object)
     decided = np.empty(len(subject), dtype=bool)
     names, code_of_row = np.unique(subject, return_inverse=True)
-    contests = [tuple(labels_of(name)) for name in names.tolist()]
-    for labels in dict.fromkeys(contests):
-        rows = np.flatnonzero(np.array([contest == labels for contest in contests])[code_of_row])
-        log_p = scorer.log_probabilities([prompt(label) for label in labels])[rows]
-        code = {label: column for column, label in enumerate(labels)}
-        true_column = np.fromiter((code[label] for label in truth[rows].tolist()), dtype=np.int64, count=len(rows))
-        value[rows] = np.exp(log_p[np.arange(len(rows)), true_column])
-        predicted[rows] = np.asarray(labels, dtype=object)[log_p.argmax(axis=1)]
-        decided[rows] = (log_p == log_p.max(axis=1, keepdims=True)).sum(axis=1) == 1
-    return ProbeScores(value, predicted, (predicted == truth) & decided)
+    labels_by_code = [tuple(labels_of(name)) for name in names.tolist()]
+    contests = list[Contest]()
+    for labels in dict.fromkeys(labels_by_code):
+        answers = scorer.log_probabilities([prompt(label) for label in labels])
+        column = {label: place for place, label in enumerate(labels)}
+        for code in (code for code, own in enumerate(labels_by_code) if own == labels):
+            rows = np.flatnonzero(code_of_row == code)
+            true = np.fromiter((column[label] for label in truth[rows].tolist()), dtype=np.int64, count=len(rows))
+            contests.append(Contest(str(names[code]), rows, answers[rows], true))
+            log_p = contests[-1].log_p
+            value[rows] = np.exp(log_p[np.arange(len(rows)), true])
+            predicted[rows] = np.asarray(labels, dtype=object)[log_p.argmax(axis=1)]
+            decided[rows] = (log_p == log_p.max(axis=1, keepdims=True)).sum(axis=1) == 1
+    correct = (predicted == truth) & decided
+    return ProbeScores(value, predicted, correct, contests=tuple(contests))

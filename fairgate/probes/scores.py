@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from fairgate.errors import ScoresError
-from fairgate.hashing import digest, sha256_bytes
+from fairgate.hashing import digest, require_regular, sha256_bytes
 from fairgate.whole import whole
 
 if TYPE_CHECKING:
@@ -40,6 +40,20 @@ class Rows(Protocol):
     def attributes(self) -> Mapping[str, NDArray[Any]]: ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Contest:
+    """The competing labels of one subject's images, and what the model answered; held in memory only.
+
+    `rows` (images,) are places in the dataset, `log_p` (images, labels) log-probabilities at the model's own
+    temperature and `true` (images,) the column of the label whose probability is measured.
+    """
+
+    subject: str
+    rows: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    true: NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class ProbeScores:
     """One probe's answer for every image.
@@ -49,13 +63,15 @@ class ProbeScores:
     `predicted` (images,) is the most probable label of a classification and `correct` whether it is the true one
     (None where no label is). `rank` (images,), of a retrieval over several subjects, is the place of the image's own
     subject's query among all subjects' queries: 1 is nearest, and equal queries count as nearer. Scores that were kept
-    before ranks were have none.
+    before ranks were have none. `contests` hold all labels' probabilities of a classification that was just scored;
+    they are never written, and scores read from a file have none.
     """
 
     value: NDArray[np.float64]
     predicted: NDArray[Any] | None = None
     correct: NDArray[np.bool_] | None = None
     rank: NDArray[np.int64] | None = None
+    contests: tuple[Contest, ...] = field(default=(), repr=False, compare=False)
 
 
 def scores_digest(scores: Mapping[str, ProbeScores]) -> str:
@@ -108,6 +124,7 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
     import pyarrow.parquet as pq
 
     wanted = ["probe", "set_id", "member", "value", "predicted", "correct"]
+    require_regular(path, ScoresError)
     try:
         # not read_table, which would import pyarrow.dataset: 0.2 s
         # text stays codes of its different texts: a few bytes may repeat a long one a billion times
@@ -119,11 +136,7 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
         _require_kinds(table)
         columns = {name: _entries(table.column(name)) for name in wanted}
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        raise ScoresError(
-            f"the per-image scores cannot be read: {error}.",
-            where=str(path),
-            remedy="run the baseline again with `--fairness-report DIR`, and keep scores.parquet beside results.json",
-        ) from error
+        raise _unreadable(path, error) from error
     of_probe: dict[str, list[int]] = {}
     for row, name in enumerate(columns["probe"].tolist()):
         of_probe.setdefault(name, []).append(row)
@@ -131,6 +144,31 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
         name: _aligned(name, {key: column[places] for key, column in columns.items()}, rows, path)
         for name, places in of_probe.items()
     }
+
+
+def read_set_ids(path: Path, images: int) -> frozenset[str]:
+    """The ids of the sets in kept scores of so many images. Raises ScoresError for an unreadable file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    require_regular(path, ScoresError)
+    try:
+        file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=_TEXT)
+        _require_bounded(file.metadata, images)
+        table = file.read(columns=["set_id"])
+        table.validate(full=True)
+        _require_kinds(table)
+        return frozenset(_entries(table.column("set_id")).tolist())
+    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> ScoresError:
+    return ScoresError(
+        f"the per-image scores cannot be read: {error}.",
+        where=str(path),
+        remedy="run the baseline again with `--fairness-report DIR`, and keep scores.parquet beside results.json",
+    )
 
 
 def _require_bounded(facts: Any, images: int) -> None:
@@ -174,10 +212,10 @@ def _require_kinds(table: Any) -> None:
     import pyarrow as pa
 
     kinds = {"value": pa.types.is_float64, "correct": pa.types.is_boolean, "rank": pa.types.is_int64}
-    for field in table.schema:
-        held = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if not kinds.get(field.name, pa.types.is_string)(held):
-            raise TypeError(f"column '{field.name}' is of type {held}")
+    for column in table.schema:
+        held = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        if not kinds.get(column.name, pa.types.is_string)(held):
+            raise TypeError(f"column '{column.name}' is of type {held}")
 
 
 def _aligned(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> ProbeScores:

@@ -57,7 +57,7 @@ class SuiteItem(pytest.Item):
         if isinstance(excinfo.value, FairnessFailure):
             cause = common_cause(self.config.stash[SESSION].records[self.suite])
             if cause is not None:
-                return f"nothing could be computed: {cause if self._is_first() else 'as above'}"
+                return f"not judged: {cause if self._is_first() else 'as above'}"
             return "\n".join([*explain_check(excinfo.value.check), f"defined at {self.where}"])
         return super().repr_failure(excinfo, style)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fairgate.errors import FairgateError
+from fairgate.errors import FairgateError, NoVerdict
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     for option in OPTIONS.values():
         spoken = f"{option.help} [{option.environment}]"
         group.addoption(option.flag, default=None, metavar=option.metavar, help=spoken)
-        parser.addini(option.ini, option.help, default="")
+        if option.in_ini:
+            parser.addini(option.ini, option.help, default="")
     group.addoption(
         "--fairness-allow-pickle",
         action="store_true",
@@ -56,7 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
     try:
         if config.getoption("fairness_update_baseline"):
             session_of(config).require_updatable()
-        paths = [str(path) for path in session_of(config).prepare(names)]
+        session_of(config).clear_reports(names)
+        paths = [str(path) for path in session_of(config).prepare(names) if path.is_file()]
+    except NoVerdict as error:
+        pytest.exit(str(error), returncode=error.exit_code)
     except FairgateError as error:
         raise pytest.UsageError(str(error)) from error
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
@@ -70,6 +74,7 @@ def session_of(config: pytest.Config) -> GateSession:
         from fairgate.pytest_plugin.session import GateSession
 
         config.stash[SESSION] = GateSession(config)
+        config.pluginmanager.register(config.stash[SESSION].outcomes)
     return config.stash[SESSION]
 
 
@@ -95,12 +100,25 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return SuiteFile.from_parent(parent, path=file_path)
 
 
+@pytest.hookimpl(tryfirst=True)  # before -k and -m choose
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """A suite that the branch deletes has no file to collect, and is judged all the same."""
+    ours = session.config.stash.get(SESSION, None)
+    if ours is None:
+        return
+    from fairgate.pytest_plugin.items import SuiteFile
+
+    for path in (path for path in ours.by_path if not path.is_file()):
+        items += SuiteFile.from_parent(session, path=path).collect()
+
+
 @pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A run that was asked to become the baseline does so when all of it has run."""
     ours = session.config.stash.get(SESSION, None)
     if ours is not None:
         ours.tell_junit()
+        session.exitstatus = ours.exit_status(int(session.exitstatus))
     if ours is not None and session.config.getoption("fairness_update_baseline") and not ours.keep_baselines():
         session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
     if ours is not None and hasattr(session.config, "workeroutput"):

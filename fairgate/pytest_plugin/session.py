@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,9 @@ import pytest
 
 from fairgate import gate
 from fairgate.errors import BaselineError
+from fairgate.pytest_plugin.outcomes import Outcomes
 from fairgate.records import CheckResult, RunRecord
-from fairgate.suites import Settings, resolve, suite_names, suite_path
+from fairgate.suites import Settings, named_bases, resolve, suite_names, suite_path
 from fairgate.suites.command import command_line
 from fairgate.suites.load import FOLDER
 from fairgate.suites.options import OPTIONS
@@ -39,20 +41,52 @@ class GateSession:
         worker = getattr(config, "workerinput", None)
         self.shared: Path | None = Path(worker["fairgate_shared"]) if worker else None
         self._owns_shared = False
+        self.outcomes = Outcomes(config.rootpath, lambda: self.by_path)
 
     def prepare(self, names: Sequence[str]) -> list[Path]:
-        """Load and plan suites (`all`: every one). Raises SuiteError, DatasetError or SettingsError."""
-        wanted = suite_names(self.root) if "all" in names else list(dict.fromkeys(names))
+        """Load and plan suites (`all`: every one that is here or that the base has); their files.
+
+        Raises a FairgateError for whatever is wrong with them.
+        """
+        everything = "all" in names
+        wanted = suite_names(self.root) if everything else list(dict.fromkeys(names))
+        for name in wanted:
+            self._prepare(name)
+        if everything:
+            places = [place for one in self.prepared.values() for place in one.places]
+            missing = sorted(set(gate.suites_of_bases(self.root, self._bases(), places)) - set(wanted))
+            for name in missing:
+                self._prepare(name)
+            wanted += missing
         if not wanted:
             suite_path("all", self.root)
-        for name in wanted:
-            if name not in self.prepared:
-                prepared = gate.prepare(name, self.root)
-                self.prepared[name] = prepared
-                self.by_path[prepared.loaded.path] = name
-                self.prepared[name] = gate.hold(prepared, self.settings(name))
         self.several = self.several or len(wanted) > 1
         return [self.prepared[name].loaded.path for name in wanted]
+
+    def _prepare(self, name: str) -> None:
+        if name not in self.prepared:
+            prepared = gate.prepare(name, self.root, self._bases())
+            self.prepared[name] = prepared
+            self.by_path[prepared.loaded.path] = name
+            self.prepared[name] = gate.hold(prepared, self.settings(name))
+
+    def _bases(self) -> tuple[str, ...] | None:
+        return named_bases(self.config.getoption("fairness_base"))
+
+    def clear_reports(self, names: Sequence[str]) -> None:
+        """Remove what earlier runs of these suites left in the report folder; before anything is prepared."""
+        if hasattr(self.config, "workerinput"):  # xdist's controller has done so, and other workers may have written
+            return
+        typed = {key: self._given(key) for key in ("report", "baseline")}
+        wanted = suite_names(self.root) if "all" in names else list(dict.fromkeys(names))
+        for name in wanted:
+            gate.clear_report(name, self.root, typed, *([name] if len(wanted) > 1 else []))
+
+    def _given(self, key: str) -> str | None:
+        """An option of the command line, the environment or the ini file."""
+        option = OPTIONS[key]
+        typed: str | None = self.config.getoption(option.flag.lstrip("-").replace("-", "_"))
+        return typed or os.environ.get(option.environment) or self.config.getini(option.ini) or None
 
     def settings(self, name: str) -> Settings:
         """The options of this run, resolved for a suite."""
@@ -102,6 +136,13 @@ class GateSession:
             for name, value in junit_suite_properties(record):
                 file.add_global_property(name, value)
 
+    def exit_status(self, status: int) -> int:
+        """The exit status of this run; xdist's workers keep pytest's, and the controller decides."""
+        if hasattr(self.config, "workerinput"):
+            return status
+        self.collect_shared()
+        return self.outcomes.exit_status(status, self.records.values())
+
     def close(self) -> None:
         """Remove what was shared."""
         if self._owns_shared and self.shared is not None:
@@ -150,7 +191,8 @@ class GateSession:
         prepared, settings = self.prepared[suite], self.settings(suite)
         if self.several and settings.report is not None:  # one suite's report must not replace another's
             settings = replace(settings, report=settings.report / suite)
-        evaluation = gate.evaluate(prepared, settings, command=command_line(suite, settings), progress=self._progress)
+        command = command_line(suite, prepared.effective(settings))
+        evaluation = gate.evaluate(prepared, settings, command=command, progress=self._progress)
         evaluation = gate.publish(evaluation, prepared, settings)
         self.messages[suite] = evaluation.messages
         self.evaluations[suite] = evaluation

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from fairgate.reports import github_annotations, terminal_summary, terminal_table
 from fairgate.reports.summary import append_summary
+from fairgate.reports.words import verdict_words
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -21,7 +22,7 @@ def summarise(reporter: TerminalReporter, session: GateSession) -> None:
     """Table, totals, and where the reports are, for every suite that was evaluated."""
     session.collect_shared()
     for name, record in session.records.items():
-        reporter.section(f"fairness suite {name}: {record.verdict}", red=not record.ok, green=record.ok)
+        reporter.section(f"fairness suite {name}: {verdict_words(record)}", red=not record.ok, green=record.ok)
         width = max(reporter._tw.fullwidth, 120)
         reporter.write(_rendered(record, width, color=reporter.hasmarkup))
         for line in [*terminal_summary(record), *session.messages.get(name, ())]:

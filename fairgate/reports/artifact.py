@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from fairgate.errors import FairgateError
+from fairgate.hashing import require_regular
 from fairgate.reports import results
 
 MAX_ARCHIVE: Final = 512 * 1024 * 1024
@@ -53,6 +54,7 @@ def unpack_report(archive: Path, folder: Path) -> list[str]:
 
 def _require_small_directory(archive: Path) -> None:
     """Look at the end of the archive before zipfile does, which reads a directory of any size into memory."""
+    require_regular(archive, FairgateError)
     size = archive.stat().st_size
     if size > MAX_ARCHIVE:
         raise _refused(f"the archive has {size / 2**20:,.0f} MB; the limit is {MAX_ARCHIVE // 2**20} MB", archive)

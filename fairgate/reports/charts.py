@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from fairgate.records import CheckResult, GroupResult
 from fairgate.reports.scale import Scale, percent, scale_for
+from fairgate.reports.sentences import by_attribute
 from fairgate.reports.words import check_name, number, reference, signed, with_interval
 
 GroupKey = Callable[[str], tuple[int, ...]]
@@ -45,11 +46,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One group: its value with interval and the baseline's, and how far it moved."""
+    """One group: its value with interval and the baseline's, and how far it moved. `heading` names the attribute that
+    begins with it, where there are several; `small` says that it is too small to judge."""
 
     group: GroupResult
     value: Track
     change: Track | None
+    heading: str | None = None
+    small: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +121,14 @@ def estimate_of(check: CheckResult) -> Estimate | None:
     )
 
 
-def groups_of(check: CheckResult, key: GroupKey) -> GroupChart | None:
-    """Bars by group in the declared order of groups; None for a check without groups."""
+def groups_of(check: CheckResult) -> GroupChart | None:
+    """Bars by group, attribute after attribute, the worst group first; None for a check without groups."""
     if not check.groups:
         return None
-    groups = sorted(check.groups, key=lambda group: key(group.group))
+    attributes = by_attribute(check)
+    groups = [group for _, members in attributes for group in members]
+    headings = {id(members[0]): attribute for attribute, members in attributes} if len(attributes) > 1 else {}
+    small = {id(group): f"judged from {check.min_sets:,}" for group in check.small_groups}
     values = scale_for([0.0, *(x for group in groups for x in (group.value, group.lo, group.hi, group.baseline))])
     moved = any(group.delta is not None for group in groups)
     regression = check.rule == "no_worse_than"
@@ -129,7 +136,13 @@ def groups_of(check: CheckResult, key: GroupKey) -> GroupChart | None:
     spread = [x for group in groups for x in (group.delta, group.delta_lo, group.delta_hi)]
     changes = scale_for([0.0, *margins, *spread]) if moved else None
     rows = [
-        GroupRow(group, _value_track(group, values), change_track(check, group, changes) if changes else None)
+        GroupRow(
+            group,
+            _value_track(group, values),
+            change_track(check, group, changes) if changes else None,
+            headings.get(id(group)),
+            small.get(id(group)),
+        )
         for group in groups
     ]
     return GroupChart(tuple(rows), values, changes)

@@ -10,19 +10,29 @@ from typing import Final
 from fairgate.errors import FairgateError
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports.markdown import escape, fenced, folded, table, web_address
-from fairgate.reports.remarks import beside, change_cells, definition_words, provenance, remarks, waiver_words
+from fairgate.reports.remarks import (
+    DECIDERS,
+    beside,
+    change_cells,
+    definition_words,
+    notices,
+    provenance,
+    remarks,
+    waiver_words,
+)
+from fairgate.reports.sentences import by_attribute, sentence, too_small
 from fairgate.reports.words import (
     SYMBOL,
     bound_words,
     common_cause,
     coverage_words,
+    headline_verdict,
     moment,
     no_interval_words,
     null_words,
     number,
     p_value,
     reading_order,
-    sentence,
     share_words,
     signed,
     tie_words,
@@ -37,8 +47,8 @@ LEAST_CHARS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Detail:
-    """How much is told: sentences, rows, changes of the gate's definition and remarks at most, groups of failing checks
-    or not, text clipped to `clip`."""
+    """How much is told: notices, sentences, rows, changes of the gate's definition and remarks at most, groups of
+    failing checks or not, text clipped to `clip`."""
 
     sentences: int
     rows: int
@@ -47,15 +57,16 @@ class _Detail:
     changes: int
     remarks: int
     clip: int
+    notices: int
 
 
 _LEVELS: Final = (
-    _Detail(20, 400, 400, 40, 100, 20, 300),
-    _Detail(20, 200, 100, 10, 50, 20, 200),
-    _Detail(10, 100, 0, 0, 25, 10, 120),
-    _Detail(5, 30, 0, 0, 10, 5, 80),
-    _Detail(3, 5, 0, 0, 3, 2, 40),
-    _Detail(1, 0, 0, 0, 0, 0, 24),
+    _Detail(20, 400, 400, 40, 100, 20, 300, 40),
+    _Detail(20, 200, 100, 10, 50, 20, 200, 20),
+    _Detail(10, 100, 0, 0, 25, 10, 120, 20),
+    _Detail(5, 30, 0, 0, 10, 5, 80, 10),
+    _Detail(3, 5, 0, 0, 3, 2, 40, 5),
+    _Detail(1, 0, 0, 0, 0, 0, 24, 2),
 )
 
 
@@ -87,7 +98,8 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
     waived = [check for check in checks if check.waived]
     passing = [check for check in checks if check.verdict == "pass"]
     parts = [
-        f"## {SYMBOL[record.verdict]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
+        f"## {SYMBOL[headline_verdict(record)]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
+        _notices(record, detail),
         _definition(record, detail),
         _remarks(record, detail),
         f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
@@ -99,6 +111,12 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
         _about(record, detail),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _notices(record: RunRecord, detail: _Detail) -> str:
+    """What a reviewer must look at before merging, also where the verdict is a pass."""
+    lines = [f"- ⚠ {escape(text, max(2 * detail.clip, 120))}" for text in notices(record, detail.notices)]
+    return "\n".join(["**To review in this change:**", "", *lines]) if lines else ""
 
 
 def _definition(record: RunRecord, detail: _Detail) -> str:
@@ -144,7 +162,8 @@ def _told(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) ->
 def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     lines = []
     for check in failing:
-        said = "; ".join(escape(text, detail.clip) for text in (sentence(check, record), *beside(check)))
+        texts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
+        said = "; ".join([*texts, *(escape(text, detail.clip) for text in beside(check))])
         lines.append(f"- {SYMBOL[check.verdict]} {said}")
     return "\n".join(_at_most(lines, detail.sentences, "- and {} more"))
 
@@ -201,7 +220,7 @@ def _row(check: CheckResult, detail: _Detail) -> list[str]:
 def _bound(check: CheckResult) -> str:
     """The bound, whose it is, and what a fair ranker has, which puts it in proportion."""
     null = null_words(check).replace("a fair ranker has", "fair:")
-    whose = f"of {check.decided_by}" if check.decided_by else ""
+    whose = f"of {DECIDERS[check.decided_by]}" if check.decided_by else ""
     beside_it = "; ".join(words for words in (whose, null) if words)
     return f"{bound_words(check)} ({beside_it})" if beside_it else bound_words(check)
 
@@ -218,10 +237,11 @@ def _groups(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) 
     head = ("", "group", "baseline", "now", "change", "adj. p", *(() if single else ("sets",)), "images")
     blocks = []
     for check in grouped:
+        attributes = by_attribute(check)
         rows = [
             [
                 SYMBOL[group.verdict] if group.verdict else "",
-                escape(group.group, detail.clip),
+                escape(f"{attribute}: {group.group}" if len(attributes) > 1 else group.group, detail.clip),
                 number(group.baseline),
                 _cell(number(group.value, group.status), group.lo, group.hi),
                 _cell(signed(group.delta), group.delta_lo, group.delta_hi),
@@ -229,9 +249,12 @@ def _groups(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) 
                 *(() if single else (f"{group.n_sets:,}",)),
                 f"{group.n_images:,}",
             ]
-            for group in check.groups
+            for attribute, groups in attributes
+            for group in groups
         ]
-        blocks.append(f"**{escape(check.item, detail.clip)}**\n\n{table(head, rows)}")
+        small = too_small(check, record)
+        note = f"\n\n<sub>{escape(small[0].upper() + small[1:], 3 * detail.clip)}.</sub>" if small else ""
+        blocks.append(f"**{escape(check.item, detail.clip)}**\n\n{table(head, rows)}{note}")
     return folded("By group", "\n\n".join(blocks))
 
 

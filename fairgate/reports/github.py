@@ -6,19 +6,22 @@ import re
 from typing import Final
 
 from fairgate.records import CheckResult, RunRecord
-from fairgate.reports.remarks import beside, definition_words, remarks
-from fairgate.reports.words import clean, reading_order, sentence
+from fairgate.reports.remarks import beside, definition_words, notices, remarks
+from fairgate.reports.sentences import sentence
+from fairgate.reports.words import clean, reading_order, verdict_words
 
 SHOWN_PER_LEVEL: Final = 10
 """GitHub keeps ten errors and ten warnings of a step and drops the rest silently."""
+_NOTICES: Final = 5
 _LEVEL: Final = {"warning": "warning", "note": "notice"}
 _COMMAND: Final = re.compile(r"^(\s*)::")
 _OLDER_COMMAND: Final = re.compile(r"##(?=\w*\[)")
 
 
 def github_annotations(record: RunRecord) -> list[str]:
-    """`::error` for what failed or could not be computed, `::warning` for what is inconclusive or waived, for a gate
-    whose definition changed and for what else a reader must not overlook, `::notice` for the rest; one line each.
+    """`::error` for what failed or could not be computed, `::warning` for what is to review, first, for what is
+    inconclusive or waived, for a gate whose definition changed and for what else a reader must not overlook, `::notice`
+    for the rest; one line each.
 
     An inconclusive check that the run does not allow closes the gate, so it is an error too. Where more than ten of a
     level are due, the tenth says how many are not shown.
@@ -26,19 +29,21 @@ def github_annotations(record: RunRecord) -> list[str]:
     checks = [check for check in reading_order(record.checks) if check.verdict != "pass"]
     errors = [_check_line("error", check, record) for check in checks if _closes(check, record)]
     if record.verdict == "error" and not errors:
-        errors = [_line("error", f"fairgate {record.suite}", "the run could not be completed; nothing is proven")]
+        errors = [_line("error", f"fairgate {record.suite}", verdict_words(record))]
     changed = definition_words(record)
-    warnings = [] if changed is None else [_line("warning", f"{record.suite}: gate definition", changed)]
+    review = f"{record.suite}: to review in this change"
+    warnings = [_line("warning", review, text) for text in notices(record, _NOTICES)]
+    warnings += [] if changed is None else [_line("warning", f"{record.suite}: gate definition", changed)]
     said = [
         (remark.level, _line(_LEVEL[remark.level], f"fairgate {record.suite}", remark.text))
         for remark in remarks(record)
     ]
     warnings += [line for level, line in said if level == "warning"]
     warnings += [_check_line("warning", check, record) for check in checks if not _closes(check, record)]
-    notices = [line for level, line in said if level == "note"]
+    notes = [line for level, line in said if level == "note"]
     return [
         line
-        for level, lines in (("error", errors), ("warning", warnings), ("notice", notices))
+        for level, lines in (("error", errors), ("warning", warnings), ("notice", notes))
         for line in _shown(level, lines, record)
     ]
 

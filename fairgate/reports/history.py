@@ -23,7 +23,8 @@ _COMMIT: Final = 10
 class HistoryPoint:
     """What one run measured of one check (`item` as tables name it), in the unit of its metric.
 
-    `commit` None: the run was of no commit. `value` None: it measured nothing. `created_at` is ISO.
+    `commit` None: the run was of no commit. `value` None: it measured nothing. `created_at` is ISO. `model` is the
+    checkpoint's fingerprint, None where it is not known.
     """
 
     commit: str | None
@@ -33,6 +34,7 @@ class HistoryPoint:
     lo: float | None
     hi: float | None
     bound: float | None
+    model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ def sparks_of(
 
 def _present(check: CheckResult, record: RunRecord) -> HistoryPoint:
     commit = record.environment.git_commit
-    return HistoryPoint(commit, record.created_at, check.item, check.value, check.lo, check.hi, check.bound)
+    numbers = check.value, check.lo, check.hi, check.bound
+    return HistoryPoint(commit, record.created_at, check.item, *numbers, model=record.model.fingerprint)
 
 
 def _spark(points: Sequence[HistoryPoint], check: CheckResult) -> Spark:
@@ -115,10 +118,17 @@ def _said(points: Sequence[HistoryPoint], held: bool) -> tuple[str, ...]:
         f"highest {number(max(values))}",
     ]
     if moves[at] != 0:
-        said.append(f"moved most, by {signed(moves[at])}, at {_commit(points[at + 1])}")
+        said.append(f"moved most, by {signed(moves[at])}, at {_place(points[at], points[at + 1])}")
     if held and len({point.bound for point in points}) > 1:
         said.append("its bound changed on the way")
     return tuple(said)
+
+
+def _place(before: HistoryPoint, after: HistoryPoint) -> str:
+    """The commit, and the checkpoint where it changed: an untracked one may have changed without a commit."""
+    if after.model is None or after.model == before.model:
+        return _commit(after)
+    return f"{_commit(after)} with checkpoint {clean(after.model[:8])}"
 
 
 def _commit(point: HistoryPoint) -> str:

@@ -73,6 +73,8 @@ def _environment() -> Environment:
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     made.filters |= {
         "bound": words.bound_words,
+        "owner": lambda check: remarks.DECIDERS[check.decided_by],
+        "other_decider": remarks.other_decider,
         "decider": remarks.decider_words,
         "provenance": remarks.provenance,
         "reference": words.reference,
@@ -91,7 +93,9 @@ def _environment() -> Environment:
         "ties": words.tie_words,
     }
     made.globals |= {
+        "headline": words.headline_verdict,
         "coverage": words.coverage_words,
+        "headline_of": words.findings_headline,
         "symbol": words.SYMBOL,
         "totals": words.totals,
         "verdict": words.verdict_words,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from fairgate.records import CheckResult, RunRecord
-from fairgate.reports.remarks import definition_words, provenance, remarks
+from collections.abc import Sequence
+
+from fairgate.records import CheckResult, GroupResult, RunRecord
+from fairgate.reports.remarks import definition_words, notices, provenance, remarks
+from fairgate.reports.sentences import worst_first
 from fairgate.reports.words import clean, totals
 
 _NUMBERS = (
@@ -34,6 +37,8 @@ def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
         ("fairgate.over", check.over),
         ("fairgate.rule", check.rule),
         ("fairgate.worst_group", check.worst_group),
+        ("fairgate.failing_groups", _names(worst_first(check, check.failing_groups))),
+        ("fairgate.undecided_groups", _names(check.undecided_groups)),
         ("fairgate.against", check.against),
         ("fairgate.decided_by", check.decided_by),
         ("fairgate.other_verdict", check.other_verdict),
@@ -53,9 +58,13 @@ def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
     return [(name, clean(text)) for name, text in said if text is not None]
 
 
+def _names(groups: Sequence[GroupResult]) -> str | None:
+    return "; ".join(group.group for group in groups) or None
+
+
 def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
-    """Name and text of each property of a whole run: its verdict and totals, what it was compared with, what changed
-    in the gate's definition, and every remark."""
+    """Name and text of each property of a whole run: its verdict and totals, what it was compared with, what is to
+    review, what changed in the gate's definition, and every remark."""
     said: list[tuple[str, str | None]] = [
         ("fairgate.suite", record.suite),
         ("fairgate.verdict", record.verdict),
@@ -66,5 +75,6 @@ def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
         ("fairgate.anchor", None if record.anchor is None else provenance(record.anchor)),
         ("fairgate.definition", definition_words(record)),
     ]
+    said += [(f"fairgate.notice.{at}", text) for at, text in enumerate(notices(record, len(record.notices)), 1)]
     said += [(f"fairgate.{remark.level}.{at}", remark.text) for at, remark in enumerate(remarks(record), 1)]
     return [(name, clean(text)) for name, text in said if text is not None]

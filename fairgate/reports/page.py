@@ -11,15 +11,15 @@ from fairgate.reports.charts import Estimate, GroupChart, GroupKey, Strip, estim
 from fairgate.reports.effects import Effects, effects_of
 from fairgate.reports.history import HistoryPoint, Spark, sparks_of
 from fairgate.reports.pictures import Album, shown_sets
-from fairgate.reports.remarks import Remark, beside, change_cells, definition_words, remarks
+from fairgate.reports.remarks import Remark, beside, change_cells, definition_words, notices, remarks
 from fairgate.reports.scale import percent
+from fairgate.reports.sentences import sentence
 from fairgate.reports.tables import ConfusionTable, HeatMap, confusion_tables, group_key, heat_map
 from fairgate.reports.words import (
     clean,
     common_cause,
     measured_as,
     reading_order,
-    sentence,
     set_words,
     subjects_of,
     unit_of,
@@ -27,6 +27,7 @@ from fairgate.reports.words import (
 
 _GROUPS_IN_A_CHECK: Final = 200
 _REMARKS: Final = 40
+_NOTICES: Final = 100
 _CHANGE_CHARS: Final = 300
 
 
@@ -103,6 +104,7 @@ class Page:
     record: RunRecord
     counted: Literal["image", "set"]
     cause: str | None
+    notices: tuple[str, ...]
     definition: str | None
     changes: tuple[tuple[str, str, str], ...]
     remarks: tuple[Remark, ...]
@@ -135,6 +137,7 @@ def page_of(record: RunRecord, album: Album, limits: Limits, history: Sequence[H
         record=record,
         counted=unit_of(record),
         cause=common_cause(record),
+        notices=tuple(notices(record, _NOTICES)),
         definition=definition_words(record),
         changes=tuple(
             change_cells(change, _CHANGE_CHARS)
@@ -193,7 +196,7 @@ class _Arrangement:
             said,
             told=True,
             estimate=estimate_of(check),
-            groups=groups_of(check, self._key) if grouped else None,
+            groups=groups_of(check) if grouped else None,
             heat=heat_map(check, self._key) if grouped else None,
             sets=tuple(self._set(check, worst, anchor, unit) for worst in shown_sets(check)),
             confusion=self._tables.pop((check.probe, check.subject or ""), None) if failing else None,

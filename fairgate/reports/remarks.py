@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from fairgate.records import BaselineInfo, CheckResult, DefinitionChange, RunRecord, Verdict
+from fairgate.records import BaselineInfo, CheckResult, Decider, DefinitionChange, RunRecord, Verdict
 from fairgate.reports.words import clean, moment, number, reading_order, share_words
 
 NOT_THERE: Final = "not there"
@@ -20,6 +20,15 @@ _WOULD: Final[dict[Verdict, str]] = {
 }
 _REASON: Final = 300
 
+DECIDERS: Final[dict[Decider, str]] = {
+    "merge base": "the merge base",
+    "base tip": "the base branch",
+    "default branch": "the default branch",
+    "this change": "this change",
+}
+"""Whose definition of the gate it is, in words."""
+_NOTICE: Final = 600
+
 
 @dataclass(frozen=True, slots=True)
 class Remark:
@@ -27,6 +36,14 @@ class Remark:
 
     level: Literal["warning", "note"]
     text: str
+
+
+def notices(record: RunRecord, most: int) -> list[str]:
+    """What the change alters besides the weights, cleaned but not escaped; of more than `most`, a last line counts the
+    rest."""
+    said = [clean(text, _NOTICE) for text in record.notices[:most]]
+    more = len(record.notices) - most
+    return [*said, f"and {share_words(more, 'more change')} to review, in results.json"] if more > 0 else said
 
 
 def remarks(record: RunRecord) -> list[Remark]:
@@ -50,7 +67,10 @@ def definition_words(record: RunRecord) -> str | None:
         return None
     base = f"the merge base {clean(found.commit[:COMMIT])} ({clean(found.source, 80)})"
     if found.suite_digest is None:
-        return f"gate definition is new: {base} has no such suite, so that only this change says what is asked"
+        unread = any(change.what == "the suite" and change.before for change in found.changes)
+        lacks = "has a suite that cannot be read" if unread else "has no such suite"
+        who = "this change and a newer base say" if found.others else "only this change says"
+        return f"gate definition is new: {base} {lacks}, so that {who} what is asked"
     return f"gate definition changed: {share_words(len(found.changes), 'change')} since {base}"
 
 
@@ -82,8 +102,7 @@ def decider_words(check: CheckResult) -> str:
     """`decided by the merge base's bound 0.900; this change says 0.950`, where the two define the check otherwise."""
     if check.decided_by is None:
         return ""
-    other = "this change" if check.decided_by == "merge base" else "the merge base"
-    owner = "the merge base's" if check.decided_by == "merge base" else "this change's"
+    other, owner = other_decider(check), f"{DECIDERS[check.decided_by]}'s"
     noun = "margin" if check.rule == "no_worse_than" else "bound"
     if check.other_verdict is None:
         return f"decided by {owner} definition; {other} has no such check"
@@ -92,6 +111,12 @@ def decider_words(check: CheckResult) -> str:
         return f"decided by {owner} definition; {other} defines it otherwise{f', {by_which}' if by_which else ''}"
     said = f"decided by {owner} {noun} {number(check.bound)}; {other} says {number(check.other_bound)}"
     return f"{said}, {by_which}" if by_which else said
+
+
+def other_decider(check: CheckResult) -> str:
+    """Whose definition the other verdict is of, or whose has no such check."""
+    other = check.other_by or ("this change" if check.decided_by == "merge base" else "merge base")
+    return DECIDERS[other]
 
 
 def beside(check: CheckResult) -> list[str]:

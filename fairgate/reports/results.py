@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 from pydantic import ValidationError
 
 from fairgate.errors import BaselineError
+from fairgate.hashing import require_regular
 from fairgate.records import SCHEMA_VERSION, RunRecord
 from fairgate.reports.consistency import contradictions
 from fairgate.whole import write_whole
@@ -75,6 +76,7 @@ def _read(path: Path) -> bytes:
         raise BaselineError(
             "a results file was expected.", where=str(path), remedy=f"name the file: {path / FILE_NAME}"
         )
+    require_regular(path, BaselineError)
     try:
         size = path.stat().st_size
         if size > MAX_BYTES:

@@ -8,20 +8,30 @@ from typing import TYPE_CHECKING, Final
 
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.github import inert
-from fairgate.reports.remarks import beside, change_cells, definition_words, provenance, remarks, waived_line
+from fairgate.reports.remarks import (
+    DECIDERS,
+    beside,
+    change_cells,
+    definition_words,
+    notices,
+    provenance,
+    remarks,
+    waived_line,
+)
+from fairgate.reports.sentences import sentence
 from fairgate.reports.words import (
     SYMBOL,
     bound_words,
     clean,
     common_cause,
     coverage_words,
+    headline_verdict,
     interval,
     measured_as,
     no_interval_words,
     number,
     p_value,
     reading_order,
-    sentence,
     signed,
     subjects_of,
     tie_words,
@@ -36,7 +46,9 @@ if TYPE_CHECKING:
 _CHECK_WIDTH: Final = 20
 _NOTES: Final = 3
 _CHANGES: Final = 8
-_FAILING: Final = 5
+_FAILING: Final = 20
+_WAIVED: Final = 5
+_NOTICES: Final = 20
 _STYLE: Final[dict[Verdict, str]] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "magenta"}
 
 
@@ -74,9 +86,12 @@ def terminal_table(record: RunRecord) -> Table:
 
 
 def terminal_summary(record: RunRecord) -> list[str]:
-    """Plain lines under the table: the verdict, what changed in the gate itself, totals and coverage, what failed and
-    what is waived, the worst set, the command, the notice. No line is a command to the CI that shows it."""
-    lines = [f"{SYMBOL[record.verdict]} {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)})"]
+    """Plain lines under the table: the verdict, what to review, what changed in the gate itself, totals and coverage,
+    what failed and what is waived, the worst set, the command, the notice. No line is a command to the CI that shows
+    it."""
+    name = f"{SYMBOL[headline_verdict(record)]} {clean(record.suite, 80)}"
+    lines = [f"{name}: {verdict_words(record)} ({totals(record)})"]
+    lines += [f"notice: {text}" for text in notices(record, _NOTICES)]
     lines += _definition(record)
     lines.append(f"coverage: {coverage_words(record)}")
     if record.coverage.missing:
@@ -90,9 +105,9 @@ def terminal_summary(record: RunRecord) -> list[str]:
     cause = common_cause(record)
     lines += _told(failing, record) if cause is None else _cause(cause)
     waived = [check for check in checks if check.waived]
-    lines += [f"{SYMBOL[check.verdict]} {waived_line(check)}" for check in waived[:_FAILING]]
-    if len(waived) > _FAILING:
-        lines.append(f"  and {len(waived) - _FAILING} more waived checks in the table")
+    lines += [f"{SYMBOL[check.verdict]} {waived_line(check)}" for check in waived[:_WAIVED]]
+    if len(waived) > _WAIVED:
+        lines.append(f"  and {len(waived) - _WAIVED} more waived checks in the table")
     lines += [f"note: {clean(text)}" for text in _notes(record)]
     worst = _worst_set([*failing, *waived]) if cause is None else None
     if worst is not None:
@@ -167,8 +182,8 @@ def _folded(item: str) -> str:
 
 
 def _whose(check: CheckResult) -> str | None:
-    """Whose bound decided, where the merge base's and this change's differ."""
-    return None if check.decided_by is None else f"of {check.decided_by}"
+    """Whose bound decided, where the base's and this change's differ."""
+    return None if check.decided_by is None else f"of {DECIDERS[check.decided_by]}"
 
 
 def _waived(check: CheckResult) -> str | None:

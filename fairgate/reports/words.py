@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import Final, Literal
 
 from fairgate.records import (
+    SHUT,
     Against,
     BaselineInfo,
     CheckResult,
-    GroupResult,
     RunRecord,
     Status,
     Verdict,
@@ -183,13 +183,18 @@ def share_words(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def compared_with(check: CheckResult, record: RunRecord) -> BaselineInfo | None:
+    """The baseline, or the anchor, that the check was compared with; None where the run has none."""
+    return record.anchor if reference(check) == "anchor" else record.baseline
+
+
 def why_absent(record: RunRecord, check: CheckResult, field: str) -> str:
     """Why a number of a check is not there, in a few words."""
     if check.verdict == "error":
         return "could not be computed"
     if field in ("baseline", "delta", "p_adjusted"):
         other = reference(check)
-        if _compared_with(check, record) is None:
+        if compared_with(check, record) is None:
             return f"no {other}"
         if field == "p_adjusted":
             return f"not tested against the {other}"
@@ -228,13 +233,44 @@ def totals(record: RunRecord) -> str:
 
 
 def verdict_words(record: RunRecord) -> str:
-    """The verdict of the run as a reader says it; one that rests on waivers says so."""
+    """The verdict of the run as a reader says it; one that rests on waivers, or has notices, says so.
+
+    `no verdict: nothing could be computed` where something could not be and nothing failed.
+    """
     waived = tally(record)["waived"]
-    beside = f", with {share_words(waived, 'check')} waived" if waived and record.ok else ""
+    parts = [f"{share_words(waived, 'check')} waived"] if waived and record.ok else []
+    parts += [f"{share_words(len(record.notices), 'change')} to review"] if record.notices else []
+    suffix = f", with {' and '.join(parts)}" if parts else ""
     if record.verdict == "inconclusive":
         allowed = "inconclusive (allowed here)" if record.allow_inconclusive else "inconclusive (counts as a failure)"
-        return allowed + beside
-    return record.verdict + beside
+        return allowed + suffix
+    return (_incomplete(record) if record.verdict == "error" else record.verdict) + suffix
+
+
+def findings_headline(record: RunRecord) -> str:
+    """`7 of 24 checks failed`; where none did, how many did not pass."""
+    counted = tally(record)
+    of = f"of {share_words(len(record.checks), 'check')}"
+    if counted["fail"]:
+        return f"{counted['fail']:,} {of} failed"
+    return f"{counted['error'] + counted['inconclusive']:,} {of} did not pass"
+
+
+def headline_verdict(record: RunRecord) -> Verdict:
+    """The verdict whose symbol and colour a headline has: `fail` where something failed, whatever else is missing."""
+    return "fail" if record.verdict == "error" and record.exit_code == SHUT else record.verdict
+
+
+def _incomplete(record: RunRecord) -> str:
+    """What a run that could not be computed, or not wholly, says of itself."""
+    errors = sum(check.verdict == "error" for check in record.checks)
+    if record.exit_code == SHUT:
+        return f"fail, and {share_words(errors, 'check')} could not be computed"
+    if errors == len(record.checks) > 0:
+        return "no verdict: nothing could be computed"
+    if not errors:
+        return "no verdict: no check was held to its bound"
+    return f"no verdict: {errors:,} of {share_words(len(record.checks), 'check')} could not be computed"
 
 
 def coverage_words(record: RunRecord) -> str:
@@ -259,64 +295,3 @@ def moment(created_at: str) -> str:
         return clean(created_at, 60)
     zone = "" if when.tzinfo is None else f" {when.tzname()}"
     return f"{when:%Y-%m-%d %H:%M}{zone}"
-
-
-def sentence(check: CheckResult, record: RunRecord) -> str:
-    """A check of a run in plain words, foreign text cleaned but not escaped.
-
-    `doctor: dark × female fell 0.310 behind its set-mates; margin 0.040`. A run that asks about no subject by name says
-    nothing about "all subjects".
-    """
-    if check.verdict == "error":
-        said = f"{metric_words(check.metric)} could not be computed"
-    elif check.rule == "no_worse_than":
-        said = _regression(check, record)
-    else:
-        held = with_interval(number(check.value, check.status), check.lo, check.hi)
-        asked = "at least" if check.rule == "at_least" else "at most"
-        beside = "".join(f"; {words}" for words in (null_words(check), tie_words(check)) if words)
-        said = f"{metric_words(check.metric)}{_over(check)} is {held}; asked {asked} {number(check.bound)}{beside}"
-    if check.about is not None:
-        return f"{clean(check.about, 80)}: {said}"
-    return f"all subjects: {said}" if any(other.subject is not None for other in record.checks) else said
-
-
-def worst_of(check: CheckResult) -> GroupResult | None:
-    """The group that `worst_group` names."""
-    return next((group for group in check.groups if group.group == check.worst_group), None)
-
-
-def _compared_with(check: CheckResult, record: RunRecord) -> BaselineInfo | None:
-    return record.anchor if reference(check) == "anchor" else record.baseline
-
-
-def _over(check: CheckResult) -> str:
-    return f" over {clean(check.over, 60)}" if check.over else ""
-
-
-def _regression(check: CheckResult, record: RunRecord) -> str:
-    worst = worst_of(check)
-    delta = check.delta if worst is None or worst.delta is None else worst.delta
-    name = "" if check.worst_group is None else clean(check.worst_group, 80)
-    other = reference(check)
-    if delta is None:
-        lacks = _compared_with(check, record) is None
-        why = f"there is no {other}" if lacks else f"the {other} does not hold it"
-        return f"{metric_words(check.metric)}{_over(check)} was not compared: {why}"
-    if check.metric == "group_gap":
-        moved = f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
-        others = "the mean of all groups" if unit_of(record) == "image" else "its set-mates"
-        said = f"{name or 'the worst group'} {moved} {others}{' against the anchor' if other == 'anchor' else ''}"
-    else:
-        moved = "did not change" if delta == 0 else f"{'fell' if delta < 0 else 'rose'} by {number(abs(delta))}"
-        own = worst is not None and worst.delta is not None  # else the baseline's worst group may have been another
-        who = f" of {name}" if name and own else f" of the worst group, now {name}," if name else ""
-        said = f"{metric_words(check.metric)}{who} {moved} against the {other}"
-    return f"{said}; margin {number(check.bound)}{_unsettled(check, record)}"
-
-
-def _unsettled(check: CheckResult, record: RunRecord) -> str:
-    """More evidence settles what has a number of sets that would; `reason` tells of other cases."""
-    if check.verdict != "inconclusive":
-        return ""
-    return f"; too few {unit_of(record)}s to tell" if check.sets_needed else "; not settled"

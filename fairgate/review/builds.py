@@ -26,7 +26,7 @@ class Build:
 
     def records(self, root: Path = REVIEWS) -> Path:
         """The folder of the records that were made of exactly this content."""
-        return root / self.dataset.name / self.dataset.fingerprint[:_SHORT]
+        return root / self.dataset.name / self.dataset.manifest.fingerprint[:_SHORT]
 
 
 def find_build(build: str, root: Path = BUILDS) -> Build:

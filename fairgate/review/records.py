@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 
 from fairgate.data.manifest import Hash, Manifest, Text
 from fairgate.errors import DatasetError
-from fairgate.hashing import sha256_bytes
+from fairgate.hashing import require_regular, sha256_bytes
 
 SCHEMA_VERSION: Final = 1
 MAX_BYTES: Final = 256 << 20
@@ -138,6 +138,7 @@ def read_record(path: Path, manifest: Manifest) -> Record:
     A last line that a killed process left without its end does not count. Raises DatasetError for anything else that is
     not a record of exactly this content.
     """
+    require_regular(path, DatasetError)
     try:
         with path.open("rb") as handle:
             content = handle.read(MAX_BYTES + 1)

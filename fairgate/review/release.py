@@ -152,8 +152,8 @@ def _require_review(build: Build, records: Sequence[Record], figures: Figures, l
         )
     if others:
         raise DatasetError(
-            f"the build changed since it was reviewed: it is {build.dataset.fingerprint[:12]}, and people looked at "
-            f"{', '.join(others)}.",
+            f"the build changed since it was reviewed: it is {build.dataset.manifest.fingerprint[:12]}, and people "
+            f"looked at {', '.join(others)}.",
             where=str(earlier),
             remedy=f"review what is there now: `{command()}`",
         )

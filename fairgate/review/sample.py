@@ -62,7 +62,7 @@ def draw_sample(dataset: Dataset, size: int = DEFAULT) -> Sample:
     is drawn depends on content alone: two raters see the same. Of a set, one image is taken if possible.
     """
     index = dataset.index
-    names = (dataset.fingerprint, "review")
+    names = (dataset.manifest.fingerprint, "review")
     rounds: list[list[int]] = []
     for number, row in _rows(dataset, names, size):
         if number == len(rounds):

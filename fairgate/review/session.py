@@ -37,7 +37,7 @@ def opened_line(dataset: Dataset, sample: Sample, rater: str, clock: Clock) -> O
         return Opened(
             at=moment(clock),
             dataset=dataset.name,
-            fingerprint=dataset.fingerprint,
+            fingerprint=dataset.manifest.fingerprint,
             rater=rater,
             images=len(sample.images),
             sets=len(sample.sets),

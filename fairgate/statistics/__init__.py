@@ -6,13 +6,15 @@ from fairgate.statistics.extremes import Unavailable, divergence_interval, extre
 from fairgate.statistics.flips import sign_flip_test
 from fairgate.statistics.medians import median_interval
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
-from fairgate.statistics.paired import PairedResult, paired_statistic_test, paired_test
+from fairgate.statistics.paired import Comparison, Design, PairedResult, paired_statistic_test, paired_test
 from fairgate.statistics.power import Power, power, power_of_draws, power_of_images
 from fairgate.statistics.regression import group_changes, group_regression, image_changes, image_regression
 from fairgate.statistics.resampling import Interval, bootstrap, weighted_median
 
 __all__ = [
     "ClusterOLS",
+    "Comparison",
+    "Design",
     "Interval",
     "MoodsMedian",
     "PairedResult",

@@ -1,16 +1,20 @@
 """Did the candidate grow worse than the baseline by more than a margin? Paired by counterfactual set.
 
-The verdict comes from simultaneous two-sided limits at confidence 1 - alpha: *fail* when some group is clearly worse
-than the margin (its whole interval lies beyond), *pass* when every group clearly is not, else *inconclusive*.
+A group *fails* where it is clearly worse than the margin, *passes* where it clearly is not, and is *inconclusive*
+otherwise. Of these two verdicts only one can be wrong, so that each is decided one-sided at alpha: failures among all
+groups of all comparisons of a suite (`family`), passes among the groups of the comparison. Limits hold on each side
+with confidence 1 - alpha for all groups of the comparison at once; both together, with 1 - 2 alpha (where either
+direction harms, with 1 - alpha).
 
-Means get the limits of `_limits` (a studentised max-T bootstrap of the sets), other statistics those of their own
-bootstrap draws. Thin evidence does not speak: n sets, whose signs alone cannot reach alpha (2^(1-n) > alpha), decide
-nothing unless all their values are identical. At alpha 0.05 that is fewer than 6 sets.
+Means get the evidence of `_limits` (a studentised bootstrap of the sets; an exact test of rare answers), other
+statistics that of their own bootstrap draws. Thin evidence does not speak: n sets, whose signs alone cannot reach alpha
+(2^(1-n) > alpha), decide nothing unless all their values are identical. At alpha 0.05 that is fewer than 6 sets.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,8 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics._limits import Limits, is_mute, mean_limits, tail
+from fairgate.statistics._limits import Limits, is_mute, limits, mean_evidence
 from fairgate.statistics.draws import FloatArray, Source
+from fairgate.statistics.family import MOST_CERTAIN, Evidence, Hypothesis, Side, adjusted
 
 Harm: TypeAlias = Literal["lower", "higher", "either"]
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
@@ -39,13 +44,15 @@ class PairedResult:
     delta: FloatArray
     """(groups,)"""
     lo: FloatArray
-    """(groups,), simultaneous lower limits"""
+    """(groups,), lower limits that hold at 1 - alpha for all groups at once"""
     hi: FloatArray
-    """(groups,), simultaneous upper limits"""
+    """(groups,), upper limits, likewise; the two together hold at 1 - 2 alpha"""
     p_adjusted: FloatArray
-    """(groups,), that the group is not worse than the margin; at most alpha exactly where the group fails"""
+    """(groups,), that the group is not worse than the margin, adjusted for the whole family (of a suite's comparisons);
+    at most alpha exactly where the group fails"""
     p_not_worse: FloatArray
-    """(groups,), that the group is worse than the margin; at most alpha where the group passes, unless identical"""
+    """(groups,), that the group is worse than the margin, adjusted for the groups of this comparison; at most alpha
+    where the group passes, unless identical"""
     verdict: NDArray[np.str_]
     """(groups,), "pass", "fail" or "inconclusive" """
     overall: Outcome
@@ -63,13 +70,21 @@ class PairedResult:
 
     @property
     def p(self) -> float:
-        """The family's smallest adjusted p-value, for a correction over many checks."""
+        """The smallest adjusted p-value of its groups."""
         return float(self.p_adjusted.min())
 
     @property
     def harmful(self) -> FloatArray:
         """(groups,), how harmful each difference is: the more, the worse."""
         return {"lower": -self.delta, "higher": self.delta, "either": np.abs(self.delta)}[self.harm]
+
+    @property
+    def clear_alone(self) -> NDArray[np.bool_]:
+        """(groups,), whether a group that does not fail would, were this comparison the whole family."""
+        beyond = {"lower": self.hi < -self.margin, "higher": self.lo > self.margin}
+        either = beyond["lower"] | beyond["higher"]
+        clear: NDArray[np.bool_] = beyond.get(self.harm, either) & (self.verdict != "fail")
+        return clear
 
     @property
     def worst(self) -> int:
@@ -85,7 +100,7 @@ class PairedResult:
         if self.overall != "inconclusive":
             return None
         open_, falling = self.verdict == "inconclusive", self.harmful > self.margin
-        needed = self.sets_needed
+        needed = np.where(self.clear_alone, np.inf, self.sets_needed)  # how many, the rest of the family says
         answer = needed[open_ & falling].min() if (open_ & falling).any() else needed[open_].max()
         return int(answer) if np.isfinite(answer) else None
 
@@ -93,6 +108,10 @@ class PairedResult:
         """The verdict of one group."""
         outcome: Outcome = self.verdict[group].item()
         return outcome
+
+
+BY_GROUP = ("delta", "lo", "hi", "p_adjusted", "p_not_worse", "verdict", "n_sets", "sets_needed")
+"""Fields of `PairedResult` that have an entry for every group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +133,38 @@ class Design:
             )
 
     @property
+    def alpha_each_side(self) -> float:
+        """Of limits: where either direction harms, a truth on the margin can be failed on both sides."""
+        return self.alpha / 2 if self.harm == "either" else self.alpha
+
+    @property
     def sign(self) -> float:
         """Turns differences so that lower is worse."""
         return -1.0 if self.harm == "higher" else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Evidence where lower is worse, and what it is to decide: a part of a family."""
+
+    design: Design
+    evidence: Evidence
+    method: Method
+    draws: int
+
+    @property
+    def harms(self) -> list[Hypothesis]:
+        """Every way in which a group can be worse."""
+        evidence, margin = self.evidence, self.design.margin
+        harms = [(evidence, evidence.under, -margin)]
+        return [*harms, (evidence, evidence.over, margin)] if self.design.harm == "either" else harms
+
+    @property
+    def goods(self) -> list[Hypothesis]:
+        """Everything that must hold for a group to pass."""
+        evidence, margin = self.evidence, self.design.margin
+        goods = [(evidence, evidence.over, -margin)]
+        return [*goods, (evidence, evidence.under, margin)] if self.design.harm == "either" else goods
 
 
 def paired_test(
@@ -137,9 +185,16 @@ def paired_test(
     infinite values, a group with fewer than two sets, and a margin or alpha out of range.
     """
     design = Design(margin, alpha, harm)
+    return decided([compare_means(candidate, baseline, design=design, rng=rng, draws=draws)])[0]
+
+
+def compare_means(
+    candidate: ArrayLike, baseline: ArrayLike, *, design: Design, rng: Source, draws: int = 4000
+) -> Comparison:
+    """The comparison of `paired_test`, before its family is decided."""
     difference = design.sign * differences(candidate, baseline)
-    limits = mean_limits(difference, alpha=alpha, draws=draws, rng=rng)
-    return decided(design, limits, "max-t bootstrap", draws)
+    evidence = mean_evidence(difference, alpha=design.alpha, draws=draws, rng=rng)
+    return Comparison(design, evidence, "max-t bootstrap", draws)
 
 
 def paired_statistic_test(
@@ -155,30 +210,22 @@ def paired_statistic_test(
 
     delta_hat () or (groups,) is the difference in the data; delta_draws (draws,) or (draws, groups) the difference
     in resamples, where each draw takes the *same* sets for both runs. Limits are the wider of the percentile and the
-    basic ("reflected") interval, at each end; p-values are the larger of the two. A family of several is corrected by
-    Bonferroni. Nothing is smoothed: a median of few sets has few values, and its limits say so. Raises
-    StatisticsError for values that are not numbers, shapes that do not fit, and a margin or alpha out of range.
+    basic ("reflected") interval, at each end; p-values are the larger of the two. Several groups are one family.
+    Nothing is smoothed: a median of few sets has few values, and its limits say so. Raises StatisticsError for values
+    that are not numbers, shapes that do not fit, and a margin or alpha out of range.
     """
     design = Design(margin, alpha, harm)
-    delta, table, reach = reach_of_draws(design, delta_hat, delta_draws)
-    n = np.full(delta.shape, n_sets)
-    mute = is_mute(n, alpha) & ((table != 0).any(axis=0) | (delta != 0))
-    limits = Limits(
-        mean=delta,
-        error=table.std(axis=0, ddof=1),
-        n_sets=n,
-        below=np.where(mute, np.inf, reach),
-        above=np.where(mute, np.inf, reach),
-        p_under=lambda bound: np.where(mute, 1.0, _p_of_draws(-table, -delta, -bound)),
-        p_over=lambda bound: np.where(mute, 1.0, _p_of_draws(table, delta, bound)),
-    )
-    return decided(design, limits, "percentile and basic bootstrap", len(table))
+    return decided([compare_draws(delta_hat, delta_draws, n_sets=n_sets, design=design)])[0]
 
 
-def reach_of_draws(
-    design: Design, delta_hat: ArrayLike, delta_draws: ArrayLike
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Estimates (groups,) where lower is worse, their draws (draws, groups) ascending, and how far limits reach."""
+def compare_draws(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int, design: Design) -> Comparison:
+    """The comparison of `paired_statistic_test`, before its family is decided."""
+    evidence = drawn_evidence(delta_hat, delta_draws, n_sets=n_sets, design=design)
+    return Comparison(design, evidence, "percentile and basic bootstrap", len(np.asarray(delta_draws)))
+
+
+def drawn_evidence(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int, design: Design) -> Evidence:
+    """Evidence from estimates () or (groups,) and their draws (draws,) or (draws, groups)."""
     delta = design.sign * np.atleast_1d(np.asarray(delta_hat, dtype=np.float64))
     table = design.sign * np.asarray(delta_draws, dtype=np.float64)
     table = table[:, None] if table.ndim == 1 else table
@@ -189,11 +236,34 @@ def reach_of_draws(
             where="delta_draws",
             remedy="give finite draws (draws, groups); for MinSkew choose a k that shows every group, or another zero",
         )
-    cut = tail(design.alpha / delta.size / 2, len(table))
-    table = np.sort(table, axis=0)
-    # The wider of percentile (low, high) and basic (2 delta - high, 2 delta - low) reaches equally far both ways.
-    reach = np.maximum(delta - table[cut], table[len(table) - 1 - cut] - delta)
-    return delta, table, reach
+    error = table.std(axis=0, ddof=1)
+    away = np.abs(table - delta).max(axis=0)
+    scale = np.where(np.ptp(table, axis=0) > 0, error, np.where(away > 0, away, np.finfo(np.float64).tiny))
+    score = (table - delta) / scale
+    n = np.full(delta.shape, n_sets)
+    judged = ~(is_mute(n, design.alpha) & ((table != 0).any(axis=0) | (delta != 0)))
+
+    def side(direction: float) -> Side:
+        return Side(
+            z=lambda bound: np.clip(direction * (delta - bound) / scale, -MOST_CERTAIN, MOST_CERTAIN),
+            reach=lambda critical_z: critical_z * np.where(away > 0, scale, 0.0),
+            drawn=_wider(direction * score),
+            columns=np.arange(delta.size),
+        )
+
+    return Evidence(delta, error, n, judged, under=side(-1.0), over=side(1.0), least=np.zeros(delta.size))
+
+
+def _wider(score: FloatArray) -> FloatArray:
+    """Draws (draws, groups) whose upper tail is the longer one of the two, in the order of the given draws.
+
+    The tail above is that of the basic interval, the one below that of the percentile interval.
+    """
+    order = np.argsort(score, axis=0, kind="stable")
+    ascending = np.take_along_axis(score, order, axis=0)
+    wider = np.empty_like(score)
+    np.put_along_axis(wider, order, np.maximum(ascending, -ascending[::-1]), axis=0)
+    return wider
 
 
 def differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
@@ -224,43 +294,72 @@ def differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
     return difference
 
 
-def _p_of_draws(ordered: FloatArray, delta: FloatArray, bound: float) -> FloatArray:
-    """Bonferroni-adjusted two-sided p per group that the truth is at or below `bound`."""
-    beyond = np.maximum((ordered <= bound).sum(axis=0), (2 * delta - ordered <= bound).sum(axis=0))
-    p: FloatArray = np.minimum(2 * delta.size * (1 + beyond) / (len(ordered) + 1), 1.0)
-    return p
+def decided(comparisons: Sequence[Comparison], *, steps: bool = True) -> list[PairedResult]:
+    """Decide comparisons of one alpha as a family: a group fails by its p among the groups of all of them.
+
+    A group passes by its p among the groups of its own comparison. `steps=False`: failures take a single step.
+    """
+    if not comparisons:
+        return []
+    p_worse = iter(adjusted([harm for one in comparisons for harm in one.harms], steps=steps))
+    return [_decided(one, np.min([next(p_worse) for _ in one.harms], axis=0)) for one in comparisons]
 
 
-def decided(design: Design, limits: Limits, method: Method, draws: int) -> PairedResult:
-    """Verdicts from limits where lower is worse, then everything turned back to the metric's own direction."""
-    margin = design.margin
-    worse, p_worse = limits.mean + limits.above < -margin, limits.p_under(-margin)
-    not_worse, p_not_worse = limits.mean - limits.below > -margin, limits.p_over(-margin)
-    if design.harm == "either":
-        worse, p_worse = worse | (limits.mean - limits.below > margin), np.minimum(p_worse, limits.p_over(margin))
-        not_worse &= limits.mean + limits.above < margin
-        p_not_worse = np.maximum(p_not_worse, limits.p_under(margin))
-    # The same values give 0 within [0, 0]: not worse than any margin, also not than a margin of 0.
-    not_worse |= (limits.mean == 0) & (limits.below == 0) & (limits.above == 0)
-    verdict = np.where(worse, "fail", np.where(not_worse, "pass", "inconclusive"))
-    overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
-    below, above = (limits.above, limits.below) if design.harm == "higher" else (limits.below, limits.above)
-    delta = design.sign * limits.mean + 0.0  # no negative zero
+def not_judged(design: Design, delta: FloatArray, n_sets: NDArray[np.int64], *, draws: int) -> PairedResult:
+    """Groups that are too small to compare: how far they moved (groups,), and no verdict."""
+    one, never = np.ones(delta.size), np.full(delta.size, np.inf)
     return PairedResult(
         delta=delta,
-        lo=delta - below,
-        hi=delta + above,
+        lo=-never,
+        hi=never,
+        p_adjusted=one,
+        p_not_worse=one,
+        verdict=np.full(delta.size, "inconclusive"),
+        overall="inconclusive",
+        n_sets=n_sets,
+        sets_needed=never,
+        margin=design.margin,
+        alpha=design.alpha,
+        harm=design.harm,
+        method="max-t bootstrap",
+        draws=draws,
+    )
+
+
+def _decided(one: Comparison, p_worse: FloatArray) -> PairedResult:
+    """Verdicts where lower is worse, then everything turned back to the metric's own direction."""
+    design, evidence, margin = one.design, one.evidence, one.design.margin
+    found = limits(evidence, design.alpha_each_side)
+    p_not_worse = np.max([adjusted([good])[0] for good in one.goods], axis=0)
+    worse = p_worse <= design.alpha
+    # The same values give 0 within [0, 0]: not worse than any margin, also not than a margin of 0.
+    still = (found.mean == 0) & (found.below == 0) & (found.above == 0)
+    not_worse = ~worse & ((p_not_worse <= design.alpha) | still)
+    verdict = np.where(worse, "fail", np.where(not_worse, "pass", "inconclusive"))
+    overall: Outcome = "fail" if worse.any() else "pass" if not_worse.all() else "inconclusive"
+    low, high = found.mean - found.below, found.mean + found.above
+    # What a step settled lies beyond the margin (Hsu and Berger 1999), also where a single step would not say so.
+    low = np.where(not_worse, np.maximum(low, np.minimum(-margin, found.mean)), low)
+    if design.harm == "either":
+        high = np.where(not_worse, np.minimum(high, np.maximum(margin, found.mean)), high)
+        low = np.where(worse & (found.mean > 0), np.maximum(low, margin), low)
+    high = np.where(worse & (found.mean < 0), np.minimum(high, -margin), high)
+    lo, hi = (-high, -low) if design.harm == "higher" else (low, high)
+    return PairedResult(
+        delta=design.sign * found.mean + 0.0,  # no negative zero
+        lo=lo + 0.0,
+        hi=hi + 0.0,
         p_adjusted=p_worse,
         p_not_worse=p_not_worse,
         verdict=verdict,
         overall=overall,
-        n_sets=limits.n_sets,
-        sets_needed=np.where(verdict == "inconclusive", _sets_needed(limits, design), np.nan),
-        margin=design.margin,
+        n_sets=found.n_sets,
+        sets_needed=np.where(verdict == "inconclusive", _sets_needed(found, design), np.nan),
+        margin=margin,
         alpha=design.alpha,
         harm=design.harm,
-        method=method,
-        draws=draws,
+        method=one.method,
+        draws=one.draws,
     )
 
 

@@ -4,26 +4,37 @@ Computed from the differences between two runs (a retrained seed, a pull request
 one's, with the limits that the test uses, whatever they cost: a group fails when its estimate lies beyond
 margin + reach, so that a regression of margin + reach + z * error fails with the odds that belong to z. The error
 itself is known from these sets alone, and heavy tails hide from few: it is taken at its upper limit with the same odds
-(chi-square, its degrees of freedom lowered by kurtosis).
+(chi-square, its degrees of freedom lowered by the largest kurtosis of the groups).
 
 Where nearly all sets agree exactly, as with right-or-wrong answers, noise comes with the regression itself: a share r
-of answers is lost, and the test must see it both past the margin and in enough sets not to be sparse.
+of answers is lost, and the test must see it both past the margin and in enough sets: for an exact test of answers more
+than could be lost at the margin, for other values enough not to be sparse.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, chdtri, ndtri, stdtrit
+from scipy.special import betainc, betaincinv, chdtri, ndtri, stdtrit
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics._limits import SPARSE, departures, is_mute, mean_limits
-from fairgate.statistics._strata import contrast_limits
+from fairgate.statistics._limits import (
+    SPARSE,
+    SPARSE_ANSWERS,
+    are_answers,
+    departures,
+    is_mute,
+    limits,
+    mean_evidence,
+)
+from fairgate.statistics._strata import contrast_evidence
 from fairgate.statistics.draws import FloatArray, Source
-from fairgate.statistics.paired import Design, Harm, differences, reach_of_draws
+from fairgate.statistics.family import RESERVE
+from fairgate.statistics.paired import Design, Harm, differences, drawn_evidence
 
 MOST_SETS = 10**9
 """Beyond so many, no number of sets is advice: `sets_needed` is infinite."""
@@ -47,6 +58,7 @@ class Power:
     harm: Harm
     _step: FloatArray = field(repr=False)
     """(groups,), what one set of a sparse group can lose; NaN for the others"""
+    _answers: bool = field(default=False, repr=False)
 
     @property
     def detectable(self) -> FloatArray:
@@ -82,16 +94,22 @@ class Power:
         return self._at(sets[..., None].astype(np.float64))
 
     def _at(self, n: FloatArray) -> FloatArray:
-        level = 1 - self.alpha / 2 / self.n_sets.size
+        level = 1 - self.alpha * (1 - RESERVE) / self.n_sets.size
         shrunk = self.caution * np.sqrt(self.n_sets / n)
         reach = self.reach * shrunk * stdtrit(n - 1, level) / stdtrit(self.n_sets - 1, level)
         seen = self.margin + reach + ndtri(self.odds) * self.standard_error * shrunk
         seen = np.where(np.isnan(self._step), seen, self._lost(n, level))
         return np.where(is_mute(n, self.alpha), np.inf, seen)
 
+    def _least(self, n: FloatArray, level: float) -> FloatArray | float:
+        """The fewest sets that must show the loss: of answers, as many as are too many at the margin."""
+        if not self._answers:
+            return SPARSE
+        return np.maximum(_fewest_at(self.margin, n, level), math.ceil(-math.log2(level)))
+
     def _lost(self, n: FloatArray, level: float) -> FloatArray:
-        """The loss r * step in a share r of sets that shows past the margin, and in SPARSE sets, with the odds."""
-        least = np.minimum(SPARSE, n - 1)
+        """The loss r * step in a share r of sets that shows past the margin, and in enough sets, with the odds."""
+        least = np.minimum(self._least(n, 1 - level), n - 1)
         shown = betaincinv(least, n - least + 1, self.odds)  # P(at least `least` of n at share r) is the odds
         bound = self.margin / self._step
         spread = (stdtrit(n - 1, level) + ndtri(self.odds)) ** 2 / n  # (r - bound)^2 = spread r (1 - r)
@@ -127,19 +145,24 @@ def power(
     departing, largest = departures(column[~np.isnan(column)] for column in table.T)
     if largest == 0:
         raise _still("the differences do not vary from set to set.")
-    limits = mean_limits(table, alpha=alpha, draws=draws, rng=rng)
-    sparse = (departing < SPARSE) & (departing < limits.n_sets - 1)
+    found = limits(mean_evidence(table, alpha=alpha, draws=draws, rng=rng), design.alpha_each_side)
+    answers = are_answers(column[~np.isnan(column)] for column in table.T)
+    sparse = (departing < (SPARSE_ANSWERS if answers else SPARSE)) & (answers | (departing < found.n_sets - 1))
+    tails = _kurtosis(table - found.mean)
+    # The heaviest of all: a group whose large values stayed out of the sample looks steady.
+    tails[~sparse] = tails[~sparse].max(initial=3.0)
     return Power(
-        standard_error=limits.error,
-        reach=np.maximum(limits.below, limits.above) if harm == "either" else limits.above,
-        caution=_caution(2 * limits.n_sets / (_kurtosis(table - limits.mean) - 1), odds),
-        n_sets=limits.n_sets,
+        standard_error=found.error,
+        reach=np.maximum(found.below, found.above) if harm == "either" else found.above,
+        caution=_caution(2 * found.n_sets / (tails - 1), odds),
+        n_sets=found.n_sets,
         margin=margin,
         alpha=alpha,
         odds=odds,
         wanted=wanted,
         harm=harm,
         _step=np.where(sparse, largest, np.nan),
+        _answers=answers,
     )
 
 
@@ -159,21 +182,21 @@ def power_of_draws(
     The standard error is the draws' standard deviation. Raises StatisticsError as `power` does.
     """
     design = _checked(Design(margin, alpha, harm), odds, wanted)
-    delta, table, reach = reach_of_draws(design, delta_hat, delta_draws)
-    if (table[0] == table[-1]).any():  # ascending; the deviation of equal draws may round to more than 0
+    evidence = drawn_evidence(delta_hat, delta_draws, n_sets=n_sets, design=design)
+    if (np.ptp(np.asarray(delta_draws, dtype=np.float64), axis=0) == 0).any():
         raise _still("the drawn differences do not vary.")
-    n = np.full(delta.shape, n_sets)
+    found = limits(evidence, design.alpha_each_side)
     return Power(
-        standard_error=table.std(axis=0, ddof=1),
-        reach=np.where(is_mute(n, alpha), np.inf, reach),
-        caution=_caution(n - 1.0, odds),
-        n_sets=n,
+        standard_error=evidence.error,
+        reach=found.above,
+        caution=_caution(evidence.n_sets.astype(np.float64) - 1, odds),
+        n_sets=evidence.n_sets,
         margin=margin,
         alpha=alpha,
         odds=odds,
         wanted=wanted,
         harm=harm,
-        _step=np.full(delta.shape, np.nan),
+        _step=np.full(evidence.mean.shape, np.nan),
     )
 
 
@@ -196,12 +219,12 @@ def power_of_images(
     """
     design = _checked(Design(margin, alpha, harm), odds, wanted)
     samples = _samples(changes, design)
-    limits = contrast_limits(samples, alpha=alpha, draws=draws, rng=rng)
+    found = limits(contrast_evidence(samples, alpha=alpha, draws=draws, rng=rng), design.alpha_each_side)
     return Power(
-        standard_error=limits.error,
-        reach=np.maximum(limits.below, limits.above) if harm == "either" else limits.above,
+        standard_error=found.error,
+        reach=np.maximum(found.below, found.above) if harm == "either" else found.above,
         caution=_caution(_freedom(samples), odds),
-        n_sets=limits.n_sets,
+        n_sets=found.n_sets,
         margin=margin,
         alpha=alpha,
         odds=odds,
@@ -240,6 +263,16 @@ def _freedom(samples: Sequence[FloatArray]) -> FloatArray:
     part = (np.eye(len(samples)) - 1 / len(samples)) ** 2 * error
     freedom: FloatArray = part.sum(axis=1) ** 2 / (part**2 / own).sum(axis=1)
     return freedom
+
+
+def _fewest_at(share: float, n: FloatArray, level: float) -> FloatArray:
+    """The fewest of n, at this share, that as many or more have at most the level: a binomial quantile."""
+    few, enough = np.zeros(np.shape(n)), np.asarray(n, dtype=np.float64) + 1
+    while (enough - few > 1).any():  # `few` or more have more than the level, `enough` or more at most that
+        middle = np.floor((few + enough) / 2)
+        rare = betainc(np.maximum(middle, 1.0), np.maximum(n - middle + 1, 1.0), share) <= level
+        few, enough = np.where(rare, few, middle), np.where(rare, middle, enough)
+    return enough
 
 
 def _kurtosis(deviation: FloatArray) -> FloatArray:

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics._limits import mean_limits
-from fairgate.statistics._strata import contrast_limits
+from fairgate.statistics._limits import mean_evidence
+from fairgate.statistics._strata import contrast_evidence
 from fairgate.statistics.draws import FloatArray, Source
-from fairgate.statistics.paired import Design, Harm, PairedResult, decided
+from fairgate.statistics.paired import Comparison, Design, Harm, PairedResult, decided
 
 _ROUND_OFF = 8 * np.finfo(np.float64).eps
 """Changes under this share of the largest score are rounding."""
@@ -47,8 +47,8 @@ def group_regression(
     """
     design = Design(margin, alpha, harm)
     changes = design.sign * group_changes(candidate, baseline)
-    limits = mean_limits(changes, alpha=alpha, draws=draws, rng=rng)
-    return decided(design, limits, "max-t bootstrap", draws)
+    evidence = mean_evidence(changes, alpha=alpha, draws=draws, rng=rng)
+    return decided([Comparison(design, evidence, "max-t bootstrap", draws)])[0]
 
 
 def group_changes(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
@@ -97,8 +97,23 @@ def image_regression(
     groups, a group with fewer than two images, and a margin or alpha out of range.
     """
     design = Design(margin, alpha, harm)
+    return decided([compare_images(candidate, baseline, labels, groups=groups, design=design, rng=rng, draws=draws)])[0]
+
+
+def compare_images(
+    candidate: ArrayLike,
+    baseline: ArrayLike,
+    labels: ArrayLike,
+    *,
+    groups: int,
+    design: Design,
+    rng: np.random.Generator,
+    draws: int = 4000,
+) -> Comparison:
+    """The comparison of `image_regression`, before its family is decided."""
     samples = [design.sign * change for change in image_changes(candidate, baseline, labels, groups=groups)]
-    return decided(design, contrast_limits(samples, alpha=alpha, draws=draws, rng=rng), "max-t bootstrap", draws)
+    evidence = contrast_evidence(samples, alpha=design.alpha, draws=draws, rng=rng)
+    return Comparison(design, evidence, "max-t bootstrap", draws)
 
 
 def image_changes(candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, *, groups: int) -> list[FloatArray]:

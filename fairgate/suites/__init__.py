@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fairgate.suites.load import LoadedSuite, load_suite, suite_names, suite_path
     from fairgate.suites.plan import PlannedCheck, plan_checks
-    from fairgate.suites.settings import Settings, resolve
+    from fairgate.suites.settings import Settings, named_bases, resolve
 
 _HOMES = {
     "LoadedSuite": "load",
@@ -16,6 +16,7 @@ _HOMES = {
     "Settings": "settings",
     "load_suite": "load",
     "plan_checks": "plan",
+    "named_bases": "settings",
     "resolve": "settings",
     "suite_names": "load",
     "suite_path": "load",
@@ -26,6 +27,7 @@ __all__ = [
     "PlannedCheck",
     "Settings",
     "load_suite",
+    "named_bases",
     "plan_checks",
     "resolve",
     "suite_names",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.probes import ProbeScores, Rows, associate, classify, retrieve
+from fairgate.suites.distinct import require_distinct
 from fairgate.suites.schema import AssociationProbe, Probe, RetrievalProbe, Suite, ZeroShotProbe
 
 
@@ -18,10 +19,15 @@ class Model(Protocol):
 
     def log_probabilities(self, prompts: Sequence[str]) -> NDArray[np.float64]: ...
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> NDArray[np.float64]: ...
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]: ...
 
 
 def ask(model: Model, index: Rows, suite: Suite) -> dict[str, ProbeScores]:
-    """Every probe's scores: under the probe's name, those of an association under `probe[word]`."""
+    """Every probe's scores: under the probe's name, those of an association under `probe[word]`.
+
+    Raises ModelError where the model reads different labels, subjects or words as the same text.
+    """
+    require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
     scores: dict[str, ProbeScores] = {}
     for name, probe in suite.probes.items():
         scores |= _answers(name, probe, model, index)

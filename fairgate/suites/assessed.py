@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from fairgate.probes import ProbeScores
 from fairgate.statistics import PairedResult
 from fairgate.suites.cell import Cell
@@ -21,7 +19,9 @@ class Assessed:
     """Everything that is known of a check when its verdict is due.
 
     `by_group`: the paired test compared group by group; the check's own numbers are then those of the group that
-    settled it, so that baseline, value and change belong together.
+    settled it, so that baseline, value and change belong together. `only_tempered`: of the comparisons at the model's
+    own temperature and at the baseline's, `paired` holds the stricter one, without which the verdict would be milder;
+    `answers`, `now` and `limits` are then those at the baseline's. `only_own`: the other way round.
     """
 
     planned: PlannedCheck
@@ -32,25 +32,10 @@ class Assessed:
     limits: Limits
     paired: PairedResult | None
     ties: Ties | None
+    only_tempered: bool = False
+    only_own: bool = False
 
     @property
     def by_group(self) -> bool:
         """Whether `paired` holds a difference for every group."""
         return self.paired is not None and bool(self.now.groups) and len(self.paired.delta) == len(self.now.groups)
-
-    @property
-    def telling(self) -> int:
-        """Position among the compared differences of the one that settled the test: the most harmful among those with
-        the verdict of the whole, so that a group that clearly fell is named before a smaller one that only seems to
-        have fallen further."""
-        paired = self.paired
-        if paired is None:
-            return 0
-        return int(np.argmax(np.where(paired.verdict == paired.overall, paired.harmful, -np.inf)))
-
-    @property
-    def worst_group(self) -> str | None:
-        """The group that the check names: the one that settled a comparison, or the one that stands worst."""
-        if not self.now.groups:
-            return None
-        return self.now.groups[self.telling if self.by_group else int(np.nanargmax(self.now.group_badness))]

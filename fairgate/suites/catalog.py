@@ -20,7 +20,9 @@ class MetricSpec:
     `probes` are the kinds of probe that it is measured on, `better` the good direction, `lowest` and `highest` what it
     can take at all, `per_group` whether it needs `over` ("no" means that `over` is meaningless for it).
     `counterfactual` metrics look inside sets; `truth` metrics need images that have a right answer; `utility` ones say
-    whether a model is of use, the others whom it is of use to.
+    whether a model is of use, the others whom it is of use to. `jointly`: the value is one number of all groups of an
+    attribute, so that none of them can be judged where one is too small. `tempered` ones are made of P(true), which
+    depends on the label temperature.
     """
 
     probes: tuple[str, ...]
@@ -32,6 +34,8 @@ class MetricSpec:
     counterfactual: bool = False
     truth: bool = False
     utility: bool = False
+    jointly: bool = False
+    tempered: bool = False
     meaning: str = ""
 
     @property
@@ -48,6 +52,7 @@ METRICS: dict[str, MetricSpec] = {
         1,
         "no",
         counterfactual=True,
+        tempered=True,
         meaning="1 minus the median, over sets, of the spread of P(true label) inside a set",
     ),
     "accuracy": MetricSpec(
@@ -68,6 +73,7 @@ METRICS: dict[str, MetricSpec] = {
         "maybe",
         truth=True,
         utility=True,
+        tempered=True,
         meaning="mean P(true label): sees what accuracy no longer does; with `over`, of the worst group",
     ),
     "group_gap": MetricSpec(
@@ -76,6 +82,7 @@ METRICS: dict[str, MetricSpec] = {
         -1,
         0,
         "yes",
+        tempered=True,
         meaning="how far the worst group's P(true label) stands below its set-mates' mean; where images form no sets, "
         "below the mean of all groups",
     ),
@@ -115,6 +122,7 @@ METRICS: dict[str, MetricSpec] = {
         math.inf,
         "yes",
         needs_k=True,
+        jointly=True,
         meaning="discounted KL divergence of every prefix of the top k from the desired shares",
     ),
     "bias_at_k": MetricSpec(
@@ -124,6 +132,7 @@ METRICS: dict[str, MetricSpec] = {
         1,
         "yes",
         needs_k=True,
+        jointly=True,
         meaning="how unequally the top k shows two groups: |first - second| / (first + second), averaged over queries",
     ),
     "normalized_entropy_at_k": MetricSpec(
@@ -133,6 +142,7 @@ METRICS: dict[str, MetricSpec] = {
         1,
         "yes",
         needs_k=True,
+        jointly=True,
         meaning="how evenly the top k is spread over the groups: its entropy over that of equal shares",
     ),
     "c_asc": MetricSpec(

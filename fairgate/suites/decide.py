@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
-
-import numpy as np
+from dataclasses import replace
 
 from fairgate.errors import FairgateError
 from fairgate.metrics import NullSkew
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import Against, CheckResult
-from fairgate.statistics import (
-    PairedResult,
-    Resamples,
-    bonferroni,
-    holm,
-    image_regression,
-    paired_statistic_test,
-    paired_test,
-)
+from fairgate.statistics import PairedResult, Resamples
 from fairgate.suites.assessed import Assessed
-from fairgate.suites.catalog import METRICS
-from fairgate.suites.cell import Cell, Cells, Floats, Index
+from fairgate.suites.cell import Cell, Cells, Index
+from fairgate.suites.compare import Compared, compare, decide_family
 from fairgate.suites.interval import limits_of
 from fairgate.suites.measure import Measure, measure
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.resample import resample
 from fairgate.suites.result import result_of, undecided
 from fairgate.suites.schema import Suite
+from fairgate.suites.tempered import TEMPERED_METRICS, stricter
 from fairgate.suites.ties import ties_of
 
 Null = Mapping[str, NullSkew]
@@ -45,41 +36,41 @@ def decide(
     baseline: Mapping[str, ProbeScores] | None,
     null: Null,
     anchor: Mapping[str, ProbeScores] | None = None,
+    *,
+    tempered: Mapping[str, ProbeScores] | None = None,
+    anchor_tempered: Mapping[str, ProbeScores] | None = None,
 ) -> list[CheckResult]:
     """Measure, compare and decide every planned check; `null` holds the fair ranker's value by check item.
 
-    Comparisons with the baseline and with the anchor are one family.
+    Comparisons with the baseline and with the anchor are one family. `tempered` holds the candidate's scores at the
+    temperature that gives a probe the baseline's mean answer entropy (`anchor_tempered`: the anchor's), by probe;
+    regressions of P(true) metrics on these probes are decided at both temperatures, in the same family, and the
+    stricter verdict counts.
 
-    A check that cannot be measured is an error that says why, and counts in the correction as one that shows nothing.
+    A check that cannot be measured is an error that says why, and is no part of the family.
     """
-    table = _Table(index, suite, candidate, {"baseline": baseline or {}, "anchor": anchor or {}})
-    assessed: list[Assessed | CheckResult] = []
+    others: Mapping[Against, Mapping[str, ProbeScores]] = {"baseline": baseline or {}, "anchor": anchor or {}}
+    at_theirs: Mapping[Against, Mapping[str, ProbeScores]] = {
+        "baseline": tempered or {},
+        "anchor": anchor_tempered or {},
+    }
+    table = _Table(index, suite, candidate, others, at_theirs)
+    assessed: list[tuple[Assessed, list[Compared]] | CheckResult] = []
     for one in planned:
         try:
             assessed.append(table.assess(one))
         except FairgateError as error:
             assessed.append(undecided(one, error))
-    p_of = _corrected(assessed, suite)
-    return [
-        one
-        if isinstance(one, CheckResult)
-        else result_of(one, index, suite, p_of.get(one.planned.item), null.get(one.planned.item))
-        for one in assessed
-    ]
-
-
-def _corrected(assessed: Sequence[Assessed | CheckResult], suite: Suite) -> dict[str, float]:
-    """Adjusted p by check item, over every comparison that was asked for."""
-    raw: dict[str, float] = {}
-    for one in assessed:
-        if isinstance(one, CheckResult):
-            raw |= {one.item: 1.0} if one.rule == "no_worse_than" else {}
-        elif one.paired is not None:
-            raw[one.planned.item] = one.paired.p
-    if not raw:
-        return {}
-    corrected = (holm if suite.decision.correction == "holm" else bonferroni)(np.array(list(raw.values())))
-    return dict(zip(raw, corrected.tolist(), strict=True))
+    parts = [part for one in assessed if not isinstance(one, CheckResult) for part in one[1]]
+    found = iter(decide_family(parts, suite.decision))
+    results = []
+    for each in assessed:
+        if isinstance(each, CheckResult):
+            results.append(each)
+            continue
+        settled = table.settle(*each, [next(found) for _ in each[1]])
+        results.append(result_of(settled, index, suite, null.get(settled.planned.item)))
+    return results
 
 
 class _Table:
@@ -91,33 +82,64 @@ class _Table:
         suite: Suite,
         candidate: Mapping[str, ProbeScores],
         others: Mapping[Against, Mapping[str, ProbeScores]],
+        tempered: Mapping[Against, Mapping[str, ProbeScores]],
     ) -> None:
         self._cells = Cells(index)
         self._suite = suite
         self._candidate = candidate
         self._others = others
+        self._tempered = tempered
         self._resamples: dict[str | None, Resamples] = {}
 
-    def assess(self, planned: PlannedCheck) -> Assessed:
-        """A check measured, compared and resampled. Raises a FairgateError for what cannot be measured."""
-        check, rule = planned.check, self._suite.decision
-        cell = self._cells.of(planned)
+    def assess(self, planned: PlannedCheck) -> tuple[Assessed, list[Compared]]:
+        """A check measured and resampled, and its comparisons: none, one, or one at either temperature.
+
+        Raises a FairgateError for what cannot be measured.
+        """
+        cell, rule = self._cells.of(planned), self._suite.decision
         answers = [self._candidate[name] for name in planned.answers]
-        now, before = measure(planned, cell, answers), None
+        now, before = self._measure(planned, cell, answers), None
         other = self._others[planned.against or "baseline"]
         if all(name in other for name in planned.answers):
-            before = measure(planned, cell, [other[name] for name in planned.answers])
-        testable = now.group_sets.min(initial=2) >= 2  # one set has no spread; `min_sets` says so in the result
-        compared = before is not None and check.no_worse_than is not None and testable
+            before = self._measure(planned, cell, [other[name] for name in planned.answers])
+        candidates: list[Measure] = []
+        if before is not None and planned.check.no_worse_than is not None:
+            candidates = [now, *self._at_their_temperature(planned, cell)]
         # A test of means resamples by itself; other statistics are compared in these draws.
-        both = [now, before] if compared and before is not None and now.by_draws else [now]
+        both = [*candidates, before] if candidates and before is not None and now.by_draws else [now]
         sets = self._sets(planned.subject, cell)
         drawn = resample(both, cell.n_sets, rule.draws, sets)
         limits = limits_of(planned, cell, now, drawn[0], rule.alpha)
-        paired = None
-        if compared and before is not None:
-            paired = self._compare(planned, cell, now, before, drawn[0].value - drawn[-1].value, sets)
-        return Assessed(planned, cell, answers, now, before, limits, paired, ties_of(planned, cell, answers))
+        assessed = Assessed(planned, cell, answers, now, before, limits, None, ties_of(planned, cell, answers))
+        compared = []
+        for at, one in enumerate(candidates):
+            assert before is not None
+            deltas = drawn[at].value - drawn[-1].value if now.by_draws else None
+            compared.append(compare(self._suite, planned, cell, one, before, deltas, sets))
+        return assessed, compared
+
+    def settle(self, one: Assessed, parts: Sequence[Compared], found: Sequence[PairedResult]) -> Assessed:
+        """The check with its decided comparison, or the stricter of two, and the numbers that belong to it."""
+        if len(found) < 2:
+            return replace(one, paired=found[0]) if found else one
+        paired, only_tempered = stricter(*found)
+        one = replace(one, paired=paired, only_tempered=only_tempered, only_own=stricter(*reversed(found))[1])
+        if not only_tempered:
+            return one
+        planned, cell, now, rule = one.planned, one.cell, parts[1].now, self._suite.decision
+        drawn = resample([now], cell.n_sets, rule.draws, self._sets(planned.subject, cell))[0]
+        answers = [self._tempered[planned.against or "baseline"][name] for name in planned.answers]
+        return replace(one, answers=answers, now=now, limits=limits_of(planned, cell, now, drawn, rule.alpha))
+
+    def _at_their_temperature(self, planned: PlannedCheck, cell: Cell) -> list[Measure]:
+        """The candidate's second measure, where the metric depends on the temperature and its probe was tempered."""
+        scores = self._tempered[planned.against or "baseline"]
+        if planned.check.metric not in TEMPERED_METRICS or not all(name in scores for name in planned.answers):
+            return []
+        return [self._measure(planned, cell, [scores[name] for name in planned.answers])]
+
+    def _measure(self, planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -> Measure:
+        return measure(planned, cell, answers, self._suite.groups.min_sets)
 
     def _sets(self, subject: str | None, cell: Cell) -> Resamples:
         """The resampled sets of a subject: a correction over tests that share them holds under any dependence."""
@@ -126,20 +148,3 @@ class _Table:
             rng = stream(rule.seed, "sets", self._suite.suite, subject or "")
             self._resamples[subject] = Resamples(cell.n_sets, rule.draws, rng)
         return self._resamples[subject]
-
-    def _compare(
-        self, planned: PlannedCheck, cell: Cell, now: Measure, before: Measure, deltas: Floats, sets: Resamples
-    ) -> PairedResult:
-        check, rule = planned.check, self._suite.decision
-        harm: Literal["lower", "higher"] = "lower" if METRICS[check.metric].better == "higher" else "higher"
-        asked: dict[str, Any] = {"margin": planned.bound, "alpha": rule.alpha, "harm": harm}
-        if now.paired is not None and before.paired is not None:
-            return paired_test(now.paired, before.paired, rng=sets, draws=rule.draws, **asked)
-        if now.images is not None and before.images is not None:
-            # Images are resampled within their groups, so that resamples of all images do not fit.
-            rng = stream(rule.seed, "images", self._suite.suite, planned.item)
-            (codes,), (names,) = cell.group_codes, cell.groups
-            return image_regression(
-                now.images, before.images, codes, groups=len(names), rng=rng, draws=rule.draws, **asked
-            )
-        return paired_statistic_test(now.value - before.value, deltas, n_sets=len(now.badness), **asked)

@@ -1,4 +1,4 @@
-"""Two definitions of one suite, the merge base's and this change's: what differs, and which verdict counts."""
+"""Definitions of one suite, this change's and those of its base: what differs, and which verdict counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _LONGEST = 300
 _NOT_THE_GATE = ("model",)
 """Keys that a change may edit without editing the gate: the checkpoint is what is judged."""
 
-_SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "fail": 2, "error": 3}
+_FIRST: tuple[Decider, ...] = ("merge base", "base tip", "default branch", "this change")
+
+_SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "error": 2, "fail": 3}
+"""A failure that one definition finds is not hidden by an error in another, which a change may plant."""
 
 
 def changes_between(before: Suite, now: Suite) -> list[DefinitionChange]:
@@ -38,34 +41,54 @@ def with_probes_of(before: LoadedSuite, now: LoadedSuite) -> LoadedSuite:
     return replace(before, suite=before.suite.model_copy(update={"probes": now.suite.probes}))
 
 
-def stricter(*, here: Sequence[CheckResult], before: Sequence[CheckResult]) -> list[CheckResult]:
-    """Each check under the definition that is harder on it; of equal ones, the merge base's.
+def stricter(definitions: Sequence[tuple[Decider, Sequence[CheckResult]]]) -> list[CheckResult]:
+    """Each check under the definition that is hardest on it, of this change's (the first) and others.
 
-    Checks that only one of the two has count as well: a change may add checks, and takes none away.
+    Of equally hard ones the one in which more groups fail counts (a larger `min_sets` would leave some out), then the
+    merge base's, then the base tip's, the default branch's, this change's. This change's does not, where it measures
+    something else, or leaves out a group that fails a base's. Checks that only some of them have count as well: a
+    change may add checks, and takes none away.
     """
-    old = {check.item: check for check in before}
-    merged = []
-    for check in here:
-        other = old.pop(check.item, None)
-        if other is None:
-            merged.append(check.model_copy(update={"decided_by": "this change"}))
-        elif _same(check, other):
-            merged.append(check)
-        elif _weight(check) > _weight(other):
-            merged.append(_by("this change", check, other))
-        else:
-            merged.append(_by("merge base", other, check))
-    return [*merged, *(check.model_copy(update={"decided_by": "merge base"}) for check in old.values())]
+    found: dict[str, dict[Decider, CheckResult]] = {}
+    for decider, checks in definitions:
+        for check in checks:
+            found.setdefault(check.item, {})[decider] = check
+    return [_strictest(by, [decider for decider, _ in definitions]) for by in found.values()]
 
 
-def _by(who: Decider, chosen: CheckResult, other: CheckResult) -> CheckResult:
+def _strictest(by: dict[Decider, CheckResult], deciders: Sequence[Decider]) -> CheckResult:
+    """The hardest of one check's variants, with what another definition says of it, or that one has no such check."""
+    hardest = max(map(_weight, by.values()))
+    bases = [check for who, check in by.items() if who != "this change" and _weight(check) == hardest]
+
+    def rank(who: Decider) -> tuple[int, bool, int, int]:
+        hides = who == "this change" and not all(_tells(by[who], check) for check in bases)
+        return -_weight(by[who]), hides, -len(by[who].failing_groups), _FIRST.index(who)
+
+    ranked = sorted(by, key=rank)
+    decider, chosen = ranked[0], by[ranked[0]]
+    differing = [who for who in ranked if not _same(by[who], chosen)]
+    if not differing:
+        lacking = [who for who in deciders if who not in by]
+        decider = "this change" if "this change" in by else decider
+        told = {"decided_by": decider, "other_by": lacking[0]} if lacking else {}
+        return by[decider].model_copy(update=told)
+    other = "this change" if "this change" in differing else differing[0]
     return chosen.model_copy(
         update={
-            "decided_by": who,
-            "other_bound": other.bound,
-            "other_verdict": "pass" if other.waived else other.verdict,
+            "decided_by": decider,
+            "other_by": other,
+            "other_bound": by[other].bound,
+            "other_verdict": "pass" if by[other].waived else by[other].verdict,
         }
     )
+
+
+def _tells(one: CheckResult, other: CheckResult) -> bool:
+    """Whether a check measures what another does, and names every group that fails there."""
+    alike = all(getattr(one, name) == getattr(other, name) for name in ("metric", "probe", "over"))
+    failing = [{group.group for group in check.failing_groups} for check in (one, other)]
+    return alike and failing[0] >= failing[1]
 
 
 def _weight(check: CheckResult) -> int:
@@ -73,9 +96,10 @@ def _weight(check: CheckResult) -> int:
 
 
 def _same(one: CheckResult, other: CheckResult) -> bool:
-    """Whether both definitions ask this check alike; an adjusted p may differ with the size of the family."""
+    """Whether two definitions have the same check; an adjusted p may differ with the size of the family."""
     asked = ("verdict", "rule", "bound", "metric", "probe", "over", "value", "waiver")
-    return all(getattr(one, name) == getattr(other, name) for name in asked)
+    groups = [[(group.group, group.verdict) for group in check.groups] for check in (one, other)]
+    return groups[0] == groups[1] and all(getattr(one, name) == getattr(other, name) for name in asked)
 
 
 def _plain(suite: Suite) -> dict[str, Any]:

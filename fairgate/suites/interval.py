@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.statistics import (
     Interval,
@@ -74,7 +75,8 @@ def _extreme(
     planned: PlannedCheck, cell: Cell, now: Measure, drawn: Drawn, alpha: float
 ) -> tuple[Interval | Unavailable, str]:
     """The interval of the worst group, or of a divergence, and in words what it is an interval of."""
-    metric, worst = planned.check.metric, "limits of the worst group"
+    metric, worst, speaking = planned.check.metric, "limits of the worst group", now.speaking
+    names = _names_of_parts(now)
     if metric in ("ndkl_at_k", "normalized_entropy_at_k") and now.counted is not None:
         return _divergence(planned, now, now.counted, drawn, alpha), "for galleries of this size"
     values, draws, attribute = _stacked(now, drawn)
@@ -91,22 +93,60 @@ def _extreme(
             values,
             draws,
             k=planned.check.k or 0,
-            images=now.counted.images,
+            images=now.counted.images[:, speaking],
             n_sets=sets,
-            desired=planned.check.desired,
+            desired=_desired(planned, now, now.counted),
             which=which,
             alpha=alpha,
             attribute=attribute,
-            names=now.groups,
+            names=names,
         ), worst
     if metric == "bias_at_k" and now.counted is not None:
-        return _bias(values, draws, attribute, now.counted, sets, alpha), "limits of the group that is shown more"
+        return _bias(
+            values, draws, attribute, _compared(now, now.counted), sets, alpha, names
+        ), "limits of the group that is shown more"
     if metric in ("group_gap", "p_true"):
-        sets = int(now.group_sets.min())  # Student's degrees of freedom, where groups have images of their own
-    trials = now.group_sets[None, :] if metric in ("accuracy", "recall_at_k") else None
+        sets = int(
+            now.group_sets[speaking].min()
+        )  # Student's degrees of freedom, where groups have images of their own
+    trials = now.group_sets[None, speaking] if metric in ("accuracy", "recall_at_k") else None
     return extreme_interval(
-        values, draws, n_sets=sets, which=which, alpha=alpha, trials=trials, attribute=attribute
+        values, draws, n_sets=sets, which=which, alpha=alpha, trials=trials, attribute=attribute, names=names
     ), worst
+
+
+def _names_of_parts(now: Measure) -> list[str]:
+    """What each part of the stacked ones is called: its group; of C-ASC, which has a part for either sign, both."""
+    blocks = np.split(np.arange(len(now.groups)), np.cumsum(now.blocks)[:-1])
+    named = [[now.groups[at] for at in block if now.speaking[at]] for block in blocks]
+    spoken = [names for names in named if names]
+    return [
+        name
+        for names, queries in zip(spoken, now.parts, strict=True)
+        for name in np.resize(names, len(queries[0])).tolist()
+    ]
+
+
+def _attribute(now: Measure) -> NDArray[np.int64]:
+    """Which part each of all groups belongs to, (groups,)."""
+    return np.repeat(np.arange(len(now.blocks)), now.blocks)
+
+
+def _desired(planned: PlannedCheck, now: Measure, counted: Counted) -> Any:
+    """The groups' desired shares; where only some groups are judged, as shares of all images all the same."""
+    if now.speaking.all():
+        return planned.check.desired
+    attribute = _attribute(now)
+    weight = counted.images if planned.check.desired == "dataset" else np.ones(counted.images.shape)
+    shares = weight / (weight @ (attribute[:, None] == attribute).astype(np.float64))
+    return shares[:, now.speaking]
+
+
+def _compared(now: Measure, counted: Counted) -> Floats:
+    """How many images of both compared groups are shown, (queries, groups), of the groups that are judged."""
+    attribute = _attribute(now)
+    both: Floats = counted.shown @ (attribute[:, None] == attribute).astype(np.float64)
+    return both[:, now.speaking]
 
 
 def _stacked(now: Measure, drawn: Drawn) -> tuple[Floats, Floats, Any]:
@@ -134,8 +174,8 @@ def _divergence(
         1 - means if entropy else means,
         1 - draws if entropy else draws,
         k=planned.check.k or 0,
-        shown=counted.shown,
-        images=counted.images,
+        shown=counted.shown[:, now.speaking],
+        images=counted.images[:, now.speaking],
         alpha=alpha,
     )
     if not entropy:
@@ -146,10 +186,9 @@ def _divergence(
 
 
 def _bias(
-    values: Floats, draws: Floats, attribute: Any, counted: Counted, sets: Any, alpha: float
+    values: Floats, draws: Floats, attribute: Any, both: Floats, sets: Any, alpha: float, names: list[str]
 ) -> Interval | Unavailable:
     """|Bias@K| from the larger of the two groups' shares of what is shown of both: 2 share - 1."""
-    both = counted.shown @ (attribute[:, None] == attribute).astype(np.float64)
     if both.min() == 0:
         return Unavailable("neither group is in the top k")
     share = extreme_interval(
@@ -160,6 +199,7 @@ def _bias(
         alpha=alpha,
         trials=both,
         attribute=attribute,
+        names=names,
     )
     if isinstance(share, Unavailable):
         return share

@@ -13,6 +13,7 @@ from fairgate.errors import ScoresError
 from fairgate.metrics import fairness, set_deviation, set_std
 from fairgate.probes import ProbeScores
 from fairgate.statistics import weighted_median
+from fairgate.suites.catalog import METRICS, MetricSpec
 from fairgate.suites.cell import Cell, Counts, Floats
 from fairgate.suites.plan import PlannedCheck
 
@@ -44,6 +45,8 @@ class Drawn:
 class Measure:
     """One metric on one cell.
 
+    `value` is the worst of the groups that are `judged` (groups,), those with enough sets; where none is, of all.
+    `blocks` is the number of groups of every part.
     `draw(counts)` maps set multiplicities (draws, sets) to the statistic. `extreme` with `parts` says what the value is
     an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
     what a paired test compares; `images` (images,), where images form no sets and their groups are compared with each
@@ -64,6 +67,13 @@ class Measure:
     extreme: Extreme | None = None
     parts: Parts = ()
     counted: Counted | None = None
+    blocks: tuple[int, ...] = ()
+    judged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
+
+    @property
+    def speaking(self) -> NDArray[np.bool_]:
+        """The groups that the value is taken over, (groups,): those that are judged; where none is, all."""
+        return self.judged if self.judged.any() else np.ones(len(self.groups), dtype=bool)
 
     @property
     def by_draws(self) -> bool:
@@ -71,8 +81,65 @@ class Measure:
         return self.paired is None and self.images is None
 
 
-def measure(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -> Measure:
-    """Measure a planned check's metric on its cell; `answers` are its probe's scores, of an association one a word."""
+def measure(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores], min_sets: int = 0) -> Measure:
+    """Measure a planned check's metric on its cell; `answers` are its probe's scores, of an association one a word.
+
+    Groups in fewer than `min_sets` sets are measured like the others, and the check's value is not taken from them.
+    """
+    found = _measured(planned, cell, answers, min_sets)
+    if not found.groups:
+        return found
+    judged = large_enough(found.group_sets, found.blocks, METRICS[planned.check.metric], min_sets)
+    return _over_judged(replace(found, judged=judged))
+
+
+def large_enough(
+    group_sets: NDArray[np.int64], blocks: Sequence[int], metric: MetricSpec, min_sets: int
+) -> NDArray[np.bool_]:
+    """Which groups can be judged, (groups,): those in `min_sets` sets; of a joint metric, a whole block or none."""
+    enough = group_sets >= min_sets
+    if not metric.jointly:
+        return enough
+    return np.concatenate([np.full(len(block), block.all()) for block in np.split(enough, np.cumsum(blocks)[:-1])])
+
+
+def parts_of(parts: Parts, blocks: Sequence[int], keep: NDArray[np.bool_]) -> Parts:
+    """The parts of some groups. A part has a column per group, one per group and sign, or, of a joint metric, one."""
+    masks = np.split(keep, np.cumsum(blocks)[:-1])
+    return tuple(
+        tuple(part[..., np.resize(mask, part.shape[-1])] for part in queries)
+        for queries, mask in zip(parts, masks, strict=True)
+        if mask.any()
+    )
+
+
+def _over_judged(found: Measure) -> Measure:
+    """The same measure with the judged groups alone in its value, its resamples and its parts."""
+    keep, extreme = found.speaking, found.extreme
+    if keep.all() or extreme is None:
+        return found
+
+    def draw(counts: Counts) -> Drawn:
+        drawn = found.draw(counts)
+        parts = parts_of(drawn.parts, found.blocks, keep)
+        return Drawn(value_of(parts, extreme), drawn.groups, parts)
+
+    parts = parts_of(found.parts, found.blocks, keep)
+    value = value_of(tuple(tuple(part[None] for part in queries) for queries in parts), extreme)
+    return replace(found, value=float(value[0]), draw=draw, parts=parts)
+
+
+def value_of(parts: Parts, extreme: Extreme) -> Floats:
+    """The check's number under resamples, (draws,): worst grouping, mean over queries, extreme part.
+
+    A part that a resample does not have (a group without an image) is passed over.
+    """
+    of = np.nanmax if extreme == "max" else np.nanmin
+    means = [np.mean([of(part, axis=1) for part in queries], axis=0) for queries in parts]
+    return np.asarray((np.max if extreme == "max" else np.min)(means, axis=0))
+
+
+def _measured(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores], min_sets: int) -> Measure:
     (first, *_), check = answers, planned.check
     if check.metric == "fairness":
         return _fairness(cell, first)
@@ -83,7 +150,7 @@ def measure(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -
     if check.metric == "recall_at_k":
         return _shares(cell, _found(planned, first)[cell.rows].astype(np.float64))
     if check.metric == "group_gap":
-        return (_image_gap if cell.unit == "images" else _group_gap)(cell, first)
+        return _image_gap(cell, first, min_sets) if cell.unit == "images" else _group_gap(cell, first)
     from fairgate.suites.ranking import measure_ranking
 
     return measure_ranking(planned, cell, answers)
@@ -135,13 +202,18 @@ def _group_gap(cell: Cell, scores: ProbeScores) -> Measure:
     return _means(cell, deviation, badness=-lowest)
 
 
-def _image_gap(cell: Cell, scores: ProbeScores) -> Measure:
-    """Without set-mates, a group stands among the other groups: its mean less the mean of all groups' means."""
+def _image_gap(cell: Cell, scores: ProbeScores, min_sets: int) -> Measure:
+    """Without set-mates, a group is compared with the other groups: its mean less the mean of all groups' means.
+
+    A group in fewer than `min_sets` sets does not count in that mean: its noise would move every other group.
+    """
     value = scores.value[cell.rows]
     plain = _shares(cell, value)
+    enough = plain.group_sets >= min_sets
+    counted = enough if enough.any() else np.ones(len(enough), dtype=bool)
 
     def standing(means: Floats) -> Floats:
-        found: Floats = means - np.nanmean(means, axis=-1, keepdims=True)
+        found: Floats = means - np.nanmean(means[..., counted], axis=-1, keepdims=True)
         return found
 
     def draw(resampled: Counts) -> Drawn:
@@ -153,7 +225,7 @@ def _image_gap(cell: Cell, scores: ProbeScores) -> Measure:
     gaps = standing(plain.group_values)
     return replace(
         plain,
-        value=float(gaps.min()),
+        value=float(np.nanmin(gaps)),
         draw=draw,
         group_values=gaps,
         group_badness=-gaps,
@@ -167,7 +239,8 @@ def _means(cell: Cell, values: Floats, badness: Floats) -> Measure:
     """A mean per group; the value of the check is the worst (lowest) group's."""
     sums, counts = cell.per_set(values)
     paired = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    group_values = sums.sum(axis=0) / counts.sum(axis=0)
+    with np.errstate(invalid="ignore"):  # a group without an image has no mean
+        group_values = sums.sum(axis=0) / counts.sum(axis=0)
 
     def draw(resampled: Counts) -> Drawn:
         weight = resampled.astype(np.float64)
@@ -176,7 +249,7 @@ def _means(cell: Cell, values: Floats, badness: Floats) -> Measure:
         return Drawn(np.nanmin(means, axis=1), means, ((means,),))
 
     return Measure(
-        value=float(group_values.min()),
+        value=float(np.nanmin(group_values)),
         draw=draw,
         badness=badness,
         groups=cell.group_names(),
@@ -187,4 +260,5 @@ def _means(cell: Cell, values: Floats, badness: Floats) -> Measure:
         paired=paired,
         extreme="min",
         parts=((group_values,),),
+        blocks=(len(group_values),),
     )

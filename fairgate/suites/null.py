@@ -12,23 +12,23 @@ from fairgate.metrics import NullSkew, ndkl_of_ranking
 from fairgate.randomness import stream
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.cell import Cells, Floats, Index
-from fairgate.suites.measure import Parts
+from fairgate.suites.measure import Parts, large_enough, parts_of, value_of
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.queries import Gallery, galleries_of
-from fairgate.suites.ranking import answer_of_counts, value_of
+from fairgate.suites.ranking import answer_of_counts, places_of_groups
 
 NULL_DRAWS = 2000
 
 
-def fair_rankers(planned: Sequence[PlannedCheck], index: Index) -> dict[str, NullSkew]:
+def fair_rankers(planned: Sequence[PlannedCheck], index: Index, min_sets: int = 0) -> dict[str, NullSkew]:
     """By check item, what a perfectly fair ranker has: for every check that counts a top k over groups.
 
-    Of several subjects or words it is the average's, and of several groupings the worst one's, as the check has it: the
-    top k of every query is a random draw from its gallery, independent of the others'. `p95` is the value that the fair
-    ranker is no worse than 95% of the time: the 5% quantile where higher is better. Raises SuiteError for a k
-    beyond a gallery.
+    Of several subjects or words it is the average's, and of several groupings the worst one's, as the check has it,
+    without groups in fewer than `min_sets` sets: the top k of every query is a random draw from its gallery,
+    independent of the others'. `p95` is the value that the fair ranker is no worse than 95% of the time: the 5%
+    quantile where higher is better. Raises SuiteError for a k beyond a gallery.
     """
-    simulation = _Simulation(Cells(index))
+    simulation = _Simulation(Cells(index), min_sets)
     found: dict[str, NullSkew] = {}
     for one in planned:
         if one.groupings and METRICS[one.check.metric].ranks:
@@ -46,13 +46,15 @@ def require_attainable(planned: Sequence[PlannedCheck], null: Mapping[str, NullS
 class _Simulation:
     """Fair rankings, drawn once for each composition of a gallery: subjects often have the same one."""
 
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: Cells, min_sets: int) -> None:
         self._cells = cells
+        self._min_sets = min_sets
         self._drawn: dict[tuple[object, ...], tuple[Floats, ...]] = {}
 
     def of(self, one: PlannedCheck) -> NullSkew:
         """The check's value over fair rankings."""
-        check, galleries = one.check, galleries_of(one, self._cells.of(one))
+        cell = self._cells.of(one)
+        check, galleries = one.check, galleries_of(one, cell)
         rng = stream(0, "fair ranker", check.metric, check.k or 0, len(galleries))
         queries = []
         for gallery in galleries:
@@ -60,7 +62,11 @@ class _Simulation:
             order = rng.permutation(NULL_DRAWS)  # one composition, another query: the same draws, in another order
             queries.append([parts[order] for parts in self._parts(one, gallery)])
         better = METRICS[check.metric].better
+        kept, blocks = places_of_groups(galleries[0].groupings)
+        sets = cell.group_sets()[kept]
+        enough = large_enough(sets, blocks, METRICS[check.metric], self._min_sets)
         parts: Parts = tuple(zip(*queries, strict=True))
+        parts = parts_of(parts, blocks, enough) if enough.any() else parts
         values = value_of(parts, "max" if better == "lower" else "min")
         median, worse = np.quantile(values, [0.5, 0.95 if better == "lower" else 0.05], method="inverted_cdf")
         return NullSkew(mean=float(values.mean()), median=float(median), p95=float(worse), draws=NULL_DRAWS)

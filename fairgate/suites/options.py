@@ -14,6 +14,8 @@ class Option:
     metavar: str
     choices: tuple[str, ...] = ()
     default: str | None = None
+    in_ini: bool = True
+    """Whether an ini file may name it: a branch brings its own."""
 
     @property
     def flag(self) -> str:
@@ -40,6 +42,13 @@ OPTIONS = {
             "what to compare with: git:REF, file:PATH, mlflow:latest, mlflow:RUN_ID, model:URI or none "
             "(default: the suite's)",
             "SPEC",
+        ),
+        Option(
+            "base",
+            "branch whose definition of the gate counts too, such as origin/main, or none; several by spaces "
+            "(default: a pull request's base on GitHub; else REF of a `git:REF` baseline, else the default branch)",
+            "REF",
+            in_ini=False,
         ),
         Option(
             "report",

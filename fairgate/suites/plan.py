@@ -83,7 +83,12 @@ class PlannedCheck:
     @property
     def over(self) -> str | None:
         """The groupings as a reader sees them: `skin_tone; gender` or `skin_tone × gender`."""
-        return "; ".join(CROSS.join(grouping) for grouping in self.groupings) or None
+        return "; ".join(self.over_each) or None
+
+    @property
+    def over_each(self) -> tuple[str, ...]:
+        """Every grouping as a reader sees it: an attribute, or crossed ones."""
+        return tuple(CROSS.join(grouping) for grouping in self.groupings)
 
 
 def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck]:

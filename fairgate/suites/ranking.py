@@ -12,7 +12,7 @@ from fairgate.suites.association import association_of
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.cell import Cell, Counts, Floats
 from fairgate.suites.gallery import RankedGallery
-from fairgate.suites.measure import Counted, Drawn, Extreme, Measure, Parts
+from fairgate.suites.measure import Counted, Drawn, Extreme, Measure, value_of
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.queries import Grouping, Query, queries_of
 
@@ -45,7 +45,7 @@ def measure_ranking(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeSc
 
     now = draw(np.ones((1, cell.n_sets), dtype=np.int32))
     groups = np.zeros(0) if now.groups is None else now.groups[0]
-    kept = _kept_of_all(queries[0].groupings)
+    kept, blocks = places_of_groups(queries[0].groupings)
     return Measure(
         value=float(now.value[0]),
         draw=draw,
@@ -54,21 +54,12 @@ def measure_ranking(planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeSc
         group_values=groups,
         group_badness=np.abs(groups) if check.metric == "c_asc" else groups if extreme == "max" else -groups,
         group_images=cell.group_images()[kept],
-        group_sets=(cell.per_set(np.zeros(len(cell.rows)))[1] > 0).sum(axis=0)[kept],
+        group_sets=cell.group_sets()[kept],
         extreme=extreme,
         parts=tuple(tuple(part[0] for part in queries_) for queries_ in now.parts),
+        blocks=blocks,
         counted=_counted(galleries, queries) if galleries else None,
     )
-
-
-def value_of(parts: Parts, extreme: Extreme) -> Floats:
-    """The check's number under resamples, (draws,): worst grouping, mean over queries, extreme part.
-
-    A part that a resample does not have (a group without an image) is passed over.
-    """
-    of = np.nanmax if extreme == "max" else np.nanmin
-    means = [np.mean([of(part, axis=1) for part in queries], axis=0) for queries in parts]
-    return np.asarray((np.max if extreme == "max" else np.min)(means, axis=0))
 
 
 def answer_of_counts(metric: str, shown: Floats, present: Floats, desired: str, grouping: Grouping) -> Answer:
@@ -114,11 +105,12 @@ def _counted(galleries: Sequence[RankedGallery], queries: Sequence[Query]) -> Co
     )
 
 
-def _kept_of_all(groupings: Sequence[Grouping]) -> list[int]:
-    """Places of the groups that the metric speaks of, among the groups of all groupings."""
+def places_of_groups(groupings: Sequence[Grouping]) -> tuple[list[int], tuple[int, ...]]:
+    """Places of the groups that the metric speaks of, among the groups of all groupings, and how many each has."""
     starts = np.cumsum([0, *(grouping.size for grouping in groupings)])
-    return [
+    places = [
         int(start + place)
         for start, grouping in zip(starts, groupings, strict=False)
         for place in grouping.kept.tolist()
     ]
+    return places, tuple(len(grouping.kept) for grouping in groupings)

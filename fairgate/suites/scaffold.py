@@ -70,6 +70,10 @@ def _checks(dataset: DatasetFacts, index: Index, labels: dict[str, str], true_to
         f"  - {{id: accuracy, probe: labels, metric: accuracy, over: {over}, at_least: {_more_than_chance(labels)}}}",
         "  - {id: still-useful, probe: labels, metric: accuracy, no_worse_than: baseline, margin: 0.02}",
     ]
+    lines += [
+        "  # Is it as sure as before? A label temperature under which it is sure of nothing hides every difference.",
+        "  - {id: still-sure, probe: labels, metric: p_true, no_worse_than: baseline, margin: 0.05}",
+    ]
     if dataset.counterfactual:
         lines += [
             "  # Does P(true label) stay the same inside a counterfactual set?",

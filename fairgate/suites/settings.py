@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from pathlib import Path
 from fairgate.errors import SettingsError, did_you_mean
 from fairgate.suites.options import OPTIONS, Option
 from fairgate.suites.schema import Suite
+
+GITHUB_BASE = "GITHUB_BASE_REF"
+"""GitHub sets it to the base branch's name, in runs of pull requests alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,12 @@ class Settings:
     allow_pickle: bool = False
     leniency_is_the_suites: bool = False
     """Whether `on_inconclusive` is what it is because the suite says so, and nobody before it."""
+    bases: tuple[str, ...] | None = None
+    """Branches whose definition of the gate counts: the base, then others. None: nobody named one."""
+    from_suite: frozenset[str] = frozenset()
+    """Which of `model` and `baseline` neither the command line nor the environment named."""
+    pull_request: bool = False
+    """Whether this is a pull request's run on GitHub."""
 
 
 def resolve(
@@ -83,7 +93,38 @@ def resolve(
         device=value("device") or "auto",
         cache=None if cache == "off" else Path(cache) if cache else default_cache(env),
         allow_pickle=allow_pickle,
+        bases=named_bases(cli.get("base"), env),
+        from_suite=frozenset(
+            name for name in ("model", "baseline") if not (cli.get(name) or env.get(OPTIONS[name].environment))
+        ),
+        pull_request=bool(env.get(GITHUB_BASE)),
     )
+
+
+def named_bases(typed: str | None, environment: Mapping[str, str] | None = None) -> tuple[str, ...] | None:
+    """The branches whose definition of the gate counts, as git references; None where nobody named one.
+
+    Not read from the suite or an ini file: those are the branch's own. `none` on the command line names no branch.
+    """
+    env = os.environ if environment is None else environment
+    text = typed or env.get(OPTIONS["base"].environment)
+    if text:
+        return () if text == "none" else tuple(text.split())
+    branch = env.get(GITHUB_BASE)
+    if not branch:
+        return None
+    default = _default_branch(env.get("GITHUB_EVENT_PATH", ""))
+    return tuple(f"origin/{name}" for name in dict.fromkeys((branch, default)) if name)
+
+
+def _default_branch(event: str) -> str | None:
+    """The default branch's name, of the event that GitHub wrote to a file."""
+    try:
+        told = json.loads(Path(event).read_bytes())
+        name = told["repository"]["default_branch"]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+    return name if isinstance(name, str) else None
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:

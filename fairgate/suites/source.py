@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import yaml
 
 from fairgate.errors import SuiteError
+from fairgate.hashing import require_regular
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 12
@@ -38,6 +39,7 @@ class Source:
 def read_source(path: Path, *, shown: str | None = None) -> Source:
     """Parse a YAML mapping. Raises SuiteError with the line for anything that is not plain data."""
     shown = shown or str(path)
+    require_regular(path, SuiteError)
     try:
         with path.open("rb") as handle:
             raw = handle.read(MAX_BYTES + 1)

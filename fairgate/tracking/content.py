@@ -32,6 +32,7 @@ NOTICE = "fairgate.dataset.notice"
 CREATED = "fairgate.created_at"
 PULL_REQUEST = "fairgate.pull_request"
 DIRTY = "fairgate.git.dirty"
+MODEL = "fairgate.model.fingerprint"
 
 LONGEST_TAG = 5000
 """Characters of a tag's value; MLflow stops at 8,000, older servers at 5,000."""
@@ -209,7 +210,7 @@ def tags(record: RunRecord) -> dict[str, str]:
         PULL_REQUEST: None if place.pull_request is None else str(place.pull_request),
         "fairgate.ci_url": place.ci_url,
         "fairgate.model.uri": record.model.uri,
-        "fairgate.model.fingerprint": record.model.fingerprint,
+        MODEL: record.model.fingerprint,
         "fairgate.model.precision": record.model.precision,
         "fairgate.baseline.source": baseline.source if baseline else "none",
         "fairgate.baseline.uri": baseline.uri if baseline else None,
@@ -219,6 +220,7 @@ def tags(record: RunRecord) -> dict[str, str]:
         "fairgate.anchor.fingerprint": anchor.fingerprint if anchor else None,
         "fairgate.definition.changes": str(len(record.definition.changes)) if record.definition else None,
         "fairgate.waived": str(sum(check.waived for check in record.checks)),
+        "fairgate.notices": "; ".join(record.notices) or None,
         "fairgate.warnings": "; ".join(record.warnings) or None,
         DATASET: record.dataset.name,
         RELEASE: record.dataset.version,

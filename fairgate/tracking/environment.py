@@ -6,13 +6,15 @@ import json
 import os
 import platform
 import re
-import subprocess
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fairgate import __version__
+from fairgate.git import run_git, tracked_files_differ
 from fairgate.records import Environment
+
+_OF_A_PULL_REQUEST = re.compile(r"refs/(?:pull/|heads/gh-readonly-queue/.{1,200}/pr-)(\d{1,9})[/-]")
 
 
 def environment(root: Path, device: str) -> Environment:
@@ -28,7 +30,6 @@ def environment(root: Path, device: str) -> Environment:
         name: found for name in ("torch", "open_clip_torch", "transformers", "numpy") if (found := installed(name))
     }
     commit = _git(root, "rev-parse", "HEAD")
-    status = _git(root, "status", "--porcelain", "--untracked-files=no")
     return Environment(
         fairgate=__version__,
         python=platform.python_version(),
@@ -36,7 +37,7 @@ def environment(root: Path, device: str) -> Environment:
         device=device,
         packages=packages,
         git_commit=commit,
-        git_dirty=None if status is None else bool(status),
+        git_dirty=tracked_files_differ(root),
         git_branch=_branch(root, os.environ),
         git_height=_height(root),
         pull_request=_pull_request(os.environ),
@@ -46,8 +47,8 @@ def environment(root: Path, device: str) -> Environment:
 
 def _git(root: Path, *words: str) -> str | None:
     try:
-        done = subprocess.run(["git", *words], cwd=root, capture_output=True, timeout=10, check=False)  # noqa: S603, S607
-    except (OSError, subprocess.TimeoutExpired):
+        done = run_git(root, *words, seconds=10)
+    except OSError:
         return None
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
 
@@ -69,8 +70,9 @@ def _height(root: Path) -> int | None:
 
 
 def _pull_request(environment: Mapping[str, str]) -> int | None:
-    """The number from GITHUB_REF (`refs/pull/N/merge`), or from the event where the ref is the base branch's."""
-    if found := re.match(r"refs/pull/(\d{1,9})/", environment.get("GITHUB_REF", "")):
+    """The number from GITHUB_REF (`refs/pull/N/merge`, or a merge queue's branch), or from the event where that is the
+    base branch's."""
+    if found := _OF_A_PULL_REQUEST.match(environment.get("GITHUB_REF", "")):
         return int(found[1])
     try:
         event = json.loads(Path(environment.get("GITHUB_EVENT_PATH", "")).read_bytes())

@@ -34,7 +34,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A finished run. `height` counts the commits that led to it; what the run did not know is None."""
+    """A finished run. `height` counts the commits that led to it, `model` is the checkpoint's fingerprint; what the run
+    did not know is None."""
 
     run_id: str
     created_at: str
@@ -47,6 +48,7 @@ class PastRun:
     verdict: str
     dataset: str
     fingerprint: str
+    model: str | None
     notice: str | None
     metrics: Mapping[str, float]
     questions: Mapping[str, Question]
@@ -63,6 +65,7 @@ class PastValue:
     lo: float | None
     hi: float | None
     bound: float | None
+    model: str | None = None
 
 
 def past_runs(
@@ -124,8 +127,8 @@ def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastVal
             stem, part = stems[check.item], content.check_part(check)
             before, now = run.questions.get(part), asked[part]
             if before is not None and now is not None and before.asked == now.asked and stem in run.metrics:
-                numbers = [run.metrics.get(f"{stem}{suffix}") for suffix in ("", "/lo", "/hi", "/bound")]
-                values.append(PastValue(run.commit, run.created_at, check.item, *numbers))
+                value, lo, hi, bound = (run.metrics.get(f"{stem}{suffix}") for suffix in ("", "/lo", "/hi", "/bound"))
+                values.append(PastValue(run.commit, run.created_at, check.item, value, lo, hi, bound, run.model))
     return values
 
 
@@ -149,6 +152,7 @@ def _past(run: Run) -> PastRun:
         verdict=tags.get(content.VERDICT, "error"),
         dataset=f"{tags.get(content.DATASET, '?')}/{tags.get(content.RELEASE, '?')}",
         fingerprint=tags.get(content.FINGERPRINT, ""),
+        model=tags.get(content.MODEL),
         notice=tags.get(content.NOTICE),
         metrics={name: value for name, value in run.data.metrics.items() if math.isfinite(value)},
         questions=asked,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -14,6 +15,8 @@ from pydantic import ValidationError
 from fairgate.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
+from fairgate.tracking.destination import FILE, Sender, destination_of, plain, seal, sender_of
+from fairgate.tracking.environment import asking_pull_request
 from fairgate.tracking.runs import DEFAULT_URI, log_run
 from fairgate.tracking.session import redact, sqlite_path, unanswered
 from fairgate.whole import write_whole
@@ -22,6 +25,9 @@ DEFAULT_QUEUE = Path(".fairgate/queue")
 
 _RECORD = "record.json"
 _FILES = "files"
+_OF_STRANGERS = ("results.json", "scores.parquet")
+"""Files that are sent of an entry that somebody else made: a browser that shows its pages would run what they hold."""
+_MOST_BYTES = 50 * 1024 * 1024
 _INCOMING, _SENT = ".incoming-", ".sent-"
 _FORGOTTEN = 24 * 3600.0
 """Seconds after which a run that is not whole belongs to a process that was killed."""
@@ -53,25 +59,26 @@ def log_or_queue(
     *,
     outage: TrackingError | None = None,
 ) -> LogOutcome:
-    """Log a run; when MLflow is out, keep it in `queue`. Never raises for an outage: the verdict stands.
+    """Log a run; when MLflow is out, keep it in `queue`, with the address that it was meant for, without its secrets.
+    Never raises for an outage: the verdict stands.
 
     `outage` is what MLflow's silence was told as a moment ago: it is not waited for a second time.
     """
     if outage is not None:
-        return _keep(record, files, queue, outage)
+        return _keep(record, files, queue, uri, outage)
     database = sqlite_path(uri)
     first = database is not None and not database.exists()
     try:
         run_id = log_run(record, files, uri=uri)
     except TrackingError as error:
-        return _keep(record, files, queue, error)
+        return _keep(record, files, queue, uri, error)
     note = " (its tables were made now, which takes seconds, once)" if first else ""
     return LogOutcome(run_id, None, f"MLflow: run {run_id} in {content.experiment_name(record)}, {redact(uri)}{note}")
 
 
-def _keep(record: RunRecord, files: Sequence[Path], queue: Path, error: TrackingError) -> LogOutcome:
+def _keep(record: RunRecord, files: Sequence[Path], queue: Path, uri: str, error: TrackingError) -> LogOutcome:
     try:
-        entry = _enqueue(record, files, queue)
+        entry = _enqueue(record, files, queue, uri)
     except OSError as full:
         return LogOutcome(
             None,
@@ -82,12 +89,16 @@ def _keep(record: RunRecord, files: Sequence[Path], queue: Path, error: Tracking
             "  remedy: keep the report folder, `fairgate push --from DIR` sends it; or make the queue's folder "
             "writable, with room in it, and run the suite again",
         )
+    address = _remembered(sender_of(entry)) if (entry / FILE).exists() else None
+    there = ", with `--mlflow URI`" if address is None else f" to {address}"
     return LogOutcome(
-        None, entry, f"{error}\nThe verdict stands; the run waits in {entry}: `fairgate push --queue {queue}` sends it."
+        None,
+        entry,
+        f"{error}\nThe verdict stands; the run waits in {entry}: `fairgate push --queue {queue}` sends it{there}.",
     )
 
 
-def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path) -> Path:
+def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path, uri: str) -> Path:
     """Copy a run into the queue, whole or not at all."""
     queue.mkdir(parents=True, exist_ok=True)
     ignore = queue / ".gitignore"
@@ -106,13 +117,17 @@ def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path) -> Path:
             if path.is_file():
                 shutil.copy2(path, parcel / _FILES / path.name)
         (parcel / _RECORD).write_text(record.model_dump_json(indent=2), encoding="utf-8")
+        seal(parcel, destination_of(uri))
         parcel.rename(entry)
     return entry
 
 
-def push(queue: Path = DEFAULT_QUEUE, uri: str = DEFAULT_URI) -> list[Pushed]:
+def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None) -> list[Pushed]:
     """Send every waiting run, oldest first, and remove each one that MLflow has taken.
 
+    Each goes to `uri`; without one, to the address that it was meant for, where this machine itself has queued it and
+    is no CI runner, and to the default store where its folder holds no address, as before there were any. What
+    somebody else queued is sent as a run of an unknown pull request, without its pages: it can claim anything.
     Safe to repeat and to interrupt: a run's key, kept as a tag, keeps it from being logged twice. A run that cannot
     be sent stays where it is and says why. Once a server has not answered at all, it is not asked about the others.
     Raises TrackingError for a queue that cannot be written: what was sent could not be removed.
@@ -133,17 +148,23 @@ def push(queue: Path = DEFAULT_QUEUE, uri: str = DEFAULT_URI) -> list[Pushed]:
         ) from error
 
 
-def _send_all(entries: Sequence[Path], uri: str) -> list[Pushed]:
-    """Send runs one after the other, as long as somebody answers."""
+def _send_all(entries: Sequence[Path], uri: str | None) -> list[Pushed]:
+    """Send runs one after the other; an address that does not answer is not tried again."""
     sent: list[Pushed] = []
-    for place, entry in enumerate(entries):
-        try:
-            sent.append(_send(entry, uri))
-        except TrackingError as error:
-            sent.append(Pushed(entry, None, str(error)))
-            if unanswered(error):
-                skipped = f"not tried, since {redact(uri)} did not answer"
-                return sent + [Pushed(one, None, f"{one.name}: {skipped}") for one in entries[place + 1 :]]
+    silent: set[str] = set()
+    for entry in entries:
+        parcel = _opened(entry, uri)
+        if isinstance(parcel, str):
+            sent.append(Pushed(entry, None, f"{entry} {parcel}"))
+        elif parcel.uri in silent:
+            skipped = f"not tried, since {redact(parcel.uri)} did not answer"
+            sent.append(Pushed(entry, None, f"{entry.name}: {skipped}"))
+        else:
+            try:
+                sent.append(_send(entry, parcel))
+            except TrackingError as error:
+                sent.append(Pushed(entry, None, str(error)))
+                silent |= {parcel.uri} if unanswered(error) else set()
     return sent
 
 
@@ -161,18 +182,74 @@ def waiting(queue: Path) -> Iterator[Path]:
     return (path for path in queue.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _send(entry: Path, uri: str) -> Pushed:
-    """Send a run and forget it. Raises TrackingError where MLflow does not take it."""
+@dataclass(frozen=True, slots=True)
+class _Parcel:
+    """A waiting run that may be sent: where to, what it consists of, and what is said of it."""
+
+    uri: str
+    record: RunRecord
+    files: list[Path]
+    tags: dict[str, str]
+    note: str
+
+
+def _opened(entry: Path, uri: str | None) -> _Parcel | str:
+    """What an entry holds and where it goes; in words, why it stays."""
+    if not plain(entry):
+        return "holds a link or something else that is no file; it stays: remove it, this machine did not make it."
     try:
+        if (entry / _RECORD).stat().st_size > _MOST_BYTES:
+            return "holds a record of more than 50 MB; it stays."
         record = RunRecord.model_validate_json((entry / _RECORD).read_bytes())
         files = sorted((entry / _FILES).iterdir())
     except (OSError, ValidationError) as error:
         first = str(error).splitlines()[0]
-        return Pushed(entry, None, f"{entry} does not hold a run that this version reads ({first}); it stays.")
-    run_id = log_run(record, files, uri=uri)
+        return f"does not hold a run that this version reads ({first}); it stays."
+    sender = sender_of(entry)
+    if uri is None:
+        found = _remembered(sender)
+        if found is None:
+            return _unknown(sender)
+        uri = found
+    if sender.own:
+        return _Parcel(uri, record, files, {}, f" to {redact(uri)}")
+    files = [path for path in files if path.name in _OF_STRANGERS]
+    tags = {content.PULL_REQUEST: asking_pull_request(os.environ) or "unknown"}
+    who = "no address was queued with it" if sender.destination is None else "this machine did not queue it"
+    note = f" to {redact(uri)}; {who}, so that it is kept as a run of pull request {tags[content.PULL_REQUEST]!r}"
+    return _Parcel(uri, record, files, tags, note)
+
+
+def _remembered(sender: Sender) -> str | None:
+    """Where an entry goes that nobody gives an address for; None: nowhere."""
+    if sender.destination is None:
+        return DEFAULT_URI
+    trusted = sender.own and sender.destination.complete and not _in_ci()
+    return sender.destination.uri if trusted else None
+
+
+def _unknown(sender: Sender) -> str:
+    """Why an entry is not sent without an address."""
+    meant = sender.destination
+    if meant is not None and sender.own and not meant.complete:
+        reason = f"was meant for {meant.uri or 'an address'} with a login or options, which are not written to disk"
+    elif sender.own:
+        reason = "waits on a CI runner, where an address in a queue is not believed"
+    else:
+        reason = "was not queued by this machine, so that its address is not believed"
+    return f"{reason}; it stays: name the address with `--mlflow URI` or FAIRGATE_MLFLOW."
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI", "").lower() in ("1", "true")
+
+
+def _send(entry: Path, parcel: _Parcel) -> Pushed:
+    """Send a run and forget it. Raises TrackingError where MLflow does not take it."""
+    run_id = log_run(parcel.record, parcel.files, uri=parcel.uri, more_tags=parcel.tags)
     gone = entry.rename(entry.with_name(f"{_SENT}{entry.name}"))  # at once: half an entry would wait for ever
     shutil.rmtree(gone, ignore_errors=True)
-    return Pushed(entry, run_id, f"sent {entry.name} as run {run_id}")
+    return Pushed(entry, run_id, f"sent {entry.name} as run {run_id}{parcel.note}")
 
 
 def _key(entry: Path) -> str | None:

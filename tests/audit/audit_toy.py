@@ -47,7 +47,7 @@ def pair_of(record: AuditRecord, first: str, second: str, subject: str | None = 
 
 def effects_of(record: AuditRecord, model: str, outcome: str, subject: str | None) -> dict[str, EffectRow]:
     """Effects of crossed groups by name."""
-    over = classification(record).taken_over
+    over = classification(record).effects[-1].over
     return {
         row.group: row
         for row in classification(record).effects

@@ -70,7 +70,8 @@ def test_the_limits_hold_for_more_pairs_at_once_when_more_models_are_compared(
     alone = pair_of(audit_of(audited_toy.root, "base", "tuned"), "base", "tuned")
     among = pair_of(toy_audit, "base", "tuned")
     assert alone.p_mood_adjusted == alone.p_mood == among.p_mood
-    assert alone.hi - alone.lo < among.hi - among.lo
+    assert alone.hi - alone.lo <= among.hi - among.lo  # of medians, which have few values
+    assert alone.spread_hi - alone.spread_lo < among.spread_hi - among.spread_lo
     assert alone.p_paired <= among.p_paired
 
 

@@ -13,9 +13,11 @@ from toy_repository import SUITE, Toy, write_scores_table
 
 from fairgate.audit import AuditRecord, Wishes
 from fairgate.audit.answers import reference_groups, viable_groupings
+from fairgate.audit.effects import finest
+from fairgate.audit.findings import findings, harmed, small_differences
 from fairgate.audit.page import render_page
 from fairgate.audit.terminal import terminal_lines, terminal_tables
-from fairgate.audit.wording import findings, harmed, refusal_words
+from fairgate.audit.wording import refusal_words
 from fairgate.errors import SettingsError
 from fairgate.statistics import holm
 
@@ -100,9 +102,109 @@ def test_a_group_that_is_named_rightly_but_less_surely_is_a_finding(toy: Toy) ->
 
 
 def test_nothing_stands_out_of_harmless_models(audited_toy: Toy) -> None:
-    assert findings(audit_of(audited_toy.root, "base", "tuned")) == [
-        "No group effect, pair of models or search stands out."
+    record = audit_of(audited_toy.root, "base", "tuned")
+    assert findings(record) == ["No group effect, pair of models or search stands out."]
+    assert small_differences(record) is None
+
+
+NOTHING = "No group effect, pair of models or search stands out."
+
+
+def told_p_values(record: AuditRecord) -> list[float]:
+    """Every adjusted p-value that a classification's tables show, but of differences of nothing."""
+    probe = classification(record)
+    of_pairs = [(pair.p_paired, pair.spread_delta) for pair in probe.pairs]
+    of_pairs += [(pair.p_accuracy, pair.accuracy_delta) for pair in probe.pairs]
+    of_pairs += [(pair.p_mood_adjusted, pair.delta) for pair in probe.pairs]
+    shown = [*of_pairs, *((row.p_adjusted, row.effect) for row in probe.effects)]
+    return [p for p, size in shown if p is not None and size]
+
+
+@pytest.mark.parametrize("reference", [(), ("female", "dark")])
+@pytest.mark.parametrize("min_sets", [30, 81], ids=["crossed", "each attribute alone"])
+@pytest.mark.parametrize("worse", ["biased", "unsure", "hint"])
+def test_what_is_clear_in_a_table_is_a_finding_or_counted_as_small(
+    toy: Toy, worse: str, min_sets: int, reference: tuple[str, ...]
+) -> None:
+    """Whichever attribute, group of reference or direction it is of."""
+    write_scores_table(toy.root / "unsure.csv", 40, seed=7, planted={("doctor", "dark", "female"): 0.9})
+    write_scores_table(toy.root / "hint.csv", 40, seed=7, planted={("doctor", "dark", "female"): 0.25})
+    toy.write_suite(SUITE.replace("decision:", f"groups: {{min_sets: {min_sets}}}\ndecision:"))
+    record = audit_of(toy.root, "base", worse, wishes=Wishes(reference=reference))
+    assert min(told_p_values(record)) < 0.001
+    assert findings(record) != [NOTHING]
+    if findings(record)[0].endswith("stands out by its size."):
+        assert "differences are clear after correction" in (small_differences(record) or "")
+    if worse != "hint":
+        assert any(worse in text for text in findings(record))
+
+
+def test_a_group_that_is_the_reference_and_behind_the_others_is_a_finding(toy_audit: AuditRecord, toy: Toy) -> None:
+    record = audit_of(toy.root, "base", "biased", wishes=Wishes(reference=("female", "dark")))
+    first = findings(record)[0]
+    assert first == (
+        "biased gets 30% of dark × female doctor images right, and 100% of light × male ones (−0.700 [−0.845, "
+        "−0.555]); 70% are taken for “nurse”; other groups are ahead of them too"
+    )
+
+
+def test_each_attribute_is_looked_at_where_they_cannot_be_crossed(toy: Toy) -> None:
+    tone = {("doctor", "dark", gender): 2.5 for gender in ("male", "female")}
+    write_scores_table(toy.root / "tone.csv", 40, seed=7, planted=tone)
+    toy.write_suite(SUITE.replace("decision:", "groups: {min_sets: 81}\ndecision:"))
+    record = audit_of(toy.root, "base", "tone")
+    first, *_ = findings(record)
+    assert first.startswith("tone gets ")
+    assert "of dark doctor images right, and 100% of light ones" in first
+    assert "are taken for “nurse”" in first
+    assert {one.over for one in classification(record).taken} == {"skin_tone", "gender"}
+    page = render_page(record)
+    assert "doctor by skin_tone" in page
+    assert "doctor by gender" in page
+
+
+def test_a_difference_that_every_set_shows_alike_is_a_finding_too(toy: Toy) -> None:
+    (header, *lines) = (toy.root / "base.csv").read_text(encoding="utf-8").splitlines()
+    flat = []
+    for line in lines:
+        set_id, member, *_ = line.split(",")
+        loss = 0.5 if member == "dark-female" else 0.0
+        truth = set_id.partition("-")[0]
+        prompts = header.split(",")[2:]
+        logits = [2.0 - loss if prompt.endswith(truth) else 0.0 for prompt in prompts]
+        logits = [one + 0.1 * prompt.startswith("a picture") for one, prompt in zip(logits, prompts, strict=True)]
+        flat.append(",".join([set_id, member, *map(str, logits)]))
+    (toy.root / "flat.csv").write_text("\n".join([header, *flat]), encoding="utf-8")
+    (row,) = [
+        row
+        for row in classification(audit_of(toy.root, "flat")).effects
+        if (row.outcome, row.group, row.subject) == ("p_true", "dark × female", None)
     ]
+    assert (row.lo, row.p_adjusted < 0.001) == (None, True)
+    (said,) = [text for text in findings(audit_of(toy.root, "flat")) if "P(true label)" in text]
+    assert said == "flat: P(true label) of dark × female images is 0.063 lower than of light × male ones in every set"
+
+
+def test_what_happens_to_one_subject_alone_is_a_finding_of_that_subject(toy: Toy) -> None:
+    both = {("doctor", "dark", "female"): 0.5, ("chef", "light", "male"): 0.5}  # over both subjects they cancel out
+    write_scores_table(toy.root / "each.csv", 40, seed=7, planted=both)
+    record = audit_of(toy.root, "base", "each")
+    said = [text for text in findings(record) if "P(true label)" in text]
+    assert any("of dark × female doctor images" in text and "lower" in text for text in said)
+    assert any("of light × male chef images" in text and text.endswith("are ahead of them too") for text in said)
+
+
+def test_single_models_that_name_less_rightly_are_findings(toy_audit: AuditRecord) -> None:
+    (said,) = [text for text in findings(toy_audit) if "rightly" in text]
+    assert said == "biased names images rightly less often than base, tuned: accuracy is lower by 0.087"
+
+
+def test_of_an_attribute_that_says_what_is_right_mistakes_are_told_by_its_groups() -> None:
+    singles = [("gender",), ("race",), ("age",)]
+    assert finest([*singles, ("gender", "race")], "gender") == [("gender", "race"), ("age",)]
+    assert finest([*singles, ("race", "age")], "gender") == [("gender",), ("race", "age")]
+    assert finest([("race",), ("age",), ("race", "age")], "gender") == [("gender",), ("race", "age")]
+    assert finest([("gender",), ("race",), ("gender", "race")], None) == [("gender", "race")]
 
 
 def test_another_reference_group_may_be_chosen(audited_toy: Toy) -> None:
@@ -225,6 +327,9 @@ def test_single_images_have_no_f_m_and_keep_accuracy_and_effects(tmp_path: Path)
     (pair,) = found.pairs
     assert pair.conclusion is pair.p_mood is pair.p_paired is None
     assert pair.accuracy_hi < 0
+    assert any(
+        text.startswith("bad names images rightly less often than good: accuracy is") for text in findings(record)
+    )
     (table,) = [table for table in terminal_tables(record) if "second against first" in str(table.title)]
     assert [str(column.header) for column in table.columns] == ["models", "Δ accuracy", "paired p"]
     (region,) = [e for e in found.effects if (e.model, e.over, e.outcome) == ("bad", "region", "correct")]

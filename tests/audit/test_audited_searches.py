@@ -9,9 +9,10 @@ from toy_repository import SUITE, Toy
 
 from fairgate import gate
 from fairgate.audit import AuditRecord, Wishes
+from fairgate.audit.findings import findings
 from fairgate.audit.ranking import Cut, summaries, within_cut
 from fairgate.audit.record import RetrievalAudit, SkewRow
-from fairgate.audit.wording import findings, refusal_words
+from fairgate.audit.wording import refusal_words
 from fairgate.metrics import expected_max_skew, max_skew_at_k, max_skew_within, relative_difference
 from fairgate.suites import resolve
 

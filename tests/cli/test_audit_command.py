@@ -123,7 +123,7 @@ class TestEmbeddedWorld:
 
     def test_effects_are_negative_there_and_nowhere_else(self, embedded: tuple[AuditRecord, str]) -> None:
         probe = self.probe(embedded)
-        rows = [row for row in probe.effects if row.outcome == "correct" and row.over == probe.taken_over]
+        rows = [row for row in probe.effects if row.outcome == "correct" and row.over == "skin_tone × gender"]
         fell = {(row.model, row.subject, row.group) for row in rows if row.effect < -0.5 and row.p_adjusted < 1e-6}
         planted = {
             ("biased", subject, " × ".join(cell))

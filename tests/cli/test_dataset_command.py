@@ -71,7 +71,9 @@ def test_show_of_an_unknown_dataset_exits_4_with_the_remedy_on_stderr(run, root)
     result = run("show", "peopel", "--root", root)
     assert result.exit_code == 4
     assert result.stdout == ""
-    assert "did you mean 'people'? run `dvc pull datasets.dvc`, or `fairgate dataset import`" in result.stderr
+    assert (
+        "did you mean 'people'? run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`" in result.stderr
+    )
 
 
 def test_verify_of_a_good_release_exits_0(run, root):

@@ -67,7 +67,7 @@ def test_a_suite_for_single_images_compares_groups_with_each_other(toy: Toy) -> 
     single_images(toy.root, subject=None)
     assert new(toy.root, "alone", "--dataset", "people")[0] == 0
     checks = gate.prepare("alone", toy.root).loaded.suite.checks
-    assert [check.metric for check in checks] == ["accuracy", "accuracy", "group_gap", "c_asc"]
+    assert [check.metric for check in checks] == ["accuracy", "accuracy", "p_true", "group_gap", "c_asc"]
 
 
 def test_where_all_images_show_one_subject_an_attribute_is_told(toy: Toy) -> None:

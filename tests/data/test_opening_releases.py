@@ -31,24 +31,27 @@ def test_a_path_is_not_a_name(root, ref):
 def test_an_absent_dataset_names_the_command_and_the_nearest_name(root):
     with pytest.raises(DatasetError) as caught:
         open_dataset("peopel", root)
-    assert caught.value.remedy == "did you mean 'people'? run `dvc pull datasets.dvc`, or `fairgate dataset import`"
+    assert (
+        caught.value.remedy
+        == "did you mean 'people'? run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`"
+    )
 
 
 def test_without_a_root_the_remedy_is_to_pull(tmp_path):
     with pytest.raises(DatasetError) as caught:
         open_dataset("people", tmp_path / "nothing")
-    assert caught.value.remedy == "run `dvc pull datasets.dvc`, or `fairgate dataset import`"
+    assert caught.value.remedy == "run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`"
 
 
 def test_an_absent_version_names_those_that_exist(root):
-    with pytest.raises(DatasetError, match="there is v1; run `dvc pull") as caught:
+    with pytest.raises(DatasetError, match="there is v1; run `fairgate dataset pull") as caught:
         open_dataset("people@v3", root)
     assert "no version 'v3'" in caught.value.problem
 
 
 def test_a_version_without_manifest_is_not_passed_over_for_an_older_one(root):
     (root / "people" / "v2").mkdir()
-    with pytest.raises(DatasetError, match="dvc pull"):
+    with pytest.raises(DatasetError, match="dataset pull"):
         open_dataset("people", root)
 
 

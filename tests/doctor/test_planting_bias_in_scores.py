@@ -11,7 +11,8 @@ from toy_repository import SUITE, Toy, members
 
 from fairgate import gate
 from fairgate.doctor.columns import Columns, columns_of, questions
-from fairgate.doctor.inject import Group, group_to_harm, jittered, losses, planted
+from fairgate.doctor.inject import jittered, losses, planted
+from fairgate.doctor.target import Group, group_to_harm
 from fairgate.errors import DatasetError
 from fairgate.gate.references import open_model
 from fairgate.suites import resolve
@@ -30,7 +31,7 @@ def opened(root: Path, suite: str = "jobs", model: str | None = None) -> tuple[g
 
 def planting(prepared: gate.Prepared, columns: Columns, strength: float) -> tuple[Columns, Group]:
     suite, index = prepared.loaded.suite, prepared.dataset.index
-    group = group_to_harm(suite, index, ask(columns, index, suite))
+    group = group_to_harm(suite, index, ask(columns, index, suite), prepared.planned)
     asked = questions(suite, prepared.dataset.manifest.subjects)
     return planted(columns, suite, asked, index, group, strength), group
 
@@ -56,16 +57,49 @@ def test_whom_it_harms_is_a_crossing_with_most_images_and_of_several_the_worst_o
     prepared, columns = opened(toy.root, model="scores:biased.csv?values=logit")
     suite, index = prepared.loaded.suite, prepared.dataset.index
     answers = ask(columns, index, suite)
-    assert group_to_harm(suite, index, answers).name == "dark × female"
-    assert group_to_harm(suite, index, answers).rows.sum() == 80
-    gender = suite.model_copy(update={"groups": suite.groups.model_copy(update={"attributes": ["gender"]})})
-    assert group_to_harm(gender, index, answers).parts == ("female",)
+    planned = prepared.planned
+    assert group_to_harm(suite, index, answers, planned).name == "dark × female"
+    assert group_to_harm(suite, index, answers, planned).rows.sum() == 80
     light = np.array(["light"] * len(index), dtype=object)
     fewer = replace(index, attributes={**index.attributes, "skin_tone": light})
-    assert group_to_harm(suite, fewer, answers).name == "light × female"
+    assert group_to_harm(suite, fewer, answers, planned).name == "light × female"
     alone = replace(fewer, attributes={"skin_tone": light, "gender": np.array(["male"] * len(index), dtype=object)})
     with pytest.raises(DatasetError, match="one group"):
-        group_to_harm(suite, alone, answers)
+        group_to_harm(suite, alone, answers, planned)
+
+
+def target(toy: Toy, text: str) -> Group:
+    """Whom the doctor harms under a suite."""
+    toy.write_suite(text)
+    prepared, columns = opened(toy.root)
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    return group_to_harm(suite, index, ask(columns, index, suite), prepared.planned)
+
+
+(CROSSED,) = (line for line in SUITE.splitlines() if "id: gaps" in line)
+
+
+def test_whom_it_harms_is_looked_at_by_a_check_with_sets_enough_for_a_verdict(toy: Toy) -> None:
+    assert target(toy, SUITE).checks == ("gaps[chef]", "gaps[doctor]")
+    by_tone = CROSSED.replace("crossed", "skin_tone").replace("id: gaps", "id: tones")
+    tone = target(toy, SUITE.replace(CROSSED, by_tone))
+    assert (tone.parts, tone.rows.sum(), tone.checks) == (("dark",), 160, ("tones[chef]", "tones[doctor]"))
+    everybody = by_tone.replace("by: subject, ", "").replace("id: tones", "id: everybody")
+    few = "groups: {min_sets: 41}\ndecision:"  # a subject has 40 sets, both have 80
+    assert target(toy, SUITE.replace(CROSSED, f"{CROSSED}\n{everybody}").replace("decision:", few)).parts == ("dark",)
+    whole = target(toy, SUITE.replace("decision:", few))
+    assert (whole.name, whole.checks) == ("dark × female", ("no-regression",))
+    useful = [line for line in SUITE.splitlines() if not ("no_worse_than" in line and "useful" not in line)]
+    bound = target(toy, "\n".join(useful))
+    assert bound.checks == ("skew[chef]", "skew[doctor]")
+    assert len(bound.parts) == 1
+
+
+def test_where_no_check_has_sets_enough_it_says_so(toy: Toy) -> None:
+    with pytest.raises(DatasetError, match="can decide about a bias") as raised:
+        target(toy, SUITE.replace("decision:", "groups: {min_sets: 81}\ndecision:"))
+    assert "has 40 sets" in raised.value.problem or "have 80 sets" in raised.value.problem
+    assert "coarser groups" in (raised.value.remedy or "")
 
 
 def test_an_innocent_change_moves_scores_by_next_to_nothing_and_the_same_each_time(toy: Toy) -> None:

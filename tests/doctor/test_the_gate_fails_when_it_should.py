@@ -58,7 +58,7 @@ def test_pytest_xdist_pipes_and_the_command_line_fail_and_name_the_group(toy: To
     assert done.exit_code == 1, told
     assert "anchor cannot be used" in told
     assert "1 in trouble" in told
-    assert "0.1 is taken from the 80 images of dark × female" in told
+    assert "0.1 is taken from the 80 images of dark × female, on which gaps[chef], gaps[doctor] can decide" in told
     assert "expected exit 1 and saw it: gaps[chef], gaps[doctor] failed and named dark × female" in told
     assert told.count("expected exit 1 and saw it, from the same 3 item(s)") == 3
     assert "saw exit 0, as every plain sh gives" in told
@@ -71,6 +71,26 @@ def test_pytest_xdist_pipes_and_the_command_line_fail_and_name_the_group(toy: To
     assert anchored.is_file()
     again = CliRunner().invoke(app, [*words, "--device", "cpu", "--cache", "off", "--mlflow", "off"])
     assert "name a new folder" in " ".join(again.output.split())
+
+
+FEW = "groups: {min_sets: 41}\ndecision:"  # each subject has 40 sets, both have 80
+
+
+def test_it_is_planted_where_a_check_has_sets_enough_though_others_have_not(toy: Toy) -> None:
+    (gaps,) = (line for line in SUITE.splitlines() if "id: gaps" in line)
+    tones = gaps.replace("by: subject, ", "").replace("id: gaps", "id: tones").replace("crossed", "skin_tone")
+    found = proved(toy, SUITE.replace(gaps, f"{gaps}\n{tones}").replace("decision:", FEW))
+    assert "0.1 is taken from the 160 images of dark, on which tones can decide" in found[0].what
+    assert "expected exit 1 and saw it: tones failed and named dark" in found[1].what
+    assert found[1].level == "ok"
+
+
+def test_groups_that_are_all_too_small_are_said_and_nothing_is_run(toy: Toy) -> None:
+    (one,) = proved(toy, SUITE.replace("decision:", FEW.replace("41", "81")))
+    assert one.level == "trouble"
+    assert "no check of suite 'jobs' can decide about a bias, planted or real" in one.what
+    assert "a verdict takes 81" in one.what
+    assert one.ran is None
 
 
 def test_margins_wider_than_the_strength_are_named(toy: Toy) -> None:

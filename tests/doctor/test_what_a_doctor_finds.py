@@ -185,7 +185,8 @@ waivers:
     expired = only(found, "trouble")
     assert "fairness expired on 2026-11-20" in expired.what
     assert (expired.where or "").startswith("fairness_suites/jobs.yaml:")
-    soon, lenient = [one for one in found if one.level == "warning"]
+    temperature, soon, lenient = [one for one in found if one.level == "warning"]
+    assert "by its label temperature alone" in temperature.what
     assert "9 day(s) are left" in soon.what
     assert "thin evidence opens the gate" in lenient.what
     assert "gaps[doctor] is waived until 2027-06-01 (#3)" in found[-2].what
@@ -232,6 +233,14 @@ def test_a_baseline_of_other_data_or_an_older_metric_is_told_with_its_reason(toy
     assert "is another checkpoint by now" in only(models(toy, baseline="file:kept"), "trouble").what
     (toy.root / "base.csv").unlink()
     assert "nor can its checkpoint be scored again" in only(models(toy, baseline="file:kept"), "trouble").what
+
+
+def test_a_record_without_answer_entropies_is_told(toy: Toy) -> None:
+    kept = kept_baseline(toy)
+    write_results(read_results(kept / "results.json").model_copy(update={"answer_entropy": {}}), kept)
+    one = only(models(toy, baseline="file:kept"), "warning")
+    assert "no mean answer entropies of labels" in one.what
+    assert "fairgate baseline update" in (one.remedy or "")
 
 
 def test_a_baseline_in_mlflow_needs_mlflow(toy: Toy) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faults import some
 from forge import Forge
 from full_disks import full, may_mount, read_only
 
@@ -23,7 +24,8 @@ os.remove({filler!r})
 """
 
 
-@pytest.mark.parametrize("pages", [0, 3, 12, 30, 50, 70, 90])
+@pytest.mark.faults
+@pytest.mark.parametrize("pages", some([0, 3, 12, 30, 50, 70, 90]))
 def test_a_full_disk_is_said_and_the_build_goes_on_where_there_is_room(
     pages: int, forge: Forge, folder: Path, undisturbed: str
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
+from faults import some
 from forge import Ended, Forge, deadly_touch
 
 from fairgate.data import read_dataset
@@ -52,7 +53,8 @@ def require_finished(ended: Ended, folder: Path, fingerprint: str) -> None:
 
 
 @pytest.mark.xdist_group("killed-builds")
-@pytest.mark.parametrize("number", range(22))
+@pytest.mark.faults
+@pytest.mark.parametrize("number", some(range(22)))
 def test_a_killed_local_build_goes_on_and_makes_the_same(
     number: int, whole_run: Undisturbed, forge: Forge, tmp_path: Path
 ) -> None:
@@ -77,7 +79,8 @@ def test_a_killed_local_build_goes_on_and_makes_the_same(
 
 
 @pytest.mark.xdist_group("ray")
-@pytest.mark.parametrize("chain", range(4))
+@pytest.mark.faults
+@pytest.mark.parametrize("chain", some(range(4), few=1))
 def test_a_ray_build_that_is_killed_twice_goes_on_and_makes_the_same(
     chain: int, whole_run: Undisturbed, forge: Forge, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -47,6 +47,13 @@ def test_a_checkpoint_that_answers_the_same_for_every_image_is_perfectly_fair_an
 
 def test_labels_that_tie_are_no_right_answer(toy: Toy) -> None:
     write_blind(toy.root / "blind.csv", {}, noise=0.1)
+    with (toy.root / "blind.csv").open(encoding="utf-8", newline="") as handle:
+        header, *rows = csv.reader(handle)
+    for row in rows:  # they tie on the images that they compete for, and are told apart on the others
+        other = "a photo of a doctor" if row[0].startswith("chef") else "a photo of a chef"
+        row[header.index(other)] = "1.0"
+    with (toy.root / "blind.csv").open("w", encoding="utf-8", newline="") as handle:
+        csv.writer(handle).writerows([header, *rows])
     checks = by_item(record(toy, "blind"))
     assert checks["fairness"].value == 1.0
     assert checks["useful"].value == 0.0
@@ -54,15 +61,25 @@ def test_labels_that_tie_are_no_right_answer(toy: Toy) -> None:
 
 
 def test_queries_that_tell_no_image_from_another_are_an_error_and_find_nobody(toy: Toy) -> None:
-    write_blind(toy.root / "blind.csv", {})
+    write_blind(toy.root / "blind.csv", {**dict.fromkeys(PROMPTS[::2], 2.0), "chef": 1.0})
     result = record(toy, "blind")
     checks = by_item(result)
-    assert checks["finds"].value == 0.0
+    assert checks["finds"].value == 0.5, "everybody is a chef"
     assert checks["finds"].verdict == "fail"
     assert checks["skew[doctor]"].verdict == "error"
     assert "every image has the same similarity (0) with the query of 'doctor'" in checks["skew[doctor]"].reason
     assert checks["fairness"].verdict == "pass", "what can be measured is still measured"
     assert result.verdict == "error"
+
+
+def test_labels_and_queries_that_are_never_told_apart_give_no_verdict(toy: Toy) -> None:
+    write_blind(toy.root / "blind.csv", {"chef": 1.0})
+    labels = record(toy, "blind")
+    assert "the labels 'chef' and 'line cook' as the same text" in labels.checks[0].reason
+    write_blind(toy.root / "blind.csv", dict.fromkeys(PROMPTS[::2], 2.0))
+    queries = record(toy, "blind")
+    assert "the subjects 'chef' and 'doctor' as the same text" in queries.checks[0].reason
+    assert labels.exit_code == queries.exit_code == 3
 
 
 def test_recall_counts_images_whose_own_query_is_among_the_k_nearest(toy: Toy) -> None:

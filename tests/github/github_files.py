@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[2]
 ACTION = ROOT / "action.yml"
 REPORT = ROOT / ".github" / "actions" / "report"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-ACTIONS = [ACTION, REPORT / "action.yml"]
+PULL = ROOT / ".github" / "actions" / "pull" / "action.yml"
+ACTIONS = [ACTION, REPORT / "action.yml", PULL]
 
 
 def read(path: Path) -> dict[str, Any]:

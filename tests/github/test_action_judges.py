@@ -43,6 +43,7 @@ def _verdict(toy: Toy, **given: str) -> str:
 def test_a_harmless_checkpoint_passes_and_the_job_is_told(toy: Toy) -> None:
     ran = _judge(toy)
     assert ran.code == 0, ran.log
+    assert ran.outputs["outcome"] == "open"
     assert "fairgate jobs" in ran.summary
     assert not [line for line in ran.obeyed if line.startswith("::error")]
     assert _verdict(toy) == "pass"
@@ -56,13 +57,25 @@ def test_a_more_biased_checkpoint_fails_with_annotations_and_a_summary(toy: Toy)
     assert ran.summary.count("## ") == 1
     assert _verdict(toy, report="out") == "fail"
     assert sorted(path.name for path in (toy.root / "out").iterdir())[-2:] == ["results.json", "scores.parquet"]
+    assert ran.outputs["outcome"] == "shut"
+
+
+def test_a_checkpoint_that_is_not_there_is_no_verdict_and_the_job_fails(toy: Toy) -> None:
+    ran = _judge(toy, model="scores:nowhere.csv")
+    assert ran.code == 3, ran.log
+    assert ran.outputs["outcome"] == "no verdict"
+    assert any(line.startswith("::error title=fairgate::No verdict: something could not") for line in ran.obeyed)
+    assert _verdict(toy) == "error"
 
 
 def test_a_suite_that_is_not_there_ends_with_4_and_without_a_verdict(toy: Toy) -> None:
     ran = _judge(toy, suite="jbos")
     assert ran.code == 4
     assert "did you mean 'jobs'" in ran.log
-    assert ran.obeyed == ["::error title=fairgate::The gate wrote no report. The log of this step says why."]
+    assert ran.obeyed == [
+        "::error title=fairgate::No verdict: the gate wrote no report. The log of this step says why."
+    ]
+    assert ran.outputs["outcome"] == "no verdict"
     assert _verdict(toy) == "error"
 
 
@@ -79,7 +92,7 @@ def test_a_report_folder_that_is_there_already_is_neither_used_nor_uploaded(
     ran = _judge(toy)
     assert (ran.code, ran.outputs) == (4, {})
     assert "name another" in ran.obeyed[0]
-    later = read(ACTION)["runs"]["steps"][2:]
+    later = read(ACTION)["runs"]["steps"][3:]
     context = {**_inputs(artifact="a", tracking_uri="b"), "steps": {"gate": {"outputs": ran.outputs}}}
     assert len(later) == 3
     assert not any(holds(step["if"], context) for step in later)
@@ -120,7 +133,10 @@ def test_a_pull_request_is_held_against_its_base_branch_unless_told_otherwise(to
     assert "gaps" in record.definition.changes[0].what
     assert "dark × female" in ran.summary
     alone = _judge(toy, {"GITHUB_BASE_REF": "main"}, report="out-told", baseline="model:scores:base.csv?values=logit")
-    assert read_results(toy.root / "out-told" / "results.json").definition is None, alone.log
+    told = read_results(toy.root / "out-told" / "results.json")
+    assert told.baseline is not None, alone.log
+    assert told.baseline.source.startswith("model:")
+    assert told.definition == record.definition
 
 
 def test_a_base_branch_that_was_not_fetched_is_said(toy: Toy) -> None:

@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 import yaml
 from github_expressions import holds
-from github_files import ACTION, REPORT, ROOT, WORKFLOWS, defaults
+from github_files import ACTION, PULL, REPORT, ROOT, WORKFLOWS, defaults
 
 PAGE = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
 GIVEN = dict(re.findall(r"`(\.github/workflows/[\w-]+\.yml)`:\n\n```yaml\n(.*?)```", PAGE, re.DOTALL))
 ACTIONLINT = Path(sys.executable).with_name("actionlint")
-OURS = {"OWNER/fairgate@COMMIT": ACTION, "OWNER/fairgate/.github/actions/report@COMMIT": REPORT / "action.yml"}
+OURS = {
+    "OWNER/fairgate@COMMIT": ACTION,
+    "OWNER/fairgate/.github/actions/report@COMMIT": REPORT / "action.yml",
+    "OWNER/fairgate/.github/actions/pull@COMMIT": PULL,
+}
 
 
 def _jobs() -> dict[str, dict[str, Any]]:
@@ -47,7 +51,7 @@ def test_they_use_our_actions_with_inputs_that_these_have_and_others_as_we_pin_t
     used = set()
     for line in "".join(GIVEN.values()).splitlines():
         if "uses: " in line:
-            used.add(line.split("uses: ")[1].strip())
+            used.add(line.split("uses: ")[1].split(" # the ")[0].strip())
     assert set(OURS) <= used
     assert used - set(OURS) <= pinned
     for job in _jobs().values():

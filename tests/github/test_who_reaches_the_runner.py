@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from github_expressions import holds
+from github_expressions import filled, holds
 from github_files import ROOT, carry_out, read
 
 GATE = read(ROOT / ".github/workflows/fairness-gate.yml")["jobs"]
@@ -26,6 +27,7 @@ def _event(head_repository: str, *labels: str, name: str = "pull_request") -> di
         (_event("team/models"), True),
         (_event("", name="push"), True),
         (_event("", name="workflow_dispatch"), True),
+        (_event("", name="merge_group"), True),
         (_event("stranger/models"), False),
         (_event("stranger/models", "documentation"), False),
         (_event("stranger/models", f"fairgate/{SHA}"), True),
@@ -51,23 +53,40 @@ def test_the_commit_that_was_labelled_is_the_one_that_is_checked_out() -> None:
     assert "labeled" in read(ROOT / ".github/workflows/fairness-gate.yml")["on"]["pull_request"]["types"]
 
 
+def test_a_retargeted_pull_request_and_a_merge_queue_are_judged() -> None:
+    page = (ROOT / "docs" / "pull-requests.md").read_text(encoding="utf-8")
+    for text in (page, (ROOT / ".github/workflows/fairness-gate.yml").read_text(encoding="utf-8")):
+        types = re.search(r"types: \[(.*?)\]", text)
+        assert types is not None
+        assert "edited" in types[1].split(", ")
+        assert re.search(r"^  merge_group:", text, re.MULTILINE)
+
+
+def test_no_run_is_cancelled_but_an_older_one_of_the_same_pull_request() -> None:
+    group = read(ROOT / ".github/workflows/fairness-gate.yml")["concurrency"]["group"]
+    runs = [{"event": event, "run_id": run} for event, run in (({}, 1), ({}, 2), ({"pull_request": {"number": 7}}, 3))]
+    assert len({filled(group, {"github": run}) for run in runs}) == 3
+
+
 @pytest.mark.parametrize(
-    ("result", "code", "said"),
+    ("result", "outcome", "code", "said"),
     [
-        ("success", 0, "The gate is open."),
-        ("failure", 1, "The gate is shut"),
-        ("cancelled", 1, "did not finish (cancelled)"),
-        ("skipped", 1, f"adds the label fairgate/{SHA}"),
-        ("", 1, "did not finish"),
+        ("success", "open", 0, "The gate is open."),
+        ("failure", "shut", 1, "The gate is shut"),
+        ("failure", "no verdict", 1, "No verdict: the checkpoint was not judged"),
+        ("failure", None, 1, "No verdict: the checkpoint was not judged"),
+        ("cancelled", None, 1, "did not finish (cancelled)"),
+        ("skipped", None, 1, f"adds the label fairgate/{SHA}"),
+        ("", None, 1, "did not finish"),
     ],
 )
 def test_the_required_check_passes_only_where_the_gate_ran_and_was_open(
-    tmp_path: Path, result: str, code: int, said: str
+    tmp_path: Path, result: str, outcome: str | None, code: int, said: str
 ) -> None:
     job = GATE["verdict"]
     assert holds(job["if"], {})
     assert job["needs"] == "gate"
-    context = {"needs": {"gate": {"result": result}}, **_event("stranger/models")}
+    context = {"needs": {"gate": {"result": result, "outputs": {"outcome": outcome}}}, **_event("stranger/models")}
     ran = carry_out(job["steps"][0], context, tmp_path, tmp_path / "scratch", {})
     assert ran.code == code
     assert said in ran.log

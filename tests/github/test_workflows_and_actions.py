@@ -14,7 +14,7 @@ from github_files import ACTION, ACTIONS, REPORT, ROOT, WORKFLOWS, defaults, job
 
 TOOLS = Path(sys.executable).parent
 FRESH = {"steps": {"gate": {"outputs": {"fresh": "true"}}}}
-PINNED = re.compile(r"[\w./-]+@[0-9a-f]{40}|\./|\$/[\w./-]+")
+PINNED = re.compile(r"[\w./-]+@[0-9a-f]{40}|\./(?:\.github/actions/\w+)?|\$/[\w./-]+")
 
 
 def _run(*words: object) -> tuple[int, str]:
@@ -114,7 +114,7 @@ def test_the_steps_that_read_artifacts_hold_no_token() -> None:
 def test_the_action_has_the_inputs_that_its_users_were_promised() -> None:
     promised = {"suite", "model", "baseline", "tracking-uri", "device", "report", "python", "on-inconclusive"}
     assert promised <= set(defaults(ACTION))
-    assert set(read(ACTION)["outputs"]) == {"verdict", "report"}
+    assert set(read(ACTION)["outputs"]) == {"verdict", "outcome", "report"}
     assert "pytest" not in str(read(ACTION)["runs"])
 
 

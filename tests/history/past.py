@@ -28,6 +28,7 @@ def a_run(number: int, value: float = 0.9, half: float = 0.01, **changes: Any) -
         "verdict": "pass",
         "dataset": "faces/v1",
         "fingerprint": "f" * 64,
+        "model": "0a1b2c3d" * 8,
         "notice": None,
         "metrics": metrics | changes.pop("more", {}),
         "questions": {"fairness": FAIRNESS, **changes.pop("asked", {})},

@@ -56,7 +56,7 @@ def test_only_the_newest_runs_fit_a_line() -> None:
 
 def test_the_commit_is_told_with_the_rule_by_which_it_was_found(story: History) -> None:
     lines = terminal_lines(story)
-    assert lines[0] == "moved at 0000003 (2026-03-03):"
+    assert lines[0] == "moved at 0000003 (2026-03-03); the checkpoint is the same, 0a1b2c3d:"
     assert lines[1] == "  fairness 0.905 → 0.840, −0.065 where the intervals allow 0.014: worse"
     assert lines[2] == "cut at 0000006 (2026-03-06): dataset faces/v1 became faces/v2"
     assert lines[3].startswith("A number moved where two runs")
@@ -66,10 +66,96 @@ def test_unmeasured_commits_changed_trees_pull_requests_and_notices_are_said() -
     runs = [a_run(1), a_run(4, 0.5, dirty=True, pull_request="9", notice="A test instrument.")]
     lines = terminal_lines(history(*runs))
     assert lines[0] == (
-        "moved at #9 0000004* (2026-03-04), or one of the 2 commits since 0000001 that no run measured:"
+        "moved at #9 0000004* (2026-03-04), or one of the 2 commits since 0000001 that no run measured; the checkpoint "
+        "is the same, 0a1b2c3d:"
     )
     assert lines[-1] == "Note: A test instrument."
     assert terminal_lines(history(a_run(1), a_run(2)))[0] == "No number moved."
+
+
+def places(*runs: PastRun) -> list[str]:
+    return [line for line in terminal_lines(history(*runs)) if line.startswith("moved at")]
+
+
+FIRST, SECOND, THIRD = (letter * 64 for letter in "abc")
+HERE = "9" * 40
+
+
+def test_a_change_without_an_interval_is_said_to_be_unjudged() -> None:
+    bare = [a_run(n, value, half=None) for n, value in [(1, 0.9), (2, 0.1), (3, 0.1)]]
+    lines = terminal_lines(history(*bare))
+    assert lines[0] == "No number moved, as far as there are intervals."
+    assert "not judged, for there is no interval: fairness at 0000002 (2026-03-02)" in lines
+    assert "not judged, for there is no interval" in render_page(history(*bare))
+
+
+def test_a_run_whose_number_is_infinite_or_could_not_be_computed_is_named() -> None:
+    none = a_run(2)
+    del none.metrics["fairness/all"]  # type: ignore[attr-defined]
+    runs = [a_run(1), none, a_run(3)]
+    lines = terminal_lines(history(*runs))
+    assert [line for line in lines if "no finite number of fairness at 0000002 (2026-03-02)" in line]
+    assert "no finite number" in render_page(history(*runs))
+    assert not [line for line in terminal_lines(history(a_run(1), a_run(2))) if "no finite number" in line]
+
+
+def test_of_checkpoints_that_ran_at_one_commit_the_checkpoint_is_named_and_not_the_commit() -> None:
+    runs = [
+        a_run(1, 0.90, commit=HERE, height=5, model=FIRST),
+        a_run(2, 0.50, commit=HERE, height=5, model=SECOND),
+        a_run(3, 0.90, commit=HERE, height=5, model=THIRD),
+    ]
+    assert places(*runs) == [
+        "moved at checkpoint bbbbbbbb (2026-03-02), before it aaaaaaaa, both at commit 9999999:",
+        "moved at checkpoint cccccccc (2026-03-03), before it bbbbbbbb, both at commit 9999999:",
+    ]
+    assert "+0.400 at 9999999-cccccccc" in table_text(history(*runs))
+    page = render_page(history(*runs))
+    assert all(f"9999999-{letter * 8}" in page for letter in "abc")
+
+
+def test_a_commit_after_one_at_which_several_checkpoints_ran_is_not_blamed() -> None:
+    runs = [
+        a_run(1, 0.90, commit=HERE, height=5, model=FIRST),
+        a_run(2, 0.90, commit=HERE, height=5, model=SECOND),
+        a_run(3, 0.50, commit="8" * 40, height=9, model=THIRD),
+    ]
+    (place,) = places(*runs)
+    assert place.startswith("moved at checkpoint cccccccc (2026-03-03) at 8888888, before it bbbbbbbb at 9999999:")
+    assert "no commit is named" in place
+    assert "no run measured" not in place
+
+
+def test_a_commit_that_brings_a_checkpoint_is_named_with_it() -> None:
+    (place,) = places(a_run(1, 0.9, model=FIRST), a_run(2, 0.5, model=SECOND))
+    assert place == "moved at 0000002 (2026-03-02); checkpoint bbbbbbbb, before it aaaaaaaa:"
+
+
+def test_a_checkpoint_that_stayed_the_same_is_never_blamed() -> None:
+    runs = [
+        a_run(1, 0.90, commit=HERE, height=5, model=FIRST),
+        a_run(2, 0.90, commit=HERE, height=5, model=SECOND),
+        a_run(3, 0.50, commit=HERE, height=5, model=SECOND),
+        a_run(6, 0.90, height=6, model=SECOND),
+    ]
+    assert places(*runs) == [
+        "moved at 9999999-bbbbbbbb (2026-03-03), with the commit and the checkpoint of the run before:",
+        "moved at 0000006 (2026-03-06); the checkpoint is the same, bbbbbbbb:",
+    ]
+
+
+def test_a_checkpoint_that_no_run_named_is_not_made_up() -> None:
+    (here,) = places(a_run(1, 0.9, commit=HERE, height=1, model=None), a_run(2, 0.5, commit=HERE, height=1))
+    assert here == "moved at 9999999 (2026-03-02), with the commit of the run before; whose checkpoint is not known:"
+    (later,) = places(a_run(1, 0.9, model=None), a_run(2, 0.5))
+    assert later == "moved at 0000002 (2026-03-02):"
+
+
+def test_runs_of_no_commit_are_told_apart_by_their_checkpoints() -> None:
+    runs = [a_run(n, value, commit=None, height=None, model=model) for n, value, model in
+            [(1, 0.9, FIRST), (2, 0.5, SECOND)]]  # fmt: skip
+    (place,) = places(*runs)
+    assert place.startswith("moved at checkpoint bbbbbbbb (2026-03-02) at 2026-03-02T10:00, before it aaaaaaaa at")
 
 
 def test_much_is_told_shortly_the_worst_first() -> None:
@@ -104,9 +190,14 @@ def test_the_page_shows_every_item_loads_nothing_and_fits(story: History) -> Non
 
 
 def test_foreign_text_is_escaped_on_the_page() -> None:
-    nasty: dict[str, Any] = {"branch": "<img src=x>", "dataset": "<b>/v1", "notice": "<script>x</script>"}
+    nasty: dict[str, Any] = {
+        "branch": "<img src=x>",
+        "model": "<s>",
+        "dataset": "<b>/v1",
+        "notice": "<script>x</script>",
+    }
     page = render_page(history(a_run(1, **nasty), a_run(2, 0.5, **nasty, commit="<i>" * 20, created_at="<u>")))
-    for raw in ("<img src", "<b>/v1", "<script>x", "<i>", "<u>"):
+    for raw in ("<img src", "<s>", "<b>/v1", "<script>x", "<i>", "<u>"):
         assert raw not in page
 
 

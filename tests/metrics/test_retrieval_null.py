@@ -99,3 +99,9 @@ def test_one_draw_is_a_simulation() -> None:
     null = expected_max_skew(3, "dataset", [4, 8], 1, stream(0, "one"))
     assert null.draws == 1
     assert null.mean == null.median == null.p95
+
+
+@pytest.mark.parametrize("present", [[6, 1, 2, 3], [1, 6, 3, 2], [3, 2, 1, 6]])
+def test_a_value_that_is_reached_in_exactly_half_of_all_draws_is_the_median_whatever_the_processor_rounds_to(present):
+    # Of the 66 pairs, 33 (6 of the first group, or one of it and one of the three) stay within ln 2.
+    assert expected_max_skew(2, "dataset", present).median == pytest.approx(np.log(2))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,11 @@ def test_code_of_a_text_tower_is_not_run_whatever_is_answered(
     config = {**TINY, "text_cfg": {"hf_model_name": str(tower), "hf_tokenizer_name": str(tower)}}
     (local_dir / "open_clip_config.json").write_text(json.dumps({"model_cfg": config}))
     monkeypatch.setattr("builtins.input", lambda _: "y")
-    with pytest.raises(ModelError, match="could not build the architecture"):
+    with pytest.raises(ModelError, match=r"holds no config\.json that describes it"):
+        score(f"open_clip:local-dir:{local_dir}", pictures, tmp_path)
+    for name in ("mine.py", "config.json"):
+        (local_dir / name).write_bytes((tower / name).read_bytes())
+    with pytest.raises(ModelError, match="asks for code of its own"):
         score(f"open_clip:local-dir:{local_dir}", pictures, tmp_path)
     assert not target.exists()
 
@@ -237,3 +242,29 @@ def test_a_missing_folder_names_its_nearest_neighbour(tmp_path: Path, tiny_model
         score("open_clip:local-dir:tunde", pictures, tmp_path)
     with pytest.raises(ModelError, match="a folder stands where a file is expected"):
         score("open_clip:ViT-B-32@./tuned", pictures, tmp_path)
+
+
+@pytest.fixture
+def _no_waiting() -> Iterator[None]:
+    """A read that waits for a writer is a failure after a minute, not for ever."""
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+
+
+@pytest.mark.usefixtures("_no_waiting")
+@pytest.mark.parametrize("name", ["tokenizer.json", "open_clip_model.safetensors", "notes.txt"])
+def test_a_pipe_in_a_model_folder_is_an_error_at_once(name: str, local_dir: Path, pictures: Pictures) -> None:
+    (local_dir / name).unlink(missing_ok=True)
+    os.mkfifo(local_dir / name)
+    with pytest.raises(ModelError, match="a pipe, a socket or a device") as caught:
+        score(f"open_clip:local-dir:{local_dir}", pictures, local_dir)
+    assert str(local_dir / name) in str(caught.value.where)
+
+
+@pytest.mark.usefixtures("_no_waiting")
+def test_a_pipe_or_a_device_as_weights_is_an_error_at_once(tmp_path: Path, tiny_arch: str, pictures: Pictures) -> None:
+    os.mkfifo(tmp_path / "m.safetensors")
+    for address in ("m.safetensors", "/dev/zero"):
+        with pytest.raises(ModelError, match="a pipe, a socket or a device"):
+            score(f"open_clip:{tiny_arch}@{address}", pictures, tmp_path)

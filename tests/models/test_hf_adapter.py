@@ -115,7 +115,8 @@ def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path
         ("preprocessor_config.json", None, "how images are prepared"),
         ("tokenizer.json", None, "holds no tokenizer"),
         ("model.safetensors", None, "only pickled weights .pytorch_model.bin."),
-        ("preprocessor_config.json", {"image_processor_type": "Unheard"}, "transformers could not load the folder"),
+        ("preprocessor_config.json", {"image_processor_type": "Unheard"}, "prepared by a Unheard, which fairgate does"),
+        ("preprocessor_config.json", {"image_processor_type": "BlipFeatureExtractor"}, "transformers could not load"),
     ],
 )
 def test_a_folder_that_cannot_be_trusted_or_read_is_an_error(

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +221,36 @@ def test_a_tag_is_scored_with_its_own_preprocessing(
     with torch.no_grad():
         expected = tiny_model.encode_image(images, normalize=True).numpy()
     np.testing.assert_allclose(tag.image_embeddings(), expected, atol=1e-5)
+
+
+SHIPPED = Path(__file__).parents[2] / "build" / "portraits" / "checkpoints" / "base"
+
+
+def with_vocabulary(folder: Path, **ids: int) -> Path:
+    """The embedded world's checkpoint, its tokenizer edited: words get other numbers."""
+    shutil.copytree(SHIPPED, folder)
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    tokenizer["model"]["vocab"] |= ids
+    path.write_text(json.dumps(tokenizer))
+    return folder
+
+
+def test_prompts_of_equal_tokens_are_one_text_whatever_their_batch(tmp_path: Path, pictures: Pictures) -> None:
+    folder = with_vocabulary(tmp_path / "edited", nurse=3, pharmacist=3)  # 3 is "a"
+    prompts = [f"a photo of a {word}" for word in ("doctor", "nurse", "chef", "pharmacist", "a")]
+    for before in (0, 3, 61, 64, 130):  # the same tokens at other places of batches of 64
+        scorer = open_scorer(f"open_clip:local-dir:{folder}", pictures, device="cpu", cache=None)
+        scorer.text_embeddings([f"a photo of {'a ' * number}" for number in range(before)] or ["chef"])
+        scorer.text_embeddings(prompts[:2])
+        assert scorer.indistinct([[prompt] for prompt in prompts]) == [(1, 3), (1, 4), (3, 4)]
+    whole = open_scorer(f"open_clip:local-dir:{SHIPPED}", pictures, device="cpu", cache=None)
+    assert whole.indistinct([[prompt] for prompt in prompts]) == []
+
+
+def test_averaged_queries_are_told_apart_by_their_average(tmp_path: Path, pictures: Pictures) -> None:
+    folder = with_vocabulary(tmp_path / "edited", nurse=11)  # 11 is "doctor"
+    scorer = open_scorer(f"open_clip:local-dir:{folder}", pictures, device="cpu", cache=None)
+    queries = [[job, f"a picture of a {job}"] for job in ("doctor", "nurse", "chef")]
+    assert scorer.indistinct(queries) == [(0, 1)]
+    assert scorer.indistinct([queries[0], queries[0]]) == []

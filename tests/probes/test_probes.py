@@ -148,11 +148,12 @@ def test_reading_kept_scores_does_not_import_pandas(tmp_path: Path) -> None:
     write_scores(path, columns([0, 1, 2]), {"pair": ProbeScores(np.ones(3), np.array(["u", "v", "w"], dtype=object))})
     code = f"""
 import sys
+from pathlib import Path
 from types import SimpleNamespace as Namespace
 import numpy as np
 from fairgate.probes import read_scores
 rows = Namespace(set_id=np.array(list("abb"), dtype=object), member=np.array(list("001"), dtype=object))
-assert read_scores({str(path)!r}, rows)["pair"].predicted.tolist() == ["u", "v", "w"]
+assert read_scores(Path({str(path)!r}), rows)["pair"].predicted.tolist() == ["u", "v", "w"]
 print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from toy_repository import toy_repository
+from toy_repository import SUITE, toy_repository, write_scores_table
 
 from fairgate.pytest_plugin.explain import explain_check
 from fairgate.pytest_plugin.fixture import Measured
-from fairgate.records import CheckResult, GroupResult
+from fairgate.records import NO_VERDICT, CheckResult, GroupResult
 
 
 def test_many_groups_are_cut_and_the_report_is_named() -> None:
@@ -27,7 +27,7 @@ def test_many_groups_are_cut_and_the_report_is_named() -> None:
         groups=groups,
     )
     lines = explain_check(check)
-    assert lines[:2] == ["worst: fail", "accuracy is 0.500"]
+    assert lines[0] == "fail: accuracy is 0.500"
     assert any(line.startswith("  > g3") and "[0.400, 0.600]" in line for line in lines)
     assert lines[-1] == "  ... and 3 more groups in report.html"
 
@@ -41,7 +41,7 @@ def test_a_defect_keeps_its_traceback(pytester: pytest.Pytester, monkeypatch: py
 
     monkeypatch.setattr("fairgate.gate.evaluate", broken)
     result = pytester.runpytest("--fairness-suite", "jobs", "--fairness-mlflow", "off")
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert result.ret == NO_VERDICT
     result.stdout.fnmatch_lines(["*ZeroDivisionError: a defect*"])
 
 
@@ -65,10 +65,32 @@ def test_chance_ties_and_a_missing_interval_stand_under_the_reason() -> None:
         n_sets=9,
         reason="min skew at 60 is −0.900",
     )
-    assert explain_check(check)[2:] == [
+    assert explain_check(check)[1:] == [
         "a fair ranker has −0.100, 95% over −0.300",
         "equal scores at the cut: −1.200 to −0.400 by the order of files",
         "no interval: its share is unseen",
     ]
     shown = repr(Measured(check))
     assert shown.startswith("min_skew_at_60 for doctor = -0.900 no interval: its share is unseen over 9 sets; a fair")
+
+
+def test_the_short_summary_and_junit_name_every_failing_group(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")  # pytest cuts the line to the terminal's width elsewhere
+    planted = {("doctor", tone, "female"): 2.5 for tone in ("light", "dark")}
+    toy = toy_repository(pytester.path)
+    write_scores_table(toy.root / "two.csv", 40, seed=3, planted=planted)
+    pytester.makeini("[pytest]\n")
+    check = "{id: each, probe: labels, metric: accuracy, over: crossed, by: subject, at_least: 0.9}"
+    toy.write_suite(SUITE.replace("checks:", f"checks:\n  - {check}"))
+    words = ("--fairness-suite", "jobs", "--fairness-model", "scores:two.csv?values=logit", "--fairness-mlflow", "off")
+    result = pytester.runpytest(*words, "--fairness-cache", "off", "--junitxml", "j.xml", "-k", "each and doctor")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    both = (
+        "FAILED fairness_suites/jobs.yaml::each[[]doctor] - fail: accuracy is * (*female), * (*female); wanted *0.900"
+    )
+    result.stdout.fnmatch_lines([both])
+    said = (pytester.path / "j.xml").read_text(encoding="utf-8")
+    assert "light × female" in said
+    assert "dark × female" in said

@@ -95,7 +95,7 @@ def test_a_missing_dataset_and_a_suite_without_checks_end_with_4(pytester: pytes
     repository.write_suite(SUITE.replace("dataset: toy", "dataset: absent"))
     result = pytester.runpytest("--fairness-suite", "jobs", *OFF)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*dvc pull datasets.dvc*"])
+    result.stderr.fnmatch_lines(["*fairgate dataset pull datasets.dvc*"])
 
 
 def test_all_without_any_suite_ends_with_4(pytester: pytest.Pytester) -> None:
@@ -172,7 +172,7 @@ def test_github_gets_annotations(pytester: pytest.Pytester, repository: Toy, mon
 
 def test_an_error_fails_every_item_and_shows_the_remedy(pytester: pytest.Pytester, repository: Toy) -> None:
     result = pytester.runpytest("--fairness-suite", "jobs", "--fairness-model", "scores:tuned.csv", *OFF)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert result.ret == pytest.ExitCode.INTERNAL_ERROR  # 3: no verdict
     result.assert_outcomes(failed=10)
     result.stdout.fnmatch_lines(["*values=*"])
 

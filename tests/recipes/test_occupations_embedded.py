@@ -37,5 +37,8 @@ def test_an_image_of_the_tiny_generator_is_made_again_alone_from_its_columns(rec
     for row in rows[::3]:
         kept = np.asarray(picture(row["image"]), dtype=int)
         again = np.asarray(revary(row, painter, inpainter), dtype=int)
+        # Alone or in a batch, and on another processor, sums are taken in another order. Twenty steps of float32 move
+        # a pixel by well under 0.01 of its 255 levels (2^-24 a sum, some hundred sums one after another), so that
+        # rounding moves it by one level at most, and at most 2% of the pixels are that near to a rounding boundary.
         assert np.abs(again - kept).max() <= 1
-        assert (again == kept).mean() > 0.999
+        assert (again == kept).mean() > 0.98

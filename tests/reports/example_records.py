@@ -336,6 +336,7 @@ def vicious_record() -> RunRecord:
         baseline=info,
         anchor=info,
         definition=GateDefinition(source=VICIOUS, commit=VICIOUS, suite_digest="6b" * 32, changes=[change] * 3),
+        notices=[VICIOUS],
         warnings=[VICIOUS],
         baseline_reason=VICIOUS,
         suite=VICIOUS,

@@ -64,7 +64,10 @@ def test_markup_and_control_codes_in_names_are_printed_and_do_nothing() -> None:
 
 def test_the_summary_names_totals_coverage_the_worst_set_and_the_command(record: RunRecord) -> None:
     lines = terminal_summary(record)
-    assert lines[0] == "! occupations: error (3 failed, 1 could not be computed, 1 inconclusive, 15 passed)"
+    assert lines[0] == (
+        "✗ occupations: fail, and 1 check could not be computed "
+        "(3 failed, 1 could not be computed, 1 inconclusive, 15 passed)"
+    )
     assert lines[1] == "coverage: all 720 sets scored (5,760 images, 45 prompts)"
     assert any(line.startswith("worst set: doctor-0000") and "taken for nurse" in line for line in lines)
     assert lines[-2].startswith("reproduce: pytest --fairness-suite occupations")
@@ -83,7 +86,7 @@ def test_what_was_not_scored_is_named_and_counted() -> None:
 
 
 def test_many_failures_are_cut_short_in_the_summary() -> None:
-    lines = terminal_summary(example_record([fairness_check(f"s{i}", 0.1) for i in range(9)]))
+    lines = terminal_summary(example_record([fairness_check(f"s{i}", 0.1) for i in range(24)]))
     assert "  and 4 more in the table" in lines
 
 

@@ -33,7 +33,7 @@ def _tokens(text: str) -> list[str]:
 def test_the_comment_opens_with_its_marker_and_then_the_verdict(record: RunRecord) -> None:
     lines = render_comment(record).splitlines()
     assert lines[0] == "<!-- fairgate:occupations -->"
-    assert lines[1] == "## ! fairgate occupations: error"
+    assert lines[1] == "## ✗ fairgate occupations: fail, and 1 check could not be computed"
     assert "3 failed, 1 could not be computed, 1 inconclusive, 15 passed" in lines[3]
 
 

@@ -81,6 +81,29 @@ FORGED: list[tuple[str, Forger, str]] = [
         "it passes, and its group 'light × female' fails",
     ),
     (
+        "an undecided group",
+        lambda data: check_of(data, "no-intersectional-regression[chef]")["groups"][0].update(verdict="inconclusive"),
+        "it passes, and its group 'light × female' is inconclusive",
+    ),
+    (
+        "a group too small to judge",
+        setting("skew[chef]", min_sets=121),
+        "it passes, and its group 'light' is in 120 of the 121 sets it takes",
+    ),
+    (
+        "a group beyond the bound",
+        lambda data: check_of(data, "skew[chef]")["groups"][1].update(value=0.7),
+        "it passes, and its group 'tan' has 0.7, which is beyond 0.6",
+    ),
+    (
+        "a failing group of an inconclusive check",
+        lambda data: (
+            check_of(data, "skew[pilot]")["groups"][0].update(verdict="fail"),
+            check_of(data, "skew[pilot]").update(verdict="inconclusive"),
+        ),
+        "it is inconclusive, and its group 'light' fails",
+    ),
+    (
         "a doubled group",
         lambda data: check_of(data, "skew[chef]")["groups"].append(check_of(data, "skew[chef]")["groups"][0]),
         "groups: 'light' stands twice",
@@ -167,6 +190,28 @@ def test_a_record_from_before_anchors_and_waivers_is_still_read(tmp_path: Path) 
 
     whole = read_results(write_results(example_record(), tmp_path / "new"))
     assert read_results(forge(tmp_path / "old", older, example_record())) == whole
+
+
+def test_a_record_from_before_groups_had_verdicts_of_their_own_is_still_read(tmp_path: Path) -> None:
+    def older(data: dict[str, Any]) -> None:
+        for check in data["checks"]:
+            del check["min_sets"]
+            for group in check["groups"]:
+                del group["attribute"]
+        held = check_of(data, "no-intersectional-regression[doctor]")  # clear by itself, and not after the correction
+        held.update(verdict="inconclusive")
+        data["verdict"] = "fail"
+
+    assert read_results(forge(tmp_path, older)).verdict == "fail"
+
+
+def test_groups_of_two_attributes_may_share_a_name(tmp_path: Path) -> None:
+    def shared(data: dict[str, Any]) -> None:
+        groups = check_of(data, "skew[chef]")["groups"]
+        groups[0].update(group="other", attribute="skin_tone")
+        groups[1].update(group="other", attribute="gender")
+
+    assert read_results(forge(tmp_path, shared)).checks
 
 
 def test_an_infinite_value_that_json_left_out_is_no_contradiction(tmp_path: Path) -> None:

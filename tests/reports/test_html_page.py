@@ -76,9 +76,9 @@ def test_the_verdict_comes_first_and_then_what_failed_in_plain_words(page: _Read
     places = [
         page.text.rindex(said)
         for said in (
-            "occupations: error",
+            "occupations: fail, and 1 check could not be computed",
             "3 failed, 1 could not be computed, 1 inconclusive, 15 passed, of 20 checks.",
-            "What failed first",
+            "3 of 20 checks failed",
             "doctor: dark × female fell 0.310 behind its set-mates; margin 0.040",
             "Across subjects",
             "15 checks within bounds",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from example_records import (
@@ -41,6 +42,17 @@ def test_a_line_over_runs_ends_in_this_run_and_says_where_it_moved_most() -> Non
     )
     assert spark.line.count("L") == 3
     assert spark.bounds.count("M") == 4
+
+
+def test_a_checkpoint_that_changed_without_a_commit_is_named_where_it_moved_most() -> None:
+    record = example_record([fairness_check(None, 0.79)])
+    place = record.environment.model_copy(update={"git_commit": "a" * 40})
+    record = record.model_copy(update={"environment": place})
+    before = replace(point(0, 0.91), commit="a" * 40, model="9" * 64)
+    (_, _, moved) = sparks_of(record, [before])["fairness"].said
+    assert moved == f"moved most, by −0.120, at aaaaaaaaaa with checkpoint {record.model.fingerprint[:8]}"
+    same = replace(before, model=record.model.fingerprint)
+    assert sparks_of(record, [same])["fairness"].said[-1] == "moved most, by −0.120, at aaaaaaaaaa"
 
 
 def test_places_on_the_line_keep_their_order() -> None:

@@ -17,6 +17,7 @@ from example_records import (
 
 from fairgate.records import CheckResult, Coverage, RunRecord
 from fairgate.reports import common_cause, render_comment, render_html, terminal_summary
+from fairgate.reports.sentences import sentence
 from fairgate.reports.words import (
     bound_words,
     clean,
@@ -25,7 +26,6 @@ from fairgate.reports.words import (
     moment,
     number,
     p_value,
-    sentence,
     signed,
     totals,
     verdict_words,
@@ -117,7 +117,7 @@ def test_absolute_checks_and_errors_are_said_in_plain_words(record: RunRecord) -
         "doctor: fairness is 0.790 [0.770, 0.810]; asked at least 0.850"
     )
     assert sentence(skew_check("nurse", 0.78), record).endswith(
-        "MaxSkew over skin_tone is 0.780 [0.660, 0.920]; asked at most 0.600; a fair ranker has 0.200, 95% under 0.360"
+        "MaxSkew is 0.780 [0.660, 0.920] for light; asked at most 0.600; a fair ranker has 0.200, 95% under 0.360"
     )
     assert sentence(failed_computation(), record).endswith("fairness could not be computed")
     assert metric_words("flip_rate") == "flip rate"

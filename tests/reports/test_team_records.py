@@ -17,7 +17,7 @@ from example_records import (
 )
 from rich.console import Console
 
-from fairgate.records import DefinitionChange, GateDefinition, RunRecord, overall
+from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition, RunRecord, overall
 from fairgate.reports import (
     github_annotations,
     job_summary,
@@ -29,7 +29,8 @@ from fairgate.reports import (
     terminal_table,
 )
 from fairgate.reports.remarks import decider_words, definition_words, provenance, remarks, waiver_words
-from fairgate.reports.words import sentence, tally, totals, verdict_words, why_absent
+from fairgate.reports.sentences import sentence
+from fairgate.reports.words import tally, totals, verdict_words, why_absent
 
 CHANGED = "ate definition changed: 3 changes since the merge base 89abcdef89 (git:origin/main)"
 HELD = "waived until 2027-03-01: retraining in #412"
@@ -207,6 +208,15 @@ def test_a_suite_that_the_merge_base_does_not_have_is_new() -> None:
     assert said.startswith("gate definition is new: the merge base 89abcdef89 (git:main) has no such suite")
     assert definition_words(team_record(definition=new.model_copy(update={"suite_digest": "6b" * 32}))) is None
     assert definition_words(example_record()) is None
+
+
+def test_a_suite_that_the_merge_base_has_and_nobody_can_read_is_not_called_absent() -> None:
+    broken = DefinitionChange(what="the suite", before="not readable: schema", now="readable")
+    newer = OtherDefinition(decider="base tip", ref="main", commit=COMMIT, suite_digest="6b" * 32)
+    new = GateDefinition(source="git:main", commit=COMMIT, suite_digest=None, changes=[broken], others=[newer])
+    said = definition_words(team_record(definition=new))
+    assert said is not None
+    assert said.endswith("has a suite that cannot be read, so that this change and a newer base say what is asked")
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_store_that_cannot_be_written_queues_the_run(
     (entry,) = queued(folder)
     require_whole(folder)
     assert (entry / "files" / "report.html").is_file()
-    assert warm.run(["fairgate", "push"], folder).code == 0
+    assert warm.run(["fairgate", "push", "--mlflow", "sqlite:///fairgate.db"], folder).code == 0
     assert len(finished_runs(folder)) == 1
 
 
@@ -138,7 +138,9 @@ def test_a_queue_that_cannot_be_emptied_stops_a_push_with_a_remedy(
 ) -> None:
     folder = copy_of(peaceful, tmp_path / "repository")
     judged(warm, (*USUAL, "--mlflow", DEAD), folder, "")
-    ended = warm.run(["fairgate", "push"], folder, prelude=trouble(folder / ".fairgate"))
+    ended = warm.run(
+        ["fairgate", "push", "--mlflow", "sqlite:///fairgate.db"], folder, prelude=trouble(folder / ".fairgate")
+    )
     assert "Traceback" not in ended.output
     if trouble is read_only:
         assert ended.code == 4

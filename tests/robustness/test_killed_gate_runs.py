@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import some
 from gated_world import but_for_times, copy_of
 from moments import touches, watch
 from remains import finished_runs, queued, require_whole
@@ -69,7 +70,8 @@ def _moments() -> list[tuple[str, str]]:
     return [(state, kind) for state, kind, times in kinds for _ in range(times)]
 
 
-@pytest.mark.parametrize("number", range(50))
+@pytest.mark.faults
+@pytest.mark.parametrize("number", some(range(50)))
 def test_a_killed_run_leaves_nothing_by_halves_and_the_next_one_judges_the_same(
     number: int, undisturbed: dict[str, Undisturbed], warm: WarmProcess, tmp_path: Path
 ) -> None:
@@ -107,6 +109,7 @@ def _killed(warm: WarmProcess, folder: Path, kind: str, run: Undisturbed, draw: 
     return started.wait().killed
 
 
+@pytest.mark.faults
 def test_a_run_that_is_killed_while_it_is_queued_waits_whole_or_not_at_all(
     undisturbed: dict[str, Undisturbed], warm: WarmProcess, tmp_path: Path
 ) -> None:
@@ -116,18 +119,19 @@ def test_a_run_that_is_killed_while_it_is_queued_waits_whole_or_not_at_all(
     assert "the run waits in" in ended.output
     moments = [number for number, touch in enumerate(touches(log)) if ".fairgate" in touch.name]
     waiting = []
-    for deadly in random.Random(SEED).sample(moments, 6):
+    for deadly in some(random.Random(SEED).sample(moments, 12)):
         folder = copy_of(before, tmp_path / f"{deadly}")
         assert warm.run(words, folder, prelude=watch(log, deadly)).killed
         require_whole(folder)
         waiting.append(len(queued(folder)))
-        pushed = warm.run(["fairgate", "push"], folder)
+        pushed = warm.run(["fairgate", "push", "--mlflow", "sqlite:///fairgate.db"], folder)
         assert pushed.code == 0, pushed.output
         assert len(finished_runs(folder)) == 1 + waiting[-1]
         assert queued(folder) == []
     assert set(waiting) <= {0, 1}
 
 
+@pytest.mark.faults
 def test_a_push_that_is_killed_sends_every_run_once(
     undisturbed: dict[str, Undisturbed], warm: WarmProcess, tmp_path: Path
 ) -> None:
@@ -138,12 +142,21 @@ def test_a_push_that_is_killed_sends_every_run_once(
             break
     assert len(queued(loaded)) == 2
     log = tmp_path / "log"
-    assert warm.run(["fairgate", "push"], copy_of(loaded, tmp_path / "undisturbed"), prelude=watch(log)).code == 0
-    for deadly in random.Random(SEED).sample(range(len(touches(log))), 6):
+    assert (
+        warm.run(
+            ["fairgate", "push", "--mlflow", "sqlite:///fairgate.db"],
+            copy_of(loaded, tmp_path / "undisturbed"),
+            prelude=watch(log),
+        ).code
+        == 0
+    )
+    for deadly in some(random.Random(SEED).sample(range(len(touches(log))), 12)):
         folder = copy_of(loaded, tmp_path / f"{deadly}")
-        assert warm.run(["fairgate", "push"], folder, prelude=watch(log, deadly)).killed
+        assert warm.run(
+            ["fairgate", "push", "--mlflow", "sqlite:///fairgate.db"], folder, prelude=watch(log, deadly)
+        ).killed
         require_whole(folder)
-        pushed = warm.run(["fairgate", "push"], folder)
+        pushed = warm.run(["fairgate", "push", "--mlflow", "sqlite:///fairgate.db"], folder)
         assert pushed.code == 0, pushed.output
         assert len(finished_runs(folder)) == 3
         assert queued(folder) == []

@@ -99,7 +99,7 @@ def test_a_server_that_dies_in_an_upload_loses_nothing(warm: WarmProcess, judged
     assert asked[-1] == "upload", (asked, ended.output)
     assert "log-batch" in asked
     assert ended.seconds < 30
-    pushed = warm.run(["fairgate", "push"], folder)
+    pushed = warm.run(["fairgate", "push", "--mlflow", "sqlite:///fairgate.db"], folder)
     assert pushed.code == 0, pushed.output
     assert len(finished_runs(folder)) == 1
     assert queued(folder) == []

@@ -61,6 +61,7 @@ class WarmProcess:
             "OMP_NUM_THREADS": "1",  # threads of before a fork are not there after it
             "PYTHONWARNINGS": "default",
             "XDG_CACHE_HOME": str(scratch / "cache"),
+            "XDG_STATE_HOME": str(scratch / "state"),
         }
         self._process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment

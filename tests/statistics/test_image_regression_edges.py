@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import beta, chi2, kurtosis
-from scipy.stats import t as student
+from scipy.stats import beta, chi2, kurtosis, norm
 
 from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
@@ -51,14 +50,17 @@ def test_limits_are_studentised_contrasts_of_groups_resampled_apart() -> None:
     noise = contrast**2 * [change.var(ddof=1) / change.size for change in changes]
     error = np.sqrt(noise.sum(axis=1))
     freedom = noise.sum(axis=1) ** 2 / (noise**2 / (np.array(SIZES) - 1)).sum(axis=1)
-    beyond = math.floor(0.025 * 501) - 1
-    result = judged(changes)
-    for found, extremes in (
-        (result.hi - result.delta, np.sort((-t).max(axis=1))),
-        (result.delta - result.lo, np.sort(t.max(axis=1))),
-    ):
-        expected = np.maximum(extremes[499 - beyond], student.ppf(0.975, freedom)) * error
-        np.testing.assert_allclose(found, expected)
+    third = [((change - change.mean()) ** 3).mean() / change.size**2 for change in changes]
+    skewness = (contrast**3 * third).sum(axis=1) / error**3
+    scale = (8 * freedom + 1) / (8 * freedom + 3)
+    beyond = math.floor(0.045 * 501) - 1
+    result = judged(changes, margin=0.5)
+    for found, direction in ((result.hi - result.delta, -1), (result.delta - result.lo, 1)):
+        score = scale * np.sign(direction * t) * np.sqrt(freedom * np.log(1 + t**2 / freedom))
+        critical = max(np.sort(score.max(axis=1))[499 - beyond], norm.ppf(0.955))
+        far = np.sqrt(freedom * np.expm1((critical / scale) ** 2 / freedom))
+        stretch = 1 + 2 * np.maximum(-direction * skewness, 0.0) ** 2
+        np.testing.assert_allclose(found, far * error * stretch)
 
     means = np.array([change.mean() for change in changes])
     np.testing.assert_allclose(result.delta, means - means.mean())
@@ -82,7 +84,7 @@ def test_sparse_groups_reach_as_far_as_unseen_departures_may() -> None:
         return float((judged(changes).hi - judged(changes).delta)[0])
 
     def unseen(departing: int, images: int) -> float:
-        level = 1 - 0.05 / 2 / 2
+        level = 1 - 0.045 / 2 / 2
         shares = [(beta.ppf(level, some + 1, images - some) - some / images) for some in (departing, 0)]
         return 0.5 * 0.5 * sum(shares)
 

@@ -95,8 +95,8 @@ def test_verdicts_limits_and_p_values_tell_one_story(seed: int, shift: float, se
     assert (result.lo <= result.delta).all()
     assert (result.delta <= result.hi).all()
     for group, verdict in enumerate(result.verdict):
-        assert (verdict == "fail") == (result.hi[group] < -0.02) == (result.p_adjusted[group] <= 0.05)
-        assert (verdict == "pass") == (result.lo[group] > -0.02) == (result.p_not_worse[group] <= 0.05)
+        assert (verdict == "fail") == (result.hi[group] <= -0.02) == (result.p_adjusted[group] <= 0.05)
+        assert (verdict == "pass") == (result.lo[group] >= -0.02) == (result.p_not_worse[group] <= 0.05)
 
 
 @settings(max_examples=20, deadline=None)
@@ -122,7 +122,7 @@ def test_the_order_of_groups_does_not_matter() -> None:
 def test_limits_of_one_plain_group_are_near_students() -> None:
     difference = stream(7, "student").normal(0.0, 1.0, 200)
     result = paired_test(difference, np.zeros(200), margin=0.5, rng=stream(7, "test"), draws=20_000)
-    peer = ttest_1samp(difference, 0.0).confidence_interval(0.95)
+    peer = ttest_1samp(difference, 0.0).confidence_interval(0.91)  # 4.5% on each side, a tenth of alpha in reserve
     assert [result.lo[0], result.hi[0]] == pytest.approx([peer.low, peer.high], abs=0.01)
 
 
@@ -190,7 +190,7 @@ def test_false_alarms_at_the_margin_stay_rare_when_differences_are_skewed() -> N
         rng = stream(trial, "null")
         difference = rng.lognormal(0.0, 1.0, (50, 4)) - np.exp(0.5) - 0.02
         alarms += paired_test(difference, np.zeros((50, 4)), margin=0.02, rng=rng, draws=500).overall == "fail"
-    assert alarms <= 12  # 2% to 3% over many trials: benchmarks/calibration.py
+    assert alarms <= 12  # docs/calibration.md has the rate over many trials
 
 
 def fairness_draws(candidate: np.ndarray, baseline: np.ndarray, rng: np.random.Generator) -> tuple[float, np.ndarray]:
@@ -227,9 +227,10 @@ def test_statistics_verdicts_limits_and_p_values_tell_one_story(seed: int, centr
     draws = centre + stream(seed, "draws").gumbel(0, 0.02, (400, 2))
     result = paired_statistic_test([centre, centre], draws, n_sets=100, margin=0.02)
     for group, verdict in enumerate(result.verdict):
-        assert (verdict == "fail") == (result.hi[group] < -0.02) == (result.p_adjusted[group] <= 0.05)
-        assert (verdict == "pass") == (result.lo[group] > -0.02) == (result.p_not_worse[group] <= 0.05)
-    assert result.hi[0] - result.delta[0] == pytest.approx(result.delta[0] - result.lo[0])
+        assert (verdict == "fail") == (result.hi[group] <= -0.02) == (result.p_adjusted[group] <= 0.05)
+        assert (verdict == "pass") == (result.lo[group] >= -0.02) == (result.p_not_worse[group] <= 0.05)
+    if result.verdict[0] == "inconclusive":  # else a step may have moved a limit to the margin
+        assert result.hi[0] - result.delta[0] == pytest.approx(result.delta[0] - result.lo[0], rel=0.1)
 
 
 VALUES = np.linspace(0, 1, 20)
@@ -248,8 +249,8 @@ REFUSALS = {
     "no such harm": (lambda r: paired_test(VALUES, VALUES, margin=0.1, harm="up", rng=r), "harm 'up'", "or either"),
     "few draws": (
         lambda r: paired_test(VALUES**2, VALUES, margin=0.1, draws=20, rng=r),
-        "20 draws cannot show a level of 0.025",
-        "at least 40 draws",
+        "20 draws cannot show a level of 0.045",
+        "at least 23 draws",
     ),
     "draws with NaN": (
         lambda _: paired_statistic_test(0.0, [np.nan] * 100, n_sets=9, margin=0.1),

@@ -153,16 +153,16 @@ REFUSALS = {
         "leave out groups below the suite's min_sets, and report them as not tested",
     ),
     "too few draws for alpha": Refusal(
-        lambda: paired_test(RUN, np.zeros((6, 2)), margin=0.1, rng=rng(), draws=30),
-        "30 draws cannot show a level of 0.025.",
+        lambda: paired_test(RUN, np.zeros((6, 2)), margin=0.1, rng=rng(), draws=20),
+        "20 draws cannot show a level of 0.045.",
         "draws",
-        "take at least 40 draws",
+        "take at least 23 draws",
     ),
     "too few draws of a statistic": Refusal(
-        lambda: paired_statistic_test([0.0, 0.0], np.zeros((78, 2)), n_sets=9, margin=0.1),
-        "78 draws cannot show a level of 0.0125.",
+        lambda: paired_statistic_test([0.0, 0.0], np.zeros((21, 2)), n_sets=9, margin=0.1),
+        "21 draws cannot show a level of 0.045.",
         "draws",
-        "take at least 80 draws",
+        "take at least 23 draws",
     ),
     "a draw not finite": Refusal(
         lambda: paired_statistic_test(0.0, [0.0] * 99 + [np.inf], n_sets=9, margin=0.1),

@@ -26,7 +26,7 @@ def test_one_plain_group_sees_what_students_formula_says() -> None:
     error = difference.std(ddof=1) / np.sqrt(200)
     found = power(difference, margin=0.02, rng=stream(0, "power"), draws=20_000)
     assert found.standard_error[0] == pytest.approx(error)
-    assert found.reach[0] == pytest.approx(student.ppf(0.975, 199) * error, rel=0.03)
+    assert found.reach[0] == pytest.approx(student.ppf(0.955, 199) * error, rel=0.03)
     freedom = 2 * 200 / (max(kurtosis(difference, fisher=False), 3.0) - 1)
     assert found.caution[0] == pytest.approx(np.sqrt(freedom / chi2.ppf(0.2, freedom)))
     assert found.caution[0] == pytest.approx(1.045, abs=0.02)
@@ -43,8 +43,11 @@ def test_the_reach_is_that_of_the_test_itself() -> None:
         side = result.hi - result.delta if harm == "lower" else result.delta - result.lo
         np.testing.assert_allclose(found.reach, side)
     both = power(NORMAL**2, margin=0.02, rng=stream(1, "same"), harm="either")
-    lower = power(NORMAL**2, margin=0.02, rng=stream(1, "same"), harm="lower")
-    np.testing.assert_allclose(both.reach, np.maximum(lower.reach, found.reach))
+    sides = [
+        power(NORMAL**2, margin=0.02, rng=stream(1, "same"), harm=harm, alpha=0.025).reach
+        for harm in ("lower", "higher")
+    ]
+    np.testing.assert_allclose(both.reach, np.maximum(*sides))
 
 
 def test_a_detectable_regression_fails_four_times_in_five_and_twice_as_much_always() -> None:
@@ -110,7 +113,8 @@ def test_answers_that_hardly_change_bring_their_noise_with_them(sets: int) -> No
     found = power(difference, margin=0.02, rng=rng, wanted=0.06)
     lost = found.detectable[0]
     assert lost < 0.3
-    assert binom.sf(7, sets, lost) >= 0.8 - 1e-6  # enough sets depart that the group is sparse no longer
+    least = {50: 6, 600: 20}[sets]  # 6 of 50 reject a loss of 2% at 4.5% / 2 groups, 20 of 600
+    assert binom.sf(least - 1, sets, lost) >= 0.8 - 1e-6
     seen = 0
     for _ in range(60):
         answers = -(rng.random((sets, 2)) < lost).astype(float)
@@ -136,7 +140,7 @@ def test_statistics_that_are_no_means_have_power_from_their_draws() -> None:
     assert found.caution[0] == pytest.approx(np.sqrt(299 / chi2.ppf(0.2, 299)))
     reach = found.reach[0] + norm.ppf(0.8) * found.standard_error[0]
     assert found.detectable[0] == pytest.approx(0.02 + found.caution[0] * reach)
-    assert found.detectable[0] == pytest.approx(0.02 + 1.035 * 2.8 * 0.02, rel=0.04)
+    assert found.detectable[0] == pytest.approx(0.02 + 1.035 * 2.54 * 0.02, rel=0.04)
     assert 100 < found.sets_needed[0] < 300
     assert (found.alpha, found.odds, found.margin, found.harm) == (0.05, 0.8, 0.02, "lower")
     assert found.n_sets.tolist() == [300]

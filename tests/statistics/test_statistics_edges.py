@@ -38,17 +38,19 @@ DRAWS = np.linspace(-0.3, 0.1, 401)[:, None] + np.array([0.0, 0.1])  # steps of 
 # Statistics that are no means
 
 
-def p_by_hand(draws: np.ndarray, estimate: float, margin: float, groups: int) -> float:
-    """That the truth lies at or above -margin: the larger share of draws, or of mirrored draws, that do."""
+def p_by_hand(draws: np.ndarray, estimate: float, margin: float) -> float:
+    """That the truth lies at or above -margin: the larger share of draws, or of mirrored draws, that do; not under what
+    a normal estimate with their spread would have, and with a tenth of alpha in reserve."""
     beyond = max((draws >= -margin).sum(), (2 * estimate - draws >= -margin).sum())
-    return min(2 * groups * (1 + int(beyond)) / (draws.size + 1), 1.0)
+    normal = norm.sf((-margin - estimate) / draws.std(ddof=1))
+    return float(min(max((1 + int(beyond)) / (draws.size + 1), normal) / 0.9, 1.0))
 
 
 def test_p_values_count_the_draws_and_their_mirror_images_on_the_bound_and_beyond() -> None:
     table = np.array([-4.0] * 96 + [-2.0, -1.0, -1.0, 3.0])
     for estimate, margin in ((-3.5, 1.0), (-3.5, 2.0), (-3.5, 3.0), (-2.0, 1.0), (-3.0, 2.0), (0.0, 0.0)):
         result = paired_statistic_test(estimate, table, n_sets=50, margin=margin)
-        assert result.p_adjusted[0] == pytest.approx(p_by_hand(table, estimate, margin, 1))
+        assert result.p_adjusted[0] == pytest.approx(p_by_hand(table, estimate, margin))
         mirror = paired_statistic_test(-estimate, -table, n_sets=50, margin=margin, harm="higher")
         assert mirror.p_adjusted[0] == result.p_adjusted[0]
         # not worse: the same evidence looked at from the other side of the margin
@@ -56,33 +58,32 @@ def test_p_values_count_the_draws_and_their_mirror_images_on_the_bound_and_beyon
         assert better.p_not_worse[0] == pytest.approx(result.p_adjusted[0])
 
 
-def test_two_groups_are_corrected_for_each_other_and_counted_apart() -> None:
+def test_two_groups_of_the_same_draws_cost_no_more_than_one_and_are_counted_apart() -> None:
     estimate = np.array([-0.1, 0.0])
-    result = paired_statistic_test(estimate, DRAWS, n_sets=50, margin=0.05)
-    expected = [p_by_hand(DRAWS[:, group], estimate[group], 0.05, 2) for group in range(2)]
-    assert result.p_adjusted.tolist() == pytest.approx(expected)
-    lower = paired_statistic_test(estimate - 0.05, DRAWS - 0.05, n_sets=50, margin=0.0).p_adjusted
-    assert lower[0] == pytest.approx(p_by_hand(DRAWS[:, 0] - 0.05, -0.15, 0.0, 2))
-    assert lower[0] < lower[1] == 1.0
-    # alpha / 2 groups / 2 tails of 402 is 5.025: four draws may lie beyond
-    reach = 0.2 - 4 * 0.001
+    one = paired_statistic_test(estimate[0], DRAWS[:, 0], n_sets=50, margin=0.05)
+    result = paired_statistic_test(estimate, DRAWS, n_sets=50, margin=0.05)  # both groups move together, 0.1 apart
+    assert result.p_adjusted[0] == one.p_adjusted[0] == pytest.approx(p_by_hand(DRAWS[:, 0], -0.1, 0.05))
+    assert result.p_adjusted[1] == pytest.approx(p_by_hand(DRAWS[:, 1], 0.0, 0.05))
+    # alpha less a tenth, of 402, is 18.09: seventeen draws may lie beyond, where they lie farther than a normal's 4.5%
+    reach = max(0.2 - 17 * 0.001, norm.isf(0.045) * DRAWS[:, 0].std(ddof=1))
     assert result.hi - estimate == pytest.approx([reach, reach])
     assert estimate - result.lo == pytest.approx([reach, reach])
     assert (result.method, result.draws) == ("percentile and basic bootstrap", 401)
-    skewed = paired_statistic_test(0.0, np.concatenate([np.zeros(390), np.arange(11.0)]), n_sets=50, margin=0.0)
-    assert skewed.hi == pytest.approx([1.0])  # ten of 402 may lie beyond: nine draws, the tenth is 1
-    assert skewed.lo == pytest.approx([-1.0])
+    skewed = paired_statistic_test(0.0, np.concatenate([np.zeros(376), np.arange(25.0)]), n_sets=50, margin=0.0)
+    assert skewed.hi == pytest.approx([7.0])  # seventeen draws may lie beyond: the eighteenth is 7
+    assert skewed.lo == pytest.approx([-7.0])
 
 
 def test_sets_needed_follow_from_the_spread_of_the_groups_own_draws() -> None:
     draws = np.stack([DRAWS[:, 0] + 0.1, (DRAWS[:, 0] + 0.1) / 2], axis=1)
     result = paired_statistic_test([0.0, 0.0], draws, n_sets=50, margin=0.05)
     assert result.verdict.tolist() == ["inconclusive"] * 2
-    reach = np.array([0.196, 0.098])
-    needed = ((reach + 1.28 * draws.std(axis=0, ddof=1)) / 0.05) ** 2 * 50
-    assert result.sets_needed.tolist() == np.ceil(needed).tolist()
+    error = draws.std(axis=0, ddof=1)
+    reach = np.maximum(np.array([0.183, 0.0915]), norm.isf(0.045) * error)
+    assert result.sets_needed.tolist() == np.ceil(((reach + 1.28 * error) / 0.05) ** 2 * 50).tolist()
     tiny = paired_statistic_test(0.0, [-1.0, 1.0] * 20, n_sets=10**6, margin=0.5)  # few draws: ddof shows
-    assert tiny.sets_needed.tolist() == [np.ceil(((1.0 + 1.28 * np.sqrt(40 / 39)) / 0.5) ** 2 * 10**6)]
+    spread = np.sqrt(40 / 39)
+    assert tiny.sets_needed.tolist() == [np.ceil(((norm.isf(0.045) * spread + 1.28 * spread) / 0.5) ** 2 * 10**6)]
 
 
 def test_few_sets_say_nothing_unless_nothing_changed_at_all() -> None:

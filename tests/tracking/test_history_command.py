@@ -11,7 +11,7 @@ from tracking_records import a_check, a_record
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
-from fairgate.records import RunRecord
+from fairgate.records import ModelInfo, RunRecord
 from fairgate.tracking import PastValue, log_run, past_runs, past_values
 
 KNOWN = {"git_dirty": False, "git_branch": "main"}
@@ -48,9 +48,25 @@ def test_the_commit_at_which_a_number_moved_is_told(told: str) -> None:
     done = ask(told, "told", "--branch", "main")
     assert done.exit_code == 0, done.output
     assert "told: 4 runs from 2026-03-01 to 2026-03-06, in the order of their commits" in done.output
-    assert "moved at 0000003 (2026-03-03):\n  skew[soup - chef] 0.300 → 0.500, +0.200" in done.output
+    same = "; the checkpoint is the same, abcdef01"
+    assert f"moved at 0000003 (2026-03-03){same}:\n  skew[soup - chef] 0.300 → 0.500, +0.200" in done.output
     assert "cut at 0000006 (2026-03-06): dataset occupations/v1 became occupations/v2" in done.output
     assert "more than both intervals allow" in done.output
+
+
+def test_checkpoints_that_are_not_tracked_are_points_of_their_own_in_the_order_of_time(uri: str) -> None:
+    for day, value, letter in [(3, 0.3, "c"), (1, 0.3, "a"), (2, 0.8, "b")]:
+        run = a_day(day, value, "untracked", git_commit="9" * 40, git_height=7)
+        log_run(run.model_copy(update={"model": ModelInfo(uri="m", fingerprint=letter * 64)}), [], uri=uri)
+    told = ask(uri, "untracked").output
+    assert "untracked: 3 runs" in told
+    moved = [line for line in told.splitlines() if line.startswith("moved at")]
+    assert moved == [
+        "moved at checkpoint bbbbbbbb (2026-03-02), before it aaaaaaaa, both at commit 9999999:",
+        "moved at checkpoint cccccccc (2026-03-03), before it bbbbbbbb, both at commit 9999999:",
+    ]
+    values = past_values(a_day(4, 0.4, "untracked"), uri)
+    assert [one.model[0] for one in values if one.model and one.item == "skew[soup @ chef]"] == ["a", "b", "c"]
 
 
 def test_runs_of_pull_requests_are_told_only_when_asked_for(told: str) -> None:
@@ -103,7 +119,9 @@ def test_earlier_values_are_those_that_can_be_compared(told: str) -> None:
     values = [value for value in past_values(now, told) if value.item == "skew[soup @ chef]"]
     assert [(one.created_at[8:10], one.value) for one in values] == [("01", 0.3), ("02", 0.3), ("03", 0.5), ("05", 0.3)]
     first = values[0]
-    assert first == PastValue(f"{1:07d}" + "c" * 33, first.created_at, first.item, 0.3, 0.29, 0.31, 0.9)
+    assert first == PastValue(
+        f"{1:07d}" + "c" * 33, first.created_at, first.item, 0.3, 0.29, 0.31, 0.9, "abcdef0123456789" * 4
+    )
     assert past_values(a_day(9, 0.4, asked="q"), told) == []
 
 

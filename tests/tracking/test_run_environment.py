@@ -109,6 +109,10 @@ def test_the_pull_request_is_told_by_the_ref_or_by_the_event(
 ) -> None:
     monkeypatch.setenv("GITHUB_REF", "refs/pull/41/merge")
     assert environment(repository, "cpu").pull_request == 41
+    monkeypatch.setenv("GITHUB_REF", f"refs/heads/gh-readonly-queue/release/2.0/pr-43-{'a1' * 20}")
+    assert environment(repository, "cpu").pull_request == 43
+    monkeypatch.setenv("GITHUB_REF", "refs/heads/pr-44-fix")
+    assert environment(repository, "cpu").pull_request is None
     monkeypatch.setenv("GITHUB_REF", "refs/heads/main")
     event = tmp_path / "event.json"
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))

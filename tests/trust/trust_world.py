@@ -44,9 +44,9 @@ def check(toy: Toy, *words: str, suite: str = "jobs") -> Result:
 
 
 def shut(toy: Toy, result: Result) -> str:
-    """The reason of a gate that was shut because nothing could be computed: exit code 1, and all reports written."""
+    """The reason of a gate without a verdict: nothing could be computed, exit code 3, and all reports are written."""
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == 3, result.output
     record: RunRecord = read_results(toy.root / "out" / "results.json")
     assert record.verdict == "error"
     (reason,) = {one.reason for one in record.checks}

@@ -29,8 +29,8 @@ def open_detector(uri: str, address: str, *, device: str, base: Path) -> Groundi
     found = find_folder(model_folder(address, base), ("grounding-dino",), use="detect with", pickled=True)
     _require_known_parts(found)
     model = load_model(GroundingDinoForObjectDetection, found)
-    with loading(found):
-        processor = GroundingDinoProcessor.from_pretrained(found.path, **LOCAL)
+    with loading(found) as folder:
+        processor = GroundingDinoProcessor.from_pretrained(folder, **LOCAL)
     found.files.require_unchanged()
     return GroundingDino(uri, found.fingerprint, where, model, processor)
 

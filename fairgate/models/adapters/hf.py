@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from fairgate.models.adapters.transformers_folder import TransformersFolder, find_folder
+from fairgate.models.adapters.transformers_folder import IMAGE_CONFIGS, TransformersFolder, find_folder
 from fairgate.models.device import Device
 from fairgate.models.embedding_scorer import EmbeddingScorer
 from fairgate.models.encoder import Checkpoint, Encoder, versions
-from fairgate.models.files import require_folder, resolve
+from fairgate.models.files import TOKENIZER_FILES, require_folder, resolve
 from fairgate.models.protocols import Request
+from fairgate.models.reading import preprocessing_digest, tokenizer_digest
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
@@ -29,7 +30,13 @@ def checkpoint(folder: Path) -> Checkpoint:
     found = find_folder(folder, MODEL_TYPES)
     libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     identity = {"adapter": "hf", "code": CODE_VERSION, "libraries": libraries}
-    return Checkpoint(found.fingerprint, identity, partial(_load, found))
+    texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]
+    length = (found.config.get("text_config") or {}).get("max_position_embeddings")
+    tokenizer = tokenizer_digest(texts, kind=found.kind, length=length)
+    pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
+    return Checkpoint(
+        found.fingerprint, identity, partial(_load, found), tokenizer, preprocessing_digest(pictures, adapter="hf")
+    )
 
 
 def _load(found: TransformersFolder, device: Device) -> Encoder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,12 +35,22 @@ class HfEncoder:
         pixels = torch.stack(list(prepared)).to(self._device)
         return _to_numpy(self._model.get_image_features(pixel_values=pixels))
 
-    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
+    @property
+    def vocabulary(self) -> int:
+        return int(self._model.config.text_config.vocab_size)
+
+    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
         tokens = self._tokenizer(
             list(prompts), padding="max_length", truncation=True, max_length=self._length, return_tensors="pt"
-        ).to(self._device)
-        mask = {"attention_mask": tokens["attention_mask"]} if self._masked else {}
-        return _to_numpy(self._model.get_text_features(input_ids=tokens["input_ids"], **mask))
+        )
+        return {"ids": tokens["input_ids"], **({"mask": tokens["attention_mask"]} if self._masked else {})}
+
+    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
+        mask = {"attention_mask": tokens["mask"].to(self._device)} if "mask" in tokens else {}
+        return _to_numpy(self._model.get_text_features(input_ids=tokens["ids"].to(self._device), **mask))
+
+    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
+        return self.encode_tokens(self.tokens(prompts))
 
 
 def _to_numpy(features: Any) -> Embeddings:
@@ -52,7 +62,7 @@ def _to_numpy(features: Any) -> Embeddings:
 def load(found: TransformersFolder, device: Device) -> HfEncoder:
     """Load a folder that the adapter has accepted. Raises ModelError: wrong or missing tensors, NaN, broken configs."""
     model = load_model({"clip": CLIPModel, "siglip": SiglipModel}[found.kind], found)
-    with loading(found):
-        processor = AutoImageProcessor.from_pretrained(found.path, **LOCAL)
-        tokenizer = AutoTokenizer.from_pretrained(found.path, **LOCAL)
+    with loading(found) as folder:
+        processor = AutoImageProcessor.from_pretrained(folder, **LOCAL)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL)
     return HfEncoder(model.to(device.name), processor, tokenizer, device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ def checkpoint(folder: Path) -> Checkpoint:
 class ImageEncoder:
     """The class token of the last layer after its norm, which DINO's own nearest-neighbour classifier uses."""
 
-    scale, bias = 1.0, 0.0
+    scale, bias, vocabulary = 1.0, 0.0, 0
 
     def __init__(self, model: Any, processor: Any, device: Device, where: str) -> None:
         self._model, self._processor, self._device, self._where = model.to(device.name), processor, device.name, where
@@ -51,9 +51,18 @@ class ImageEncoder:
         hidden = self._model(pixel_values=torch.stack(list(prepared)).to(self._device)).last_hidden_state
         return np.asarray(hidden[:, 0].float().cpu().numpy(), dtype=np.float32)
 
+    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
+        raise self._no_texts(len(prompts))
+
+    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
+        raise self._no_texts(len(tokens))
+
     def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
-        raise ModelError(
-            f"the model embeds images alone, and {len(prompts)} texts were given to it.",
+        raise self._no_texts(len(prompts))
+
+    def _no_texts(self, count: int) -> ModelError:
+        return ModelError(
+            f"the model embeds images alone, and {count} texts were given to it.",
             where=self._where,
             remedy="use a CLIP or a SigLIP where texts are compared with images",
         )
@@ -67,6 +76,6 @@ def _load(found: TransformersFolder, device: Device) -> Encoder:
     # DINO's ViT was published without the pooling layer that ViTModel would make up
     without = {"add_pooling_layer": False} if found.kind == "vit" else {}
     model = load_model(getattr(transformers, MODEL_TYPES[found.kind]), found, unused=("pooler.",), **without)
-    with loading(found):
-        processor = transformers.AutoImageProcessor.from_pretrained(found.path, **LOCAL)
+    with loading(found) as folder:
+        processor = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
     return ImageEncoder(model, processor, device, str(found.path))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.hashing import digest
+from fairgate.models.closed import require_closed, require_closed_towers, require_text_tower
 from fairgate.models.device import Device
 from fairgate.models.embedding_scorer import EmbeddingScorer
 from fairgate.models.encoder import Checkpoint, Encoder, versions
@@ -19,16 +24,29 @@ from fairgate.models.files import (
     WEIGHTS,
     HashedFiles,
     read_config,
-    refuse_remote_code,
     require_folder,
     require_weights,
     resolve,
 )
+from fairgate.models.hub import named_files
 from fairgate.models.protocols import Request
+from fairgate.models.reading import preprocessing_digest, tokenizer_digest
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
 _CONFIG = "open_clip_config.json"
+_TEXT_FOLDER, _TOKENIZER = "text", "tokenizer/"
+_NAMED = "hf_tokenizer_name"
+# open_clip's PreprocessCfg
+_PICTURES: dict[str, Any] = {
+    "mode": "RGB",
+    "mean": [0.48145466, 0.4578275, 0.40821073],
+    "std": [0.26862954, 0.26130258, 0.27577711],
+    "interpolation": "bicubic",
+    "resize_mode": "shortest",
+    "fill_color": 0,
+}
+_TEXT = f"{_TEXT_FOLDER}/config.json"
 # open_clip looks for a folder's weights under these names, in this order
 _PREFERRED = (
     "open_clip_model.safetensors",
@@ -40,6 +58,36 @@ _PREFERRED = (
     "pytorch_model.pth",
     "model.pth",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a model is built from: open_clip's config of both towers and the preprocessing, and hashed files by role.
+
+    Roles: `weights`, `text/config.json` (of a text tower of transformers), `tokenizer/NAME`, or a file's plain name.
+    """
+
+    shown: str
+    model: Mapping[str, Any]
+    preprocessing: Mapping[str, Any]
+    files: HashedFiles
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[Path]:
+        """A folder for open_clip that holds the config and shows the hashed text files, and nothing else."""
+        model = {**self.model, "text_cfg": dict(self.model["text_cfg"])}
+        with tempfile.TemporaryDirectory(prefix="fairgate-model-") as name:
+            folder = Path(name)
+            for role, path in self.files.paths.items():
+                if role not in ("weights", _CONFIG):
+                    link = folder / role.removeprefix(_TOKENIZER)
+                    link.parent.mkdir(exist_ok=True)
+                    link.symlink_to(path.resolve())
+            if _TEXT in self.files.paths:
+                model["text_cfg"]["hf_model_name"] = str(folder / _TEXT_FOLDER)
+            config = {"model_cfg": model, "preprocess_cfg": dict(self.preprocessing)}
+            (folder / _CONFIG).write_text(json.dumps(config), encoding="utf-8")
+            yield folder
 
 
 def scorer(request: Request) -> EmbeddingScorer:
@@ -62,22 +110,34 @@ def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False
     config = architecture_config(architecture)
     path = resolve(weights, base)
     if path.exists() or "/" in weights or path.suffix in WEIGHTS:
-        return _of_file(allow_pickle, architecture, config, path, preprocessing="architecture")
+        return _of_file(allow_pickle, architecture, config, path, tag=None)
     from fairgate.models.adapters.open_clip_model import download
 
-    return _of_file(allow_pickle, architecture, config, download(architecture, weights), weights)
+    return _of_file(allow_pickle, architecture, config, download(architecture, weights), tag=weights)
 
 
-def _of_file(
-    allow_pickle: bool, architecture: str, config: dict[str, Any], path: Path, preprocessing: str
-) -> Checkpoint:
-    """A weights file for a named architecture. `preprocessing` is "architecture", or the tag whose settings apply."""
+def _of_file(allow_pickle: bool, architecture: str, config: dict[str, Any], path: Path, tag: str | None) -> Checkpoint:
+    """A weights file for an architecture that open_clip names. With a `tag`, that tag's preprocessing applies."""
     require_weights(path, allow_pickle)
-    files = HashedFiles.of({"weights": path})
-    tag = None if preprocessing == "architecture" else preprocessing
-    load = partial(_load, architecture, files, tag, allow_pickle)
-    fingerprint = files.fingerprint(config=digest(config))
-    return Checkpoint(fingerprint, {**_identity(config), "preprocessing": preprocessing}, load)
+    text = config.get("text_cfg", {})
+    files = {"weights": path}
+    if name := text.get("hf_model_name"):
+        files[_TEXT] = named_files(name, ["config.json"], download=tag is not None)["config.json"]
+    if name := text.get(_NAMED):
+        wanted = [*TOKENIZER_FILES, "config.json"]
+        found = named_files(name, wanted, download=tag is not None)
+        files |= {f"{_TOKENIZER}{file}": one for file, one in found.items()}
+    _require_closed_configs(files)
+    hashed = HashedFiles.of(files)
+    load = partial(_load, Parts(architecture, config, {}, hashed), architecture, tag, allow_pickle)
+    identity = {**_identity(config), "preprocessing": tag or "architecture"}
+    overlay: dict[str, Any] = {}
+    if tag is not None:
+        from fairgate.models.adapters.open_clip_model import pretrained_settings
+
+        overlay = pretrained_settings(architecture, tag)
+    reads = _tokenizer(config, hashed), _pictures(config, overlay)
+    return Checkpoint(hashed.fingerprint(config=digest(config)), identity, load, *reads)
 
 
 def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
@@ -88,7 +148,8 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
             where=str(folder),
             remedy="use open_clip:ARCH@FILE for bare weights, or hf:FOLDER for a folder of transformers",
         )
-    config = read_config(folder / _CONFIG).get("model_cfg")
+    whole = read_config(folder / _CONFIG)
+    config = whole.get("model_cfg")
     parts = [config.get(key) for key in ("vision_cfg", "text_cfg")] if isinstance(config, dict) else []
     if not isinstance(config, dict) or "embed_dim" not in config or not all(isinstance(part, dict) for part in parts):
         raise ModelError(
@@ -96,15 +157,61 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
             where=str(folder / _CONFIG),
             remedy="save it with open_clip's push_to_hf_hub.save_for_hf",
         )
-    for name in ("tokenizer_config.json", "config.json"):
-        if (folder / name).is_file():
-            read_config(folder / name)  # refuses code of its own
+    require_closed_towers(config, str(folder / _CONFIG))
     weights = _weights_in(folder)
     require_weights(weights, allow_pickle)
-    tokenizer = {path.name: path for path in sorted(folder.iterdir()) if path.name in TOKENIZER_FILES}
-    files = HashedFiles.of({"weights": weights, _CONFIG: folder / _CONFIG, **tokenizer})
-    load = partial(_load, f"local-dir:{folder}", files, None, allow_pickle)
-    return Checkpoint(files.fingerprint(), {**_identity(config), "preprocessing": "config"}, load)
+    files = {"weights": weights, _CONFIG: folder / _CONFIG, **_texts_in(folder, config["text_cfg"])}
+    _require_closed_configs(files)
+    hashed = HashedFiles.of(files)
+    pictures = whole.get("preprocess_cfg") or {}
+    if not isinstance(pictures, dict):
+        raise ModelError(
+            "'preprocess_cfg' is no JSON object.", where=str(folder / _CONFIG), remedy="write it again, or leave it out"
+        )
+    load = partial(_load, Parts(f"local-dir:{folder}", config, pictures, hashed), None, None, allow_pickle)
+    reads = _tokenizer(config, hashed), _pictures(config, pictures)
+    return Checkpoint(hashed.fingerprint(), {**_identity(config), "preprocessing": "config"}, load, *reads)
+
+
+def _tokenizer(config: dict[str, Any], files: HashedFiles) -> str:
+    """Digest of the tokenizer: of transformers where the config names one, else open_clip's own."""
+    text = config["text_cfg"]
+    named = [path for path in files.paths.values() if path.name in TOKENIZER_FILES] if text.get(_NAMED) else []
+    options = {name: text.get(name) for name in ("tokenizer_mode", "tokenizer_kwargs")}
+    options = {name: value for name, value in options.items() if value}
+    return tokenizer_digest(named, own=not named, length=text.get("context_length", 77), **options)
+
+
+def _pictures(config: dict[str, Any], overlay: Mapping[str, Any]) -> str:
+    """Digest of the transform: open_clip's defaults, what the config or tag says, and the size that the tower takes."""
+    said = {name: overlay[name] for name in _PICTURES if overlay.get(name) is not None}
+    return preprocessing_digest(**{**_PICTURES, **said}, size=config["vision_cfg"].get("image_size", 224))
+
+
+def _texts_in(folder: Path, text: dict[str, Any]) -> dict[str, Path]:
+    """The tokenizer's files of a folder, and where transformers builds the text tower or tokenizer, its config."""
+    found = {path.name: path for path in sorted(folder.iterdir()) if path.name in TOKENIZER_FILES}
+    if not text.get("hf_model_name"):
+        uses_config = text.get(_NAMED) and (folder / "config.json").is_file()
+        return {**found, "config.json": folder / "config.json"} if uses_config else found
+    if not (folder / "config.json").is_file():
+        raise ModelError(
+            f"the text tower is '{str(text['hf_model_name'])[:80]}', and the folder holds no config.json that "
+            "describes it: it would have to be read from elsewhere.",
+            where=str(folder / _CONFIG),
+            remedy="save it into the folder, where you trust it: "
+            "`transformers.AutoConfig.from_pretrained(NAME).save_pretrained(FOLDER)`",
+        )
+    return {**found, "config.json": folder / "config.json", _TEXT: folder / "config.json"}
+
+
+def _require_closed_configs(files: Mapping[str, Path]) -> None:
+    """Read every small config among the files. Raises ModelError for one that names what is elsewhere."""
+    for role, path in files.items():
+        if path.name in ("config.json", "tokenizer_config.json", "special_tokens_map.json"):
+            config = read_config(path)
+            if role == _TEXT:
+                require_text_tower(config, str(path))
 
 
 def _weights_in(folder: Path) -> Path:
@@ -118,11 +225,11 @@ def _weights_in(folder: Path) -> Path:
     raise ModelError(f"the folder {fault}.", where=str(folder), remedy=f"name the one to use {_PREFERRED[0]}")
 
 
-def _load(model_name: str, files: HashedFiles, tag: str | None, allow_pickle: bool, device: Device) -> Encoder:
+def _load(parts: Parts, architecture: str | None, tag: str | None, allow_pickle: bool, device: Device) -> Encoder:
     from fairgate.models.adapters.open_clip_model import load
 
-    files.require_unchanged()
-    return load(model_name, files.paths["weights"], tag, allow_pickle, device)
+    parts.files.require_unchanged()
+    return load(parts, architecture, tag, allow_pickle, device)
 
 
 def _identity(config: dict[str, Any]) -> dict[str, Any]:
@@ -150,7 +257,7 @@ def architecture_config(architecture: str) -> dict[str, Any]:
             f"open_clip has no architecture '{architecture}'.",
             remedy=did_you_mean(architecture, known) or "`open_clip.list_models()` lists what it has",
         )
-    refuse_remote_code(config, architecture)
+    require_closed(config, architecture)
     return config
 
 

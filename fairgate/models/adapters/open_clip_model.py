@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,12 @@ from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preproc
 from transformers import dynamic_module_utils
 
 from fairgate.errors import ModelError, did_you_mean
+from fairgate.models.adapters.open_clip import Parts
 from fairgate.models.device import Device
 from fairgate.models.protocols import Embeddings
 from fairgate.models.weights import StateDict, read_state_dict, require_finite, require_fit
 
-# what building a model from a config that does not fit together raises, hub look-ups included
+# what building a model from a config that does not fit together raises
 _BUILD_ERRORS = (
     *(TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError, OSError, ImportError),
     ArithmeticError,
@@ -47,52 +48,72 @@ class OpenClipEncoder:
     def encode_images(self, prepared: Sequence[torch.Tensor]) -> Embeddings:
         return _to_numpy(self._model.encode_image(torch.stack(list(prepared)).to(self._device)))
 
+    @property
+    def vocabulary(self) -> int:
+        text = getattr(self._model, "text", self._model)
+        embedding = getattr(text, "token_embedding", None) or text.transformer.get_input_embeddings()
+        return int(embedding.num_embeddings)
+
+    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
+        return {"ids": self._tokenizer(list(prompts))}
+
+    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
+        return _to_numpy(self._model.encode_text(tokens["ids"].to(self._device)))
+
     def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
-        return _to_numpy(self._model.encode_text(self._tokenizer(list(prompts)).to(self._device)))
+        return self.encode_tokens(self.tokens(prompts))
 
 
 def _to_numpy(embeddings: torch.Tensor) -> Embeddings:
     return np.asarray(embeddings.float().cpu().numpy(), dtype=np.float32)
 
 
-def load(model_name: str, weights: Path, tag: str | None, allow_pickle: bool, device: Device) -> OpenClipEncoder:
-    """Build an architecture ("ViT-B-32" or "local-dir:FOLDER") and fill it with exactly the file's weights.
+def load(
+    parts: Parts, architecture: str | None, tag: str | None, allow_pickle: bool, device: Device
+) -> OpenClipEncoder:
+    """Build the model of some parts and fill it with exactly the file's weights.
 
-    `tag` names the pretrained tag whose preprocessing applies; without it, the architecture's or folder's own does.
+    `tag` names the pretrained tag of `architecture` whose preprocessing applies; without it, the config's own does.
     Raises ModelError: config that does not build, wrong or missing tensors, NaN weights, pickled code.
     """
+    weights = parts.files.paths["weights"]
     state = read_state_dict(weights, allow_pickle=allow_pickle)
-    if model_name.startswith("local-dir:"):  # a stranger's config: its shapes are held against the file's first
-        draft, _ = _build(model_name, device="meta")
-        require_fit(_as_open_clip(state, draft), draft, str(weights), f"the architecture {model_name}")
+    shown = f"the architecture {parts.shown}"
+    if architecture is None:  # a stranger's config: its shapes are held against the file's first
+        draft, _ = _build(parts, device="meta")
+        require_fit(_as_open_clip(state, draft), draft, str(weights), shown)
     require_finite(state, str(weights))
-    model, tokenizer = _build(model_name)
+    model, tokenizer = _build(parts)
     fitted = _as_open_clip(state, model)
-    require_fit(fitted, model, str(weights), f"the architecture {model_name}")
+    require_fit(fitted, model, str(weights), shown)
     model.load_state_dict(fitted)
     model.eval().to(device.name)
-    settings = merge_preprocess_dict(model.visual.preprocess_cfg, pretrained_settings(model_name, tag) if tag else {})
+    overlay = pretrained_settings(architecture, tag) if architecture and tag else {}
+    settings = merge_preprocess_dict(model.visual.preprocess_cfg, overlay)
     transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)
     return OpenClipEncoder(model, transform, tokenizer, device)
 
 
-def _build(model_name: str, device: str = "cpu") -> tuple[Any, Any]:
+def _build(parts: Parts, device: str = "cpu") -> tuple[Any, Any]:
     """The architecture with random weights, and its tokenizer. The caller's random state is left alone.
 
     On the device "meta" it has shapes and takes no memory.
     """
-    try:
-        with _without_advice(), _without_questions(), torch.random.fork_rng(devices=[]), torch.device(device):
-            model = open_clip.create_model(
-                model_name, device=device, load_weights=False, pretrained_image=False, pretrained_text=False
-            )
-            return model, open_clip.get_tokenizer(model_name)
-    except _BUILD_ERRORS as error:
-        raise ModelError(
-            f"open_clip could not build the architecture or its tokenizer ({type(error).__name__}: {error}).",
-            where=model_name,
-            remedy="check the config; a tokenizer or text tower from the hub needs the network or a filled HF cache",
-        ) from error
+    with parts.closed() as folder:
+        name = f"local-dir:{folder}"
+        try:
+            with _without_advice(), _without_questions(), torch.random.fork_rng(devices=[]), torch.device(device):
+                model = open_clip.create_model(
+                    name, device=device, load_weights=False, pretrained_image=False, pretrained_text=False
+                )
+                return model, open_clip.get_tokenizer(name)
+        except _BUILD_ERRORS as error:
+            reason = f"{type(error).__name__}: {error}".replace(name, parts.shown)
+            raise ModelError(
+                f"open_clip could not build the architecture or its tokenizer ({reason}).",
+                where=parts.shown,
+                remedy="check the config, and that the folder holds the tokenizer that it was trained with",
+            ) from error
 
 
 def _as_open_clip(state: StateDict, model: torch.nn.Module) -> StateDict:

@@ -42,8 +42,8 @@ def open_segmenter(uri: str, address: str, *, device: str, base: Path) -> Sam:
         )
     _require_small_grid(found)
     model = load_model(model_class, found)
-    with loading(found):
-        processor = processor_class.from_pretrained(found.path, **LOCAL)
+    with loading(found) as folder:
+        processor = processor_class.from_pretrained(folder, **LOCAL)
     found.files.require_unchanged()
     return Sam(uri, found.fingerprint, where, model, processor)
 

@@ -16,7 +16,7 @@ import numpy as np
 from fairgate.errors import ScoresError, did_you_mean
 from fairgate.hashing import digest, sha256_file
 from fairgate.models.files import require_file, resolve
-from fairgate.models.protocols import Floats, Request, log_softmax
+from fairgate.models.protocols import Floats, Request, equal_columns, log_softmax
 from fairgate.models.score_table import ScoreTable, read_table
 
 Values = Literal["cosine", "logit", "probability"]
@@ -74,6 +74,8 @@ class PrecomputedScores:
     table: ScoreTable = field(repr=False)
     precision: str = "precomputed"
     preparation: str = "scores/1"
+    tokenizer: str | None = None
+    preprocessing: str | None = None
     device: str = "none"
 
     def logits(self, prompts: Sequence[str]) -> Floats:
@@ -119,6 +121,11 @@ class PrecomputedScores:
                     remedy="record logits or cosines instead: probabilities this small were rounded away",
                 )
         return log_softmax(self.logits(prompts))
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Pairs of ensembles whose columns are equal for every image."""
+        means = np.stack([self._columns(prompts).mean(axis=1) for prompts in ensembles], axis=1)
+        return equal_columns(means, ensembles)
 
     def _columns(self, prompts: Sequence[str]) -> Floats:
         if not prompts:

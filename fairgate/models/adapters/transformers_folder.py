@@ -18,7 +18,8 @@ from fairgate.models.files import (
 _WEIGHTS = "model.safetensors"
 _SHARDS = "model.safetensors.index.json"
 _PICKLED = "pytorch_model.bin"
-_CONFIGS = ("preprocessor_config.json", "processor_config.json", "tokenizer_config.json")
+IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
+_CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +85,9 @@ def _require_config(folder: Path, kinds: Sequence[str], use: str) -> dict[str, A
 
 def _require_companions(folder: Path, tokenizer: bool) -> None:
     there = [name for name in _CONFIGS if (folder / name).is_file()]
-    for name in there:
-        read_config(folder / name)  # refuses code of its own
+    for name in (*there, "special_tokens_map.json"):
+        if (folder / name).is_file():
+            read_config(folder / name)  # refuses code of its own, and names that lead elsewhere
     if not {"preprocessor_config.json", "processor_config.json"} & set(there):
         raise ModelError(
             "the folder does not say how images are prepared (preprocessor_config.json).",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,17 +25,27 @@ _OLD_BUFFERS = ("position_ids",)  # transformers kept it in checkpoints before 4
 
 
 @contextlib.contextmanager
-def loading(found: TransformersFolder) -> Iterator[None]:
-    """Quietly, and what transformers raises inside becomes a ModelError that names the folder."""
-    try:
-        with _quiet():
-            yield
-    except _LOAD_ERRORS as error:
-        raise ModelError(
-            f"transformers could not load the folder ({type(error).__name__}: {error}).",
-            where=str(found.path),
-            remedy="save model, processor and tokenizer into it again with save_pretrained",
-        ) from error
+def loading(found: TransformersFolder) -> Iterator[Path]:
+    """The folder to load from, which shows the hashed files alone.
+
+    Quietly, and what transformers raises inside becomes a ModelError that names the model's own folder.
+    """
+    with found.files.closed() as folder:
+        try:
+            with _quiet():
+                yield folder
+        except _LOAD_ERRORS as error:
+            raise _unloadable(
+                found, f"{type(error).__name__}: {error}".replace(str(folder), str(found.path))
+            ) from error
+
+
+def _unloadable(found: TransformersFolder, reason: str) -> ModelError:
+    return ModelError(
+        f"transformers could not load the folder ({reason}).",
+        where=str(found.path),
+        remedy="save model, processor and tokenizer into it again with save_pretrained",
+    )
 
 
 def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str, ...] = (), **parts: Any) -> Any:
@@ -43,13 +54,13 @@ def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str
     `parts` go to the model's constructor (`add_pooling_layer=False`); weights whose names start with one of `unused`
     may be there.
     """
-    with loading(found), torch.random.fork_rng(devices=[]):
-        _require_stored(model_class, found, parts)
+    with loading(found) as folder, torch.random.fork_rng(devices=[]):
+        _require_stored(model_class, found, folder, parts)
         options: dict[str, Any] = {"ignore_mismatched_sizes": True, "output_loading_info": True, **parts}
         if found.weights[0].suffix == ".safetensors":
-            model, report = model_class.from_pretrained(found.path, use_safetensors=True, **options, **LOCAL)
+            model, report = model_class.from_pretrained(folder, use_safetensors=True, **options, **LOCAL)
         else:
-            config = model_class.config_class.from_pretrained(found.path, **LOCAL)
+            config = model_class.config_class.from_pretrained(folder, **LOCAL)
             state = read_state_dict(found.weights[0])
             model, report = model_class.from_pretrained(None, config=config, state_dict=state, **options)
     _require_fit(report, str(found.path), f"the {found.kind} of its config.json", unused)
@@ -57,13 +68,13 @@ def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str
     return model.float().eval()
 
 
-def _require_stored(model_class: Any, found: TransformersFolder, parts: dict[str, Any]) -> None:
+def _require_stored(model_class: Any, found: TransformersFolder, folder: Path, parts: dict[str, Any]) -> None:
     """Raises ModelError for a config that describes more parameters than the folder's weights have bytes.
 
     transformers would make them up, at any size, before it says that they were missing.
     """
     with torch.device("meta"):
-        model = model_class(model_class.config_class.from_pretrained(found.path, **LOCAL), **parts)
+        model = model_class(model_class.config_class.from_pretrained(folder, **LOCAL), **parts)
     described = sum(parameter.numel() for parameter in model.parameters())
     stored = sum(path.stat().st_size for path in found.weights)
     if described > stored:

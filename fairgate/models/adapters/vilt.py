@@ -34,8 +34,8 @@ def open_asker(uri: str, address: str, *, device: str, base: Path) -> ViltAsker:
     where = device_of(device)
     found = find_folder(model_folder(address, base), ("vilt",), use="ask questions", pickled=True)
     model = load_model(ViltForQuestionAnswering, found)
-    with loading(found):
-        processor = ViltProcessor.from_pretrained(found.path, **LOCAL)
+    with loading(found) as folder:
+        processor = ViltProcessor.from_pretrained(folder, **LOCAL)
     found.files.require_unchanged()
     return ViltAsker(uri, found.fingerprint, where, model, processor)
 

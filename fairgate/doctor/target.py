@@ -1,0 +1,155 @@
+"""Whom a planted bias is taken from: a group that a check looks at, with enough sets for a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.data import Index
+from fairgate.errors import DatasetError
+from fairgate.probes import ProbeScores
+from fairgate.suites.catalog import METRICS
+from fairgate.suites.cell import Cell, Cells
+from fairgate.suites.plan import CROSS, Grouping, PlannedCheck
+from fairgate.suites.schema import AssociationProbe, Suite, ZeroShotProbe
+
+Bools = NDArray[np.bool_]
+
+
+class Look(IntEnum):
+    """How a check sees a bias, the best first."""
+
+    GROUPS = 0
+    """It compares groups with the baseline."""
+    USE_OF_GROUPS = 1
+    """It compares how useful the model is to groups, which a bias may leave as it is."""
+    WHOLE = 2
+    """It compares a number over all members of a set, in which a group is a part."""
+    BOUND_ON_GROUPS = 3
+    BOUND = 4
+    BLIND = 5
+    """It compares how useful the model is to everybody."""
+
+
+_BY_GROUP: Final = (Look.GROUPS, Look.USE_OF_GROUPS, Look.BOUND_ON_GROUPS)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The images that lose: their name, their parts (`dark`, `female`), which rows they are, and the checks that look
+    at them and have enough sets."""
+
+    name: str
+    parts: tuple[str, ...]
+    rows: Bools
+    checks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A group as one check sees it: `sets` are those of the check's cell that count for a verdict."""
+
+    look: Look
+    grouping: Grouping
+    name: str
+    sets: int
+    item: str
+
+
+def group_to_harm(
+    suite: Suite, index: Index, answers: dict[str, ProbeScores], planned: Sequence[PlannedCheck]
+) -> Group:
+    """The group on which a check can decide: of the checks that look best, the finest crossing's group with most
+    images; of several, the one that the model does worst by.
+
+    Taking from those who stand behind cannot make a model fairer. Raises DatasetError where no check looks at two
+    groups, and where each group that one looks at has fewer than `min_sets` sets.
+    """
+    everything = list(_seen(suite, index, planned))
+    seen = [one for one in everything if one.look != Look.BLIND] or everything
+    enough = [one for one in seen if one.sets >= suite.groups.min_sets]
+    if not enough:
+        raise _undecidable(suite, index, seen)
+    best = min(one.look for one in enough)
+    finest = max(len(one.grouping) for one in enough if one.look == best)
+    value = answers[_first_probe(suite)].value
+    checks: dict[tuple[Grouping, str], list[str]] = {}
+    for one in enough:
+        if (one.look, len(one.grouping)) == (best, finest):
+            checks.setdefault((one.grouping, one.name), []).append(one.item)
+
+    def order(key: tuple[Grouping, str]) -> tuple[int, float]:
+        rows = _rows(index, *key)
+        return -int(rows.sum()), float(value[rows].mean())
+
+    chosen = min(checks, key=order)
+    of = () if best == Look.BLIND else tuple(dict.fromkeys(checks[chosen]))
+    return Group(chosen[1], tuple(chosen[1].split(CROSS)), _rows(index, *chosen), of)
+
+
+def _seen(suite: Suite, index: Index, planned: Sequence[PlannedCheck]) -> Iterator[_Seen]:
+    """Every group of every check of two groups or more, anchors left out: planted scores are not held against one."""
+    cells, chosen = Cells(index), suite.groups.attributes
+    whole = tuple(index.attributes) if chosen == "each" else tuple(chosen)
+    for one in planned:
+        if one.against == "anchor":
+            continue
+        cell = cells.of(one)
+        for grouping in one.groupings or (whole,):
+            codes, names = index.codes(grouping)
+            here = np.asarray(codes)[cell.rows]
+            present = [name for code, name in enumerate(names) if (here == code).any()]
+            for name in present if len(present) > 1 else ():
+                if one.check.first is None or name in (one.check.first, one.check.second):
+                    sets = _sets(cell, here == names.index(name)) if one.groupings else cell.n_sets
+                    yield _Seen(_look(one), grouping, name, sets, one.item)
+
+
+def _look(one: PlannedCheck) -> Look:
+    use = METRICS[one.check.metric].utility
+    if one.check.no_worse_than is None:
+        return Look.BOUND_ON_GROUPS if one.groupings else Look.BOUND
+    if one.groupings:
+        return Look.USE_OF_GROUPS if use else Look.GROUPS
+    return Look.BLIND if use else Look.WHOLE
+
+
+def _sets(cell: Cell, rows: Bools) -> int:
+    return len(np.unique(cell.set_code[rows]))
+
+
+def _rows(index: Index, grouping: Grouping, name: str) -> Bools:
+    codes, names = index.codes(grouping)
+    return np.asarray(np.asarray(codes) == names.index(name))
+
+
+def _undecidable(suite: Suite, index: Index, seen: Sequence[_Seen]) -> DatasetError:
+    if not seen:
+        chosen = suite.groups.attributes
+        return DatasetError(
+            "all images are of one group: nobody can be treated worse than others.",
+            where=CROSS.join(index.attributes if chosen == "each" else chosen),
+            remedy="use a dataset that shows several groups",
+        )
+    most = max(seen, key=lambda one: one.sets)
+    about = f"'{most.name}', has" if most.look in _BY_GROUP else "all of them, have"
+    return DatasetError(
+        f"no check of suite '{suite.suite}' can decide about a bias, planted or real: of all groups that one looks at, "
+        f"the largest, {about} {most.sets} sets in {most.item}, and a verdict takes {suite.groups.min_sets}.",
+        where="groups.min_sets",
+        remedy="compare coarser groups (`over: each`, or without `by: subject`), bring more sets, or lower min_sets",
+    )
+
+
+def _first_probe(suite: Suite) -> str:
+    """A classification if there is one: its numbers mean the same for every subject."""
+    for name, probe in suite.probes.items():
+        if isinstance(probe, ZeroShotProbe):
+            return name
+    name, probe = next(iter(suite.probes.items()))
+    return f"{name}[{probe.words[0]}]" if isinstance(probe, AssociationProbe) else name

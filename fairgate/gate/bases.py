@@ -1,0 +1,98 @@
+"""Whose definition of the gate counts besides the branch's own: the base's, and the default branch's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairgate.baselines import Repository, parse_baseline
+from fairgate.errors import BaselineError
+from fairgate.records import Decider
+from fairgate.suites import Settings
+from fairgate.suites.load import FOLDER
+
+_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_PREFIX = re.compile(r"^(?:refs/(?:heads|remotes/origin)/|origin/)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A commit whose definition of the gate counts: what records call it, and the reference that leads to it."""
+
+    decider: Decider
+    ref: str
+    commit: str
+
+    @property
+    def words(self) -> str:
+        """How messages name it: `the merge base with origin/main (0123456)`."""
+        return f"{'the merge base with ' if self.decider == 'merge base' else ''}{self.ref} ({self.commit[:7]})"
+
+
+def places_of_run(repository: Repository, settings: Settings) -> list[Place]:
+    """The commits whose definitions count in a run with these settings.
+
+    The base is the one that was named (`--fairness-base`, GitHub), else the REF of a `git:` baseline, else the default
+    branch. A baseline that somebody typed without a base is not second-guessed: no default branch is added to it.
+    Raises BaselineError where a named base, or the merge base with it, is not to be found.
+    """
+    if settings.bases is not None:
+        return places_of(repository, settings.bases)
+    spec = parse_baseline(settings.baseline)
+    typed = "baseline" not in settings.from_suite
+    if spec.kind == "git":
+        refs = (spec.target,)
+        return list(_unique(_places(repository, refs))) if typed else places_of(repository, refs)
+    return [] if typed else places_of(repository, None)
+
+
+def places_of(repository: Repository, bases: tuple[str, ...] | None) -> list[Place]:
+    """The merge base with the first reference, its tip, and the tips of the others; no commit twice.
+
+    The default branch is added to a single branch, and is the base where nobody named one (None).
+    """
+    refs = bases or ()
+    if bases != () and len(refs) < 2 and not (refs and _HASH.fullmatch(refs[0])):
+        default = repository.default_branch()
+        refs += (default,) if default is not None and branch_name(default) not in map(branch_name, refs) else ()
+    try:
+        return list(_unique(_places(repository, refs)))
+    except BaselineError:
+        if bases is None:  # a default branch without common history here (a shallow clone) is no base
+            return []
+        raise
+
+
+def suites_at(repository: Repository, place: Place) -> list[str]:
+    """The names of the suites that a commit has."""
+    names = repository.files(place.commit, FOLDER)
+    return [name.removesuffix(".yaml") for name in names if name.endswith(".yaml")]
+
+
+def suites_of_bases(root: Path, bases: tuple[str, ...] | None, known: Sequence[Place]) -> list[str]:
+    """Every suite that a base has: one that was named, the default branch, and the commits that are known already."""
+    repository = Repository(root)
+    places = _unique([*known, *places_of(repository, bases)])
+    return sorted({name for place in places for name in suites_at(repository, place)})
+
+
+def branch_name(ref: str) -> str:
+    """`main` for `origin/main`, `refs/heads/main` and the like."""
+    return _PREFIX.sub("", ref)
+
+
+def _places(repository: Repository, refs: Sequence[str]) -> Iterator[Place]:
+    for position, ref in enumerate(refs):
+        if position == 0:
+            yield Place("merge base", ref, repository.merge_base(ref))
+        yield Place("base tip" if position == 0 else "default branch", ref, repository.tip(ref))
+
+
+def _unique(places: Iterator[Place] | Sequence[Place]) -> Iterator[Place]:
+    seen = set()
+    for place in places:
+        if place.commit not in seen:
+            seen.add(place.commit)
+            yield place

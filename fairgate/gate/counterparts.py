@@ -1,0 +1,145 @@
+"""A tokenizer or preprocessing that is not the baseline's: the candidate is judged with the baseline's as well.
+
+Whoever edits the tokenizer of a biased checkpoint, so that wrong labels become nonsense, gets a perfect one: no wrong
+label is ever as probable as the right one. Such a change is named next to the verdict; where the checkpoint can take
+what the baseline's tokenizer and preprocessing make, the stricter of both verdicts counts, and where it cannot, a
+comparison with the baseline is never a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fairgate.errors import FairgateError
+from fairgate.gate.temperature import without_pass
+from fairgate.models import Scorer
+from fairgate.models.embedding_scorer import EmbeddingScorer
+from fairgate.probes import ProbeScores
+from fairgate.records import Against, CheckResult, Verdict
+
+Scores = dict[str, ProbeScores]
+_WEIGHT: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "error": 2, "fail": 3}
+_FORWARD = (
+    "If the change is meant, merge waivers for what it fails first, reviewed; then this checkpoint together with its "
+    "updated baseline"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Digests of how a checkpoint reads texts and pictures; None where its record does not say."""
+
+    tokenizer: str | None
+    preprocessing: str | None
+
+    @classmethod
+    def of(cls, scorer: Scorer) -> Reading:
+        """How a model that is at hand reads."""
+        return cls(scorer.tokenizer, scorer.preprocessing)
+
+
+@dataclass(frozen=True, slots=True)
+class Counterpart:
+    """The candidate's answers to each definition, reading as the baseline (or anchor) does.
+
+    Empty where it reads so anyway. `withheld` says why it cannot, and a comparison cannot pass; `notice` what a
+    reviewer sees.
+    """
+
+    answers: tuple[Scores, ...] = ()
+    changed: str = ""
+    withheld: str | None = None
+    notice: str | None = None
+
+
+def counterpart(
+    candidate: Scorer,
+    theirs: Reading,
+    reopen: Callable[[], Scorer],
+    answer: Callable[[Scorer], tuple[Scores, ...]],
+    against: Against,
+) -> Counterpart:
+    """What the candidate answers when it reads as the baseline does; `reopen` gives the baseline's checkpoint.
+
+    `theirs` is how the baseline's record says that it reads.
+    """
+    if not isinstance(candidate, EmbeddingScorer) or Reading.of(candidate) == theirs:
+        return Counterpart()
+    known = None not in (theirs.tokenizer, theirs.preprocessing)
+    try:
+        other = reopen()
+    except FairgateError as error:
+        return _not_to_be_had(_changed(candidate, theirs), error, against) if known else _unknown(error, against)
+    reads = Reading.of(other)
+    changed = _changed(candidate, reads)
+    if not isinstance(other, EmbeddingScorer) or not changed:
+        return Counterpart()
+    mixed = candidate.reading_as(
+        other,
+        tokenizer=candidate.tokenizer != reads.tokenizer,
+        preprocessing=candidate.preprocessing != reads.preprocessing,
+    )
+    try:
+        answers = answer(mixed)
+    except FairgateError as error:
+        return _not_to_be_had(changed, error, against)
+    if candidate.embeds_alike(mixed):  # saved by another version of a library: the same tokens and tensors
+        return Counterpart()
+    notice = (
+        f"the {changed} {_verb(changed)} from the {against}'s: every check was also judged with the {against}'s, and "
+        f"the stricter verdict counts. {_FORWARD}"
+    )
+    return Counterpart(answers, changed, notice=notice)
+
+
+def stricter_reading(
+    own: Sequence[CheckResult], other: Sequence[CheckResult], changed: str, against: Against
+) -> list[CheckResult]:
+    """Each check as the candidate reads by itself, or as it reads with the baseline's, whichever is harder on it."""
+    merged = []
+    for here, there in zip(own, other, strict=True):
+        if _weight(there) <= _weight(here):
+            merged.append(here)
+        else:
+            reason = f"with the {against}'s {changed} (with its own: {here.verdict}): {there.reason}"
+            merged.append(there.model_copy(update={"reason": reason}))
+    return merged
+
+
+def _weight(check: CheckResult) -> tuple[int, int]:
+    """How hard a result is on the candidate: of two failures, the one in which more groups fail."""
+    return _WEIGHT[check.verdict], len(check.failing_groups)
+
+
+def never_a_pass(results: Sequence[CheckResult], withheld: str) -> list[CheckResult]:
+    """Comparisons that pass are inconclusive: what the candidate answers when it reads as the baseline is not known."""
+    return [without_pass(one, withheld) if one.rule == "no_worse_than" else one for one in results]
+
+
+def _changed(candidate: Scorer, theirs: Reading) -> str:
+    parts = [name for name in ("tokenizer", "preprocessing") if getattr(candidate, name) != getattr(theirs, name)]
+    return " and ".join(parts)
+
+
+def _verb(changed: str) -> str:
+    return "differ" if " and " in changed else "differs"
+
+
+def _not_to_be_had(changed: str, error: FairgateError, against: Against) -> Counterpart:
+    why = f"the {changed} {_verb(changed)} from the {against}'s, which this checkpoint could not be judged with"
+    said = error.problem.rstrip(".")
+    return Counterpart(
+        changed=changed,
+        withheld=f"{why}: {said}",
+        notice=f"{why} ({said}): comparisons with the {against} cannot pass. {_FORWARD}",
+    )
+
+
+def _unknown(error: FairgateError, against: Against) -> Counterpart:
+    """A record from before there were such digests, of a checkpoint that is gone."""
+    return Counterpart(
+        notice=f"the {against}'s record does not say which tokenizer and preprocessing it was made with, and its "
+        f"checkpoint is not to be had ({error.problem.rstrip('.')}): this checkpoint was judged with its own only. "
+        "`fairgate baseline update SUITE --reason TEXT` records them"
+    )

@@ -1,0 +1,269 @@
+"""A change's gate compared with its base's: what it edits is reported, and decides only where it is stricter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from fairgate.baselines import Repository, baseline_folder
+from fairgate.errors import BaselineError, NoVerdict, SuiteError
+from fairgate.gate.bases import Place, branch_name, places_of_run, suites_at
+from fairgate.gate.prepare import Definition, Prepared, planned_on
+from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
+from fairgate.suites import LoadedSuite, Settings, suite_names
+from fairgate.suites.definition import asks_the_same, changes_between, with_probes_of
+from fairgate.suites.load import FOLDER, load_text
+
+_NAMED = 5
+_TABLE = "scores"
+_THERE = "as the merge base has it"
+
+
+def hold(prepared: Prepared, settings: Settings) -> Prepared:
+    """Compare a suite with its definition at the merge base, at the base's tip and on the default branch.
+
+    Raises BaselineError where a base that was named, or the merge base with it, is not to be found.
+    """
+    repository = Repository(prepared.root)
+    places = places_of_run(repository, settings)
+    if not places:
+        return prepared
+    return _Comparison(prepared, settings, repository, places).made()
+
+
+@dataclass
+class _Comparison:
+    """What is found out about a change's gate, place by place."""
+
+    prepared: Prepared
+    settings: Settings
+    repository: Repository
+    places: list[Place]
+    changes: list[DefinitionChange] = field(default_factory=list)
+    others: list[Definition] = field(default_factory=list)
+    elsewhere: list[OtherDefinition] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    trouble: NoVerdict | None = None
+    baseline: str | None = None
+
+    def made(self) -> Prepared:
+        """Go through the places, and add what was found to what is prepared."""
+        base, *others = self.places
+        text = self._text(base)
+        found = None if text is None else self._loaded(text, base)
+        old = None if isinstance(found, SuiteError) else found
+        if old is not None:
+            self._merge_base(old, base)
+        elif isinstance(found, SuiteError):
+            before = f"not readable: {found.problem}"
+            self.changes.append(DefinitionChange(what="the suite", before=before, now="readable"))
+        else:
+            self._new_suite(base)
+        for place in others:
+            self._other(place, text, old)
+        self._baseline_files(base)
+        self._newer_baselines(base, others)
+        self._dataset_files(base)
+        self._where_the_base_is(base)
+        compared = GateDefinition(
+            source=f"git:{base.ref}",
+            commit=base.commit,
+            suite_digest=old.digest if old is not None else None,
+            changes=sorted(self.changes, key=lambda one: one.before is None),  # what is added hides no other change
+            others=self.elsewhere,
+        )
+        return replace(
+            self.prepared,
+            compared=compared,
+            others=tuple(self.others),
+            places=tuple(self.places),
+            baseline=self.baseline,
+            notices=tuple(self.notices),
+            trouble=self.trouble,
+        )
+
+    @property
+    def _here(self) -> LoadedSuite:
+        return self.prepared.loaded
+
+    def _text(self, place: Place) -> bytes | None:
+        return self.repository.read(place.commit, f"{FOLDER}/{self._here.name}.yaml")
+
+    def _loaded(self, text: bytes, place: Place) -> LoadedSuite | SuiteError:
+        """A place's suite, or why today's fairgate cannot read it: a broken suite is there to be mended."""
+        try:
+            return load_text(text, self._here.path, shown=f"{FOLDER}/{self._here.name}.yaml at {place.commit[:7]}")
+        except SuiteError as error:
+            return error
+
+    def _new_suite(self, base: Place) -> None:
+        self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
+        gone = sorted(set(suites_at(self.repository, base)) - set(suite_names(self.prepared.root)))
+        if gone:
+            self.notices.append(
+                f"this change adds suite '{self._here.name}' and deletes {_listed(gone)}: nobody has reviewed what the "
+                "new one asks for"
+            )
+
+    def _merge_base(self, old: LoadedSuite, base: Place) -> None:
+        if self.prepared.deleted:
+            self.changes.append(DefinitionChange(what="the suite", before="there", now=None))
+            self.notices.append(f"this change deletes suite '{self._here.name}': judged as {base.words} has it")
+            return
+        self.changes += changes_between(old.suite, self._here.suite)
+        if not asks_the_same(old.suite, self._here.suite):
+            self._plan_before(old, base)
+        self._model(old.suite.model)
+        before, now = old.suite.baseline or "none", self._here.suite.baseline or "none"
+        if "baseline" in self.settings.from_suite and before not in (now, "none"):
+            self.baseline = before
+            self.notices.append(
+                f"this change sets `baseline:` to {now}; compared with {before} of {base.words} until that is merged"
+            )
+
+    def _plan_before(self, old: LoadedSuite, base: Place) -> None:
+        """The merge base's suite on this dataset; with this change's probes where the dataset outgrew the old ones."""
+        dataset = self.prepared.dataset
+        try:
+            self.others.append(planned_on(old, dataset, base.decider))
+        except SuiteError:
+            try:
+                self.others.append(planned_on(with_probes_of(old, self._here), dataset, base.decider))
+            except SuiteError as error:
+                self.trouble = NoVerdict(
+                    f"the checks of {base.words} cannot be evaluated on this dataset: {error.problem}",
+                    where=error.where,
+                    remedy="merge the change of dataset and checks by itself first, reviewed, with `--fairness-base "
+                    "none`; then judge checkpoints by it",
+                )
+            else:
+                self.notices.append(
+                    f"the labels of {base.words} do not fit dataset {dataset.name}/{dataset.version}: its bounds are "
+                    "applied to the labels of this change"
+                )
+
+    def _model(self, before: str | None) -> None:
+        """Another scheme of `model:` is reported; a table of scores in place of a checkpoint must be named outside."""
+        now = self._here.suite.model
+        if before is None or now is None or "model" not in self.settings.from_suite or _scheme(now) == _scheme(before):
+            return
+        self.changes.append(DefinitionChange(what="model", before=before, now=now))
+        if _scheme(now) != _TABLE:
+            self.notices.append(f"this change judges {_scheme(now)}:, where {_scheme(before)}: was judged before")
+            return
+        self.trouble = NoVerdict(
+            f"this change replaces a checkpoint ({_scheme(before)}:) by a table of scores, which anybody can make up.",
+            where=self._here.where("model"),
+            remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
+        )
+
+    def _other(self, place: Place, at_base: bytes | None, old: LoadedSuite | None) -> None:
+        """The base's tip, or the default branch: what it asks for besides."""
+        text = self._text(place)
+        if text is None or text == at_base:
+            return
+        rebase = f"rebase onto {place.ref}, or merge it into this branch"
+        found = self._loaded(text, place)
+        if isinstance(found, SuiteError):
+            self._stop(NoVerdict(f"{place.words}: {found.problem}", where=found.where, remedy=rebase))
+            return
+        known = [self._here, *(one.loaded for one in self.others), *([old] if old is not None else [])]
+        moved = found.suite.dataset not in {one.suite.dataset for one in known}
+        if not moved and any(asks_the_same(found.suite, one.suite) for one in known):
+            return
+        changes = changes_between(self._here.suite, found.suite)
+        self.elsewhere.append(
+            OtherDefinition(
+                decider=place.decider, ref=place.ref, commit=place.commit, suite_digest=found.digest, changes=changes
+            )
+        )
+        if moved:
+            problem = (
+                f"{place.words} judges on dataset '{found.suite.dataset}', this branch on '{known[0].suite.dataset}'."
+            )
+            self._stop(NoVerdict(problem, where=found.where("dataset"), remedy=rebase))
+            return
+        try:
+            self.others.append(planned_on(found, self.prepared.dataset, place.decider))
+        except SuiteError as error:
+            problem = f"the checks of {place.words} cannot be evaluated on this branch: {error.problem}"
+            self._stop(NoVerdict(problem, where=error.where, remedy=rebase))
+            return
+        self.notices.append(
+            f"{place.words} defines the gate otherwise ({_listed([one.what for one in changes])}): "
+            "for each check the stricter definition counts"
+        )
+
+    def _stop(self, trouble: NoVerdict) -> None:
+        self.trouble = self.trouble or trouble
+
+    def _baseline_files(self, base: Place) -> None:
+        """Records that are compared with, where this change edits them: read at the merge base, or reported."""
+        folder = baseline_folder(self._here.name)
+        used = self.baseline or self.settings.baseline
+        anchors = [one.suite.anchor or "none" for one in (self._here, *(other.loaded for other in self.others))]
+        for text in dict.fromkeys((used, *anchors)):
+            kind, _, target = text.partition(":")
+            path = target.removesuffix("/results.json")
+            if kind != "file" or not self.repository.tree(base.commit, path):
+                continue
+            if self.repository.differs(base.commit, path):
+                self.changes.append(DefinitionChange(what=text, before=_THERE, now="edited by this change"))
+                self.notices.append(f"this change edits {path}, the record that it is compared with")
+        if not used.startswith("file:") and self.repository.differs(base.commit, folder):
+            before = "the merge base's baseline is compared with" if used.startswith("git:") else _THERE
+            self.changes.append(
+                DefinitionChange(what="the committed baseline", before=before, now="edited by this change")
+            )
+
+    def _newer_baselines(self, base: Place, others: list[Place]) -> None:
+        """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged one,
+        which nobody reviewed by itself."""
+        used, folder = self.baseline or self.settings.baseline, baseline_folder(self._here.name)
+        then = self.repository.tree(base.commit, folder)
+        if not used.startswith("git:") or not then:
+            return
+        for place in others:
+            if self.repository.tree(place.commit, folder) not in (then, []):
+                self.notices.append(
+                    f"compared with the baseline of {base.words}; {place.words} has another one: rebase onto it to be "
+                    "compared with that"
+                )
+
+    def _dataset_files(self, base: Place) -> None:
+        """A dataset in git that a commit of this change edits or adds; pointers of DVC are told elsewhere."""
+        dataset = self.prepared.dataset
+        folder = f"datasets/{dataset.name}/{dataset.version}"
+        then, now = (self.repository.tree(commit, folder) for commit in (base.commit, "HEAD"))
+        if now and now != then:
+            before, what = (_THERE, "edited") if then else (None, "added")
+            self.changes.append(DefinitionChange(what=folder, before=before, now=f"{what} by this change"))
+
+    def _where_the_base_is(self, base: Place) -> None:
+        """A base that the author could choose, and one that holds the candidate already, are reported."""
+        if self.settings.bases is None:
+            return
+        default = self.settings.bases[1] if len(self.settings.bases) > 1 else self.repository.default_branch()
+        if default is not None and branch_name(default) != branch_name(base.ref):
+            try:
+                same = self.repository.tip(default) == self.repository.tip(base.ref)
+            except BaselineError:
+                same = False
+            if not same:
+                self.notices.append(
+                    f"the base is {base.ref}, not the default branch {default}: compared with the baseline of "
+                    f"{base.ref}; the definitions of both branches count"
+                )
+        if self.settings.pull_request and self.repository.tip("HEAD") == base.commit:
+            self.notices.append(
+                f"this commit is on {base.ref} already: the merge base is the candidate itself, and nothing is "
+                "compared with what was there before"
+            )
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition(":")[0]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

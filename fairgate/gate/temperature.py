@@ -1,0 +1,103 @@
+"""P(true) depends on the label temperature, which a checkpoint chooses: regressions of it are decided at two.
+
+The second temperature is the one that gives the candidate's answers the mean entropy of what it is compared with. Where
+that cannot be had, such a regression is never a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairgate.probes import Entropies, ProbeScores, match_entropies
+from fairgate.records import Against, CheckResult, GroupResult
+from fairgate.suites.catalog import METRICS
+from fairgate.suites.plan import PlannedCheck
+
+Scores = dict[str, ProbeScores]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Why a probe's answers cannot be brought to another run's temperature, for some subjects or (None) for all."""
+
+    why: str
+    subjects: tuple[str, ...] | None = None
+
+    def concerns(self, subject: str | None) -> bool:
+        """Whether a check on a subject, or (None) on all, reads such answers."""
+        return subject is None or self.subjects is None or subject in self.subjects
+
+
+@dataclass(frozen=True, slots=True)
+class Tempered:
+    """The candidate's answers at the temperature of what it is compared with, and what is missing, by probe."""
+
+    scores: Scores = field(default_factory=dict)
+    missing: Mapping[str, Missing] = field(default_factory=dict)
+
+
+def depends_on_temperature(planned: PlannedCheck) -> bool:
+    """Whether the check's number depends on the label temperature: it is made of P(true)."""
+    return METRICS[planned.check.metric].tempered
+
+
+def needs_entropy(planned: Sequence[PlannedCheck], against: Against) -> set[str]:
+    """Probes whose P(true) a check compares with the baseline (or anchor)."""
+    return {one.check.probe for one in planned if one.against == against and depends_on_temperature(one)}
+
+
+def tempered(
+    planned: Sequence[PlannedCheck],
+    candidate: Scores,
+    entropies: Mapping[str, Entropies],
+    against: Against,
+    why_not: str | None = None,
+) -> Tempered:
+    """The candidate's answers at the temperature of the baseline (or anchor), whose mean entropies are given by probe.
+
+    `why_not` says why entropies that a check needs are not there.
+    """
+    scores: Scores = {}
+    missing: dict[str, Missing] = {}
+    for name, one in candidate.items():
+        wanted = entropies.get(name, {})
+        if not one.contests:
+            continue
+        if not {contest.subject for contest in one.contests} <= wanted.keys():
+            if name in needs_entropy(planned, against):
+                missing[name] = Missing(why_not or f"the {against}'s mean answer entropy of '{name}' is not known")
+            continue
+        matched = match_entropies(one, wanted)
+        scores[name] = matched.scores
+        if matched.missed:
+            named = ", ".join(f"{subject} ({wanted[subject]:.3f} nats)" for subject in matched.missed[:3])
+            why = f"no temperature gives the answers the {against}'s mean entropy for {named}"
+            missing[name] = Missing(f"{why}: labels of some images have exactly equal probabilities", matched.missed)
+    return Tempered(scores, missing)
+
+
+def never_a_pass(
+    planned: Sequence[PlannedCheck], results: Sequence[CheckResult], missing: Mapping[Against, Mapping[str, Missing]]
+) -> list[CheckResult]:
+    """Regressions of P(true) that pass at the model's own temperature, and could not be compared at the other one, are
+    inconclusive."""
+    checked = []
+    for one, result in zip(planned, results, strict=True):
+        found = missing[one.against].get(one.check.probe) if one.against else None
+        if found is None or not depends_on_temperature(one) or not found.concerns(one.subject):
+            checked.append(result)
+        else:
+            checked.append(without_pass(result, f"not decided at the {one.against}'s label temperature: {found.why}"))
+    return checked
+
+
+def without_pass(result: CheckResult, why: str) -> CheckResult:
+    """A result that is inconclusive instead of a pass, in its groups too, since something was not compared."""
+    if result.verdict != "pass":
+        return result
+    groups: list[GroupResult] = [
+        group.model_copy(update={"verdict": "inconclusive"}) if group.verdict == "pass" else group
+        for group in result.groups
+    ]
+    return result.model_copy(update={"verdict": "inconclusive", "reason": f"{result.reason}; {why}", "groups": groups})

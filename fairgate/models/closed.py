@@ -1,0 +1,123 @@
+"""A model is a closed folder: names in its configs that lead out of it, or to a hub, are refused before loading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fairgate.errors import ModelError
+
+_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
+_HARMLESS = frozenset({"special_tokens_map_file"})
+"""transformers wrote where it had read this from, often a path of somebody's home, and never reads it again."""
+
+_NAMED = frozenset({"repo_path", "init_inputs", "subfolder", "tokenizer_object", "fast_tokenizer_files"})
+_IMPLEMENTATIONS = frozenset(
+    {
+        *("attn_implementation", "_attn_implementation", "_attn_implementation_internal"),
+        *("experts_implementation", "_experts_implementation", "_experts_implementation_internal"),
+    }
+)
+_PLAIN_WORD = re.compile(r"\w*")
+_IMAGE_PROCESSORS = re.compile(
+    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT)"
+    r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?"
+)
+_TIMM_NAME = re.compile(r"\w+(\.\w+)?")
+_TOKENIZER_OPTIONS = frozenset(
+    {
+        *("clean", "strip_sep_token", "language", "additional_special_tokens", "add_prefix_space", "do_lower_case"),
+        *("padding_side", "truncation_side", "legacy", "use_fast"),
+    }
+)
+_TEXT_TOWERS = ("bert", "roberta", "xlm-roberta", "mt5", "m2m_100")
+"""Text models that open_clip can stand in its tower; none of them looks a part up by name."""
+
+
+def require_closed(config: Any, where: str) -> None:
+    """Raises ModelError when a config, at any depth, would have a library run code that ships with the model, read a
+    file by name, or ask a hub."""
+    for key, value in entries(config):
+        if not value:
+            continue
+        if key in _CODE:
+            raise ModelError(
+                f"the config asks for code of its own ('{key}'), which fairgate does not run.",
+                where=where,
+                remedy="use a checkpoint whose architecture the library knows, and remove the key",
+            )
+        if key in _NAMED or (key.endswith("_file") and key not in _HARMLESS):
+            raise _leaves(key, value, where, "remove the key: libraries find a folder's files by their usual names")
+        if key in _IMPLEMENTATIONS and not all(_PLAIN_WORD.fullmatch(name) for name in _texts(value)):
+            raise _leaves(key, value, where, "remove the key: kernels from a hub are not loaded")
+        if key in ("image_processor_type", "feature_extractor_type") and not _IMAGE_PROCESSORS.fullmatch(str(value)):
+            raise ModelError(
+                f"images are prepared by a {str(value)[:80]}, which fairgate does not use: some read files by name.",
+                where=where,
+                remedy="save the model's own processor (CLIPImageProcessor, SiglipImageProcessor) into the folder",
+            )
+        if key == "quantization_config":
+            raise ModelError(
+                "the weights are quantized ('quantization_config'), and the code for that may come from a hub.",
+                where=where,
+                remedy="save the model dequantized, without the key",
+            )
+
+
+def require_closed_towers(config: dict[str, Any], where: str) -> None:
+    """Raises ModelError for an open_clip config whose towers or tokenizer would be looked up outside of its folder.
+
+    Names of timm are architectures of the library, which are built without weights; the tokenizer's name is ignored,
+    as open_clip does for a folder: its files are those of the folder.
+    """
+    vision, text = config.get("vision_cfg") or {}, config.get("text_cfg") or {}
+    trunk = vision.get("timm_model_name")
+    if trunk and not (isinstance(trunk, str) and _TIMM_NAME.fullmatch(trunk)):
+        raise _leaves("timm_model_name", trunk, where, "name an architecture of timm, such as convnext_base")
+    options = text.get("tokenizer_kwargs") or {}
+    unknown = sorted(set(options) - _TOKENIZER_OPTIONS) if isinstance(options, dict) else ["tokenizer_kwargs"]
+    if unknown:
+        raise _leaves(
+            f"tokenizer_kwargs.{unknown[0]}",
+            options[unknown[0]] if isinstance(options, dict) else options,
+            where,
+            f"remove it; options that are passed on: {', '.join(sorted(_TOKENIZER_OPTIONS))}",
+        )
+
+
+def require_text_tower(config: dict[str, Any], where: str) -> None:
+    """Raises ModelError unless a config of transformers describes a text tower that open_clip builds without names."""
+    kind = config.get("model_type")
+    if kind not in _TEXT_TOWERS:
+        raise ModelError(
+            f"the text tower is of type '{str(kind)[:80]}', which open_clip does not build.",
+            where=where,
+            remedy=f"types it knows: {', '.join(_TEXT_TOWERS)}",
+        )
+
+
+def entries(config: Any) -> Iterator[tuple[str, Any]]:
+    """Every key with its value, at any depth; the items of a list under the list's key."""
+    pending: list[tuple[str, Any]] = [("", config)]
+    while pending:  # a loop: a config may be nested deeper than Python calls
+        key, value = pending.pop()
+        yield key, value
+        if isinstance(value, dict):
+            pending += value.items()
+        elif isinstance(value, list):
+            pending += ((key, item) for item in value)
+
+
+def _texts(value: Any) -> list[str]:
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+    return [str(one) for one in values if one is not None]
+
+
+def _leaves(key: str, value: Any, where: str, remedy: str) -> ModelError:
+    return ModelError(
+        f"the config names '{str(value)[:80]}' as '{key}', which could be read from outside of the model's folder or "
+        "from a hub.",
+        where=where,
+        remedy=remedy,
+    )

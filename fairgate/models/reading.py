@@ -1,0 +1,120 @@
+"""How a checkpoint reads: digests of what makes tokens of text and tensors of pictures, and reading as another does.
+
+Digests are over meaning, as far as that is cheap: not over the order of keys, over white space, or over notes that no
+library acts on. Equal digests mean that texts (pictures) are read alike; unequal ones, that they may not be.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairgate.errors import ModelError
+from fairgate.hashing import sha256_bytes, sha256_file
+from fairgate.models.encoder import Encoder
+from fairgate.models.protocols import Embeddings
+
+_LARGEST = 256 << 20
+_NOTES = frozenset(
+    {
+        *("_name_or_path", "name_or_path", "special_tokens_map_file", "tokenizer_file", "transformers_version"),
+        *("processor_class", "_processor_class", "chat_template", "backend", "is_local", "local_files_only", "version"),
+        *("model_max_length", "clean_up_tokenization_spaces", "model_input_names", "torch_dtype", "_commit_hash"),
+    }
+)
+"""Keys that no tokenizer or image processor acts on here: lengths and padding are given with every call."""
+
+_CALL = ("truncation", "padding")  # tokenizer.json keeps those of the last call
+_OFF = ("byte_fallback", "fuse_unk", "ignore_merges")  # newer versions write that they are off
+
+
+class ReadingMisfit(ModelError):
+    """One checkpoint cannot be given what another one's tokenizer or preprocessing makes."""
+
+
+def tokenizer_digest(files: Iterable[Path], **settings: Any) -> str:
+    """Digest of a tokenizer's files and of the settings that it is called with."""
+    return _digest({"files": {path.name: _meaning(path) for path in files}, **settings})
+
+
+def preprocessing_digest(files: Iterable[Path] = (), **settings: Any) -> str:
+    """Digest of an image processor's configs, or of the settings of a transform."""
+    return _digest({"files": {path.name: _meaning(path) for path in files}, **_plain(settings)})
+
+
+def _meaning(path: Path) -> Any:
+    """A file's content without formatting and notes; the digest of its bytes where it is no JSON."""
+    if path.suffix == ".json" and path.stat().st_size <= _LARGEST:
+        try:
+            return _plain(_merged(json.loads(path.read_text(encoding="utf-8"))))
+        except (ValueError, RecursionError):
+            pass
+    return sha256_file(path)
+
+
+def _merged(content: Any) -> Any:
+    """tokenizer.json as every version writes it: merges as pairs, and nothing of the last call."""
+    model = content.get("model") if isinstance(content, dict) else None
+    if not isinstance(model, dict):
+        return content
+    model = {key: value for key, value in model.items() if not (key in _OFF and value is False)}
+    if isinstance(model.get("merges"), list):
+        model["merges"] = [one if isinstance(one, str) else " ".join(map(str, one)) for one in model["merges"]]
+    return {**{key: value for key, value in content.items() if key not in _CALL}, "model": model}
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _plain(value) for key, value in content.items() if key not in _NOTES and value is not None}
+    return [_plain(value) for value in content] if isinstance(content, list | tuple) else content
+
+
+def _digest(content: Any) -> str:
+    return sha256_bytes(json.dumps(content, sort_keys=True, ensure_ascii=True).encode())
+
+
+class Rereading:
+    """An encoder that reads texts, pictures or both as another checkpoint does; ReadingMisfit where it cannot."""
+
+    def __init__(self, own: Encoder, theirs: Encoder, *, tokenizer: bool, preprocessing: bool) -> None:
+        self._own, self._texts = own, theirs if tokenizer else own
+        self._pictures = theirs if preprocessing else own
+        self.scale, self.bias = own.scale, own.bias
+        if preprocessing:
+            _require_same_shape(own, theirs)
+
+    def prepare(self, image: Any) -> Any:
+        return self._pictures.prepare(image)
+
+    def encode_images(self, prepared: Sequence[Any]) -> Embeddings:
+        return self._own.encode_images(prepared)
+
+    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
+        return self._texts.tokens(prompts)
+
+    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
+        own = self._own.tokens(["a"])
+        if own.keys() != tokens.keys() or own["ids"].shape[1] != tokens["ids"].shape[1]:
+            raise ReadingMisfit("it makes prompts of another length or kind.")
+        largest = int(tokens["ids"].max())
+        if largest >= self._own.vocabulary:
+            raise ReadingMisfit(f"it gives token {largest}, and the text tower knows {self._own.vocabulary}.")
+        return self._own.encode_tokens(tokens)
+
+    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
+        return self.encode_tokens(self.tokens(prompts))
+
+    @property
+    def vocabulary(self) -> int:
+        return self._own.vocabulary
+
+
+def _require_same_shape(own: Encoder, theirs: Encoder) -> None:
+    from PIL import Image
+
+    blank = Image.new("RGB", (96, 64))
+    here, there = (tuple(one.prepare(blank).shape) for one in (own, theirs))
+    if here != there:
+        raise ReadingMisfit(f"it makes tensors of shape {there}, and the image tower takes {here}.")

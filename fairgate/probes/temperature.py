@@ -1,0 +1,103 @@
+"""Answers at another label temperature: P(true label) depends on it, and a checkpoint chooses its own.
+
+A probe's answer to an image is softmax(beta x log-probabilities) with inverse temperature beta, 1 for the model's own.
+The mean entropy of the answers falls as beta grows, so that one beta gives a wanted mean entropy: scores at the
+temperature of another run need no second call of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.probes.scores import Contest, ProbeScores
+
+Floats = NDArray[np.float64]
+Entropies = dict[str, float]
+"""Mean entropy of a probe's answers by subject, in nats: 0 is certainty, ln(labels) is no answer."""
+
+TOLERANCE = 1e-6
+"""Nats within which a mean entropy counts as reached."""
+
+_FIRST, _FARTHEST, _CLOSE = 0.5, 64.0, 1e-9
+"""In ln(beta): the first step away from the own temperature, the last one, and the width at which bisection ends. At
+exp(64) every answer but an exact tie is certain, at exp(-64) none is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A probe's scores at the temperature that gives its answers wanted mean entropies.
+
+    `beta` holds the inverse temperature by subject, 1 for the model's own. `missed` names the subjects whose answers
+    have that entropy at no temperature: an image whose best labels are exactly equal is never certain. Their scores are
+    those at the nearest one.
+    """
+
+    scores: ProbeScores
+    beta: dict[str, float]
+    missed: tuple[str, ...] = ()
+
+
+def mean_entropies(scores: ProbeScores) -> Entropies:
+    """Mean entropy of a classification's answers, by subject; nothing where all labels' probabilities are not held."""
+    return {one.subject: float(_entropy(one.log_p, 1.0).mean()) for one in scores.contests}
+
+
+def match_entropies(scores: ProbeScores, wanted: Entropies) -> Matched:
+    """A classification's scores at the temperature that gives each subject's answers the mean entropy `wanted`.
+
+    By subject, since a checkpoint can bring the embeddings of some labels nearer to each other than those of others.
+    Needs scores with `contests`, and an entropy for every subject.
+    """
+    value, betas, missed = scores.value.copy(), dict[str, float](), list[str]()
+    for one in scores.contests:
+        beta = inverse_temperature(one.log_p, wanted[one.subject])
+        betas[one.subject] = beta
+        if beta != 1.0:
+            value[one.rows] = _p_true(one, beta)
+        if abs(_entropy(one.log_p, beta).mean() - wanted[one.subject]) > TOLERANCE:
+            missed.append(one.subject)
+    return Matched(replace(scores, value=value), betas, tuple(missed))
+
+
+def inverse_temperature(log_p: Floats, wanted: float) -> float:
+    """The beta at which softmax(beta x log_p), (images, labels), has the wanted mean entropy in nats.
+
+    Exactly 1 where it has it already; where no beta gives it, the nearest end of the searched range.
+    """
+    shifted = log_p - log_p.max(axis=1, keepdims=True)  # before beta multiplies: tiny differences stay exact
+
+    def excess(exponent: float) -> float:
+        return float(_entropy(shifted, float(np.exp(exponent))).mean()) - wanted
+
+    if abs(excess(0.0)) <= _CLOSE:
+        return 1.0
+    sharper = excess(0.0) > 0
+    near, step = 0.0, _FIRST if sharper else -_FIRST
+    while (excess(near + step) > 0) == sharper:
+        near, step = near + step, 2 * step
+        if abs(near + step) > _FARTHEST:
+            return float(np.exp(np.copysign(_FARTHEST, step)))
+    low, high = sorted((near, near + step))
+    while high - low > _CLOSE:
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return float(np.exp((low + high) / 2))
+
+
+def _entropy(log_p: Floats, beta: float) -> Floats:
+    """Entropy of softmax(beta x log_p) of every image, (images,)."""
+    logits = beta * (log_p - log_p.max(axis=1, keepdims=True))
+    weight = np.exp(logits)
+    total = weight.sum(axis=1)
+    expected = np.where(weight > 0, weight * logits, 0.0).sum(axis=1) / total
+    return np.asarray(np.maximum(np.log(total) - expected, 0.0))
+
+
+def _p_true(contest: Contest, beta: float) -> Floats:
+    """P(true label) at an inverse temperature, (images,)."""
+    logits = beta * (contest.log_p - contest.log_p.max(axis=1, keepdims=True))
+    weight = np.exp(logits)
+    return np.asarray(weight[np.arange(len(weight)), contest.true] / weight.sum(axis=1))

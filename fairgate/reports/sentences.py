@@ -1,0 +1,187 @@
+"""A check in a sentence, with every group that fails, and every group that is too small to judge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Final
+
+from fairgate.records import CheckResult, GroupResult, RunRecord
+from fairgate.reports.words import (
+    clean,
+    compared_with,
+    metric_words,
+    null_words,
+    number,
+    reference,
+    share_words,
+    tie_words,
+    unit_of,
+    with_interval,
+)
+
+NAMED: Final = 8
+"""Groups that a sentence names, the worst first; tables have all."""
+
+
+def sentence(check: CheckResult, record: RunRecord) -> str:
+    """A check of a run in plain words, foreign text cleaned but not escaped.
+
+    `doctor: dark × female fell 0.310 behind its set-mates; margin 0.040`. A run that asks about no subject by name says
+    nothing about "all subjects".
+    """
+    if check.verdict == "error":
+        said = f"{metric_words(check.metric)} could not be computed"
+    else:
+        said = _regression(check, record) if check.rule == "no_worse_than" else _bounded(check)
+        more = (too_small(check, record), null_words(check), tie_words(check))
+        said += "".join(f"; {words}" for words in more if words)
+    if check.about is not None:
+        return f"{clean(check.about, 80)}: {said}"
+    return f"all subjects: {said}" if any(other.subject is not None for other in record.checks) else said
+
+
+def worst_of(check: CheckResult) -> GroupResult | None:
+    """The group that `worst_group` names."""
+    return next((group for group in check.groups if group.group == check.worst_group), None)
+
+
+def by_attribute(check: CheckResult) -> list[tuple[str | None, list[GroupResult]]]:
+    """The groups of a check by what they are groups of, in the order of attributes, the worst first in each."""
+    found = groupby(check.groups, key=lambda group: group.attribute or _only_attribute(check))
+    return [(attribute, worst_first(check, list(groups))) for attribute, groups in found]
+
+
+def worst_first(check: CheckResult, groups: Sequence[GroupResult]) -> list[GroupResult]:
+    """Groups of any attribute, the worst first."""
+    return sorted(groups, key=lambda group: harm(check, group), reverse=True)
+
+
+def harm(check: CheckResult, group: GroupResult) -> float:
+    """How bad a group's number is for its check: of comparisons the change, else the value; the more, the worse."""
+    moved = group.delta is not None and check.rule == "no_worse_than"
+    value = group.delta if moved else group.value
+    if value is None and group.status == "infinite":
+        value = -math.inf  # a group that is not shown at all; JSON does not write it
+    if value is None or math.isnan(value):
+        return -math.inf
+    if check.metric == "c_asc" and not moved:
+        return abs(value)
+    return value if check.better == "lower" or check.rule == "at_most" else -value
+
+
+def too_small(check: CheckResult, record: RunRecord) -> str:
+    """`too few images to judge other × male (5 of 30)`: what has fewer sets than the suite's `min_sets`, the smallest
+    first; nothing where all is large enough."""
+    if check.min_sets is None:
+        return ""
+    unit = f"{unit_of(record)}s"
+    if not check.groups:
+        return f"only {check.n_sets:,} {unit}, judged from {check.min_sets:,}" if check.n_sets < check.min_sets else ""
+    small = sorted(check.small_groups, key=lambda group: group.n_sets)
+    said = listed(small, lambda group: f"{clean(group.group, 80)} ({group.n_sets:,} of {check.min_sets:,})")
+    return f"too few {unit} to judge {said}" if said else ""
+
+
+def listed(groups: Sequence[GroupResult], say: Callable[[GroupResult], str], most: int = NAMED) -> str:
+    """The first few groups in words, and how many more there are."""
+    more = len(groups) - most
+    said = [say(group) for group in groups[:most]]
+    return ", ".join([*said, f"and {share_words(more, 'more group')}"] if more > 0 else said)
+
+
+def _only_attribute(check: CheckResult) -> str | None:
+    """What all groups of a check are groups of, where it is over one attribute, or one crossing."""
+    return check.over if check.over and "; " not in check.over else None
+
+
+def _over(check: CheckResult) -> str:
+    """` over race, gender and age`."""
+    *several, last = clean(check.over or "", 120).split("; ")
+    return f" over {' and '.join(filter(None, (', '.join(several), last)))}" if last else ""
+
+
+def _bounded(check: CheckResult) -> str:
+    """`accuracy is 0.550 [0.420, 0.670] for dark × female, 0.600 for light × male; asked at least 0.750`."""
+    held = with_interval(number(check.value, check.status), check.lo, check.hi)
+    asked = f"asked {'at least' if check.rule == 'at_least' else 'at most'} {number(check.bound)}"
+    failing, worst = worst_first(check, check.failing_groups), worst_of(check)
+    metric = metric_words(check.metric)
+    if not failing and check.verdict == "fail" and worst is not None and worst.value == check.value:
+        failing = [worst]  # a record from before groups had verdicts of their own
+    if failing and failing[0].value == check.value:
+        first, *rest = failing
+
+        def say(group: GroupResult) -> str:
+            return f"{number(group.value, group.status)} for {clean(group.group, 80)}"
+
+        others = listed(rest, say, NAMED - 1)
+        return f"{metric} is {held} for {clean(first.group, 80)}{f', {others}' if others else ''}; {asked}"
+    said = f"{metric}{_over(check)} is {held}; {asked}"
+    if failing:  # the value is an average over subjects, whose worst groups differ
+        own = listed(failing, lambda group: f"{clean(group.group, 80)} {number(group.value, group.status)}")
+        return f"{said}; beyond it on average: {own}"
+    if check.verdict == "fail" and worst is not None:
+        return f"{said}; farthest off: {clean(worst.group, 80)}"
+    return said
+
+
+def _regression(check: CheckResult, record: RunRecord) -> str:
+    other, worst = reference(check), worst_of(check)
+    metric = metric_words(check.metric)
+    delta = check.delta if worst is None or worst.delta is None else worst.delta
+    if delta is None:
+        lacks = compared_with(check, record) is None
+        why = f"there is no {other}" if lacks else f"the {other} does not hold it"
+        return f"{metric}{_over(check)} was not compared: {why}"
+    named = [group for group in worst_first(check, check.failing_groups) if group.delta is not None]
+    if not named and worst is not None and worst.delta is not None:
+        named = [worst]
+    if not named:  # one number of all groups, whose worst may have been another in the baseline
+        now = "" if check.worst_group is None else f" of the worst group, now {clean(check.worst_group, 80)},"
+        said = f"{metric}{now} {_moved(delta)} against the {other}"
+        if check.metric == "group_gap":
+            said = f"the worst group {_stood(delta)} {_others(record)}{_against(other)}"
+    elif check.metric == "group_gap":
+        several = len(named) > 1 and all((group.delta or 0.0) < 0 for group in named)
+        if several:
+            groups = listed(named, lambda group: f"{clean(group.group, 80)} fell {number(-(group.delta or 0.0))}")
+            groups += " behind"
+        else:
+            groups = listed(named, lambda group: f"{clean(group.group, 80)} {_stood(group.delta or 0.0)}")
+        said = f"{groups} {_others(record, several)}{_against(other)}"
+    else:
+        said = f"{metric} {listed(named, lambda group: f'of {clean(group.group, 80)} {_moved(group.delta or 0.0)}')}"
+        said += f" against the {other}"
+    theirs = f"at the {other}'s label temperature, " if check.only_tempered else ""
+    return f"{theirs}{said}; margin {number(check.bound)}{_unsettled(check, record, worst)}"
+
+
+def _moved(delta: float) -> str:
+    return "did not change" if delta == 0 else f"{'fell' if delta < 0 else 'rose'} by {number(abs(delta))}"
+
+
+def _stood(delta: float) -> str:
+    return f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
+
+
+def _others(record: RunRecord, several: bool = False) -> str:
+    if unit_of(record) == "image":
+        return "the mean of all groups"
+    return "their set-mates" if several else "its set-mates"
+
+
+def _against(other: str) -> str:
+    return " against the anchor" if other == "anchor" else ""
+
+
+def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None) -> str:
+    """More evidence settles what has a number of sets that would; `reason` tells of other cases."""
+    if check.verdict != "inconclusive" or (worst is not None and worst.verdict == "pass"):
+        return ""
+    small = {id(group) for group in check.small_groups}
+    others = [one for one in check.undecided_groups if id(one) not in small and one is not worst]
+    also = listed(worst_first(check, others), lambda group: clean(group.group, 80))
+    said = f"; too few {unit_of(record)}s to tell" if check.sets_needed else "; not settled"
+    return f"{said}, nor {also}" if also else said

@@ -1,0 +1,59 @@
+"""What a valid suite leaves open: worth a warning, and no reason to refuse it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairgate.suites.catalog import METRICS
+from fairgate.suites.load import LoadedSuite
+from fairgate.suites.schema import Check, Suite, ZeroShotProbe
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is left open, where in the suite, and what closes it."""
+
+    problem: str
+    where: str
+    remedy: str
+
+
+def advice(loaded: LoadedSuite) -> list[Advice]:
+    """Bounds on P(true) that a change of the label temperature alone can meet, by probe.
+
+    A temperature under which no answer is certain shrinks every spread and every gap of P(true). It shows in P(true)
+    itself, and in a regression of such a metric, which is decided at two temperatures.
+    """
+    suite, found = loaded.suite, list[Advice]()
+    for name in suite.probes:
+        bounds = [one for one in suite.checks if one.probe == name and _is_open(one)]
+        if not bounds or any(_sees_temperature(one, name, suite) for one in suite.checks):
+            continue
+        named = ", ".join(f"'{one.id}'" for one in bounds)
+        metric, over = _metric(suite, name)
+        found.append(
+            Advice(
+                f"a checkpoint can meet {named} by its label temperature alone: when no answer is certain, every "
+                "difference of P(true) is small.",
+                loaded.where("checks", suite.checks.index(bounds[0])),
+                f"add `- {{id: {metric.replace('_', '-')}-no-worse, probe: {name}, metric: {metric}, {over}"
+                "no_worse_than: baseline, margin: 0.05}`",
+            )
+        )
+    return found
+
+
+def _is_open(check: Check) -> bool:
+    spec = METRICS[check.metric]
+    return spec.tempered and not spec.utility and check.no_worse_than is None
+
+
+def _sees_temperature(check: Check, probe: str, suite: Suite) -> bool:
+    return check.probe == probe and check.no_worse_than is not None and check.metric == _metric(suite, probe)[0]
+
+
+def _metric(suite: Suite, name: str) -> tuple[str, str]:
+    """What sees the temperature: P(true), or, where no label is true, the gap between groups."""
+    probe = suite.probes[name]
+    implicit = isinstance(probe, ZeroShotProbe) and probe.positive is not None
+    return ("group_gap", "over: crossed, ") if implicit else ("p_true", "")

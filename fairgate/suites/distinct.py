@@ -1,0 +1,75 @@
+"""Different labels are different: a question whose answers a model reads as the same text measures nothing."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Protocol
+
+from fairgate.errors import ModelError
+from fairgate.suites.schema import AssociationProbe, Probe, RetrievalProbe, Suite
+
+_SHOWN = 5
+
+
+class Reader(Protocol):
+    """What is needed of a scorer of `fairgate.models`."""
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]: ...
+
+
+def require_distinct(model: Reader, suite: Suite, subjects: Sequence[str]) -> None:
+    """Raises ModelError naming labels of one question, subjects or words that a model reads as the same text.
+
+    Equal prompts inside one averaged query are only warned of: they weigh double.
+    """
+    for name, probe in suite.probes.items():
+        for what, asked in _questions(probe, subjects):
+            _require(model, name, what, asked)
+        if isinstance(probe, RetrievalProbe):
+            _warn_of_doubles(model, name, [probe.prompts_of(subject) for subject in subjects])
+
+
+def _questions(probe: Probe, subjects: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
+    """What must differ: for every question its answers' names, each with the prompts that the model sees."""
+    if isinstance(probe, AssociationProbe):
+        return [("words", {word: [probe.prompt(word)] for word in probe.words})]
+    if isinstance(probe, RetrievalProbe):
+        return [("subjects", {subject: list(probe.prompts_of(subject)) for subject in subjects})]
+    contests = dict.fromkeys(tuple(probe.labels_of(subject)) for subject in subjects)
+    return [("labels", {label: [probe.prompt(label)] for label in labels}) for labels in contests]
+
+
+def _require(model: Reader, probe: str, what: str, asked: dict[str, list[str]]) -> None:
+    names = list(asked)
+    if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in model.indistinct(list(asked.values()))]:
+        raise ModelError(
+            f"the model reads the {what} {_some(pairs)} as the same text.",
+            where=f"probe '{probe}'",
+            remedy="check the checkpoint's tokenizer (both may be unknown words to it, or cut off) or the table's "
+            f"columns; else use {what} that the model can tell apart",
+        )
+
+
+def _warn_of_doubles(model: Reader, probe: str, queries: Sequence[Sequence[str]]) -> None:
+    prompts = list(dict.fromkeys(prompt for query in queries for prompt in query))
+    equal = {(prompts[one], prompts[other]) for one, other in model.indistinct([[prompt] for prompt in prompts])}
+    doubles = [
+        f"'{one}' and '{other}'"
+        for query in queries
+        for place, one in enumerate(query)
+        for other in query[place + 1 :]
+        if (one, other) in equal or (other, one) in equal
+    ]
+    if doubles:
+        warnings.warn(
+            f"probe '{probe}': the model reads the prompts {_some(list(dict.fromkeys(doubles)))} as the same text, "
+            "which weighs double in the averaged query",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _some(pairs: Sequence[str]) -> str:
+    more = f" and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
+    return ", ".join(pairs[:_SHOWN]) + more

@@ -1,0 +1,103 @@
+"""What a change of the label temperature alone does to a suite's numbers, in words for the person who merges it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairgate.errors import FairgateError
+from fairgate.probes import Entropies, ProbeScores
+from fairgate.records import Against
+from fairgate.suites.catalog import METRICS
+from fairgate.suites.cell import Cells, Index
+from fairgate.suites.measure import measure
+from fairgate.suites.plan import PlannedCheck
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a run says of its label temperature: mean answer entropies by probe and subject, and the logit scale."""
+
+    entropies: Mapping[str, Entropies]
+    logit_scale: float | None = None
+
+
+def temperature_notices(
+    planned: Sequence[PlannedCheck],
+    index: Index,
+    candidate: Mapping[str, ProbeScores],
+    tempered: Mapping[str, ProbeScores],
+    runs: tuple[Run, Run],
+    against: Against = "baseline",
+) -> list[str]:
+    """A notice for each probe of which the temperature alone moves a number by more than its check's margin, or over
+    its bound.
+
+    `tempered` holds the candidate's scores at the temperature of what it is compared with, by probe; `runs` are what it
+    is compared with and the candidate.
+    """
+    cells = Cells(index)
+    notices = []
+    for probe, at_theirs in tempered.items():
+        concerned = [one for one in planned if one.check.probe == probe and _depends(one, against)]
+        moved = [text for one in concerned if (text := _moved(one, cells, candidate[probe], at_theirs))]
+        if moved:
+            entropies = tuple(_mean(run.entropies[probe], index) for run in runs)
+            notices.append(_notice(probe, moved, entropies, runs, against))
+    return notices
+
+
+def _depends(one: PlannedCheck, against: Against) -> bool:
+    ours = one.against == against or (one.against is None and against == "baseline")
+    return ours and METRICS[one.check.metric].tempered
+
+
+def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeScores) -> str | None:
+    """The check's number at both temperatures, where that alone decides something."""
+    try:
+        cell = cells.of(one)
+        now, then = (measure(one, cell, [scores]) for scores in (own, at_theirs))
+    except FairgateError:
+        return None  # the check's own result says so
+    if one.against is None:
+        sides = [value >= one.bound for value in (now.value, then.value)]
+        bound = f" (wanted at least {_number(one.bound)})"
+        return f"{one.item} from {_number(then.value)} to {_number(now.value)}{bound}" if sides[0] != sides[1] else None
+    changes = np.abs(now.group_values - then.group_values) if now.groups else np.abs([now.value - then.value])
+    if not (changes > one.bound).any():
+        return None
+    at = int(np.nanargmax(changes))
+    name, before, after = one.item, then.value, now.value
+    if now.groups:
+        name, before, after = f"{one.item} of {now.groups[at]}", then.group_values[at], now.group_values[at]
+    return f"{name} from {_number(float(before))} to {_number(float(after))}"
+
+
+def _notice(
+    probe: str, moved: Sequence[str], entropies: Sequence[float], runs: tuple[Run, Run], against: Against
+) -> str:
+    before, now = entropies
+    scales = [run.logit_scale for run in runs]
+    scale = ""
+    if scales[0] is not None and scales[1] is not None and scales[0] != scales[1]:
+        scale = f"; logit scale {scales[0]:.4g} to {scales[1]:.4g}"
+    more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
+    return (
+        f"label temperature: the mean entropy of the answers to '{probe}' changed from {_number(before)} ({against}) "
+        f"to {_number(now)} nats{scale}. That alone moves {', '.join(moved[:_SHOWN])}{more}. Regressions of P(true) "
+        "are decided at both temperatures, bounds at the model's own. If the change is on purpose, first merge a "
+        "waiver for the checks that it moves, then this checkpoint"
+    )
+
+
+def _mean(entropies: Entropies, index: Index) -> float:
+    """Over all images."""
+    return float(np.mean([entropies[subject] for subject in index.subject.tolist()]))
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}".replace("-", "−")

@@ -1,0 +1,140 @@
+"""Where a waiting run was meant to go, as its folder says it; believed only where this machine wrote the folder.
+
+The queue lies in the repository, so that a branch can bring entries of its own. An address in one could send what the
+environment holds for a tracking server (a token, a password) to a host of the branch's author. So a folder is sealed:
+an HMAC of its files and its address, with a key that lies in the person's home and in no repository.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from fairgate.hashing import sha256_file
+from fairgate.tracking.session import sqlite_path
+
+FILE: Final = "destination.json"
+_KEY: Final = "queue.key"
+_KEY_BYTES: Final = 32
+_MOST_BYTES: Final = 64 * 1024
+_WORDS: Final = ("databricks", "databricks-uc")
+"""Addresses of MLflow that look like a folder's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A tracking address without its secrets; `complete` where nothing had to be left out of it."""
+
+    uri: str
+    complete: bool
+
+
+_UNKNOWN: Final = Destination("", False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Whether this machine wrote an entry (`own`), and for which address; None where it holds none."""
+
+    own: bool
+    destination: Destination | None
+
+
+def destination_of(uri: str) -> Destination:
+    """An address as it may be written to disk: without user, password, query and fragment; local paths absolute.
+
+    >>> destination_of("https://me:secret@mlflow.example/api?token=1")
+    Destination(uri='https://mlflow.example/api', complete=False)
+    """
+    if uri in _WORDS:
+        return Destination(uri, True)
+    if uri and ":" not in uri:
+        return Destination(str(Path(uri).absolute()), True)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return _UNKNOWN
+    if (database := sqlite_path(uri)) is not None:
+        return Destination(f"{parts.scheme}:///{database}", not (parts.query or parts.fragment))
+    if not parts.scheme or ("@" in parts.path and parts.netloc):  # a password with a slash in it looks like a path
+        return _UNKNOWN
+    host = parts.netloc.rpartition("@")[2]
+    complete = not (parts.query or parts.fragment or "@" in parts.netloc)
+    return Destination(urlunsplit((parts.scheme, host, parts.path, "", "")), complete)
+
+
+def seal(entry: Path, destination: Destination, environment: Mapping[str, str] = os.environ) -> None:
+    """Write an entry's address with the seal of this machine. Without a key that can be kept, nothing is written."""
+    key = _own_key(environment, make=True)
+    if key is None:
+        return
+    address = {"uri": destination.uri, "complete": destination.complete}
+    (entry / FILE).write_text(json.dumps({**address, "seal": _seal(key, entry, address)}), encoding="utf-8")
+
+
+def sender_of(entry: Path, environment: Mapping[str, str] = os.environ) -> Sender:
+    """Who wrote an entry, and for which address. A folder that holds a link is nobody's."""
+    path = entry / FILE
+    if not path.is_symlink() and not path.exists():
+        return Sender(False, None)
+    try:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+            return Sender(False, _UNKNOWN)
+        found: Any = json.loads(path.read_bytes())
+        address = {"uri": found["uri"], "complete": found["complete"]}
+        destination = Destination(str(address["uri"]), address["complete"] is True)
+        key = _own_key(environment, make=False)
+        own = key is not None and hmac.compare_digest(_seal(key, entry, address), str(found["seal"]))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return Sender(False, _UNKNOWN)
+    return Sender(own, destination)
+
+
+def plain(entry: Path) -> bool:
+    """Whether an entry is a folder of plain files: no links, pipes or devices, which could lead out of it."""
+    if entry.is_symlink():
+        return False
+    return all(not path.is_symlink() and (path.is_dir() or path.is_file()) for path in entry.rglob("*"))
+
+
+def _seal(key: bytes, entry: Path, address: Mapping[str, Any]) -> str:
+    files = {
+        str(path.relative_to(entry)): sha256_file(path)
+        for path in sorted(entry.rglob("*"))
+        if path.is_file() and path != entry / FILE
+    }
+    said = json.dumps({"address": address, "files": files}, sort_keys=True)
+    return hmac.new(key, said.encode(), "sha256").hexdigest()
+
+
+def _own_key(environment: Mapping[str, str], *, make: bool) -> bytes | None:
+    """This person's key on this machine; None where it is not there, or cannot be kept."""
+    try:
+        home = environment.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+        path = Path(home) / "fairgate" / _KEY
+        if make and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            _make_key(path)
+        key = path.read_bytes()
+    except (OSError, RuntimeError):
+        return None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def _make_key(path: Path) -> None:
+    """A key for this person alone; a neighbour that was faster has made it."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    try:
+        os.write(handle, secrets.token_bytes(_KEY_BYTES))
+    finally:
+        os.close(handle)

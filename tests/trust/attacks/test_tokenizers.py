@@ -1,0 +1,163 @@
+"""A change of the tokenizer or the preprocessing is named, and does not make a more biased checkpoint pass."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attack_world import Judged, Repository
+
+WRONG = ("line", "cook", "server", "nurse", "pharmacist")
+"""Every word of a wrong label: read as nonsense, no wrong label is ever as probable as the right one."""
+
+
+def edit(path: Path, change: Any) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def numbered(**ids: int) -> Any:
+    return lambda tokenizer: tokenizer["model"]["vocab"].update(ids)
+
+
+def proposed(repository: Repository, name: str, file: str, change: Any) -> Judged:
+    """A pull request whose checkpoint is one of the shipped ones with an edited file."""
+    repository.branch()
+    edit(repository.use(name) / file, change)
+    repository.push("a checkpoint")
+    return repository.judge()
+
+
+def test_wrong_labels_that_become_one_token_give_no_verdict(team_repo: Repository) -> None:
+    judged = proposed(team_repo, "biased", "tokenizer.json", numbered(**dict.fromkeys(WRONG, 3)))
+    assert (judged.record.exit_code, judged.verdict) == (3, "error"), judged.log
+    assert judged.code != 0
+    assert "'nurse' and 'pharmacist' as the same text" in judged.record.checks[0].reason
+    assert "nurse" in judged.comment
+
+
+def nonsense(tokenizer: Any) -> None:
+    """Different tokens that the checkpoint was hardly shown for each wrong label."""
+    vocabulary = tokenizer["model"]["vocab"]
+    for word, other in zip(WRONG, ("an", "of", "image", "tan-skinned", "picture"), strict=True):
+        vocabulary[word], vocabulary[other] = vocabulary[other], vocabulary[word]
+
+
+def normalised(tokenizer: Any) -> None:
+    """The vocabulary is left alone: a normaliser replaces the wrong labels."""
+    swaps = [
+        {"type": "Replace", "pattern": {"String": word}, "content": other}
+        for word, other in zip(WRONG[2:], ("an image", "tan-skinned", "an an"), strict=True)
+    ]
+    tokenizer["normalizer"] = {"type": "Sequence", "normalizers": [tokenizer["normalizer"], *swaps]}
+
+
+@pytest.mark.parametrize("change", [nonsense, normalised])
+def test_a_biased_checkpoint_with_an_edited_tokenizer_fails_as_it_would_without(
+    team_repo: Repository, change: Any
+) -> None:
+    judged = proposed(team_repo, "biased", "tokenizer.json", change)
+    assert judged.code == 1, judged.log
+    assert any("doctor" in item for item in judged.failed)
+    assert "the tokenizer differs from the baseline's" in judged.notices
+    assert "tokenizer differs" in judged.comment
+
+
+def test_a_vocabulary_that_does_not_fit_never_passes_a_comparison(team_repo: Repository) -> None:
+    def longer(config: Any) -> None:
+        config["model_cfg"]["text_cfg"]["context_length"] = 12
+
+    team_repo.branch()
+    folder = team_repo.use("biased")
+    edit(folder / "tokenizer.json", nonsense)
+    edit(folder / "open_clip_config.json", longer)
+    shorten_positions(folder / "open_clip_model.safetensors", 12)
+    team_repo.push("a shorter context")
+    judged = team_repo.judge()
+    assert judged.code == 1, judged.log
+    assert all(check.verdict != "pass" for check in judged.record.checks if check.rule == "no_worse_than")
+    assert "could not be judged with" in judged.notices
+
+
+def shorten_positions(path: Path, length: int) -> None:
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    state = load_file(path)
+    state["positional_embedding"] = state["positional_embedding"][:length].clone()
+    if "attn_mask" in state:
+        state["attn_mask"] = torch.clone(state["attn_mask"][:length, :length])
+    save_file(state, path)
+
+
+def test_a_biased_checkpoint_with_other_preprocessing_fails_as_it_would_without(team_repo: Repository) -> None:
+    """Pictures that come out almost flat spread no P(true)."""
+    judged = proposed(
+        team_repo,
+        "biased",
+        "open_clip_config.json",
+        lambda config: config["preprocess_cfg"].update(std=[5.0, 5.0, 5.0]),
+    )
+    assert judged.code == 1, judged.log
+    assert any("doctor" in item for item in judged.failed)
+    assert "the preprocessing differs from the baseline's" in judged.notices
+
+
+def test_the_same_tokenizer_saved_otherwise_is_not_a_change(team_repo: Repository) -> None:
+    def resaved(tokenizer: Any) -> None:
+        tokenizer["padding"] = {"strategy": "BatchLongest", "direction": "Right", "pad_id": 0, "pad_token": "[PAD]"}
+        tokenizer["padding"] |= {"pad_type_id": 0, "pad_to_multiple_of": None}
+        tokenizer["added_tokens"].reverse()
+
+    team_repo.branch()
+    folder = team_repo.use("tuned")
+    edit(folder / "tokenizer.json", resaved)
+    (folder / "special_tokens_map.json").write_text(json.dumps({"pad_token": "[PAD]", "unk_token": "[UNK]"}))
+    team_repo.push("saved by an older version")
+    judged = team_repo.judge()
+    assert judged.code == 0, judged.log
+    assert "tokenizer" not in judged.notices
+
+
+def test_a_harmless_change_of_preprocessing_passes_and_is_named(team_repo: Repository) -> None:
+    judged = proposed(
+        team_repo,
+        "tuned",
+        "open_clip_config.json",
+        lambda config: config["preprocess_cfg"].update({"std": [0.505, 0.505, 0.505]}),
+    )
+    assert judged.code == 0, judged.log
+    assert "the preprocessing differs from the baseline's: every check was also judged with" in judged.notices
+    assert "preprocessing differs" in judged.comment
+
+
+def test_a_new_tokenizer_fails_with_a_way_forward(team_repo: Repository) -> None:
+    """The honest case: weights that were trained for other tokens. Red, and the words say how it is merged."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    team_repo.branch()
+    folder = team_repo.use("tuned")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    vocabulary = tokenizer["model"]["vocab"]
+    words = [word for word in vocabulary if not word.startswith("[")]
+    turned = dict(zip(words, words[7:] + words[:7], strict=True))
+    state = load_file(folder / "open_clip_model.safetensors")
+    rows = state["token_embedding.weight"]
+    moved = torch.clone(rows)
+    for word, other in turned.items():
+        moved[vocabulary[other]] = rows[vocabulary[word]]
+    state["token_embedding.weight"] = moved
+    save_file(state, folder / "open_clip_model.safetensors")
+    tokenizer["model"]["vocab"] = {word: vocabulary[turned.get(word, word)] for word in vocabulary}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    team_repo.push("a new tokenizer, and weights that were trained with it")
+    judged = team_repo.judge()
+    assert judged.code == 1, judged.log
+    assert "merge waivers for what it fails first" in judged.comment
+    failed = [check for check in judged.record.checks if check.verdict == "fail"]
+    assert failed
+    assert all("with the baseline's tokenizer (with its own: pass)" in check.reason for check in failed)
