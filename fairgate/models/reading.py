@@ -61,7 +61,7 @@ def _merged(content: Any) -> Any:
         return content
     model = {key: value for key, value in model.items() if not (key in _OFF and value is False)}
     if isinstance(model.get("merges"), list):
-        model["merges"] = [one if isinstance(one, str) else " ".join(map(str, one)) for one in model["merges"]]
+        model["merges"] = [" ".join(map(str, one)) if isinstance(one, list) else one for one in model["merges"]]
     return {**{key: value for key, value in content.items() if key not in _CALL}, "model": model}
 
 

@@ -86,6 +86,14 @@ def rewrite(path: Path, **tensors: torch.Tensor | None) -> None:
     save_file({name: value for name, value in kept.items() if value is not None}, path, metadata={"format": "pt"})
 
 
+def test_an_index_that_names_no_shards_is_an_error(clip_folder: Path, pictures: Pictures) -> None:
+    (clip_folder / "model.safetensors").unlink()
+    for names in ([], ["model.safetensors"], {}, {"a": "../model.safetensors"}, None):
+        (clip_folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+        with pytest.raises(ModelError, match="does not name safetensors shards"):
+            open_scorer(f"hf:{clip_folder}", pictures, device="cpu", cache=None)
+
+
 def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path, pictures: Pictures) -> None:
     weights = clip_folder / "model.safetensors"
     whole = weights.read_bytes()
@@ -110,6 +118,8 @@ def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path
         ("config.json", {"auto_map": {"AutoModel": "mine.Model"}}, "asks for code of its own"),
         ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["mine.T", None]}}, "asks for code of its own"),
         ("config.json", {"model_type": "resnet"}, "of type 'resnet'"),
+        ("config.json", {"text_config": [{}]}, "transformers could not load"),
+        ("tokenizer.json", {"model": {"type": "BPE", "merges": [1]}}, "cannot be loaded"),
         ("config.json", {"transformers_weights": "other.safetensors"}, "would load other weights"),
         ("config.json", None, "holds no config.json"),
         ("preprocessor_config.json", None, "how images are prepared"),

@@ -31,7 +31,8 @@ def checkpoint(folder: Path) -> Checkpoint:
     libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     identity = {"adapter": "hf", "code": CODE_VERSION, "libraries": libraries}
     texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]
-    length = (found.config.get("text_config") or {}).get("max_position_embeddings")
+    text = found.config.get("text_config")
+    length = text.get("max_position_embeddings") if isinstance(text, dict) else None
     tokenizer = tokenizer_digest(texts, kind=found.kind, length=length)
     pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
     return Checkpoint(

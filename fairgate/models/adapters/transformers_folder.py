@@ -107,8 +107,8 @@ def _weights_in(folder: Path, pickled: bool) -> list[Path]:
     if (folder / _WEIGHTS).is_file():
         return [folder / _WEIGHTS]
     if (folder / _SHARDS).is_file():
-        shards: dict[str, Any] = read_config(folder / _SHARDS).get("weight_map", {})
-        named = sorted({str(name) for name in shards.values()})
+        shards = read_config(folder / _SHARDS).get("weight_map")
+        named = sorted({str(name) for name in shards.values()}) if isinstance(shards, dict) else []
         if named and all(Path(name).name == name and name.endswith(".safetensors") for name in named):
             return [folder / name for name in named]
         raise ModelError(
