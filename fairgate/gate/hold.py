@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from fairgate.baselines import Repository, baseline_folder
 from fairgate.errors import BaselineError, NoVerdict, SuiteError
 from fairgate.gate.bases import Place, branch_name, places_of_run, suites_at
 from fairgate.gate.prepare import Definition, Prepared, planned_on
+from fairgate.models import local_path
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
 from fairgate.suites import LoadedSuite, Settings, suite_names
-from fairgate.suites.definition import asks_the_same, changes_between, with_probes_of
+from fairgate.suites.definition import asks_the_same, changes_between, with_subjects_of
 from fairgate.suites.load import FOLDER, load_text
 
 _NAMED = 5
@@ -112,7 +114,7 @@ class _Comparison:
         self.changes += changes_between(old.suite, self._here.suite)
         if not asks_the_same(old.suite, self._here.suite):
             self._plan_before(old, base)
-        self._model(old.suite.model)
+        self._model(old.suite.model, base)
         before, now = old.suite.baseline or "none", self._here.suite.baseline or "none"
         if "baseline" in self.settings.from_suite and before not in (now, "none"):
             self.baseline = before
@@ -121,13 +123,13 @@ class _Comparison:
             )
 
     def _plan_before(self, old: LoadedSuite, base: Place) -> None:
-        """The merge base's suite on this dataset; with this change's probes where the dataset outgrew the old ones."""
+        """The merge base's suite on this dataset; with this change's labels for subjects that the old ones lack."""
         dataset = self.prepared.dataset
         try:
             self.others.append(planned_on(old, dataset, base.decider))
         except SuiteError:
             try:
-                self.others.append(planned_on(with_probes_of(old, self._here), dataset, base.decider))
+                self.others.append(planned_on(with_subjects_of(old, self._here), dataset, base.decider))
             except SuiteError as error:
                 self.trouble = NoVerdict(
                     f"the checks of {base.words} cannot be evaluated on this dataset: {error.problem}",
@@ -137,14 +139,22 @@ class _Comparison:
                 )
             else:
                 self.notices.append(
-                    f"the labels of {base.words} do not fit dataset {dataset.name}/{dataset.version}: its bounds are "
-                    "applied to the labels of this change"
+                    f"the labels of {base.words} do not fit dataset {dataset.name}/{dataset.version}: subjects that "
+                    "they lack are judged by the labels of this change"
                 )
 
-    def _model(self, before: str | None) -> None:
-        """Another scheme of `model:` is reported; a table of scores in place of a checkpoint must be named outside."""
+    def _model(self, before: str | None, base: Place) -> None:
+        """Another scheme of `model:` is reported, and another path where the old one's file was edited as well; a table
+        of scores in place of a checkpoint must be named outside."""
         now = self._here.suite.model
-        if before is None or now is None or "model" not in self.settings.from_suite or _scheme(now) == _scheme(before):
+        if before is None or now is None or before == now or "model" not in self.settings.from_suite:
+            return
+        if _scheme(now) == _scheme(before):
+            old, new = local_path(before), local_path(now)
+            if old is not None and old != new and self._edited(old, base):
+                self.notices.append(
+                    f"this change edits {old.as_posix()}, which {base.words} judges, and has {now} judged instead"
+                )
             return
         self.changes.append(DefinitionChange(what="model", before=before, now=now))
         if _scheme(now) != _TABLE:
@@ -155,6 +165,13 @@ class _Comparison:
             where=self._here.where("model"),
             remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
         )
+
+    def _edited(self, path: Path, base: Place) -> bool:
+        """Whether a file or folder that git holds at the base is there still, and otherwise."""
+        if path.is_absolute() or ".." in path.parts or not (self.prepared.root / path).exists():
+            return False
+        kept = self.repository.tree(base.commit, path.as_posix())
+        return bool(kept) and self.repository.differs(base.commit, path.as_posix())
 
     def _other(self, place: Place, at_base: bytes | None, old: LoadedSuite | None) -> None:
         """The base's tip, or the default branch: what it asks for besides."""

@@ -36,9 +36,21 @@ def asks_the_same(before: Suite, now: Suite) -> bool:
     return one == other
 
 
-def with_probes_of(before: LoadedSuite, now: LoadedSuite) -> LoadedSuite:
-    """The merge base's checks over this change's probes."""
-    return replace(before, suite=before.suite.model_copy(update={"probes": now.suite.probes}))
+def with_subjects_of(before: LoadedSuite, now: LoadedSuite) -> LoadedSuite:
+    """The merge base's suite for a dataset with other subjects: only subjects that it lacks get this change's labels.
+
+    Where a probe's labels are no lists by subject on both sides, it stays as the merge base has it.
+    """
+    probes = {}
+    for name, probe in before.suite.probes.items():
+        theirs = now.suite.probes.get(name)
+        pair = [getattr(one, "labels", None) for one in (probe, theirs)]
+        if isinstance(pair[0], dict) and isinstance(pair[1], dict):
+            labels = {subject: pair[0].get(subject, added) for subject, added in pair[1].items()}
+            words = {name: word for name, word in getattr(theirs, "words", {}).items() if name not in pair[0]}
+            probe = probe.model_copy(update={"labels": labels, "words": {**words, **getattr(probe, "words", {})}})
+        probes[name] = probe
+    return replace(before, suite=before.suite.model_copy(update={"probes": probes}))
 
 
 def stricter(definitions: Sequence[tuple[Decider, Sequence[CheckResult]]]) -> list[CheckResult]:

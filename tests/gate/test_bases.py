@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shutil
 import subprocess
 import sys
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from scratch_git import ScratchGit, scratch_git
-from toy_repository import SUITE, Toy
+from toy_repository import GENDERS, LABELS, SUITE, TONES, Toy, rows
 from typer.testing import CliRunner
 
 from fairgate import gate
 from fairgate.cli.main import app
+from fairgate.data import write_dataset
 from fairgate.errors import BaselineError, NoVerdict
 from fairgate.records import RunRecord
 from fairgate.suites import named_bases, resolve
@@ -320,3 +322,54 @@ def test_a_shallow_clone_without_a_named_base_works_as_before(toy: Toy, git: Scr
     assert judge(shallow).definition is None
     with pytest.raises(BaselineError, match="cut short"):
         judge(shallow, {"GITHUB_BASE_REF": "main"})
+
+
+def test_a_new_subject_does_not_bring_the_old_ones_easier_labels(toy: Toy, git: ScratchGit) -> None:
+    """The branch adds a subject, as an honest release does, and lets an easier label compete for doctors."""
+    head, _, checks = suite(SUITE, "none").partition("checks:\n")
+    kept = [line for line in checks.splitlines() if "fairness-by-job" in line or "recall_at_k" in line]
+    plain = "\n".join([f"{head}checks:", *kept, ""])
+    move(git, toy, "refs/remotes/origin/main", plain)
+    git("reset", "--quiet", "--hard", "refs/remotes/origin/main")
+    _release_with_pilots(toy)
+    labels = "{chef: [chef, line cook], doctor: [doctor, bread], pilot: [pilot, clerk]}"
+    toy.write_suite(plain.replace("{chef: [chef, line cook], doctor: [doctor, nurse]}", labels))
+    git.commit("pilots")
+
+    record = judge(toy, base="origin/main", model=scores("more"))
+    found = {check.item: (check.verdict, check.decided_by) for check in record.checks}
+    assert found["fairness-by-job[doctor]"] == ("fail", "merge base")
+    assert found["fairness-by-job[pilot]"][0] == "pass"
+    assert any("subjects that they lack are judged by the labels of this change" in one for one in record.notices)
+
+
+def _release_with_pilots(toy: Toy) -> None:
+    """v2 of the dataset shows pilots too; `more.csv` takes dark women for nurses, and nobody for bread."""
+    old = list(rows(40))
+    pilots = [
+        {**row, "subject": "pilot", "set_id": str(row["set_id"]).replace("chef", "pilot")}
+        for row in old
+        if row["subject"] == "chef"
+    ]
+    write_dataset(
+        toy.root / "datasets" / "toy" / "v2",
+        iter([*old, *pilots]),
+        name="toy",
+        version="v2",
+        attributes={"skin_tone": TONES, "gender": GENDERS},
+        recipe={"name": "toy"},
+        licence="CC0-1.0",
+        counterfactual=True,
+    )
+    jobs = [*LABELS, "pilot"]
+    labels = [f"a photo of a {one}" for one in (*jobs, "line cook", "nurse", "clerk", "bread")]
+    header = ["set_id", "member", *labels, *jobs, *(f"a picture of a {job}" for job in jobs)]
+    with (toy.root / "more.csv").open("w", newline="", encoding="utf-8") as handle:
+        table = csv.writer(handle)
+        table.writerow(header)
+        for row in [*old, *pilots]:
+            subject = str(row["subject"])
+            named = {subject: 1.0, f"a picture of a {subject}": 1.0, f"a photo of a {subject}": 2.0}
+            if (subject, row["skin_tone"], row["gender"]) == ("doctor", "dark", "female"):
+                named["a photo of a nurse"] = 4.0
+            table.writerow([row["set_id"], row["member"], *(named.get(prompt, 0.0) for prompt in header[2:])])

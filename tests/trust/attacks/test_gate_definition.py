@@ -266,6 +266,21 @@ def test_a_comment_or_another_file_of_the_same_kind_is_no_edit_of_the_gate(toy_r
     assert judged.record.definition.changes == []
 
 
+def test_a_good_copy_that_is_judged_in_place_of_the_edited_checkpoint_is_named(toy_repo: ToyRepository) -> None:
+    toy_repo.branch()
+    toy_repo.use("biased")
+    (toy_repo.root / "better.csv").write_bytes((toy_repo.root.parent / "tuned.csv").read_bytes())
+    text = toy_repo.suite.read_text(encoding="utf-8").replace("scores:model.csv", "scores:better.csv")
+    toy_repo.suite.write_text(text, encoding="utf-8")
+    toy_repo.push("a better one")
+    judged = toy_repo.judge()
+    assert judged.code == 0, judged.log
+    (notice,) = judged.record.notices
+    assert "edits model.csv" in notice
+    assert "scores:better.csv?values=logit judged instead" in notice
+    assert "edits model.csv" in judged.comment
+
+
 def test_a_loosened_bound_by_itself_is_green_with_the_change_named(toy_repo: ToyRepository) -> None:
     """The way to loosen one: a change of its own, reviewed; the checkpoint after it."""
     toy_repo.branch()
