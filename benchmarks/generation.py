@@ -21,7 +21,7 @@ from PIL.Image import Image
 
 from benchmarks import generation_gensynth, generation_occupations
 from benchmarks._published_sharing import published_set, sub_batches
-from fairgate.factory.params import read_build
+from fairgate.builds.params import read_build
 from fairgate.models.attention_sharing_products import Asked, wide_product
 from fairgate.models.attention_sharing_sampler import Attempt
 from fairgate.models.making import open_model
