@@ -5,7 +5,7 @@ from __future__ import annotations
 import fake_makers
 import pytest
 
-from fairgate.models import making
+from fairgate.generation import roles as making
 
 
 @pytest.fixture

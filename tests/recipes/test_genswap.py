@@ -13,7 +13,7 @@ from in_memory_build import rows_of, run_recipe
 from PIL import Image
 
 from fairgate.errors import DatasetError, RecipeError
-from fairgate.models import making
+from fairgate.generation import roles as making
 from fairgate.recipes import genswap as published
 from fairgate.recipes import open_recipe
 from fairgate.recipes.genswap import faces_of

@@ -15,7 +15,7 @@ from PIL import Image
 from scipy.stats import chisquare
 
 from fairgate.errors import DatasetError, RecipeError
-from fairgate.models import making
+from fairgate.generation import roles as making
 from fairgate.recipes import gensynth as published
 from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows, run_steps

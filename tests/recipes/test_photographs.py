@@ -14,7 +14,7 @@ from PIL import Image
 
 from fairgate.data.coco import read_coco
 from fairgate.errors import DatasetError
-from fairgate.models import making
+from fairgate.generation import roles as making
 from fairgate.portraits.photos import KINDS, write_photos
 from fairgate.portraits.world import SUBJECTS
 from fairgate.recipes import open_recipe

@@ -14,7 +14,7 @@ from in_memory_build import rows_of, run_part, run_recipe
 from PIL import Image
 
 from fairgate.errors import ModelError, RecipeError
-from fairgate.models import making
+from fairgate.generation import roles as making
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows, run_steps
