@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Probabilities = NDArray[np.float64]
 
 
-def open_asker(uri: str, address: str, *, device: str, base: Path) -> ViltAsker:
+def open_asker(uri: str, address: str, *, device: str, base: Path) -> ViltVQA:
     """Load a ViLT from a folder or the hub's cache. Raises ModelError or DeviceError."""
     where = device_of(device)
     found = find_folder(model_folder(address, base), ("vilt",), use="ask questions", pickled=True)
@@ -36,10 +36,10 @@ def open_asker(uri: str, address: str, *, device: str, base: Path) -> ViltAsker:
     with loading(found) as folder:
         processor = ViltProcessor.from_pretrained(folder, **LOCAL)
     found.files.require_unchanged()
-    return ViltAsker(uri, found.fingerprint, where, model, processor)
+    return ViltVQA(uri, found.fingerprint, where, model, processor)
 
 
-class ViltAsker(Perceiver):
+class ViltVQA(Perceiver):
     """Several questions about an image are one batch: the image is prepared once. `spent` counts "vilt"."""
 
     def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
