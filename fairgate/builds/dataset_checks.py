@@ -21,8 +21,8 @@ from PIL import ImageDraw
 
 from fairgate.data import Dataset
 from fairgate.errors import DatasetError
+from fairgate.generation import Matcher
 from fairgate.metrics import bias_at_k, max_skew_at_k, recall_at_k
-from fairgate.models.making import Matcher
 from fairgate.randomness import stream
 from fairgate.steps.person_photographs import BOX
 from fairgate.steps.pictures import picture

@@ -156,7 +156,7 @@ def bias(
     """How much backgrounds and captions tell of the gender, and how edits are seen: paper 5's checks of a dataset that
     `gensynth` or `genswap` built."""
     from fairgate.builds.dataset_checks import check_dataset
-    from fairgate.models.making import open_model
+    from fairgate.generation import open_model
     from fairgate.review import find_build
 
     dataset = find_build(build).dataset

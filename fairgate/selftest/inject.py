@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import Index
-from fairgate.models.protocols import Floats
+from fairgate.models.contract import Floats
 from fairgate.randomness import stream
 from fairgate.selftest.columns import Columns, Questions
 from fairgate.selftest.target import Bools, Group

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairgate.errors import RecipeError
-from fairgate.models.making import Asker, Box, Detector, Face, FaceReader, Mask, Segmenter
+from fairgate.generation import Box, Detector, Face, FaceReader, Mask, Segmenter, VQAModel
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
 from fairgate.steps.pictures import mask_png, picture
@@ -173,7 +173,7 @@ class Ask:
     `batch` counts pictures. Each question's column is a number of the set, so that sets can be ranked by it.
     """
 
-    asker: Asker
+    asker: VQAModel
     questions: tuple[Question, ...]
     batch: int = 8
     _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)

@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from fairgate.errors import RecipeError
-from fairgate.models.making import Made, Sampling
+from fairgate.generation import Made, Sampling
 from fairgate.steps.contract import Meter
 
 SEED = "seed"
