@@ -12,7 +12,9 @@ from typing import Any
 
 import fairgate
 from fairgate.errors import RecipeError
-from fairgate.generation import ADAPTERS, full_uri
+from fairgate.generation import full_uri
+from fairgate.generation.fingerprints import files_digest, model_fingerprint
+from fairgate.generation.registry import ADAPTERS
 from fairgate.hashing import digest
 from fairgate.recipes import Part, Recipe
 
