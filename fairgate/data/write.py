@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-import fairgate
 from fairgate.data.card import dataset_card
 from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, Shard, check_name
@@ -19,6 +18,7 @@ from fairgate.data.rows import SetReader, check_attributes
 from fairgate.data.shards import ShardWriter, writing
 from fairgate.data.tally import Tally
 from fairgate.errors import DatasetError
+from fairgate.version import __version__
 
 SHARD_BYTES = 256 * 2**20
 _RECIPE: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -77,7 +77,7 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
             image_encoding="+".join(sorted(writer.encodings)) or "none",
             recipe=plain_recipe,
             lineage=dict(lineage or {}),
-            fairgate=fairgate.__version__,
+            fairgate=__version__,
             shards=shards,
         )
         write_description(partial, manifest)

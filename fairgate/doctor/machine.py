@@ -12,11 +12,11 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final
 
-from fairgate import __version__
 from fairgate.doctor.finding import Finding, ok, trouble, warning
 from fairgate.doctor.programs import run
 from fairgate.errors import DeviceError
 from fairgate.suites.settings import default_cache
+from fairgate.version import __version__
 
 FEW_BYTES: Final = 2**30
 TOO_FEW_BYTES: Final = 100 * 2**20

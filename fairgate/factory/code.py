@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-import fairgate
 from fairgate.hashing import digest
 from fairgate.models.making import ADAPTERS, full_uri
 from fairgate.recipes import Recipe
@@ -56,7 +55,7 @@ def _source(name: str) -> Path | None:
     """The file of a module; None for what is none (an imported function), or is not there. Nothing is imported."""
     package, _, rest = name.partition(".")
     if package == "fairgate":
-        place = Path(fairgate.__file__).parent.joinpath(*rest.split("."))
+        place = Path(__file__).parents[1].joinpath(*rest.split("."))
         return next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
     file = getattr(sys.modules.get(name), "__file__", None)
     return Path(file) if file else None

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairgate.atomic import atomic_write
 from fairgate.data import Manifest
 from fairgate.factory.census import Census
 from fairgate.factory.chosen import Chosen
@@ -17,7 +18,6 @@ from fairgate.factory.ledger import Ledger, SetRecord
 from fairgate.factory.places import Places
 from fairgate.factory.shelf import read_part, storing
 from fairgate.recipes import Recipe
-from fairgate.whole import write_whole
 
 YIELD_FILE, PLOT_FILE, DROPS_FILE = "yield.json", "yield.csv", "drops.csv"
 WRITTEN = (YIELD_FILE, PLOT_FILE, DROPS_FILE)
@@ -111,9 +111,9 @@ def write_yields(
     # A plot adds up what it is given: sets are in it once, and not again for each of their groups.
     once = [(subject, f"{part}: {reason}", count) for subject, part, over, _, reason, count in lines if over == "all"]
     with storing(places.root):
-        write_whole(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
-        write_whole(places.root / PLOT_FILE, _table(("subject", "outcome", "count"), once))
-        write_whole(
+        atomic_write(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        atomic_write(places.root / PLOT_FILE, _table(("subject", "outcome", "count"), once))
+        atomic_write(
             places.root / DROPS_FILE, _table(("subject", "part", "attribute", "group", "reason", "count"), lines)
         )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from fairgate.plain_text import clean
 from fairgate.records import CheckResult, GroupResult, WorstSet
-from fairgate.reports.github import inert
-from fairgate.reports.remarks import beside
+from fairgate.reports.ci import inert
+from fairgate.reports.formatting import SYMBOL, no_interval_words, null_words, tie_words
+from fairgate.reports.notes import beside
 from fairgate.reports.sentences import by_attribute
-from fairgate.reports.words import SYMBOL, clean, no_interval_words, null_words, tie_words
 
 GROUPS_SHOWN = 12
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairgate.reports import github_annotations, terminal_summary, terminal_table
-from fairgate.reports.summary import append_summary
-from fairgate.reports.words import verdict_words
+from fairgate.reports.formatting import verdict_words
+from fairgate.reports.run_comment import append_summary
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

@@ -8,10 +8,10 @@ from types import TracebackType
 
 from filelock import FileLock, Timeout
 
+from fairgate.atomic import remove
 from fairgate.data.manifest import Manifest
 from fairgate.errors import DatasetError
 from fairgate.review.records import Mark, Opened, Record, Withdrawn, read_record
-from fairgate.whole import remove
 
 
 class Keeper:

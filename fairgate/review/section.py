@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fairgate.data import Dataset
-from fairgate.reports.markdown import escape, table
+from fairgate.markdown import escape, table
 from fairgate.review.figures import Figures, Row, measures
 from fairgate.review.records import Record
 from fairgate.review.sample import has_sets
