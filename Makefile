@@ -29,8 +29,8 @@ HELD := fairgate/__init__.py,fairgate/version.py,fairgate/errors.py,fairgate/has
 HELD := $(HELD),fairgate/atomic.py,fairgate/plain_text.py,fairgate/markdown.py,fairgate/records/*
 HELD := $(HELD),fairgate/git.py,fairgate/remote/*,fairgate/metrics/*,fairgate/statistics/*
 HELD := $(HELD),fairgate/suites/*,fairgate/baselines/*,fairgate/reports/*,fairgate/tracking/*
-HELD := $(HELD),fairgate/gate/*,fairgate/comparison/*,fairgate/power/*,fairgate/doctor/*,fairgate/history/*,fairgate/review/*
-HELD := $(HELD),fairgate/factory/*,fairgate/recipes/*,fairgate/steps/*
+HELD := $(HELD),fairgate/gate/*,fairgate/comparison/*,fairgate/power/*,fairgate/selftest/*,fairgate/history/*,fairgate/review/*
+HELD := $(HELD),fairgate/builds/*,fairgate/recipes/*,fairgate/steps/*
 HELD := $(HELD),fairgate/cli/*,fairgate/pytest_plugin/*
 
 help: ## What can be made

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairgate.atomic import atomic_write
-from fairgate.data.problems import Kind
+from fairgate.data.set_integrity import Kind
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest
 

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from fairgate.engines.contract import Bench, Task, Work
-from fairgate.engines.threads import one_thread_each
+from fairgate.engines.local import one_thread_each
 from fairgate.errors import DeviceError, FairgateError, RecipeError, SettingsError, harmless
 from fairgate.version import __version__
 

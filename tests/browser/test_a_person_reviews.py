@@ -18,8 +18,8 @@ from drawn import HOSTILE, open_keeper, rows, write_build
 from fairgate.data import open_dataset
 from fairgate.reports.review_page import review_page
 from fairgate.review import Build, ReviewServer, Session, draw_sample, find_build, read_records, release
+from fairgate.review.instructions import INSTRUCTIONS
 from fairgate.review.release import Wishes
-from fairgate.review.wording import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

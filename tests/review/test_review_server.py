@@ -21,8 +21,8 @@ from fairgate.data import Dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.reports.review_page import review_page
 from fairgate.review import ReviewServer, Session, draw_sample
+from fairgate.review.instructions import INSTRUCTIONS
 from fairgate.review.rows import Rows
-from fairgate.review.wording import INSTRUCTIONS
 
 
 class Answer(NamedTuple):
