@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fairgate.audit import AuditRecord
 from fairgate.audit.record import ClassificationAudit
 from fairgate.cli.main import app
-from fairgate.portraits.planted import PLANTS, planted_cells
+from fairgate.portraits.world import PLANTS, planted_cells
 
 ROOT = Path(__file__).parents[2]
 CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"
