@@ -81,6 +81,7 @@ def _serve(address: str) -> None:
 
 def _import_everything() -> None:
     """Imports only: no model and no pool of threads may be there when a run is forked."""
+    import fairgate.reports.run_page
     import open_clip
     import PIL.Image
     import pyarrow.parquet
@@ -89,10 +90,9 @@ def _import_everything() -> None:
 
     import fairgate.cli.check
     import fairgate.gate
-    import fairgate.reports.html
 
     assert all((open_clip, PIL.Image, pyarrow.parquet, scipy.stats, fairgate.cli.check, fairgate.gate))
-    assert fairgate.reports.html
+    assert fairgate.reports.run_page
     torch.set_num_threads(1)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 from fairgate.errors import FairgateError
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def check(
     if verdict:
         typer.echo(record.verdict)
         return
-    from fairgate.reports.words import clean, totals, verdict_words
+    from fairgate.plain_text import clean
+    from fairgate.reports.formatting import totals, verdict_words
 
     typer.echo(f"{folder}: {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)}); the record is whole")
 
@@ -94,7 +95,7 @@ def unpack(
 def tell(folder: Folder) -> None:
     """Report a record to a GitHub runner: annotations, a section of the job's summary, and `verdict` as the step's
     output. Elsewhere: nothing."""
-    from fairgate.cli.github import tell_github
+    from fairgate.cli.console import tell_github
 
     record = _record(folder)
     tell_github(record)

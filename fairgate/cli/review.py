@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 from fairgate.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -47,10 +47,11 @@ def review(
     device: Device = "auto",
 ) -> None:
     """Look at a random sample of a build, by keyboard, in a page of this machine alone. Stop and go on at any time."""
+    from fairgate.reports.review_page import review_page
     from fairgate.review import ReviewServer, Session, draw_sample, find_build
     from fairgate.review.builds import review_command
-    from fairgate.review.keeping import Keeper
-    from fairgate.review.page import review_page
+    from fairgate.review.instructions import INSTRUCTIONS
+    from fairgate.review.marks import Keeper
     from fairgate.review.session import opened_line, utc_now
 
     found = find_build(build)
@@ -61,7 +62,7 @@ def review(
     opened = opened_line(found.dataset, drawn, rater, utc_now)
     with Keeper(found.records(reviews), opened, found.dataset.manifest) as keeper:
         session = Session(found.dataset, drawn, keeper)
-        with ReviewServer(session, review_page(found.dataset.manifest), port) as server:
+        with ReviewServer(session, review_page(found.dataset.manifest, INSTRUCTIONS), port) as server:
             _serve(server, browser=browser)
         options = ["--rater", rater, "--sample", str(sample), *(["--port", str(port)] if port else [])]
         options += [] if browser else ["--no-browser"]
@@ -88,8 +89,8 @@ def release(
     """Freeze a build as the next version of NAME: whole, balanced, without doubles, and reviewed."""
     from fairgate.review import find_build
     from fairgate.review import release as freeze
+    from fairgate.review.figures import percent
     from fairgate.review.release import Wishes
-    from fairgate.review.shares import percent
 
     wishes = Wishes(tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device))
     done = freeze(find_build(build), name, root, wishes=wishes, reviews=reviews)

@@ -3,7 +3,7 @@ come first, here."""
 
 import pandas as pd  # noqa: F401
 
+import fairgate.pytest_plugin.explain
 import fairgate.pytest_plugin.fixture
 import fairgate.pytest_plugin.items
-import fairgate.pytest_plugin.terminal
 import fairgate.suites.ranking  # noqa: F401

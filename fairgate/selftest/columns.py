@@ -1,0 +1,124 @@
+"""A model as a table of scores: one column per prompt, which says what the model says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fairgate.models.contract import Floats, Scorer, equal_columns, log_softmax
+from fairgate.models.scores import PrecomputedScores
+from fairgate.probes import Rows
+from fairgate.suites.schema import AssociationProbe, RetrievalProbe, Suite, ZeroShotProbe
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The texts that a suite shows a model: those that compete as labels, and those that are averaged into queries.
+
+    `queries` holds each query's prompts with the subject whose images compete for it, None for everybody's.
+    """
+
+    labels: tuple[str, ...]
+    queries: tuple[tuple[tuple[str, ...], str | None], ...]
+
+    @property
+    def prompts(self) -> list[str]:
+        """Every text once."""
+        return list(dict.fromkeys([*self.labels, *(prompt for prompts, _ in self.queries for prompt in prompts)]))
+
+    def own(self, prompts: Sequence[str]) -> list[str]:
+        """Those of a query's prompts that stand in this query alone."""
+        others = [prompt for one, _ in self.queries if one != tuple(prompts) for prompt in one]
+        return [prompt for prompt in dict.fromkeys(prompts) if prompt not in self.labels and prompt not in others]
+
+
+def questions(suite: Suite, subjects: Sequence[str]) -> Questions:
+    """Everything that a suite asks about images of these subjects."""
+    labels: dict[str, None] = {}
+    queries: dict[tuple[tuple[str, ...], str | None], None] = {}
+    for probe in suite.probes.values():
+        if isinstance(probe, ZeroShotProbe):
+            labels |= {probe.prompt(label): None for subject in subjects for label in probe.labels_of(subject)}
+        elif isinstance(probe, RetrievalProbe):
+            queries |= {(tuple(probe.prompts_of(subject)), subject): None for subject in subjects}
+        elif isinstance(probe, AssociationProbe):
+            queries |= {((probe.prompt(word),), None): None for word in probe.words}
+    return Questions(tuple(labels), tuple(queries))
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Logits of every prompt, (images,) each; answers probes as the table of scores will.
+
+    `probability` marks a table of probabilities, whose logits are their logarithms; else `scale` times a cosine (or
+    whatever unit the model ranks by).
+    """
+
+    of: Mapping[str, Floats]
+    scale: float
+    probability: bool
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        """As `Scorer.log_probabilities`."""
+        return log_softmax(np.stack([self.of[prompt] for prompt in prompts], axis=1))
+
+    def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+        """As `Scorer.similarity`."""
+        return np.stack([self.query(prompts) for prompts in ensembles], axis=1)
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """As `Scorer.indistinct`."""
+        return equal_columns(self.similarity(ensembles), ensembles)
+
+    def query(self, prompts: Sequence[str]) -> Floats:
+        """Similarity of every image to one averaged query, (images,)."""
+        logits = np.stack([self.of[prompt] for prompt in prompts], axis=1)
+        return np.asarray(np.exp(logits).mean(axis=1) if self.probability else logits.mean(axis=1) / self.scale)
+
+    def with_columns(self, changed: Mapping[str, Floats]) -> Columns:
+        """The same with some columns replaced."""
+        return Columns({**self.of, **changed}, self.scale, self.probability)
+
+    def write(self, path: Path, rows: Rows) -> str:
+        """Write the table; its model URI."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        values = {prompt: np.exp(column) if self.probability else column for prompt, column in self.of.items()}
+        names = {"set_id": pa.array(rows.set_id, pa.string()), "member": pa.array(rows.member, pa.string())}
+        table = pa.table({**names, **{prompt: pa.array(column, pa.float64()) for prompt, column in values.items()}})
+        pq.write_table(table, path)
+        return f"scores:{path}?" + (
+            "values=probability" if self.probability else f"values=logit&logit_scale={self.scale!r}"
+        )
+
+
+def columns_of(scorer: Scorer, asked: Questions) -> Columns:
+    """A model's answers to a suite's prompts as columns.
+
+    A column can hold one number where a model has two (a logit, which competes, and a cosine, which is averaged and
+    normalised anew): what is left over goes to the prompts that stand in one query alone.
+    """
+    if isinstance(scorer, PrecomputedScores) and scorer.values == "probability":
+        return Columns(dict(zip(asked.prompts, scorer.logits(asked.prompts).T, strict=True)), 1.0, True)
+    cosines = dict(zip(asked.prompts, scorer.similarity([[prompt] for prompt in asked.prompts]).T, strict=True))
+    scale = _scale(scorer, asked.labels, cosines)
+    found = Columns({prompt: scale * column for prompt, column in cosines.items()}, scale, False)
+    for prompts, _ in asked.queries:
+        if len(prompts) > 1 and (own := asked.own(prompts)):
+            left_over = (scorer.similarity([prompts])[:, 0] - found.query(prompts)) * len(prompts) * scale
+            found = found.with_columns({prompt: found.of[prompt] + left_over / len(own) for prompt in own})
+    return found
+
+
+def _scale(scorer: Scorer, labels: Sequence[str], cosines: Mapping[str, Floats]) -> float:
+    """How many logits a cosine is worth; 1 where no labels compete. A bias on all prompts alike changes no softmax."""
+    if not labels:
+        return 1.0
+    logits, cosine = scorer.logits(labels).T.ravel(), np.concatenate([cosines[prompt] for prompt in labels])
+    high, low = int(cosine.argmax()), int(cosine.argmin())
+    apart = float(cosine[high] - cosine[low])
+    return float(logits[high] - logits[low]) / apart if apart > 0 else 1.0
