@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,7 +38,8 @@ def check(
     if verdict:
         typer.echo(record.verdict)
         return
-    from fairgate.reports.words import clean, totals, verdict_words
+    from fairgate.plain_text import clean
+    from fairgate.reports.formatting import totals, verdict_words
 
     typer.echo(f"{folder}: {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)}); the record is whole")
 
@@ -91,10 +93,15 @@ def unpack(
 @report_app.command()
 @friendly()
 def tell(folder: Folder) -> None:
-    """Tell a GitHub runner of a record: annotations, and a section of the job's summary. Elsewhere: nothing."""
+    """Report a record to a GitHub runner: annotations, a section of the job's summary, and `verdict` as the step's
+    output. Elsewhere: nothing."""
     from fairgate.cli.console import tell_github
 
-    tell_github(_record(folder))
+    record = _record(folder)
+    tell_github(record)
+    if output := os.environ.get("GITHUB_OUTPUT"):
+        with Path(output).open("a", encoding="utf-8") as file:
+            file.write(f"verdict={record.verdict}\n")
 
 
 def _record(folder: Path) -> RunRecord:

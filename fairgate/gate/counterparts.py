@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from fairgate.errors import FairgateError
 from fairgate.gate.temperature import without_pass
 from fairgate.models import Scorer
-from fairgate.models.two_towers import EmbeddingScorer
+from fairgate.models.two_towers import TwoTowers
 from fairgate.probes import ProbeScores
-from fairgate.records import Against, CheckResult, Verdict
+from fairgate.records import STRICTNESS, Against, CheckResult
 
 Scores = dict[str, ProbeScores]
-_WEIGHT: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "error": 2, "fail": 3}
 _FORWARD = (
     "If the change is meant, merge waivers for what it fails first, reviewed; then this checkpoint together with its "
     "updated baseline"
@@ -64,7 +63,7 @@ def counterpart(
 
     `theirs` is how the baseline's record says that it reads.
     """
-    if not isinstance(candidate, EmbeddingScorer) or Reading.of(candidate) == theirs:
+    if not isinstance(candidate, TwoTowers) or Reading.of(candidate) == theirs:
         return Counterpart()
     known = None not in (theirs.tokenizer, theirs.preprocessing)
     try:
@@ -73,7 +72,7 @@ def counterpart(
         return _not_to_be_had(_changed(candidate, theirs), error, against) if known else _unknown(error, against)
     reads = Reading.of(other)
     changed = _changed(candidate, reads)
-    if not isinstance(other, EmbeddingScorer) or not changed:
+    if not isinstance(other, TwoTowers) or not changed:
         return Counterpart()
     mixed = candidate.reading_as(
         other,
@@ -109,10 +108,10 @@ def stricter_reading(
 
 def _weight(check: CheckResult) -> tuple[int, int]:
     """How hard a result is on the candidate: of two failures, the one in which more groups fail."""
-    return _WEIGHT[check.verdict], len(check.failing_groups)
+    return STRICTNESS[check.verdict], len(check.failing_groups)
 
 
-def never_a_pass(results: Sequence[CheckResult], withheld: str) -> list[CheckResult]:
+def comparisons_without_pass(results: Sequence[CheckResult], withheld: str) -> list[CheckResult]:
     """Comparisons that pass are inconclusive: what the candidate answers when it reads as the baseline is not known."""
     return [without_pass(one, withheld) if one.rule == "no_worse_than" else one for one in results]
 

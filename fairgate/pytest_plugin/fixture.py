@@ -9,7 +9,7 @@ from fairgate import gate
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.pytest_plugin.explain import explain_check, number, worst_set_line
 from fairgate.records import CheckResult
-from fairgate.reports.words import no_interval_words, null_words, tie_words
+from fairgate.reports.formatting import no_interval_words, null_words, tie_words
 from fairgate.suites import Settings
 from fairgate.suites.catalog import METRICS
 from fairgate.suites.schema import Check
