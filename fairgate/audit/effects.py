@@ -9,13 +9,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.audit.answers import CROSS, Answers, Asked
+from fairgate.audit.answers import Answers, Asked
 from fairgate.audit.record import EffectRow, Outcome, Refusal, TakenFor
 from fairgate.errors import StatisticsError
+from fairgate.measures import CROSS, Cell, Crossing, Floats
 from fairgate.statistics import ClusterOLS, cluster_ols, holm
-from fairgate.suites.cell import Cell, Floats
 from fairgate.suites.confusions import wrong_answers
-from fairgate.suites.plan import Grouping
 
 WHAT: Final[dict[Outcome, str]] = {
     "correct": "right answers",
@@ -136,7 +135,7 @@ def taken_for(asked: Asked, answers: Answers, truth: str) -> list[TakenFor]:
     ]
 
 
-def finest(groupings: Sequence[Grouping], truth: str | None) -> list[Grouping]:
+def finest(groupings: Sequence[Crossing], truth: str | None) -> list[Crossing]:
     """The groupings that no other one crosses further, and that of the truth where none of them has it.
 
     >>> finest([("gender",), ("age",), ("race",), ("gender", "race")], "gender")

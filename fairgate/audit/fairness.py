@@ -12,6 +12,7 @@ import numpy as np
 from fairgate.audit.answers import Answers, Asked
 from fairgate.audit.record import Agreement, Conclusion, FairnessRow, PairRow
 from fairgate.errors import StatisticsError
+from fairgate.measures import Cell, Floats
 from fairgate.metrics import set_std
 from fairgate.randomness import stream
 from fairgate.statistics import (
@@ -24,7 +25,6 @@ from fairgate.statistics import (
     set_count_chunks,
     weighted_median,
 )
-from fairgate.suites.cell import Cell, Floats
 
 
 @dataclass(frozen=True, slots=True)

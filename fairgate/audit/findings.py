@@ -8,7 +8,6 @@ from typing import Final, Self
 
 from scipy.special import bdtrc
 
-from fairgate.audit.answers import CROSS
 from fairgate.audit.record import (
     AuditRecord,
     ClassificationAudit,
@@ -19,6 +18,7 @@ from fairgate.audit.record import (
     TakenFor,
 )
 from fairgate.audit.wording import percent_of
+from fairgate.measures import CROSS
 from fairgate.reports.words import clean, interval, number, share_words, signed
 
 NOTABLE: Final = 0.02

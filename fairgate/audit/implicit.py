@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairgate.audit.answers import CROSS, Answers, Asked
+from fairgate.audit.answers import Answers, Asked
 from fairgate.audit.effects import group_effects
 from fairgate.audit.record import ImplicitAudit, ImplicitRow, Refusal
 from fairgate.errors import MetricError
+from fairgate.measures import CROSS
 from fairgate.metrics import implicit_association
 
 

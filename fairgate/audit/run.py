@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from fairgate import gate
-from fairgate.audit.answers import CROSS, Answers, Asked, reference_groups, viable_groupings
+from fairgate.audit.answers import Answers, Asked, reference_groups, viable_groupings
 from fairgate.audit.effects import group_effects, outcomes_of, taken_for
 from fairgate.audit.fairness import compare_fairness
 from fairgate.audit.implicit import compare_implicit
@@ -26,10 +26,10 @@ from fairgate.audit.record import (
     RetrievalAudit,
 )
 from fairgate.errors import ModelError, ScoresError, SettingsError
+from fairgate.measures import CROSS, METRICS
 from fairgate.probes import scores_digest
 from fairgate.suites import Settings
 from fairgate.suites.asked import probe_digests
-from fairgate.suites.catalog import METRICS
 from fairgate.suites.schema import AssociationProbe, RetrievalProbe, Suite
 from fairgate.tracking.environment import environment
 
@@ -229,20 +229,20 @@ def _margin(suite: Suite, probe: str) -> float:
     named = [
         check.bound
         for check in suite.checks
-        if check.probe == probe and check.metric == "fairness" and check.no_worse_than is not None
+        if check.probe == probe and METRICS[check.metric].spec.counterfactual and check.no_worse_than is not None
     ]
     return min(named, default=MARGIN)
 
 
 def _recall_ks(suite: Suite, probe: str) -> list[int]:
     """Where the suite asks whether a search finds its subject; else at the first place."""
-    asked = [check.k for check in suite.checks if check.probe == probe and check.metric == "recall_at_k" and check.k]
-    return list(dict.fromkeys(asked)) or [1]
+    useful = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].spec.utility]
+    return list(dict.fromkeys(check.k for check in useful if check.k)) or [1]
 
 
 def _cuts(suite: Suite, probe: str, asked: Asked, k: int | None) -> list[Cut]:
     """Where the suite's own checks cut this probe's rankings; else at one place per crossed group (paper 3)."""
-    checks = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].ranks]
+    checks = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].counts_groups]
     desired = checks[0].desired if checks else "dataset"
     if k is not None:
         return [Cut(k, desired)]

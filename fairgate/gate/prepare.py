@@ -12,9 +12,8 @@ from fairgate.gate.bases import Place, places_of, suites_at
 from fairgate.metrics import NullSkew
 from fairgate.records import Decider, GateDefinition
 from fairgate.suites import LoadedSuite, PlannedCheck, Settings, load_suite, plan_checks, suite_names, suite_path
+from fairgate.suites.attainable import fair_rankers, require_attainable, require_groups_present
 from fairgate.suites.load import FOLDER, load_text
-from fairgate.suites.null import fair_rankers, require_attainable
-from fairgate.suites.present import require_groups_present
 from fairgate.suites.waivers import require_waived_checks
 
 

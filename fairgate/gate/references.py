@@ -36,9 +36,9 @@ from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, Ru
 from fairgate.suites import PlannedCheck, Settings
 from fairgate.suites.ask import ask
 from fairgate.suites.asked import probe_digests
-from fairgate.suites.inside import leaves
 from fairgate.suites.schema import Suite
 from fairgate.suites.settings import default_cache
+from fairgate.suites.validate import leaves
 
 Progress = Callable[[str, int, int], None]
 Scores = dict[str, ProbeScores]

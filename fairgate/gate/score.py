@@ -13,15 +13,14 @@ from fairgate.gate.intact import require_intact
 from fairgate.gate.prepare import Definition, Prepared
 from fairgate.gate.references import Asked, Compared, Progress, Run, Scores, compare_with, logit_scale_of, registered
 from fairgate.gate.temperature import Tempered, never_a_pass, tempered
+from fairgate.measures import Index
 from fairgate.models import Scorer
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
 from fairgate.suites import Settings
 from fairgate.suites.ask import ask
-from fairgate.suites.cell import Index
+from fairgate.suites.attainable import fair_rankers, require_groups_present
 from fairgate.suites.decide import decide
-from fairgate.suites.null import fair_rankers
 from fairgate.suites.plan import plan_check
-from fairgate.suites.present import require_groups_present
 from fairgate.suites.schema import Check
 
 __all__ = ["Answers", "Progress", "Scored", "Scores", "decide_definition", "decide_one", "score"]

@@ -1,9 +1,11 @@
 """Scores in, numbers out: one value per set, query or group first, a summary second. Pure functions on NumPy arrays."""
 
-from fairgate.metrics.association import (
+from fairgate.metrics.associations import (
     ImplicitAssociation,
+    SetSums,
     association,
     c_asc,
+    c_asc_of_sums,
     differential_association,
     implicit_association,
     top_k_similarity,
@@ -27,6 +29,7 @@ from fairgate.metrics.editing import (
     individual_typology_angle,
     skin_mask,
 )
+from fairgate.metrics.fair_ranker import fair_counts, fair_rankings
 from fairgate.metrics.groups import GroupMeans, by_set_and_group, group_means, intersection
 from fairgate.metrics.neighbours import NeighbourShares, knn_accept, neighbour_shares
 from fairgate.metrics.overview import RetrievalOverview, retrieval_overview, streamed_overview
@@ -74,6 +77,7 @@ __all__ = [
     "NullSkew",
     "Preset",
     "RetrievalOverview",
+    "SetSums",
     "SkewWithin",
     "TieRange",
     "TypologyAngle",
@@ -85,11 +89,14 @@ __all__ = [
     "bias_of_counts",
     "by_set_and_group",
     "c_asc",
+    "c_asc_of_sums",
     "counts_at_k_weighted",
     "delta_ita",
     "differential_association",
     "entropy_of_counts",
     "expected_max_skew",
+    "fair_counts",
+    "fair_rankings",
     "fairness",
     "flip_rate",
     "group_means",

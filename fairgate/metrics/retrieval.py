@@ -27,7 +27,7 @@ from fairgate.metrics._counts import (
 )
 from fairgate.metrics._inputs import ranked_for_bias, with_positives
 from fairgate.metrics._ranking import Desired
-from fairgate.metrics.null import NullSkew, expected_max_skew
+from fairgate.metrics.fair_ranker import NullSkew, expected_max_skew
 from fairgate.metrics.ties import TieRange, recall_tie_range, tie_range
 from fairgate.metrics.within import SkewWithin, max_skew_within, relative_difference
 

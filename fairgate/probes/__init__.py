@@ -2,6 +2,7 @@
 
 from fairgate.probes.association import associate
 from fairgate.probes.classification import classify
+from fairgate.probes.contract import DatasetFacts
 from fairgate.probes.retrieval import retrieve
 from fairgate.probes.scores import (
     METRIC_VERSION,
@@ -18,6 +19,7 @@ from fairgate.probes.temperature import Entropies, Matched, match_entropies, mea
 __all__ = [
     "METRIC_VERSION",
     "Contest",
+    "DatasetFacts",
     "Entropies",
     "Matched",
     "ProbeScores",

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, Literal
 
+from fairgate.measures import MetricSpec, recorded
 from fairgate.records import (
     SHUT,
     Against,
@@ -30,19 +31,6 @@ _COUNTED: Final[dict[Standing, str]] = {
     "inconclusive": "inconclusive",
     "waived": "waived",
     "pass": "passed",
-}
-_METRICS: Final = {
-    "max_skew_at_k": "MaxSkew",
-    "min_skew_at_k": "MinSkew",
-    "skew_at_k": "Skew",
-    "ndkl_at_k": "NDKL",
-    "bias_at_k": "Bias",
-    "normalized_entropy_at_k": "normalised entropy",
-    "recall_at_k": "Recall",
-    "c_asc": "C-ASC",
-    "p_true": "mean P(true)",
-    "group_gap": "standing among groups",
-    "set_std": "spread inside a set",
 }
 _UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters, characters that change the direction of writing, and halves of characters."""
@@ -99,10 +87,14 @@ def p_value(value: float | None) -> str:
 
 def metric_words(metric: str) -> str:
     """What a metric is called in prose, a ranking one with its k: `MaxSkew@100`."""
-    name, at, k = metric.rpartition("_at_")
-    if at and k.isdecimal() and f"{name}_at_k" in _METRICS:
-        return f"{_METRICS[f'{name}_at_k']}@{clean(k, 12)}"
-    return _METRICS.get(metric, clean(metric, 60).replace("_", " "))
+    known, k = recorded(metric)
+    return clean(metric, 60).replace("_", " ") if known is None else known.spec.shown_as(clean(k, 12))
+
+
+def spec_of(check: CheckResult) -> MetricSpec | None:
+    """What is known of a check's metric; None for one that no installed package has."""
+    known, _ = recorded(check.metric)
+    return None if known is None else known.spec
 
 
 def reference(check: CheckResult) -> Against:
@@ -164,11 +156,9 @@ def set_words(check: CheckResult, worst: WorstSet) -> str:
     """How loudly a set speaks against a check, in the terms of its metric; nothing for a single image."""
     if worst.spread is None:
         return ""
-    if check.metric == "accuracy":
-        return f"{worst.spread:g} wrong"
-    if check.metric == "group_gap":
-        return f"one member {number(worst.spread)} behind its set-mates"
-    return f"spread {number(worst.spread)}"
+    metric = spec_of(check)
+    text = "spread {number}" if metric is None else metric.worst_set
+    return text.format(number=number(worst.spread), count=f"{worst.spread:g}")
 
 
 def subjects_of(record: RunRecord) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairgate.suites.catalog import METRICS
+from fairgate.measures import METRICS
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Check, Suite, ZeroShotProbe
 
@@ -44,12 +44,12 @@ def advice(loaded: LoadedSuite) -> list[Advice]:
 
 
 def _is_open(check: Check) -> bool:
-    spec = METRICS[check.metric]
+    spec = METRICS[check.metric].spec
     return spec.tempered and not spec.utility and check.no_worse_than is None
 
 
 def _sees_temperature(check: Check, probe: str, suite: Suite) -> bool:
-    return check.probe == probe and check.no_worse_than is not None and check.metric == _metric(suite, probe)[0]
+    return check.no_worse_than is not None and (check.probe, check.metric) == (probe, _metric(suite, probe)[0])
 
 
 def _metric(suite: Suite, name: str) -> tuple[str, str]:

@@ -48,7 +48,8 @@ def with_subjects_of(before: LoadedSuite, now: LoadedSuite) -> LoadedSuite:
         if isinstance(pair[0], dict) and isinstance(pair[1], dict):
             labels = {subject: pair[0].get(subject, added) for subject, added in pair[1].items()}
             words = {name: word for name, word in getattr(theirs, "words", {}).items() if name not in pair[0]}
-            probe = probe.model_copy(update={"labels": labels, "words": {**words, **getattr(probe, "words", {})}})
+            words |= getattr(probe, "words", {})
+            probe = probe.model_copy(update={"labels": labels, "words": words})  # noqa: PLW2901
         probes[name] = probe
     return replace(before, suite=before.suite.model_copy(update={"probes": probes}))
 

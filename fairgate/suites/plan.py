@@ -4,40 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Protocol
 
 from fairgate.errors import SuiteError, did_you_mean
+from fairgate.measures import CROSS, METRICS, Crossing, Metric, MetricRequest
+from fairgate.probes import DatasetFacts
 from fairgate.records import Against, item_name
-from fairgate.suites.catalog import METRICS
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import AssociationProbe, Check, ZeroShotProbe
 from fairgate.suites.source import Loc
-from fairgate.suites.utility import require_utility
-
-CROSS = " × "
-
-Grouping = tuple[str, ...]
-"""Attributes that are crossed into one partition of the images; one attribute is a crossing of one."""
-
-
-class DatasetFacts(Protocol):
-    """What planning needs to know of a dataset; its manifest tells it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def attributes(self) -> Mapping[str, Sequence[str]]: ...
-    @property
-    def subjects(self) -> Sequence[str]: ...
-    @property
-    def counterfactual(self) -> bool: ...
-    @property
-    def n_sets(self) -> int: ...
-    @property
-    def n_rows(self) -> int: ...
+from fairgate.suites.validate import require_utility
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +25,7 @@ class PlannedCheck:
 
     check: Check
     subject: str | None
-    groupings: tuple[Grouping, ...]
+    groupings: tuple[Crossing, ...]
     where: str
     words: tuple[str, ...] = ()
     against: Against | None = None
@@ -69,6 +44,27 @@ class PlannedCheck:
     def about(self) -> str | None:
         """The subject or word that the item is about."""
         return self.subject or self.word
+
+    @property
+    def metric(self) -> Metric:
+        """What is measured."""
+        return METRICS[self.check.metric]
+
+    def request(self, min_sets: int = 0, keys: Mapping[str, str] | None = None) -> MetricRequest:
+        """What the check asks of its metric; groups in fewer than `min_sets` sets are not judged."""
+        check = self.check
+        return MetricRequest(
+            check=check.id,
+            metric=check.metric,
+            probe=check.probe,
+            settings=check.settings,
+            crossings=self.groupings,
+            subject=self.subject,
+            words=self.words,
+            where=self.where,
+            keys=keys or {},
+            min_sets=min_sets,
+        )
 
     @property
     def bound(self) -> float:
@@ -114,7 +110,8 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     `loc` is the check's place in the suite. Refuses as `plan_checks` does.
     """
     where = loaded.where(*loc)
-    if METRICS[check.metric].counterfactual and not dataset.counterfactual:
+    metric = METRICS[check.metric]
+    if metric.spec.counterfactual and not dataset.counterfactual:
         raise SuiteError(
             f"check '{check.id}' measures {check.metric} inside counterfactual sets, and dataset "
             f"'{dataset.name}' has one image per set.",
@@ -122,18 +119,8 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
             remedy="use `metric: group_gap` or `metric: accuracy` with `over`, or a counterfactual dataset",
         )
     groupings = _groupings(loaded, check, dataset, loaded.where(*loc, "over"))
-    if check.metric == "group_gap" and not dataset.counterfactual:
-        _one_family_of_images(check, groupings, dataset, loaded.where(*loc, "over"))
-    if check.metric == "bias_at_k":
-        _two_groups(check, groupings, dataset, loaded.where(*loc, "over"))
-    if check.metric == "recall_at_k" and (check.k or 0) >= len(dataset.subjects):
-        raise SuiteError(
-            f"check '{check.id}' looks for the right one among the {check.k} nearest of {len(dataset.subjects)} "
-            f"subjects: it would always be there.",
-            where=loaded.where(*loc, "k"),
-            remedy="choose k below the number of subjects"
-            + ("" if len(dataset.subjects) > 1 else "; with one subject use accuracy on a classification probe"),
-        )
+    keys = {key: loaded.where(*loc, key) for key in ("over", *metric.Settings.model_fields)}
+    metric.require(PlannedCheck(check, None, groupings, where).request(keys=keys), dataset)
     probe = loaded.suite.probes[check.probe]
     words = tuple(probe.words) if isinstance(probe, AssociationProbe) else ()
     against: Against | None = None if check.no_worse_than is None else "baseline"
@@ -147,47 +134,7 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     return [*planned, *(replace(one, against="anchor") for one in planned)]
 
 
-def _one_family_of_images(check: Check, groupings: Sequence[Grouping], dataset: DatasetFacts, where: str) -> None:
-    """Without set-mates, a group stands among the groups of its attribute, each with images of its own."""
-    if dataset.n_sets < dataset.n_rows:
-        raise SuiteError(
-            f"check '{check.id}' measures group_gap, and the {dataset.n_sets:,} sets of '{dataset.name}' hold "
-            f"{dataset.n_rows:,} images: they are neither counterfactual nor single images.",
-            where=where,
-            remedy="give every image a set of its own, or use `metric: p_true` with `over`",
-        )
-    if len(groupings) > 1:
-        asked = " and ".join(CROSS.join(grouping) for grouping in groupings)
-        raise SuiteError(
-            f"check '{check.id}' measures group_gap over {asked}, and a group of single images is held against the "
-            "groups of one attribute.",
-            where=where,
-            remedy=f"write a check for each (`over: {groupings[0][0]}`), or cross them (`over: crossed`)",
-        )
-
-
-def _two_groups(check: Check, groupings: Sequence[Grouping], dataset: DatasetFacts, where: str) -> None:
-    """bias_at_k compares two groups: of an attribute that has two, or the two that are named."""
-    for grouping in groupings:
-        groups = [CROSS.join(group) for group in product(*(dataset.attributes[name] for name in grouping))]
-        if check.first is None or check.second is None:
-            if len(groups) > 2:
-                raise SuiteError(
-                    f"check '{check.id}' compares two groups, and {CROSS.join(grouping)} has {len(groups)}.",
-                    where=where,
-                    remedy=f"say which two: `first: {groups[0]}, second: {groups[1]}`",
-                )
-            continue
-        for named in (check.first, check.second):
-            if named not in groups:
-                raise SuiteError(
-                    f"check '{check.id}' compares the group '{named}', which {CROSS.join(grouping)} does not have.",
-                    where=where,
-                    remedy=" ".join(filter(None, [did_you_mean(named, groups), f"groups: {', '.join(groups)}"])),
-                )
-
-
-def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: str) -> tuple[Grouping, ...]:
+def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: str) -> tuple[Crossing, ...]:
     chosen = loaded.suite.groups.attributes
     attributes = list(dataset.attributes) if chosen == "each" else list(chosen)
     for attribute in attributes:

@@ -6,9 +6,22 @@ import string
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticKnownError, core_schema
 
 from fairgate.errors import harmless
+from fairgate.measures import METRICS, MetricSettings
 from fairgate.records import Against, Rule
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)]
@@ -23,19 +36,28 @@ def _plain(text: str) -> str:
 Prose = Annotated[str, StringConstraints(min_length=1, max_length=500)]
 Text = Annotated[Prose, AfterValidator(_plain)]
 """A name or prompt that is shown everywhere: test ids, tables, logs."""
-MetricName = Literal[
-    "fairness",
-    "accuracy",
-    "p_true",
-    "group_gap",
-    "recall_at_k",
-    "max_skew_at_k",
-    "min_skew_at_k",
-    "ndkl_at_k",
-    "bias_at_k",
-    "normalized_entropy_at_k",
-    "c_asc",
-]
+
+
+class _Known:
+    """A name of the registry of metrics, looked up when a suite is read, so that installed packages can add some."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_after_validator_function(_metric, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"enum": list(METRICS), "type": "string"}
+
+
+def _metric(name: str) -> str:
+    if name not in METRICS:
+        *first, last = (f"'{known}'" for known in METRICS)
+        raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})
+    return name
+
+
+MetricName = Annotated[str, _Known()]
 
 
 class _Part(BaseModel):
@@ -201,12 +223,29 @@ class DecisionRule(_Part):
     draws: Annotated[int, Field(ge=500, le=100_000)] = 4000
 
 
+def own_settings(metric: str) -> dict[str, Any]:
+    """Fields of a metric's settings that are no keys of every check."""
+    fields = METRICS[metric].Settings.model_fields
+    return {name: field for name, field in fields.items() if name not in Check.model_fields}
+
+
+def _with_settings(schema: dict[str, Any]) -> None:
+    schema["additionalProperties"] = False
+    for name in METRICS:
+        if own := own_settings(name):
+            described = METRICS[name].Settings.model_json_schema()["properties"]
+            schema["properties"] |= {key: described[key] for key in own}
+
+
 class Check(_Part):
     """A metric with a bound, or with a margin against the baseline.
 
     `by` makes an item of every subject of the dataset, or of every word of an association probe. `first` and `second`
     are the two groups that bias_at_k compares, where the attribute has more than two.
     """
+
+    # Settings of installed packages' metrics are further keys; `_settings` refuses all others.
+    model_config = ConfigDict(extra="allow", json_schema_extra=_with_settings)
 
     id: Name
     probe: str
@@ -235,6 +274,16 @@ class Check(_Part):
         return data
 
     @model_validator(mode="after")
+    def _settings(self) -> Check:
+        unknown = [key for key in self.model_extra or {} if key not in own_settings(self.metric)]
+        if unknown:
+            details: list[InitErrorDetails] = [
+                {"type": "extra_forbidden", "loc": (key,), "input": (self.model_extra or {})[key]} for key in unknown
+            ]
+            raise ValidationError.from_exception_data("Check", details)
+        return self
+
+    @model_validator(mode="after")
     def _one_rule(self) -> Check:
         rules = [name for name in ("at_least", "at_most", "no_worse_than") if getattr(self, name) is not None]
         if len(rules) != 1:
@@ -248,6 +297,13 @@ class Check(_Part):
         if self.anchor_margin is not None and self.no_worse_than is None:
             raise ValueError("`anchor_margin` is the margin of a `no_worse_than: baseline` check to the suite's anchor")
         return self
+
+    @property
+    def settings(self) -> MetricSettings:
+        """What the check sets for its metric. Raises ValidationError for what the metric cannot take."""
+        wanted = METRICS[self.metric].Settings
+        given = {name: getattr(self, name, None) for name in wanted.model_fields}
+        return wanted.model_validate({name: value for name, value in given.items() if value is not None})
 
     @property
     def rule(self) -> Rule:

@@ -13,10 +13,6 @@ import numpy as np
 
 from fairgate.statistics import PairedResult
 from fairgate.statistics.paired import BY_GROUP, Outcome
-from fairgate.suites.catalog import METRICS
-
-TEMPERED_METRICS: Final = frozenset(name for name, spec in METRICS.items() if spec.tempered)
-"""Metrics of P(true); accuracy and ranks are the same at every temperature."""
 
 _STRICTNESS: Final[dict[Outcome, int]] = {"pass": 0, "inconclusive": 1, "fail": 2}
 

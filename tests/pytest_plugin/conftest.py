@@ -2,8 +2,3 @@
 come first, here."""
 
 import pandas as pd  # noqa: F401
-
-import fairgate.pytest_plugin.fixture
-import fairgate.pytest_plugin.items
-import fairgate.pytest_plugin.terminal
-import fairgate.suites.ranking  # noqa: F401

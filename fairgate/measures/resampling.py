@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fairgate.measures.contract import Drawn, Measure
 from fairgate.statistics import Resamples, set_count_chunks
-from fairgate.suites.measure import Drawn, Measure
 
 
 def resample(measures: Sequence[Measure], n_sets: int, draws: int, sets: Resamples) -> list[Drawn]:

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairgate.errors import MetricError
+from fairgate.measures.c_asc import association_of
+from fairgate.measures.galleries import Grouping, Query
+from fairgate.measures.top_k import RankedGallery
 from fairgate.metrics import c_asc, ndkl_at_k
 from fairgate.statistics import set_counts
-from fairgate.suites.association import association_of
-from fairgate.suites.gallery import RankedGallery
-from fairgate.suites.queries import Grouping, Query
 
 SETS, GROUPS = 12, 3
 

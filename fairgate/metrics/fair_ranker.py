@@ -1,4 +1,4 @@
-"""What chance alone gives: MaxSkew@K of a ranker that is perfectly fair, exactly."""
+"""What chance alone gives: MaxSkew@K of a perfectly fair ranker, exactly, and its draws for other metrics."""
 
 from __future__ import annotations
 
@@ -66,10 +66,22 @@ def expected_max_skew(
         # A value that is reached with a probability of exactly 0.5 is the median, whatever the sum is rounded to.
         median, p95 = values[np.searchsorted(below, (np.array([0.5, 0.95]) - EXACT) * below[-1])]
         return NullSkew(mean=float(values @ chance / below[-1]), median=float(median), p95=float(p95), draws=0)
-    shown = rng.multivariate_hypergeometric(present, k, size=draws, method="marginals")
+    shown = fair_counts(present, k, draws, rng)
     skew = skew_of_counts(shown, present, desired=desired).max(axis=1)
     median, p95 = np.quantile(skew, [0.5, 0.95])
     return NullSkew(mean=float(skew.mean()), median=float(median), p95=float(p95), draws=draws)
+
+
+def fair_counts(n_per_group: ArrayLike, k: int, draws: int, rng: np.random.Generator) -> IntArray:
+    """Images per group in the top k of a perfectly fair ranker, (draws, groups): a draw without replacement."""
+    return rng.multivariate_hypergeometric(np.asarray(n_per_group), k, size=draws, method="marginals")
+
+
+def fair_rankings(shown: IntArray, rng: np.random.Generator) -> IntArray:
+    """Group codes of a fair ranker's top k in the order of places, (draws, k), from `fair_counts`."""
+    draws, groups = shown.shape
+    placed = np.repeat(np.tile(np.arange(groups), draws), shown.ravel()).reshape(draws, -1)
+    return rng.permuted(placed, axis=1)
 
 
 def _distribution(k: int, desired: Desired, present: IntArray) -> tuple[FloatArray, FloatArray]:

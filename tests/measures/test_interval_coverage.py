@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fairgate.measures import Cell, measure
 from fairgate.probes import ProbeScores
 from fairgate.statistics import set_counts
-from fairgate.suites.cell import Cell
-from fairgate.suites.interval import limits_of
 from fairgate.suites.plan import PlannedCheck
-from fairgate.suites.ranking import measure_ranking
 from fairgate.suites.schema import Check
 
 SETS, ENDLESS, GALLERIES = 120, 20_000, 80
@@ -41,13 +39,13 @@ def test_the_interval_covers(metric: str, shift: float) -> None:
 
     k = SETS // 2
     check, small = planned(metric, k), cell(SETS)
-    truth = measure_ranking(planned(metric, k * ENDLESS // SETS), cell(ENDLESS), [gallery(ENDLESS)]).value
+    truth = measure(planned(metric, k * ENDLESS // SETS).request(), cell(ENDLESS), [gallery(ENDLESS)]).value
     if metric.startswith("normalized"):  # for galleries of this size
-        truth = float(np.mean([measure_ranking(check, small, [gallery(SETS)]).value for _ in range(300)]))
+        truth = float(np.mean([measure(check.request(), small, [gallery(SETS)]).value for _ in range(300)]))
     covered = 0
     for _ in range(GALLERIES):
-        now = measure_ranking(check, small, [gallery(SETS)])
-        limits = limits_of(check, small, now, now.draw(set_counts(SETS, 500, rng)), 0.05)
+        now = measure(check.request(), small, [gallery(SETS)])
+        limits = check.metric.interval(check.request(), small, now, now.draw(set_counts(SETS, 500, rng)), 0.05)
         assert limits.lo is not None, limits.how
         assert limits.hi is not None
         covered += limits.lo - 0.01 <= truth <= limits.hi + 0.01

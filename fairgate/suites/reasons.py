@@ -7,11 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from fairgate.measures import Cell, Floats, Measure
 from fairgate.records import Verdict
 from fairgate.statistics import PairedResult
-from fairgate.suites.assessed import Assessed
-from fairgate.suites.cell import Cell, Floats
-from fairgate.suites.measure import Measure
+from fairgate.suites.compare import Assessed
 from fairgate.suites.plan import PlannedCheck
 
 _NAMED: Final = 8
@@ -102,7 +101,7 @@ def _moved(one: Assessed, paired: PairedResult, at: int) -> str:
     """`fell by 0.310 against its set-mates [−0.350, −0.270]`."""
     delta, lo, hi = (float(limits[at]) for limits in (paired.delta, paired.lo, paired.hi))
     moved = "did not move" if delta == 0 else f"{'rose' if delta > 0 else 'fell'} by {_number(abs(delta))}"
-    if one.planned.check.metric == "group_gap":
+    if one.planned.metric.spec.relative:
         moved = f"{moved} against {'the mean of all groups' if one.cell.unit == 'images' else 'its set-mates'}"
     return f"{moved} [{_number(lo)}, {_number(hi)}]"
 
@@ -150,10 +149,7 @@ def at_which_temperature(one: Assessed, reason: str, verdict: Verdict) -> str:
 
 
 def _metric(planned: PlannedCheck) -> str:
-    name = {"c_asc": "C-ASC", "p_true": "mean P(true)"}.get(
-        planned.check.metric, planned.check.metric.replace("_", " ")
-    )
-    return name if planned.check.k is None else name.replace("at k", f"at {planned.check.k}")
+    return planned.metric.spec.sentence_name(planned.check.k)
 
 
 def _count(number: int, cell: Cell) -> str:

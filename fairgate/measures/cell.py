@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from fairgate.errors import MetricError
 from fairgate.probes import Rows
-from fairgate.suites.plan import Grouping, PlannedCheck
+
+Crossing = tuple[str, ...]
+"""Attributes that are crossed into one partition of the images; one attribute is a crossing of one."""
+
+CROSS = " × "
+"""Between crossed attributes, and between their groups."""
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
@@ -101,21 +106,21 @@ class Cells:
     """The cells of a dataset, each coded once: many checks are about the same images."""
 
     index: Index
-    _known: dict[tuple[str | None, tuple[Grouping, ...]], Cell] = field(default_factory=dict)
+    _known: dict[tuple[str | None, tuple[Crossing, ...]], Cell] = field(default_factory=dict)
 
-    def of(self, planned: PlannedCheck) -> Cell:
-        """The images that a check is about."""
-        key = (planned.subject, planned.groupings)
+    def of(self, subject: str | None, crossings: tuple[Crossing, ...]) -> Cell:
+        """The images of one subject, or (None) of all."""
+        key = (subject, crossings)
         if key not in self._known:
             self._known[key] = self._coded(*key)
         return self._known[key]
 
-    def _coded(self, subject: str | None, groupings: tuple[Grouping, ...]) -> Cell:
+    def _coded(self, subject: str | None, crossings: tuple[Crossing, ...]) -> Cell:
         index = self.index
         everything = np.arange(len(index.subject), dtype=np.int64)
         rows = everything if subject is None else np.flatnonzero(index.subject == subject)
         set_ids, set_code = np.unique(index.set_id[rows], return_inverse=True)
-        codings = [index.codes(grouping) for grouping in groupings]
+        codings = [index.codes(crossing) for crossing in crossings]
         return Cell(
             rows=rows,
             set_code=set_code.astype(np.int64),
