@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from fairgate.models.adapters.diffusion_parts import StableDiffusion
-from fairgate.models.attention_sharing_sampler import Attempt
+from fairgate.generation.diffusion.pipeline import StableDiffusion
+from fairgate.generation.shared_attention.sampler import Attempt
 
 if TYPE_CHECKING:
     from PIL.Image import Image

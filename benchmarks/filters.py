@@ -21,7 +21,7 @@ import numpy as np
 import yaml
 from PIL import Image
 
-from fairgate.models.making import open_model
+from fairgate.generation import open_model
 from fairgate.portraits import planted_failures as planted
 from fairgate.portraits.draw import draw
 from fairgate.portraits.scene import scene_of

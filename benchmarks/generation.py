@@ -22,9 +22,9 @@ from PIL.Image import Image
 from benchmarks import generation_gensynth, generation_occupations
 from benchmarks._published_sharing import published_set, sub_batches
 from fairgate.factory.params import read_build
-from fairgate.models.attention_sharing_products import Asked, wide_product
-from fairgate.models.attention_sharing_sampler import Attempt
-from fairgate.models.making import open_model
+from fairgate.generation import open_model
+from fairgate.generation.shared_attention.attention import Asked, wide_product
+from fairgate.generation.shared_attention.sampler import Attempt
 from fairgate.recipes import open_recipe
 from fairgate.recipes.social_counterfactuals import SocialCounterfactuals, SocialSettings
 from fairgate.steps import Meter, SetRows, run_steps

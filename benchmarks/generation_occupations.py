@@ -26,7 +26,7 @@ import numpy as np
 from PIL import Image
 
 from fairgate.factory import read_build
-from fairgate.models.making import Asker, open_model
+from fairgate.generation import VQAModel, open_model
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
 from fairgate.recipes.occupations import Occupations, OccupationSettings, questions, traits
@@ -111,7 +111,7 @@ def compare_embedded(build: str = "occupations-embedded", candidates: int = 60, 
     return plain, ours
 
 
-def plain_filter(asker: Asker, pictures: Sequence[bytes], knobs: OccupationSettings) -> list[int]:
+def plain_filter(asker: VQAModel, pictures: Sequence[bytes], knobs: OccupationSettings) -> list[int]:
     """Places of the pictures that stay: three runs of one picture and one question, then colours, as published."""
     asked = questions(knobs, SUBJECT)
     values: list[list[float]] = []

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.models.making import Box, Face, Role, open_model
+from fairgate.generation import Box, Face, Role, open_model
 from fairgate.portraits.generator_painting import GUIDANCE, open_pipeline, paint
 from fairgate.portraits.planted_failures import blurred, distorted, noisy, two_people
 from fairgate.portraits.scene import scene_of

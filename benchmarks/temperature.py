@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from fairgate.models.protocols import log_softmax
+from fairgate.models.contract import log_softmax
 from fairgate.probes import ProbeScores, classify, match_entropies, mean_entropies
 from fairgate.records import CheckResult
 from fairgate.suites.decide import decide

@@ -131,7 +131,7 @@ def bias(
     `gensynth` or `genswap` built."""
     from fairgate.cli.dataset_checks import lines
     from fairgate.factory.dataset_checks import check_dataset
-    from fairgate.models.making import open_model
+    from fairgate.generation import open_model
     from fairgate.review import find_build
 
     dataset = find_build(build).dataset

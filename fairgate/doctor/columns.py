@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairgate.models.adapters.scores import PrecomputedScores
-from fairgate.models.protocols import Floats, Scorer, equal_columns, log_softmax
+from fairgate.models.contract import Floats, Scorer, equal_columns, log_softmax
+from fairgate.models.scores import PrecomputedScores
 from fairgate.probes import Rows
 from fairgate.suites.schema import AssociationProbe, RetrievalProbe, Suite, ZeroShotProbe
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairgate.data import Index
 from fairgate.doctor.columns import Columns, Questions
 from fairgate.doctor.target import Bools, Group
-from fairgate.models.protocols import Floats
+from fairgate.models.contract import Floats
 from fairgate.randomness import stream
 from fairgate.suites.ask import ask
 from fairgate.suites.schema import AssociationProbe, Suite, ZeroShotProbe

@@ -9,13 +9,15 @@ from functools import cache
 from pathlib import Path
 
 import fairgate
+from fairgate.generation import full_uri
+from fairgate.generation.registry import ADAPTERS
 from fairgate.hashing import digest
-from fairgate.models.making import ADAPTERS, full_uri
 from fairgate.recipes import Recipe
 
 _COUNTED = (
-    *("fairgate.recipes.", "fairgate.steps.", "fairgate.models.", "fairgate.portraits.", "fairgate.randomness"),
-    *(f"fairgate.data.{each}" for each in ("coco", "labels", "photographs", "pixels", "rows")),
+    *("fairgate.recipes.", "fairgate.steps.", "fairgate.checkpoints.", "fairgate.models."),
+    *("fairgate.generation.", "fairgate.portraits.", "fairgate.randomness."),
+    *(f"fairgate.data.{each}." for each in ("coco", "labels", "photographs", "pixels", "rows")),
 )
 """What decides what a shard holds. The rest carries sets from one place to another."""
 
@@ -48,7 +50,7 @@ def _reached(names: Iterable[str]) -> dict[str, Path]:
         path = None if name in found else _source(name)
         if path is not None:
             found[name] = path
-            waiting.extend(each for each in _imports(path) if each.startswith(_COUNTED))
+            waiting.extend(each for each in _imports(path) if f"{each}.".startswith(_COUNTED))
     return found
 
 

@@ -17,8 +17,8 @@ from PIL import ImageDraw
 from fairgate.data import Dataset
 from fairgate.errors import DatasetError
 from fairgate.factory.dataset_bias import CLUSTERS, Cluster, balanced, clusters, telling_auc, tf_idf
+from fairgate.generation import Matcher
 from fairgate.metrics import bias_at_k, max_skew_at_k, recall_at_k
-from fairgate.models.making import Matcher
 from fairgate.randomness import stream
 from fairgate.steps.photos import BOX
 from fairgate.steps.pictures import picture

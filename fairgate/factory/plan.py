@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from fairgate.errors import RecipeError
 from fairgate.factory.code import code_digest
-from fairgate.hashing import digest, sha256_file
-from fairgate.models.files import read_config
-from fairgate.models.hub import model_folder
-from fairgate.models.making import Role, full_uri, open_model
+from fairgate.generation.fingerprints import files_digest, model_fingerprint
+from fairgate.hashing import digest
 from fairgate.recipes import Part, Recipe
 
 FORMAT = 1
@@ -79,52 +77,6 @@ def what_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     return "; ".join(told)
 
 
-def model_fingerprint(role: str, uri: str) -> str:
-    """Digest over the files that are loaded for a model's URI, taken without loading them where they can be found.
-
-    Raises ModelError where the model is not there.
-    """
-    scheme, _, address = full_uri(uri).partition(":")
-    if scheme == "hf" and address:
-        return _hf_fingerprint(address, uri)
-    for path in (address, address.rpartition(":")[2]):
-        if path and Path(path).exists():
-            return _files_digest(Path(path))
-    if role not in get_args(Role):
-        raise RecipeError(
-            f"the model '{uri}' is no file or folder of this machine, and '{role}' is no role that could open it.",
-            where=f"the recipe's models: {role}",
-            remedy=f"check the path; roles: {', '.join(get_args(Role))}",
-        )
-    opened: str = open_model(role, uri).fingerprint  # type: ignore[arg-type] # one of them, as was just seen
-    return opened
-
-
-def _hf_fingerprint(address: str, uri: str) -> str:
-    """Of a pipeline of diffusers or a folder of transformers; other files beside theirs do not count."""
-    from fairgate.models.adapters.diffusion_files import Address, find_pipeline
-    from fairgate.models.adapters.transformers_folder import find_folder
-
-    main, _, options = address.partition("?")
-    folder = model_folder(main, Path())
-    if options or (folder / "model_index.json").is_file():
-        named = Address.of(address, uri)
-        found = {"base": find_pipeline(named, Path())}
-        if named.refiner:
-            found["refiner"] = find_pipeline(Address(named.refiner, variant=named.variant), Path())
-        return digest({which: each.files.fingerprint() for which, each in found.items()})
-    config = folder / "config.json"
-    kind = read_config(config).get("model_type") if config.is_file() else None
-    return find_folder(folder, (str(kind),), tokenizer=False, pickled=True).fingerprint
-
-
-def _files_digest(path: Path) -> str:
-    if path.is_file():
-        return sha256_file(path)
-    files = sorted(each for each in path.rglob("*") if each.is_file())
-    return digest({str(each.relative_to(path)): sha256_file(each) for each in files})
-
-
 def _input_digest(name: str, path: Path) -> str:
     if not path.exists():
         raise RecipeError(
@@ -132,4 +84,4 @@ def _input_digest(name: str, path: Path) -> str:
             where=str(path),
             remedy="check the path; if DVC tracks it, run `dvc pull`",
         )
-    return _files_digest(path)
+    return files_digest(path)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fairgate.errors import FairgateError
 from fairgate.gate.temperature import without_pass
 from fairgate.models import Scorer
-from fairgate.models.embedding_scorer import EmbeddingScorer
+from fairgate.models.two_towers import EmbeddingScorer
 from fairgate.probes import ProbeScores
 from fairgate.records import Against, CheckResult, Verdict
 

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fairgate.checkpoints.encoder import Embeddings, Encoder
 from fairgate.errors import ModelError
 from fairgate.hashing import sha256_bytes, sha256_file
-from fairgate.models.encoder import Encoder
-from fairgate.models.protocols import Embeddings
 
 _LARGEST = 256 << 20
 _NOTES = frozenset(

@@ -7,18 +7,18 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairgate.checkpoints.files import WEIGHTS
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.models.files import WEIGHTS
-from fairgate.models.protocols import ImageSource, Progress, Request, Scorer
+from fairgate.models.contract import ImageSource, Progress, Request, Scorer
 
 if TYPE_CHECKING:
     from fairgate.models.cache import EmbeddingCache
 
 # scheme -> module with a function `scorer(request: Request) -> Scorer`
 ADAPTERS = {
-    "open_clip": "fairgate.models.adapters.open_clip",
-    "hf": "fairgate.models.adapters.hf",
-    "scores": "fairgate.models.adapters.scores",
+    "open_clip": "fairgate.models.open_clip",
+    "hf": "fairgate.models.hf",
+    "scores": "fairgate.models.scores",
 }
 
 

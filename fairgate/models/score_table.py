@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.errors import ScoresError, did_you_mean
-from fairgate.models.protocols import Floats, ImageIndex, Rows
+from fairgate.models.contract import Floats, ImageIndex, Rows
 
 PATH_COLUMNS = ("image", "file", "path")
 MAX_COLUMNS = 20_000

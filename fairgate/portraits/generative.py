@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fairgate.checkpoints.encoder import versions
 from fairgate.errors import ModelError
-from fairgate.models.encoder import versions
 from fairgate.portraits.generator_vae import Report
 
 MAKERS: dict[str, bool] = {"generator": False, "editor": True, "standins": True}

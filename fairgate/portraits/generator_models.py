@@ -124,7 +124,7 @@ def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet:
     import diffusers
     import torch
 
-    from fairgate.models.adapters.diffusion_load import quiet
+    from fairgate.generation.diffusion.load import quiet
 
     with quiet():
         pipeline = getattr(diffusers, name)(

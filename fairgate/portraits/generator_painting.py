@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.models.encoder import versions
+from fairgate.checkpoints.encoder import versions
 from fairgate.portraits.generator_models import require_folder
 from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
 
@@ -26,7 +26,7 @@ def open_pipeline(folder: Path, name: str = "StableDiffusionPipeline") -> Any:
     versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
     import diffusers
 
-    from fairgate.models.adapters.diffusion_load import quiet
+    from fairgate.generation.diffusion.load import quiet
 
     require_folder(folder, "train-generator")
     with quiet():

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairgate.checkpoints.files import HashedFiles, read_config, require_file, require_folder, require_weights, resolve
 from fairgate.errors import ModelError
 from fairgate.hashing import digest, sha256_file
-from fairgate.models.files import HashedFiles, read_config, require_file, require_folder, require_weights, resolve
 from fairgate.portraits.standin_sizes import CHIP, LOOK
 from fairgate.portraits.standin_words import READ
 from fairgate.portraits.world import LABELS
@@ -90,7 +90,7 @@ def load(files: StandinFiles, device: str) -> tuple[Any, Any]:
     """The net in evaluation mode and its torch device. Raises ModelError when the weights do not fit."""
     import torch
 
-    from fairgate.models.weights import read_state_dict, require_finite, require_fit
+    from fairgate.checkpoints.weights import read_state_dict, require_finite, require_fit
 
     weights = files.hashed.paths[files.net]
     files.hashed.require_unchanged()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.models.making import Box, Mask
+from fairgate.generation import Box, Mask
 from fairgate.portraits.standin_pictures import Fitted, letterbox
 from fairgate.portraits.standin_sizes import FIND, GRID, KINDS
 

@@ -1,6 +1,6 @@
 """Stand-ins for ViLT, GroundingDINO, SAM and FairFace: a test instrument, `portraits:FOLDER` as a model's URI.
 
-Three small nets play four roles of `fairgate.models.making` on drawn portraits and on what the tiny generator paints
+Three small nets play four roles of `fairgate.generation.roles` on drawn portraits and on what the tiny generator paints
 of them, so that recipes run from end to end on a CPU. They know that world and nothing else: what they say of a
 photograph means nothing. `docs/embedded.md` has how often they are right.
 """
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.checkpoints.device import find_device
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.models.device import find_device
-from fairgate.models.making import Box, Face, Mask
+from fairgate.generation import Box, Face, Mask
 from fairgate.portraits import standin_files
 from fairgate.portraits.scaling import scaled
 from fairgate.portraits.standin_finding import boxes_of, outline_of
@@ -63,7 +63,7 @@ class _Net:
         return [torch.cat(each) for each in zip(*parts, strict=True)]
 
 
-class StandinAsker(_Net):
+class StandinVQA(_Net):
     """Answers three kinds of questions with yes, no, real or fake; refuses any other question."""
 
     def ask(self, images: Sequence[Image], questions: Sequence[str], answers: Sequence[str]) -> NDArray[np.float64]:
@@ -166,9 +166,9 @@ class StandinFaceReader(_Net):
         return [sorted(each, key=_area, reverse=True) for each in faces]
 
 
-def open_asker(uri: str, address: str, *, device: str, base: Path) -> StandinAsker:
+def open_asker(uri: str, address: str, *, device: str, base: Path) -> StandinVQA:
     """The stand-in for ViLT from a folder. Raises ModelError where it is missing, damaged or of another version."""
-    return StandinAsker(uri, address, "asker", device, base)
+    return StandinVQA(uri, address, "asker", device, base)
 
 
 def open_detector(uri: str, address: str, *, device: str, base: Path) -> StandinDetector:

@@ -21,7 +21,7 @@ from pydantic import Field, field_validator
 
 from fairgate.data.labels import inside, read_labels
 from fairgate.errors import RecipeError
-from fairgate.models.making import open_model
+from fairgate.generation import open_model
 from fairgate.recipes.contract import Before, Knobs, Part, Recipe
 from fairgate.recipes.photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
 from fairgate.steps import SetRows, Step, Trace

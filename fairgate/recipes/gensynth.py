@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.models.making import Matcher, Sampling, open_model
+from fairgate.generation import Matcher, Sampling, open_model
 from fairgate.recipes.contract import Before, Knobs, Part, Recipe
 from fairgate.recipes.photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
 from fairgate.steps import SetRows, Step, Trace

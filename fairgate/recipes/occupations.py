@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from fairgate.models.making import Sampling, open_model
+from fairgate.generation import Sampling, open_model
 from fairgate.randomness import stream
 from fairgate.recipes.contract import Before, Knobs, Part, Recipe, require_fields
 from fairgate.steps import SetRows, Step, Trace

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from fairgate.data.coco import AnnotatedImage, read_coco
 from fairgate.errors import RecipeError
-from fairgate.models.making import Matcher, open_model
+from fairgate.generation import Matcher, open_model
 from fairgate.randomness import stream
 from fairgate.recipes.contract import Before, Knobs, Part
 from fairgate.steps import SetRows, Step

@@ -13,7 +13,7 @@ from fairgate.errors import SettingsError, did_you_mean
 from fairgate.review.rows import Rows
 
 if TYPE_CHECKING:
-    from fairgate.models.making import Matcher
+    from fairgate.generation import Matcher
     from fairgate.review.figures import Labels
 
 SENTENCE: Final = "A {} person"
@@ -32,7 +32,7 @@ class ZeroShot:
 
     def labels(self, dataset: Dataset, rows: Sequence[int]) -> Labels:
         """The nearest group of each row, per attribute. Raises ModelError, or SettingsError for a sentence of none."""
-        from fairgate.models.making import open_model
+        from fairgate.generation import open_model
 
         attributes = dataset.manifest.attributes
         sentences = dict(self.sentences) or dict.fromkeys(attributes, SENTENCE)

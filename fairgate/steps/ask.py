@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fairgate.models.making import Asker
+from fairgate.generation import VQAModel
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Meter, SetRows
 from fairgate.steps.pictures import picture
@@ -43,7 +43,7 @@ class Ask:
     `batch` counts pictures. Each question's column is a number of the set, so that sets can be ranked by it.
     """
 
-    asker: Asker
+    asker: VQAModel
     questions: tuple[Question, ...]
     batch: int = 8
     _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fairgate.models.making import Matcher, Vectors
+from fairgate.generation import Matcher, Vectors
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.duplicates import pixel_digest
 from fairgate.steps.pictures import picture

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fairgate.models.making import Editor, Matcher, Sampling
+from fairgate.generation import Editor, Matcher, Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
 from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, Standing

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fairgate.errors import DatasetError
-from fairgate.models.making import Detector
+from fairgate.generation import Detector
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
 from fairgate.steps.photos import BOX, PHOTO, Photographs, Rectangle, box_of, pasted, whole_box
 from fairgate.steps.pictures import picture

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairgate.models.making import Box, Detector, Mask, Segmenter
+from fairgate.generation import Box, Detector, Mask, Segmenter
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.pictures import mask_png, picture

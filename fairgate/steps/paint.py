@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from fairgate.models.making import Painter, Sampling
+from fairgate.generation import Painter, Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Meter, Row, SetRows
 from fairgate.steps.provenance import COLUMNS, SEED, made_with

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from fairgate.errors import RecipeError
-from fairgate.models.making import Face, FaceReader
+from fairgate.generation import Face, FaceReader
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
 from fairgate.steps.pictures import picture

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.errors import DatasetError
-from fairgate.models.making import FaceReader, Matcher
+from fairgate.generation import FaceReader, Matcher
 from fairgate.steps.batches import Batches
 from fairgate.steps.caption_gender import image_gender, named_gender, neutralise, with_gender
 from fairgate.steps.contract import Drop, Meter, SetRows

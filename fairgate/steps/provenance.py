@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from fairgate.errors import RecipeError
-from fairgate.models.making import Made, Sampling
+from fairgate.generation import Made, Sampling
 
 SEED = "seed"
 HOW = "how"

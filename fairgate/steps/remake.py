@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fairgate.errors import RecipeError
-from fairgate.models.making import Editor, Inpainter, Painter
+from fairgate.generation import Editor, Inpainter, Painter
 from fairgate.steps.photos import BOX, pasted
 from fairgate.steps.pictures import mask
 from fairgate.steps.provenance import HOW, SEED, sampling

@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.errors import ModelError
-from fairgate.models.making import Sampling
+from fairgate.generation import Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.caption_match import CaptionMatcher, Match, note
 from fairgate.steps.contract import Drop, Meter, SetRows
@@ -18,9 +18,9 @@ from fairgate.steps.spending import spending
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from fairgate.models.adapters.diffusion_parts import StableDiffusion
-    from fairgate.models.attention_sharing import Mode
-    from fairgate.models.attention_sharing_sampler import Attempt, Canvas, SetPainting
+    from fairgate.generation.diffusion.pipeline import StableDiffusion
+    from fairgate.generation.shared_attention.attention import Mode
+    from fairgate.generation.shared_attention.sampler import Attempt, Canvas, SetPainting
 
 SHARE, MODE, BASE = "share", "sharing", "base_caption"
 
@@ -47,7 +47,7 @@ class Pruning:
 class PaintSets:
     """Paints every set from its own noise, guidance and share of shared steps; sets of equal captions run together.
 
-    `painter` is a Stable Diffusion (`fairgate.models.open_model("painter", ...)`), `how` its sampling, whose guidance
+    `painter` is a Stable Diffusion (`generation.open_model("painter", ...)`), `how` its sampling, whose guidance
     gives way to each set's own. `rows` bounds the UNet rows of one pass, fewer of them once memory has run out. A
     pruned set is dropped as `pruned`.
     """
@@ -114,13 +114,13 @@ def set_painting(
             f"'{painter.uri}' has no UNet whose attention could be shared.",
             remedy="name a Stable Diffusion as the painter: hf:FOLDER_OR_ID",
         )
-    from fairgate.models.attention_sharing_sampler import SetPainting
+    from fairgate.generation.shared_attention.sampler import SetPainting
 
     return SetPainting(model, captions, how, mode=mode, rows=rows, phrases=phrases)
 
 
 def _attempt(rows: SetRows) -> Attempt:
-    from fairgate.models.attention_sharing_sampler import Attempt
+    from fairgate.generation.shared_attention.sampler import Attempt
 
     return Attempt(rows.seed_of("noise"), float(rows.columns["guidance"]), float(rows.columns[SHARE]))
 
@@ -163,7 +163,7 @@ def repaint_member(row: Mapping[str, Any], painter: Any, *, phrases: Sequence[st
 
     Equal to the stored one up to about one level of grey: sums are rounded in another order. Raises ModelError.
     """
-    from fairgate.models.attention_sharing_sampler import Attempt
+    from fairgate.generation.shared_attention.sampler import Attempt
 
     how = sampling(row[HOW])
     captions = list(dict.fromkeys([row[BASE], row["caption"]]))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from fairgate.models.making import Made
+from fairgate.generation import Made
 from fairgate.steps.contract import Meter
 
 

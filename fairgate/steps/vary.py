@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from fairgate.models.making import Inpainter, Sampling
+from fairgate.generation import Inpainter, Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Meter, SetRows
 from fairgate.steps.pictures import mask, picture

@@ -10,7 +10,7 @@ from typing import Any
 from fairgate.hashing import digest
 from fairgate.records import CheckResult, Decider, DefinitionChange, Verdict
 from fairgate.suites.load import LoadedSuite
-from fairgate.suites.schema import Suite
+from fairgate.suites.schema import Suite, ZeroShotProbe
 
 _LONGEST = 300
 _NOT_THE_GATE = ("model",)
@@ -41,16 +41,15 @@ def with_subjects_of(before: LoadedSuite, now: LoadedSuite) -> LoadedSuite:
 
     Where a probe's labels are no lists by subject on both sides, it stays as the merge base has it.
     """
-    probes = {}
+    probes = dict(before.suite.probes)
     for name, probe in before.suite.probes.items():
         theirs = now.suite.probes.get(name)
-        pair = [getattr(one, "labels", None) for one in (probe, theirs)]
-        if isinstance(pair[0], dict) and isinstance(pair[1], dict):
-            labels = {subject: pair[0].get(subject, added) for subject, added in pair[1].items()}
-            words = {name: word for name, word in getattr(theirs, "words", {}).items() if name not in pair[0]}
-            words |= getattr(probe, "words", {})
-            probe = probe.model_copy(update={"labels": labels, "words": words})  # noqa: PLW2901
-        probes[name] = probe
+        if not (isinstance(probe, ZeroShotProbe) and isinstance(theirs, ZeroShotProbe)):
+            continue
+        if isinstance(probe.labels, dict) and isinstance(theirs.labels, dict):
+            labels = {subject: probe.labels.get(subject, added) for subject, added in theirs.labels.items()}
+            words = {subject: word for subject, word in theirs.words.items() if subject not in probe.labels}
+            probes[name] = probe.model_copy(update={"labels": labels, "words": {**words, **probe.words}})
     return replace(before, suite=before.suite.model_copy(update={"probes": probes}))
 
 

@@ -25,7 +25,7 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
     `architecture` is the open_clip architecture of a bare .safetensors file. Raises ModelError for none, for several,
     for weights that are pickled, and for links.
     """
-    from fairgate.models.files import require_folder
+    from fairgate.checkpoints.files import require_folder
 
     require_folder(folder)
     files = sorted(path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
@@ -53,7 +53,7 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
 
 def gather_components(folder: Path) -> None:
     """Lay tokenizer and image processor beside the weights, where `mlflow.transformers.log_model` keeps them apart."""
-    from fairgate.models.files import TOKENIZER_FILES
+    from fairgate.checkpoints.files import TOKENIZER_FILES
 
     home = folder / "model"
     if not (folder / "MLmodel").is_file() or not (home / "config.json").is_file():

@@ -131,7 +131,7 @@ def _files_of(client: MlflowClient, source: str, uri: str, scratch: str) -> Path
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
-    from fairgate.models.files import require_folder
+    from fairgate.checkpoints.files import require_folder
 
     try:
         address = _resolved(client, source)

@@ -11,7 +11,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
-from fairgate.models.making import Sampling, open_model
+from fairgate.generation import Sampling, open_model
 from fairgate.portraits import editor, generator, generator_vae, standin_making, standin_training
 from fairgate.portraits.generator_pool import draw_sets
 from fairgate.portraits.generator_training import Plan

@@ -219,7 +219,7 @@ def test_what_reads_annotations_and_pictures_is_part_of_a_recipes_code() -> None
     files = {"captions": "c.json", "instances": "i.json", "images": "images"}
     recipe = open_recipe("gensynth", {**files, "licence": "CC0-1.0", "editor": "instruct-pix2pix?variant=fp16"})
     found = code_modules(recipe)
-    assert {"fairgate.data.coco", "fairgate.data.pixels", "fairgate.models.adapters.diffusion_edit"} <= set(found)
+    assert {"fairgate.data.coco", "fairgate.data.pixels", "fairgate.generation.diffusion.paint"} <= set(found)
     assert "fairgate.factory.part" not in found
 
 

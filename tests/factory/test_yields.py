@@ -11,7 +11,7 @@ from PIL import Image
 
 from fairgate.factory.ledger import Ledger, SetRecord, record_of
 from fairgate.factory.yields import Tally
-from fairgate.models.making import Face
+from fairgate.generation import Face
 from fairgate.steps import Meter, SetRows, run_steps
 from fairgate.steps.perceive import Perceive, Trait
 

@@ -17,7 +17,7 @@ def folders(world: World) -> dict[str, Path]:
     """One tiny model of each kind, made once."""
     home = world.root / "perceivers"
     if not home.exists():
-        sys.path.insert(0, str(TESTS / "models"))
+        sys.path.insert(0, str(TESTS / "generation"))
         from perceiver_world import save_perceiver
 
         for kind in ROLES:
@@ -39,7 +39,7 @@ def use(world: World, data: bytes) -> None:
     """Load the folder and have it judge a picture."""
     from PIL import Image
 
-    from fairgate.models.making import Box, open_model
+    from fairgate.generation import Box, open_model
 
     try:
         files = json.loads(data)

@@ -110,7 +110,7 @@ def shard(world: World, data: bytes) -> None:
 
 def picture(world: World, data: bytes) -> None:
     from fairgate.data.pixels import UnreadableImage, pixels_of
-    from fairgate.models.images import decode_rgb
+    from fairgate.models.embeddings import decode_rgb
 
     image = decode_rgb(data, one_picture(data), 0)
     assert image.mode == "RGB"
@@ -122,8 +122,8 @@ def picture(world: World, data: bytes) -> None:
 
 def checkpoint(name: str) -> Callable[[World, bytes], None]:
     def use(world: World, data: bytes) -> None:
-        from fairgate.models.files import require_weights
-        from fairgate.models.weights import read_state_dict, require_finite
+        from fairgate.checkpoints.files import require_weights
+        from fairgate.checkpoints.weights import read_state_dict, require_finite
 
         path = placed(world.root / name, data)
         require_weights(path)

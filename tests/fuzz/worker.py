@@ -135,15 +135,17 @@ def main() -> None:
 
         prefixes = _prefixes(name)
         with atheris.instrument_imports(include=list(prefixes)):
+            import fairgate.checkpoints
             import fairgate.data
             import fairgate.models
             import fairgate.reports
             import fairgate.suites.load
     if name in {"addresses", "open-clip-config", "hf-config", "safetensors", "pickled"}:
-        import fairgate.models.adapters.hf_model
-        import fairgate.models.adapters.open_clip_model  # noqa: F401 - minutes on a busy machine, and no input's fault
+        import transformers  # noqa: F401
+
+        import fairgate.models.open_clip_network  # noqa: F401 - minutes on a busy machine, and no input's fault
     if name == "perceiver-config":
-        from fairgate.models.adapters import fairface, grounding_dino, matcher, sam, vilt  # noqa: F401
+        from fairgate.generation import fairface, grounding_dino, matcher, sam, vilt  # noqa: F401
     from targets import TARGETS
     from world import World
 

@@ -1,4 +1,4 @@
-"""Small images and small models, made on the spot."""
+"""Small images and small models, made on the spot, and fixtures of them that a conftest.py imports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
+
+from fairgate.models import EmbeddingCache
 
 TINY = {
     "embed_dim": 16,
@@ -73,3 +76,40 @@ def save_local_dir(folder: Path, model: Any) -> Path:
     (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": TINY, "preprocess_cfg": PREPROCESS}))
     save_file(model.state_dict(), folder / "open_clip_model.safetensors")
     return folder
+
+
+@pytest.fixture
+def pictures() -> Pictures:
+    return Pictures([encoded(picture(seed)) for seed in range(10)])
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> EmbeddingCache:
+    return EmbeddingCache(tmp_path / "cache")
+
+
+@pytest.fixture(scope="session")
+def tiny_model() -> Any:
+    """A tiny open_clip model with seeded random weights."""
+    import open_clip
+    import torch
+
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return open_clip.model.CLIP(**TINY).eval()
+
+
+@pytest.fixture
+def local_dir(tmp_path: Path, tiny_model: Any) -> Path:
+    return save_local_dir(tmp_path / "tiny", tiny_model)
+
+
+@pytest.fixture(scope="session")
+def tiny_arch(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The name of the tiny architecture, added to open_clip."""
+    import open_clip
+
+    path = tmp_path_factory.mktemp("configs") / "fairgate-tiny.json"
+    path.write_text(json.dumps(TINY))
+    open_clip.add_model_config(path)
+    return path.stem

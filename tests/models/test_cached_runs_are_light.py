@@ -72,7 +72,7 @@ def test_an_architecture_is_the_same_with_and_without_open_clip_in_memory() -> N
     import open_clip
 
     program = (
-        "import json, sys; from fairgate.models.adapters.open_clip import architecture_config as config; "
+        "import json, sys; from fairgate.models.open_clip import architecture_config as config; "
         "print(json.dumps(config('ViT-B-32'))); assert 'open_clip' not in sys.modules"
     )
     run = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True)

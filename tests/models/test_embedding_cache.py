@@ -107,7 +107,7 @@ def test_two_processes_may_write_the_same_name(tmp_path: Path) -> None:
 def test_only_prompts_that_are_new_are_embedded(
     local_dir: Path, pictures: Pictures, cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import fairgate.models.embed_texts as embed
+    import fairgate.models.embeddings as embed
 
     asked: list[str] = []
     original = embed.embed_texts

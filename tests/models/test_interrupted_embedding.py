@@ -11,10 +11,10 @@ import pytest
 import torch
 from model_world import PROMPTS, Pictures, encoded, picture
 
+from fairgate.checkpoints.torch_runtime import Halving
 from fairgate.errors import DatasetError, DeviceError
 from fairgate.models import EmbeddingCache, open_scorer
-from fairgate.models.adapters.open_clip_model import OpenClipEncoder
-from fairgate.models.torch_runtime import Halving
+from fairgate.models.open_clip_network import OpenClipEncoder
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_an_interrupted_run_continues(
 def test_parts_are_kept_while_the_work_goes_on(
     local_dir: Path, pictures: Pictures, cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairgate.models.embed_images.PART", 4)
+    monkeypatch.setattr("fairgate.models.embeddings.PART", 4)
     counts: list[int] = []
 
     def count(done: int, total: int) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from model_world import Pictures
 
+from fairgate.checkpoints import device
+from fairgate.checkpoints.device import Device, find_device
 from fairgate.errors import DeviceError, ModelError
-from fairgate.models import device, open_scorer
-from fairgate.models.device import Device, find_device
+from fairgate.models import open_scorer
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_a_name_that_leads_nowhere_is_an_error_with_the_nearest_one(
 def test_a_tag_whose_weights_cannot_be_downloaded_is_a_clear_error(
     pictures: Pictures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import fairgate.models.adapters.open_clip_model as adapter
+    import fairgate.models.open_clip_network as adapter
 
     def unreachable(settings: dict[str, Any]) -> str:
         raise FileNotFoundError("no connection")
@@ -206,7 +206,7 @@ def test_a_tag_is_scored_with_its_own_preprocessing(
 ) -> None:
     import open_clip
 
-    import fairgate.models.adapters.open_clip_model as adapter
+    import fairgate.models.open_clip_network as adapter
 
     save_file(tiny_model.state_dict(), tmp_path / "hub.safetensors")
     settings = {"mean": (0.0, 0.0, 0.0), "std": (1.0, 1.0, 1.0), "resize_mode": "squash", "hf_hub": "x/"}

@@ -10,9 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from model_world import PROMPTS, Pictures
+from toy_repository import Toy
 
+from fairgate.data import open_dataset
 from fairgate.errors import ScoresError
 from fairgate.models import open_scorer
+
+DAMAGED = Path(__file__).parent / "damaged_codes.parquet"
+"""A table with a page of which a byte was changed: a row's code names a text that there is not."""
 
 COSINES = np.random.default_rng(0).uniform(0.1, 0.3, (10, 3)).round(6)
 
@@ -202,3 +207,9 @@ def test_a_column_of_words_is_not_a_prompt(tmp_path: Path, pictures: Pictures) -
     scorer = open_scorer("scores:s.csv?values=cosine", pictures, cache=None, base=tmp_path)
     with pytest.raises(ScoresError, match=r"'verdict' does not hold numbers \(such as 'yes'\)"):
         scorer.similarity([["verdict"]])
+
+
+def test_a_table_whose_codes_name_texts_that_there_are_not_is_refused(toy: Toy) -> None:
+    source = open_dataset("toy", toy.root / "datasets")
+    with pytest.raises(ScoresError, match=r"cannot be read .*out of bounds"):
+        open_scorer(f"scores:{DAMAGED}?values=logit", source)

@@ -14,8 +14,8 @@ from hf_world import save_folder
 from model_world import PROMPTS, Pictures
 
 from fairgate.models import open_scorer
-from fairgate.models.embedding_scorer import EmbeddingScorer
 from fairgate.models.reading import ReadingMisfit, tokenizer_digest
+from fairgate.models.two_towers import EmbeddingScorer
 
 SHIPPED = Path(__file__).parents[2] / "build" / "portraits" / "checkpoints" / "base"
 Change = Callable[[Any], object]

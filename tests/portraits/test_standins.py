@@ -10,7 +10,7 @@ from generative_world import ALL_THERE, STANDINS, paint
 from PIL import Image
 
 from fairgate.errors import ModelError
-from fairgate.models.making import Box, open_model
+from fairgate.generation import Box, open_model
 from fairgate.portraits.generator_painting import GUIDANCE
 from fairgate.portraits.photos import draw_photo
 from fairgate.portraits.planted_failures import blurred, distorted, noisy, two_people

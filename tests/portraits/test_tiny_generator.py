@@ -9,7 +9,7 @@ from PIL import Image
 from scipy.stats import binomtest
 
 from fairgate.errors import ModelError
-from fairgate.models.making import Sampling, open_model
+from fairgate.generation import Sampling, open_model
 from fairgate.portraits.draw import draw
 from fairgate.portraits.generator_painting import GUIDANCE, contact_sheet, open_pipeline
 from fairgate.portraits.generator_pool import SEED, Sets, draw_sets

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fairgate.models.protocols import log_softmax
+from fairgate.models.contract import log_softmax
 from fairgate.probes import ProbeScores, classify, match_entropies, mean_entropies, scores_digest
 
 IMAGES = 400

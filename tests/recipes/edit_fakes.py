@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 from PIL import Image
 
-from fairgate.models.making import Box, Face
+from fairgate.generation import Box, Face
 from fairgate.randomness import stream
 
 COLOURS = {"male": (40, 60, 220), "female": (220, 60, 40)}

@@ -12,7 +12,7 @@ from collections import Counter
 import numpy as np
 from PIL import Image
 
-from fairgate.models.making import Box, Face
+from fairgate.generation import Box, Face
 from fairgate.randomness import stream
 
 SIDE = 16
@@ -76,7 +76,7 @@ class Inpainter(_Fake):
         return Image.fromarray(pixels)
 
 
-class Asker(_Fake):
+class VQAModel(_Fake):
     def ask(self, images, questions, answers):
         self.calls["ask"] += 1
         self.calls["pictures"] += len(images)
@@ -140,7 +140,7 @@ def _opener(role, kind):
 
 open_painter = _opener("painter", Painter)
 open_inpainter = _opener("inpainter", Inpainter)
-open_asker = _opener("asker", Asker)
+open_asker = _opener("asker", VQAModel)
 open_detector = _opener("detector", Detector)
 open_segmenter = _opener("segmenter", Segmenter)
 open_face_reader = _opener("face_reader", FaceReader)

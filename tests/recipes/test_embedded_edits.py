@@ -10,7 +10,7 @@ from in_memory_build import rows_of, run_recipe
 from PIL import Image
 
 from fairgate.factory.params import read_build
-from fairgate.models.making import open_model
+from fairgate.generation import open_model
 from fairgate.portraits.photos import write_photos
 from fairgate.recipes import open_recipe
 from fairgate.steps.photos import BOX

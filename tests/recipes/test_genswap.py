@@ -13,7 +13,7 @@ from in_memory_build import rows_of, run_recipe
 from PIL import Image
 
 from fairgate.errors import DatasetError, RecipeError
-from fairgate.models import making
+from fairgate.generation import registry
 from fairgate.recipes import genswap as published
 from fairgate.recipes import open_recipe
 from fairgate.recipes.genswap import faces_of
@@ -26,7 +26,7 @@ AGES = ["0-2", "3-9", "10-19", "20-29", "30-39", "more than 70"]
 @pytest.fixture
 def fakes(monkeypatch):
     for role in ("editor", "matcher", "detector"):
-        monkeypatch.setitem(making.ADAPTERS, ("fake", role), "edit_fakes")
+        monkeypatch.setitem(registry.ADAPTERS, ("fake", role), "edit_fakes")
     edit_fakes.OPENED.clear()
     return edit_fakes.OPENED
 

@@ -14,8 +14,9 @@ from in_memory_build import rows_of, run_part, run_recipe
 from PIL import Image
 from scipy.stats import chisquare
 
+from fairgate import generation
 from fairgate.errors import DatasetError, RecipeError
-from fairgate.models import making
+from fairgate.generation import registry
 from fairgate.recipes import gensynth as published
 from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows, run_steps
@@ -32,7 +33,7 @@ FEW = {"editor": "fake:editor", "matcher": "fake:matcher", "edit_steps": 2, "pil
 @pytest.fixture
 def fakes(monkeypatch):
     for role in ("editor", "matcher"):
-        monkeypatch.setitem(making.ADAPTERS, ("fake", role), "edit_fakes")
+        monkeypatch.setitem(registry.ADAPTERS, ("fake", role), "edit_fakes")
     edit_fakes.OPENED.clear()
     return edit_fakes.OPENED
 
@@ -227,7 +228,7 @@ def test_the_first_accepted_edit_is_a_random_accepted_one(tmp_path, accepted):
     lines = {"male": [f"male {n}" for n in range(8)]}
     unit = _Unit(accepted)
     pool = NeighbourPool.of([([1.0], "male", "another")], [([0.0], "female", "another")])
-    some = published.candidates(lines, [making.Sampling(1, 1.0)])
+    some = published.candidates(lines, [generation.Sampling(1, 1.0)])
     step = EditUntilAccepted(
         EditWorkshop(unit, unit), Photographs(tmp_path), tuple(some), pool, NeighbourRule(1, 1, 0.5, 0.5)
     )

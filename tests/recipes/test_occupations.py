@@ -14,7 +14,7 @@ from fairgate.data import read_dataset, write_dataset
 from fairgate.engines import open_engine
 from fairgate.errors import RecipeError
 from fairgate.factory import Factory
-from fairgate.models.making import Sampling
+from fairgate.generation import Sampling
 from fairgate.recipes import occupations as published
 from fairgate.recipes import open_recipe
 from fairgate.recipes.occupations import questions, variant

@@ -12,7 +12,7 @@ import pytest
 from in_memory_build import rows_of, run_recipe
 
 from fairgate.factory import read_build
-from fairgate.models.making import open_model
+from fairgate.generation import open_model
 from fairgate.recipes.occupations import Occupations
 from fairgate.steps.pictures import picture
 from fairgate.steps.remake import revary

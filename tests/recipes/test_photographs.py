@@ -14,7 +14,7 @@ from PIL import Image
 
 from fairgate.data.coco import read_coco
 from fairgate.errors import DatasetError
-from fairgate.models import making
+from fairgate.generation import registry
 from fairgate.portraits.photos import KINDS, write_photos
 from fairgate.portraits.world import SUBJECTS
 from fairgate.recipes import open_recipe
@@ -102,7 +102,7 @@ def test_an_image_goes_to_the_first_subject_that_its_captions_name(tmp_path):
 
 
 def test_what_a_face_reader_perceives_is_noted_and_drops_nothing(tmp_path, monkeypatch):
-    monkeypatch.setitem(making.ADAPTERS, ("fake", "face_reader"), "edit_fakes")
+    monkeypatch.setitem(registry.ADAPTERS, ("fake", "face_reader"), "edit_fakes")
     settings = {**edit_fakes.write_folder(tmp_path, 9), "perceived": ["gender"], "face_reader": "fake:reader"}
     recipe = open_recipe("genswap", settings)
     photos = run_part(recipe.parts()[0], "person", None)

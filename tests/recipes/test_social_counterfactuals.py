@@ -13,8 +13,9 @@ from diffusion_world import build
 from in_memory_build import rows_of, run_part, run_recipe
 from PIL import Image
 
+from fairgate import generation
 from fairgate.errors import ModelError, RecipeError
-from fairgate.models import making
+from fairgate.generation import registry
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows, run_steps
@@ -59,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A small build of two prefixes: a Stable Diffusion of random weights, a matcher that nearly all pictures pass."""
-    monkeypatch.setitem(making.ADAPTERS, ("fake", "matcher"), __name__)
+    monkeypatch.setitem(registry.ADAPTERS, ("fake", "matcher"), __name__)
     return {
         "painter": f"hf:{folder}",
         "matcher": "fake:matcher",
@@ -131,7 +132,7 @@ def test_the_best_attempts_at_each_set_of_captions_are_chosen(settings: dict[str
 def test_any_member_can_be_made_again_alone(settings: dict[str, Any], sharing: str) -> None:
     recipe = open_recipe("social_counterfactuals", {**settings, "sharing": sharing, "attempts": 1})
     [finished] = run_recipe(recipe, "doctor", most_shards=1)
-    painter = making.open_model("painter", settings["painter"])
+    painter = generation.open_model("painter", settings["painter"])
     for row in rows_of(recipe, finished):
         again = repaint_member(row, painter, phrases=("more face",))
         assert np.abs(np.asarray(again, int) - np.asarray(picture(row["image"]), int)).max() <= 1
@@ -279,7 +280,7 @@ def test_a_painter_without_a_unet_is_refused() -> None:
     rows = SetRows("s", "chef", ("s",), rows=[{"member": "a", "caption": "a chef"}])
     rows.columns.update(share=0.5, guidance=7.5)
     with pytest.raises(ModelError, match="no UNet"):
-        PaintSets(Painter(), making.Sampling(2, 7.5)).make([rows], Meter())
+        PaintSets(Painter(), generation.Sampling(2, 7.5)).make([rows], Meter())
 
 
 @pytest.mark.parametrize(

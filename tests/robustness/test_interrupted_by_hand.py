@@ -18,7 +18,7 @@ CHECK = ("fairgate", "check", "jobs", "--report", "report", "--cache", "cache", 
 PYTEST = ("pytest", "--fairness-suite", "jobs", "--fairness-report", "report", "--fairness-cache", "cache")
 AT_AN_IMAGE = """
 import os, signal, time
-import fairgate.models.embed_images as embedding
+import fairgate.models.embeddings as embedding
 
 original = embedding._Parts.add
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from fairgate.errors import RecipeError
-from fairgate.models.making import Sampling
+from fairgate.generation import Sampling
 from fairgate.randomness import stream
 from fairgate.steps import Meter, SetRows, Trace
 from fairgate.steps.ask import Question

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fairgate.models.making import Box, Face, Mask, Sampling
+from fairgate.generation import Box, Face, Mask, Sampling
 from fairgate.steps import Meter, SetRows
 from fairgate.steps.ask import Ask, Question
 from fairgate.steps.batches import SmallerBatches

@@ -19,7 +19,7 @@ from trust_world import check, parts_of, png_of, refused, shut
 
 from fairgate.data import open_dataset, pixels, write_dataset
 from fairgate.errors import BaselineError, DatasetError
-from fairgate.models import images
+from fairgate.models import embeddings
 from fairgate.reports import read_results
 from fairgate.reports.pictures import album
 
@@ -158,8 +158,8 @@ def test_a_report_hands_no_such_picture_to_a_browser() -> None:
 
 
 def test_what_is_verified_and_what_a_model_is_shown_is_bounded_alike() -> None:
-    assert images.MAX_PIXELS == pixels.MAX_PIXELS
-    assert images.FORMATS == pixels.FORMATS
+    assert embeddings.MAX_PIXELS == pixels.MAX_PIXELS
+    assert embeddings.FORMATS == pixels.FORMATS
 
 
 def test_a_format_that_runs_other_programs_is_not_read(tmp_path: Path) -> None:

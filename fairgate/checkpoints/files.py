@@ -1,0 +1,333 @@
+"""The files of a checkpoint: found, in a folder or in the hub's cache, refused where they cannot be trusted, and hashed
+before anything loads them. Nothing is downloaded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+import zipfile
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from fairgate.checkpoints.closed import entries, require_closed
+from fairgate.errors import FairgateError, ModelError, did_you_mean
+from fairgate.hashing import digest, require_regular, sha256_file
+
+PICKLED = (".pt", ".pth", ".bin", ".ckpt")
+WEIGHTS = (".safetensors", *PICKLED)
+MAX_CONFIG_BYTES = 64 << 20
+MAX_SIDE = 8192
+"""Pixels of a side and width of a layer: with more, a config of a line would ask for all memory there is."""
+MAX_LAYERS = 1000
+MAX_FILES = 10_000
+_SPARE_BYTES = 64 << 20  # the code in a TorchScript archive is compressed
+
+_SIDES = frozenset(
+    {"width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge", "hidden_size", "embed_dim"}
+)
+_LAYERS = frozenset(
+    {
+        *("layers", "num_hidden_layers", "encoder_layers", "decoder_layers", "depth", "depths", "iou_head_depth"),
+        *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs", "num_point_embeddings"),
+        "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published
+    }
+)
+_TOKENS = frozenset({"max_text_len"})  # Grounding DINO's scores are as long as this; 256 as published
+_LIMITS = {
+    **dict.fromkeys(_SIDES, MAX_SIDE),
+    **dict.fromkeys(_LAYERS, MAX_LAYERS),
+    **dict.fromkeys(_TOKENS, MAX_SIDE),
+}
+
+# Files that decide how text is cut into tokens, under the names that transformers gives them.
+TOKENIZER_FILES = frozenset(
+    {
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.json",
+        "vocab.txt",
+        "merges.txt",
+        "spiece.model",
+        "tokenizer.model",
+        "sentencepiece.bpe.model",
+        "sentencepiece.model",
+        "spm.model",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HashedFiles:
+    """The files of one checkpoint by role, with their digests and what the file system said when they were taken.
+
+    Names of weight files are not part of a fingerprint (`weights` is a role), so a renamed checkpoint is the same one.
+    """
+
+    paths: Mapping[str, Path]
+    hashes: Mapping[str, str]
+    stamps: Mapping[str, tuple[int, ...]]
+
+    @classmethod
+    def of(cls, paths: Mapping[str, Path]) -> HashedFiles:
+        for path in paths.values():
+            require_regular(path, ModelError)
+        stamps = {role: _stamp(path) for role, path in paths.items()}
+        return cls(dict(paths), {role: sha256_file(path) for role, path in paths.items()}, stamps)
+
+    def fingerprint(self, **more: str) -> str:
+        """Hex SHA-256 over roles and digests, with further digests by name (an architecture's config)."""
+        return digest({**self.hashes, **more})
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[Path]:
+        """A folder that shows these files under their own names and no others: a library reads what was hashed."""
+        with tempfile.TemporaryDirectory(prefix="fairgate-model-") as name:
+            for path in self.paths.values():
+                Path(name, path.name).symlink_to(path.resolve())
+            yield Path(name)
+
+    def require_unchanged(self) -> None:
+        """Raises ModelError when a file is not the one that was hashed: its scores would be kept under a wrong name."""
+        for role, path in self.paths.items():
+            if not path.is_file() or _stamp(path) != self.stamps[role]:
+                raise ModelError(
+                    "the file changed between hashing and loading.",
+                    where=str(path),
+                    remedy="wait until the checkpoint is written, then run again",
+                )
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    facts = path.stat()
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def resolve(address: str, base: Path) -> Path:
+    """A path from a URI: `~` is expanded, and a relative one starts at `base`. Raises ModelError for no path at all."""
+    try:
+        path = base / Path(address).expanduser()
+        path.exists()
+    except (OSError, RuntimeError, ValueError) as error:  # too long a name, `~nobody`, a NUL
+        raise ModelError(f"the path cannot be looked up ({error}).", where=address, remedy="check the path") from error
+    return path
+
+
+def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
+    """Raises when a file is missing (naming the nearest sibling) or empty."""
+    if path.is_dir():
+        raise error("a folder stands where a file is expected.", where=str(path), remedy="name a file in it")
+    require_regular(path, error)
+    if not path.is_file():
+        raise error("the file does not exist.", where=str(path), remedy=_where_it_may_be(path))
+    if path.stat().st_size == 0:
+        raise error("the file is empty.", where=str(path), remedy="save or download it again")
+
+
+def _where_it_may_be(path: Path) -> str:
+    pull, names = "`dvc pull`, in CI `fairgate dataset pull`", _siblings(path)
+    if f"{path.name}.dvc" in names:
+        return f"DVC tracks it: run {pull}"
+    return did_you_mean(path.name, names) or f"check the path; if DVC tracks it, run {pull}"
+
+
+def _siblings(path: Path) -> list[str]:
+    try:
+        return [other.name for other in path.parent.iterdir()]
+    except (OSError, ValueError):  # there is no such folder, or nobody may look into it: then nothing is near
+        return []
+
+
+def require_folder(path: Path, within: Path | None = None) -> None:
+    """Raises ModelError when a folder is missing (naming the nearest sibling), when a link in it leads outside, or when
+    it holds a pipe, socket or device.
+
+    `within` is a folder around it that links may lead into (the hub's cache links its snapshots to its blobs).
+    """
+    if not path.is_dir():
+        raise ModelError("the model folder does not exist.", where=str(path), remedy=_where_it_may_be(path))
+    inside, seen = (within or path).resolve(), 0
+    for folder, subfolders, names in os.walk(path):
+        seen += len(names)
+        if seen > MAX_FILES:
+            raise ModelError(
+                f"the folder holds more than {MAX_FILES:,} files.",
+                where=str(path),
+                remedy="name the model's own folder",
+            )
+        for name in (*subfolders, *names):
+            entry = Path(folder, name)
+            if entry.is_symlink() and not _leads_into(inside, entry):
+                raise ModelError(
+                    "a link in the model folder leads outside of it.",
+                    where=str(entry),
+                    remedy="copy the folder with its links followed (`cp -rL`), and name the copy",
+                )
+            require_regular(entry, ModelError)
+
+
+def _leads_into(folder: Path, link: Path) -> bool:
+    try:
+        return link.resolve().is_relative_to(folder)
+    except (OSError, RuntimeError):  # nobody may follow it, or it leads to itself
+        return False
+
+
+def require_weights(path: Path, allow_pickle: bool = False) -> None:
+    """Raises ModelError for a weights file that is missing, empty, of an unknown kind, or cut short."""
+    require_file(path)
+    if path.suffix == ".safetensors":
+        require_whole_safetensors(path)
+    elif _is_archive(path):
+        require_stored(path)
+    elif path.suffix not in PICKLED and not allow_pickle:
+        raise ModelError(
+            f"'{path.suffix or path.name}' is not a kind of checkpoint that fairgate reads.",
+            where=str(path),
+            remedy=f"save the weights as .safetensors (also read: {', '.join(PICKLED)})",
+        )
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether a file says that it is a zip archive, a broken one too."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:  # one that spans several disks, say
+        return True
+
+
+def require_whole_safetensors(path: Path) -> None:
+    """Raises ModelError when the header of a safetensors file is damaged or promises more bytes than there are."""
+    try:
+        with safe_open(path, framework="np") as handle:
+            handle.keys()
+    except SafetensorError as error:
+        raise ModelError(
+            f"the safetensors file is truncated or damaged ({error}).",
+            where=str(path),
+            remedy="save or download it again",
+        ) from error
+
+
+def require_stored(path: Path) -> None:
+    """Raises ModelError for a zip archive that unpacks to far more than itself: torch compresses no tensor."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise ModelError(
+            f"the checkpoint is truncated or damaged ({error}).", where=str(path), remedy="save or download it again"
+        ) from error
+    unpacked, size = sum(entry.file_size for entry in entries), path.stat().st_size
+    if unpacked > size + _SPARE_BYTES:
+        raise ModelError(
+            f"the archive of {size:,} bytes unpacks to {unpacked:,}.",
+            where=str(path),
+            remedy="save it with torch.save, which compresses no tensor, or better as .safetensors",
+        )
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A JSON object from a model folder. Raises ModelError, also where it asks for code, or names what is elsewhere."""
+    require_file(path)
+    if path.stat().st_size > MAX_CONFIG_BYTES:
+        raise ModelError(
+            f"the file has more than {MAX_CONFIG_BYTES >> 20} MB.", where=str(path), remedy="check that it is a config"
+        )
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ModelError(f"the file is not valid JSON ({error}).", where=str(path), remedy="write it again") from error
+    if not isinstance(config, dict):
+        raise ModelError("the file does not hold a JSON object.", where=str(path), remedy="write it again")
+    require_closed(config, str(path))
+    _refuse_giants(config, str(path))
+    return config
+
+
+def _refuse_giants(config: Any, where: str) -> None:
+    """Raises ModelError for a config, at any depth, that asks for pictures or layers beyond reason."""
+    for name, value in entries(config):
+        limit = _LIMITS.get(name)
+        if limit is not None and isinstance(value, int | float) and value > limit:
+            raise ModelError(
+                f"the config asks for '{name}' {str(value)[:40]}; at most {limit:,} is built.",
+                where=where,
+                remedy="check the config: no CLIP is that large",
+            )
+
+
+_HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
+# weights are "model...", "diffusion_pytorch_model..."; a pipeline in one file (v1-5-pruned.safetensors) is not read
+_PATTERNS = ("*.json", "*.txt", "*.model", "*model*.safetensors")
+
+
+def model_folder(address: str, base: Path) -> Path:
+    """The folder of a model: `address` is a path (relative ones start at `base`) or a hub id, `ORG/NAME[@REVISION]`.
+
+    A folder that exists wins. A hub id is looked up in huggingface_hub's cache (`HF_HOME`), and nothing is downloaded:
+    what a build reads is what somebody fetched, and many workers do not fetch it at once. Links in the folder may lead
+    into it, or for a hub id into the cached repository, and no further. Raises ModelError.
+    """
+    folder = resolve(address, base)
+    found = _HUB_ID.fullmatch(address)
+    if found is None or folder.exists():
+        require_folder(folder)
+        return folder
+    snapshot = _cached(found["name"], found["revision"], folder)
+    require_folder(snapshot, within=snapshot.parent.parent)
+    return snapshot
+
+
+def named_files(name: str, files: Collection[str], *, download: bool) -> dict[str, Path]:
+    """Those of some files that a model on the hub has, out of the hub's cache; no folder of this machine stands in.
+
+    With `download`, they are fetched first: a name in the model's URI said so. Raises ModelError where there are none.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(snapshot_download(name, local_files_only=not download, allow_patterns=sorted(files)))
+    except (LocalEntryNotFoundError, HFValidationError, HfHubHTTPError, OSError) as error:
+        raise _not_cached(name, files) from error
+    require_folder(folder, within=folder.parent.parent)
+    found = {file: folder / file for file in sorted(files) if (folder / file).is_file()}
+    if not found:
+        raise _not_cached(name, files)
+    return found
+
+
+def _not_cached(name: str, files: Collection[str]) -> ModelError:
+    wanted = " ".join(f'--include "{file}"' for file in sorted(files))
+    return ModelError(
+        f"the architecture takes its text tower or tokenizer from '{name}' on the hub, which is not in the hub's cache "
+        "on this machine, and nothing is downloaded while a checkpoint is judged.",
+        where=name,
+        remedy=f"fetch it once, before: `hf download {name} {wanted}`; or save the model with its tokenizer in one "
+        "folder and use open_clip:local-dir:FOLDER",
+    )
+
+
+def _cached(name: str, revision: str | None, folder: Path) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError, OSError) as error:
+        patterns = " ".join(f'--include "{pattern}"' for pattern in _PATTERNS)
+        wanted = f"hf download {name} {f'--revision {revision} ' if revision else ''}{patterns}"
+        raise ModelError(
+            f"'{name}' is neither a folder ({folder}) nor a model in the hub's cache on this machine.",
+            where=f"hf:{name}{f'@{revision}' if revision else ''}",
+            remedy=f"fetch it once, where there is a network: `{wanted}`; or check the path",
+        ) from error

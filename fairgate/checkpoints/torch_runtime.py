@@ -1,0 +1,88 @@
+"""Torch set up for scoring: autocast on a GPU, determinism, smaller batches when memory runs out."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from fairgate.checkpoints.device import Device, no_cuda
+from fairgate.checkpoints.encoder import Embeddings
+from fairgate.errors import DeviceError, ModelError
+
+_AUTOCAST = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
+
+
+def require_device(device: Device) -> None:
+    """Raises DeviceError when the driver promised a GPU that torch cannot use."""
+    if device.is_cuda and not torch.cuda.is_available():
+        raise no_cuda(device.name, f"torch {torch.__version__} cannot use it")
+
+
+@contextlib.contextmanager
+def scoring(device: Device) -> Iterator[None]:
+    """No gradients, deterministic kernels, and autocast in the device's precision; torch is left as it was found.
+
+    On a GPU, TF32 is off: what autocast leaves in float32 is computed in float32.
+    """
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = (matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic)
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = False, False, False, True
+    if not device.is_cuda:  # cuBLAS would need an environment variable from before the process began
+        torch.use_deterministic_algorithms(True)
+    try:
+        with (
+            torch.inference_mode(),
+            torch.autocast("cuda", dtype=_AUTOCAST.get(device.precision), enabled=device.precision in _AUTOCAST),
+        ):
+            yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = before
+        torch.use_deterministic_algorithms(deterministic)
+
+
+class Halving:
+    """Encodes a batch in pieces that fit: an out-of-memory error halves the pieces, and the limit stays."""
+
+    def __init__(self, encode: Callable[[Sequence[Any]], Embeddings], device: str) -> None:
+        self._encode = encode
+        self._device = device
+        self._limit: int | None = None
+
+    def __call__(self, items: Sequence[Any]) -> Embeddings:
+        """Embeddings of all items, (items, dim) float32. Raises DeviceError when a single item does not fit."""
+        done: list[Embeddings] = []
+        start = 0
+        while start < len(items):
+            size = min(self._limit or len(items), len(items) - start)
+            try:
+                done.append(self._encode(items[start : start + size]))
+            except torch.OutOfMemoryError as error:
+                if size == 1:
+                    raise DeviceError(
+                        "the device has too little free memory for a single image or prompt.",
+                        where=self._device,
+                        remedy="free memory on the GPU, or run with --fairness-device cpu",
+                    ) from error
+                self._limit = size // 2
+                continue
+            start += size
+        return np.concatenate(done)
+
+
+def unit_or_error(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
+    """Rows scaled to length 1, float32. Raises ModelError for a NaN, infinite or zero row; `where(row)` names it."""
+    wide = raw.astype(np.float64)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    bad = np.flatnonzero(~(np.isfinite(lengths[:, 0]) & (lengths[:, 0] > 0)))
+    if bad.size:
+        raise ModelError(
+            f"the model returned a NaN, infinite or zero embedding for {bad.size} of {len(raw)} inputs of a batch.",
+            where=where(int(bad[0])),
+            remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
+        )
+    return np.asarray(wide / lengths, dtype=np.float32)

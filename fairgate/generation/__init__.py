@@ -1,0 +1,45 @@
+"""Models that make and perceive images: what each role does, and which module opens it."""
+
+from fairgate.generation.registry import open_model
+from fairgate.generation.roles import (
+    ALIASES,
+    Box,
+    Detector,
+    Editor,
+    Face,
+    FaceReader,
+    Inpainter,
+    Made,
+    Mask,
+    Matcher,
+    Painter,
+    Restyler,
+    Role,
+    Sampling,
+    Segmenter,
+    Vectors,
+    VQAModel,
+    full_uri,
+)
+
+__all__ = [
+    "ALIASES",
+    "Box",
+    "Detector",
+    "Editor",
+    "Face",
+    "FaceReader",
+    "Inpainter",
+    "Made",
+    "Mask",
+    "Matcher",
+    "Painter",
+    "Restyler",
+    "Role",
+    "Sampling",
+    "Segmenter",
+    "VQAModel",
+    "Vectors",
+    "full_uri",
+    "open_model",
+]

@@ -1,0 +1,232 @@
+"""The files of a diffusion pipeline: found, refused where they cannot be trusted, hashed. Nothing is loaded here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from fairgate.checkpoints.files import (
+    TOKENIZER_FILES,
+    HashedFiles,
+    model_folder,
+    read_config,
+    require_file,
+    require_weights,
+)
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.generation.roles import ALIASES
+
+SD = ("StableDiffusionPipeline", "StableDiffusionImg2ImgPipeline", "StableDiffusionInpaintPipeline")
+XL = ("StableDiffusionXLPipeline", "StableDiffusionXLImg2ImgPipeline", "StableDiffusionXLInpaintPipeline")
+EDIT = ("StableDiffusionInstructPix2PixPipeline",)
+PIPELINES = (*SD, *XL, *EDIT)
+
+_TOKENIZERS = frozenset({"CLIPTokenizer", "CLIPTokenizerFast", "PreTrainedTokenizerFast", "TokenizersBackend"})
+_TEXT_ENCODERS = frozenset({"CLIPTextModel", "CLIPTextModelWithProjection"})
+# component -> (library, classes); a scheduler may be any of diffusers
+_KNOWN: dict[str, tuple[str, frozenset[str]]] = {
+    "unet": ("diffusers", frozenset({"UNet2DConditionModel"})),
+    "vae": ("diffusers", frozenset({"AutoencoderKL"})),
+    "text_encoder": ("transformers", _TEXT_ENCODERS),
+    "text_encoder_2": ("transformers", _TEXT_ENCODERS),
+    "tokenizer": ("transformers", _TOKENIZERS),
+    "tokenizer_2": ("transformers", _TOKENIZERS),
+    "scheduler": ("diffusers", frozenset()),
+}
+_STEMS = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
+_OPTIONS = ("refiner", "vae", "variant")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`FOLDER_OR_ID?refiner=FOLDER_OR_ID&vae=FOLDER_OR_ID&variant=fp16`, taken apart."""
+
+    model: str
+    refiner: str | None = None
+    vae: str | None = None
+    variant: str | None = None
+
+    @classmethod
+    def of(cls, address: str, uri: str) -> Address:
+        """Raises ModelError for an option that there is not."""
+        model, _, query = address.partition("?")
+        options = dict(parse_qsl(query, keep_blank_values=True))
+        unknown = [name for name in options if name not in _OPTIONS] or ([query] if query and not options else [])
+        if not model or unknown or not all(options.values()):
+            raise ModelError(
+                f"'{uri}' has an option that is none: {', '.join(unknown) or 'it is empty'}.",
+                where=uri,
+                remedy=did_you_mean(unknown[0] if unknown else "", _OPTIONS)
+                or "write hf:FOLDER_OR_ID?refiner=...&vae=...&variant=fp16",
+            )
+        refiner, vae = (_plain(options.get(name)) for name in ("refiner", "vae"))
+        return cls(model, refiner, vae, options.get("variant"))
+
+
+def _plain(named: str | None) -> str | None:
+    """An address without `hf:`, for a model that may be named by a short name."""
+    return None if named is None else ALIASES.get(named, named).removeprefix("hf:")
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFiles:
+    """A pipeline that is found and hashed: its class, the class of each component, and its own settings.
+
+    `channels` are the UNet's: 4 for text to image, 8 for edits by instruction, 9 for inpainting models.
+    """
+
+    folder: Path
+    pipeline: str
+    components: Mapping[str, str]
+    settings: Mapping[str, Any]
+    channels: int
+    vae: Path
+    variant: str | None
+    files: HashedFiles
+
+    @property
+    def is_xl(self) -> bool:
+        return self.pipeline in XL
+
+    @property
+    def is_refiner(self) -> bool:
+        """Whether the UNet is told an aesthetic score, and knows only the last part of the schedule."""
+        return bool(self.settings.get("requires_aesthetics_score", False))
+
+
+def find_pipeline(address: Address, base: Path) -> PipelineFiles:
+    """Find and hash a pipeline and the VAE that may stand in for its own. Raises ModelError."""
+    folder = model_folder(address.model, base)
+    pipeline, components, settings = _read_index(folder)
+    paths: dict[str, Path] = {"model_index.json": folder / "model_index.json"}
+    for name in components:
+        if name == "vae" and address.vae:
+            continue
+        paths |= {f"{name}/{role}": path for role, path in _component(folder / name, name, address.variant).items()}
+    vae = folder / "vae"
+    if address.vae:
+        vae = _lone_vae(address.vae, base)
+        paths |= {f"vae/{role}": path for role, path in _component(vae, "vae", None).items()}
+    channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
+    hashed = HashedFiles.of(paths)
+    return PipelineFiles(folder, pipeline, components, settings, channels, vae, address.variant, hashed)
+
+
+def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
+    path = folder / "model_index.json"
+    if not path.is_file():
+        raise ModelError(
+            "the folder holds no model_index.json.",
+            where=str(folder),
+            remedy="name a pipeline that diffusers saved (pipeline.save_pretrained(FOLDER)), not one of its parts",
+        )
+    index = read_config(path)
+    pipeline = index.pop("_class_name", None)
+    if not isinstance(pipeline, str):
+        raise _own_code("the pipeline's class", pipeline, path)
+    if pipeline not in PIPELINES:
+        raise ModelError(
+            f"the pipeline is a {pipeline[:80]}, which the hf: adapter does not run.",
+            where=str(path),
+            remedy=did_you_mean(pipeline, PIPELINES) or f"classes it runs: {', '.join(PIPELINES)}",
+        )
+    parts = {name: value for name, value in index.items() if isinstance(value, list)}
+    settings = {name: value for name, value in index.items() if not isinstance(value, list) and name[0] != "_"}
+    components = {name: _class_of(name, parts[name], path) for name in _KNOWN if any(parts.get(name) or ())}
+    encoder, tokenizer = ("text_encoder_2", "tokenizer_2") if pipeline in XL else ("text_encoder", "tokenizer")
+    absent = [name for name in ("unet", "vae", "scheduler", encoder, tokenizer) if name not in components]
+    if absent or ("text_encoder" in components) != ("tokenizer" in components):
+        raise ModelError(
+            f"the pipeline lacks {', '.join(absent) or 'a text encoder or its tokenizer'}.",
+            where=str(path),
+            remedy="save the whole pipeline again with save_pretrained",
+        )
+    return pipeline, components, settings
+
+
+def _class_of(component: str, entry: Any, path: Path) -> str:
+    library, classes = _KNOWN[component]
+    if len(entry) != 2 or entry[0] != library or not isinstance(entry[1], str):
+        raise _own_code(f"component '{component}'", entry, path)
+    if entry[1] not in classes and not (component == "scheduler" and entry[1].endswith("Scheduler")):
+        raise ModelError(
+            f"component '{component}' is a {entry[1][:80]}, which the hf: adapter does not run.",
+            where=str(path),
+            remedy=f"classes it runs: {', '.join(sorted(classes)) or 'schedulers of diffusers'}",
+        )
+    return entry[1]
+
+
+def _own_code(what: str, named: Any, path: Path) -> ModelError:
+    return ModelError(
+        f"{what} is code of the model's own ({str(named)[:80]}), which fairgate does not run.",
+        where=str(path),
+        remedy="use a checkpoint whose classes diffusers and transformers know",
+    )
+
+
+def _component(folder: Path, component: str, variant: str | None) -> dict[str, Path]:
+    """One component's files by role. Raises ModelError for a missing, pickled, truncated or untrusted one."""
+    if component.startswith("tokenizer"):
+        paths = {path.name: path for path in sorted(folder.glob("*")) if path.name in TOKENIZER_FILES}
+        if not {"tokenizer.json", "vocab.json"} & set(paths):
+            raise ModelError(
+                "the folder holds no tokenizer.",
+                where=str(folder),
+                remedy="save the whole pipeline with save_pretrained",
+            )
+        for name in sorted({"tokenizer_config.json", "special_tokens_map.json"} & set(paths)):
+            read_config(paths[name])
+        return paths
+    if component == "scheduler":
+        read_config(folder / "scheduler_config.json")
+        return {"scheduler_config.json": folder / "scheduler_config.json"}
+    config = read_config(folder / "config.json")
+    if (folder / "adapter_config.json").exists() or config.get("transformers_weights"):
+        raise ModelError(
+            "other weights than the component's own would be loaded (adapter_config.json, or 'transformers_weights').",
+            where=str(folder),
+            remedy="merge the adapter into the model, and save that with save_pretrained",
+        )
+    weights = _weights(folder, _STEMS[_KNOWN[component][0]], variant)
+    for path in weights.values():
+        if path.suffix == ".safetensors":
+            require_weights(path)
+    return {"config.json": folder / "config.json", **weights}
+
+
+def _weights(folder: Path, stem: str, variant: str | None) -> dict[str, Path]:
+    name = f"{stem}.{variant}.safetensors" if variant else f"{stem}.safetensors"
+    index = folder / f"{stem}.safetensors.index.json"
+    if index.is_file() and not variant:
+        shards = sorted({str(shard) for shard in read_config(index).get("weight_map", {}).values()})
+        if not shards or not all(Path(shard).name == shard and shard.endswith(".safetensors") for shard in shards):
+            raise ModelError(
+                "the index does not name safetensors shards of this folder.",
+                where=str(index),
+                remedy="save the pipeline again with save_pretrained",
+            )
+        for shard in shards:
+            require_file(folder / shard)
+        return {"index": index, **{f"weights/{number}": folder / shard for number, shard in enumerate(shards)}}
+    if (folder / name).is_file():
+        return {"weights": folder / name}
+    variants = sorted(path.name.split(".")[1] for path in folder.glob(f"{stem}.*.safetensors"))
+    pickled = sorted(path.name for path in (*folder.glob("*.bin"), *folder.glob("*.ckpt"), *folder.glob("*.pt")))
+    there = f", only pickled weights ({', '.join(pickled)}), which are refused" if pickled else ""
+    raise ModelError(
+        f"the folder holds no {name}{there}.",
+        where=str(folder),
+        remedy=f"add ?variant={variants[0]} to the URI, for the weights that are there"
+        if variants and not variant
+        else "save the pipeline where you trust it with save_pretrained, which writes safetensors",
+    )
+
+
+def _lone_vae(address: str, base: Path) -> Path:
+    """A VAE that stands alone (`stabilityai/sd-vae-ft-mse`), or the one of another pipeline."""
+    folder = model_folder(address, base)
+    return folder / "vae" if (folder / "model_index.json").is_file() else folder

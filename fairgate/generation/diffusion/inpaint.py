@@ -1,0 +1,135 @@
+"""Inpainting: what the mask shows is painted anew, what it does not show stays, to the pixel.
+
+A UNet of 4 channels sees the whole noisy picture, and what is outside the mask is put back after every step; one of 9
+channels is told the mask and the picture without what it covers. Both as diffusers' inpainting pipelines do, with their
+order of draws. Here all variants of a picture share one reading by the VAE and one noise, and a refiner puts back the
+clean picture outside the mask (diffusers' puts back what the base left there, which after 9 channels is noise).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch.nn.functional import interpolate
+
+from fairgate.generation.diffusion.loop import After, generators_of
+from fairgate.generation.diffusion.paint import Diffusing, require_one_each, through
+from fairgate.generation.diffusion.pictures import Size, at_size, masks_of, one_size, pasted, pixels_of, working_size
+from fairgate.generation.diffusion.pipeline import StableDiffusion
+from fairgate.generation.diffusion.schedule import Schedule
+from fairgate.generation.roles import Mask, Sampling
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What is known before a step is made: clean latents, the noise that all steps share, the mask (1 where to paint).
+
+    `told` is what a UNet of 9 channels sees besides. All are (variants, channels, h/f, w/f).
+    """
+
+    clean: torch.Tensor
+    noise: torch.Tensor
+    mask: torch.Tensor
+    told: torch.Tensor | None
+    generators: list[torch.Generator]
+
+    def repeated(self, times: int) -> _Scene:
+        """The same scene for several prompts; noise that is yet to be drawn is the same for each, too."""
+        clean, noise, mask = (part.repeat(times, 1, 1, 1) for part in (self.clean, self.noise, self.mask))
+        told = None if self.told is None else self.told.repeat(times, 1, 1, 1)
+        return _Scene(clean, noise, mask, told, [_copied(generator) for generator in self.generators * times])
+
+    def begin(self, schedule: Schedule, strength: float) -> torch.Tensor:
+        """The first latents: pure noise at full strength, else the picture under noise."""
+        return schedule.begin(self.noise) if strength >= 1 else schedule.noised(self.clean, self.noise, 0)
+
+    def put_back(self, schedule: Schedule) -> After:
+        """After each step: outside the mask the pictures, under the noise of the step that comes next."""
+
+        def after(number: int, latents: torch.Tensor) -> torch.Tensor:
+            last = number == len(schedule) - 1
+            kept = self.clean if last else schedule.noised(self.clean, self.noise, number + 1)
+            return (1 - self.mask) * kept + self.mask * latents
+
+        return after
+
+
+class DiffusionInpainter(Diffusing):
+    """Repaints masked parts of pictures; results have the pictures' own size."""
+
+    def inpaint(self, image: Image, mask: Mask, prompts: Sequence[str], seed: int, how: Sampling) -> list[Image]:
+        """One variant per prompt. It is worked on at the picture's size, or with `how.size` on its longer side."""
+        require_one_each(prompts, prompts)
+        with self._naming("inpaint"):
+            made = self._variants([image], [mask], prompts, [seed], how)
+        return [pasted(one, image, mask) for one in made]
+
+    def inpaint_each(
+        self,
+        images: Sequence[Image],
+        masks: Sequence[Mask],
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        how: Sampling,
+    ) -> list[Image]:
+        """One variant of every picture in one batch. Raises ModelError where their sizes differ."""
+        require_one_each(prompts, images, masks, seeds)
+        with self._naming("inpaint"):
+            made = self._variants(images, masks, prompts, seeds, how)
+        return [pasted(one, image, mask) for one, image, mask in zip(made, images, masks, strict=True)]
+
+    def _variants(
+        self,
+        images: Sequence[Image],
+        masks: Sequence[Mask],
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        how: Sampling,
+    ) -> list[Image]:
+        model, own = self.model, one_size(images)
+        size = working_size(own, model.vae_factor, how.size)
+        scene = _scene(
+            model,
+            pixels_of(model, images, size),
+            masks_of(model, masks, own, size).to(model.device),
+            generators_of(seeds),
+            whole=how.strength >= 1,
+        ).repeated(len(prompts) // len(images))
+        first = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
+
+        def after(schedule: Schedule) -> After | None:
+            if schedule is first and scene.told is not None:
+                return None  # such a UNet keeps what is outside the mask by itself
+            return scene.put_back(schedule)
+
+        latents = scene.begin(first, how.strength)
+        latents = through(model, first, latents, prompts, how, scene.generators, after, scene.told)
+        return at_size(model.decode(latents), own)
+
+
+def _scene(
+    model: StableDiffusion, pixels: torch.Tensor, mask: torch.Tensor, generators: list[torch.Generator], whole: bool
+) -> _Scene:
+    """Read the pictures once; the order of the draws is diffusers' (picture, noise, picture without what is masked)."""
+    size: Size = (pixels.shape[-1], pixels.shape[-2])
+    masked_input = model.unet_channels != model.latent_channels
+    clean = model.encode(pixels, () if masked_input and whole else generators)
+    noise = model.noise(generators, size)
+    small = interpolate(mask, size=noise.shape[-2:])
+    told = None
+    if masked_input:
+        rest = model.encode(pixels.to(model.device) * (mask < 0.5), generators)
+        told = torch.cat([small, rest], dim=1)
+    return _Scene(clean, noise, small, told, generators)
+
+
+def _copied(generator: torch.Generator) -> torch.Generator:
+    copy = torch.Generator("cpu")
+    copy.set_state(generator.get_state())
+    return copy

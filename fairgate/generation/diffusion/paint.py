@@ -1,0 +1,188 @@
+"""A Stable Diffusion as painter, restyler and editor, and what every diffusion role shares: a loaded model, one way
+through base and refiner, and its refusals."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import torch
+
+from fairgate.checkpoints.encoder import naming
+from fairgate.errors import ModelError
+from fairgate.generation.diffusion.loop import After, denoise, generators_of, guided, guided_by_image
+from fairgate.generation.diffusion.pictures import at_size, pixels_of, square, working_size
+from fairgate.generation.diffusion.pipeline import StableDiffusion, joined
+from fairgate.generation.diffusion.schedule import Schedule
+from fairgate.generation.roles import Sampling
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class Diffusing:
+    """A Stable Diffusion in a role. `model` is the loaded pipeline, for who runs its parts in another way."""
+
+    def __init__(self, model: StableDiffusion) -> None:
+        self.model = model
+
+    @property
+    def uri(self) -> str:
+        return self.model.uri
+
+    @property
+    def fingerprint(self) -> str:
+        return self.model.fingerprint
+
+    @property
+    def spent(self) -> Counter[str]:
+        return self.model.spent
+
+    def _naming(self, what: str) -> AbstractContextManager[None]:
+        """What the libraries raise while a picture is made names the model; memory that runs out is the caller's."""
+        return naming(self.uri, what)
+
+
+class DiffusionPainter(Diffusing):
+    """Text to image."""
+
+    def paint(self, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
+        """One RGB picture per prompt, `how.size` pixels a side; `how.strength` means nothing here."""
+        require_one_each(prompts, seeds)
+        size = square(self.model, how.size)
+        generators = generators_of(seeds)
+        with self._naming("paint"):
+            schedule = self.model.schedule(how.steps, how.scheduler)
+            latents = schedule.begin(self.model.noise(generators, size))
+            return self.model.decode(through(self.model, schedule, latents, prompts, how, generators))
+
+
+class DiffusionRestyler(Diffusing):
+    """Image to image (SDEdit): noise is added to the picture, as much as `how.strength` says, and taken away again."""
+
+    def restyle(self, image: Image, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
+        """One variant of the picture per prompt, of its size. The VAE reads it once for all of them.
+
+        It is worked on at its own size, or with `how.size` pixels on its longer side, rounded down to what the VAE
+        halves. At strength 1.0 it is still under the noise, as in diffusers.
+        """
+        require_one_each(prompts, seeds)
+        model, generators = self.model, generators_of(seeds)
+        size = working_size(image.size, model.vae_factor, how.size)
+        with self._naming("restyle a picture"):
+            schedule = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
+            clean = model.encode(pixels_of(model, [image], size), generators)
+            latents = schedule.noised(clean, model.noise(generators, size), 0)
+            made = model.decode(through(model, schedule, latents, prompts, how, generators))
+        return at_size(made, image.size)
+
+
+def through(
+    model: StableDiffusion,
+    schedule: Schedule,
+    latents: torch.Tensor,
+    prompts: Sequence[str],
+    how: Sampling,
+    generators: Sequence[torch.Generator],
+    after: Callable[[Schedule], After | None] | None = None,
+    more: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Latents at the end of a schedule, guided by `prompts`; its last part is the refiner's where `how` says so, under
+    `how.refine_guidance`.
+
+    `after` makes what is done after each step of a schedule; `more` are further channels for the base's UNet.
+    Raises ModelError where `how.refine_from` is set and the model has no refiner.
+    """
+    second = _refining(model, how)
+    if second is not None and how.refine_from is not None:
+        schedule.stop_at(how.refine_from)
+    predict = _guided(model, prompts, how.guidance, how.negative, more)
+    latents = denoise(schedule, latents, predict, generators, after(schedule) if after else None)
+    if second is None or model.refiner is None:
+        return latents
+    scale = how.guidance if how.refine_guidance is None else how.refine_guidance
+    predict = _guided(model.refiner, prompts, scale, how.negative)
+    return denoise(second, latents, predict, generators, after(second) if after else None)
+
+
+def _guided(
+    model: StableDiffusion,
+    prompts: Sequence[str],
+    scale: float,
+    negative: str | None,
+    more: torch.Tensor | None = None,
+) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    told, untold = model.embed_prompts(prompts), model.embed_negative(negative, len(prompts))
+    return guided(model, told, untold, [scale] * len(prompts), more)
+
+
+def _refining(model: StableDiffusion, how: Sampling) -> Schedule | None:
+    if how.refine_from is None:
+        return None
+    if model.refiner is None or not 0 < how.refine_from < 1:
+        raise ModelError(
+            f"refine_from is {how.refine_from}, and "
+            + ("the model has no refiner." if model.refiner is None else "it is to be a share between 0 and 1."),
+            where=model.uri,
+            remedy="name a refiner (hf:BASE?refiner=REFINER) and the share of the schedule at which it takes over, "
+            "or leave refine_from out",
+        )
+    return model.refiner.schedule(how.steps, how.scheduler).start_at(how.refine_from)
+
+
+def require_one_each(prompts: Sequence[str], *others: Sequence[object]) -> None:
+    """Raises ModelError unless there is one seed (or whatever else) for every prompt, and one prompt at least."""
+    if not prompts or any(len(other) != len(prompts) for other in others):
+        counts = " and ".join(str(len(other)) for other in others)
+        raise ModelError(f"{len(prompts)} prompts came with {counts} others.", remedy="give one seed for every prompt")
+
+
+class DiffusionEditor(Diffusing):
+    """Edits a picture as an instruction says, held to the picture by a guidance of its own."""
+
+    def edit(
+        self, image: Image, instructions: Sequence[str], seeds: Sequence[int], hows: Sequence[Sampling]
+    ) -> list[Image]:
+        """One edit per instruction, of the picture's size; the VAE reads the picture once for all of them.
+
+        Guidance scales and negative prompts may differ; steps, scheduler and size are those of the whole batch. It is
+        worked on at the picture's size, or with `size` pixels on its longer side, rounded down to what the VAE halves.
+        Raises ModelError where the settings cannot share a batch, or ask for a refiner.
+        """
+        require_one_each(instructions, seeds, hows)
+        _require_shared(hows)
+        self._require_unrefined(hows)
+        model, generators = self.model, generators_of(seeds)
+        size = working_size(image.size, model.vae_factor, hows[0].size)
+        with self._naming("edit"):
+            picture = model.encode(pixels_of(model, [image], size), scaled=False)
+            predict = guided_by_image(
+                model,
+                model.embed_prompts(instructions),
+                joined([model.embed_negative(how.negative, 1) for how in hows]),
+                picture.repeat(len(instructions), 1, 1, 1),
+                [how.guidance for how in hows],
+                [how.image_guidance for how in hows],
+            )
+            schedule = model.schedule(hows[0].steps, hows[0].scheduler)
+            latents = denoise(schedule, schedule.begin(model.noise(generators, size)), predict, generators)
+            made = model.decode(latents)
+        return at_size(made, image.size)
+
+    def _require_unrefined(self, hows: Sequence[Sampling]) -> None:
+        if any(how.refine_from is not None for how in hows):
+            raise ModelError(
+                "edits are made by one UNet, and no refiner takes over.",
+                where=self.uri,
+                remedy="leave refine_from out of an editor's sampling",
+            )
+
+
+def _require_shared(hows: Sequence[Sampling]) -> None:
+    if len({(how.steps, how.scheduler, how.size) for how in hows}) > 1:
+        raise ModelError(
+            "edits of one batch differ in steps, scheduler or size.",
+            remedy="edit in one batch per setting; only guidance, image guidance and negative prompts may differ",
+        )

@@ -1,0 +1,175 @@
+"""Schedulers by short name, and one batch's way through a schedule: which steps, what noise, in which order."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import diffusers
+import torch
+
+from fairgate.checkpoints.files import read_config
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.generation.diffusion.load import quiet
+
+SCHEDULERS = {
+    "ddim": "DDIMScheduler",
+    "ddpm": "DDPMScheduler",
+    "pndm": "PNDMScheduler",
+    "euler": "EulerDiscreteScheduler",
+    "euler_ancestral": "EulerAncestralDiscreteScheduler",
+    "heun": "HeunDiscreteScheduler",
+    "dpm++": "DPMSolverMultistepScheduler",
+    "unipc": "UniPCMultistepScheduler",
+}
+"""Short names of diffusers' schedulers, for `Sampling.scheduler`."""
+
+_CORRECTED = {"steps_offset": 1, "clip_sample": False}
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleConfig:
+    """A model's scheduler: its class and its config, from which any other scheduler of diffusers can be built."""
+
+    name: str
+    config: dict[str, Any]
+    where: str
+    corrected: Mapping[str, Any]
+
+
+def read_schedule(folder: Path, name: str, classic: bool) -> ScheduleConfig:
+    """A pipeline's scheduler. `classic` ones (SD 1.x, 2.x) have two outdated settings corrected, as diffusers does.
+
+    Its pipelines correct the scheduler that they are given, what its class sets by default included. A scheduler of
+    another class that is built from its config takes over the settings that the file has, and no default.
+    """
+    path = folder / "scheduler_config.json"
+    config = {key: value for key, value in read_config(path).items() if key != "_class_name"}
+    corrected = _CORRECTED if classic else {}
+    config |= {key: value for key, value in corrected.items() if key in config}
+    if not _is_scheduler(name):
+        raise ModelError(f"diffusers has no scheduler '{name}'.", where=str(path), remedy="update diffusers")
+    return ScheduleConfig(name, config, str(path), corrected)
+
+
+def _is_scheduler(name: str) -> bool:
+    found = getattr(diffusers, name, None)
+    return isinstance(found, type) and issubclass(found, diffusers.SchedulerMixin)
+
+
+def make_scheduler(schedule: ScheduleConfig, short: str | None = None) -> Any:
+    """A new scheduler: the model's own class (None), or the one of a short name, both from the model's config."""
+    if short is not None and short not in SCHEDULERS:
+        raise ModelError(
+            f"there is no scheduler '{short}'.",
+            where=schedule.where,
+            remedy=did_you_mean(short, SCHEDULERS) or f"schedulers: {', '.join(SCHEDULERS)}",
+        )
+    kind = getattr(diffusers, SCHEDULERS[short] if short else schedule.name)
+    try:
+        with quiet(), _numpy_2():
+            made = kind.from_config(schedule.config)
+            if short is None:
+                made.register_to_config(**{k: value for k, value in schedule.corrected.items() if k in made.config})
+            return made
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise ModelError(
+            f"{kind.__name__} cannot be built from the model's scheduler ({error}).",
+            where=schedule.where,
+            remedy="name another scheduler",
+        ) from error
+
+
+@contextlib.contextmanager
+def _numpy_2() -> Iterator[None]:
+    """diffusers 0.42 makes arrays of tensors in a way that numpy 2 warns of."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "__array__ implementation doesn't accept a copy", DeprecationWarning)
+        yield
+
+
+class Schedule:
+    """A scheduler set to a number of steps, and the part of its timesteps that one batch runs. Used once.
+
+    `skip_to_strength`, `start_at` and `stop_at` cut the timesteps as diffusers' pipelines do: img2img's strength,
+    `denoising_start` and `denoising_end` of an ensemble of experts.
+    """
+
+    def __init__(self, scheduler: Any, steps: int, device: torch.device) -> None:
+        if steps < 1:
+            raise ModelError(f"{steps} steps are none.", remedy="ask for one step at least")
+        self.scheduler, self.steps = scheduler, steps
+        with _numpy_2():
+            scheduler.set_timesteps(steps, device=device)
+        self.timesteps: torch.Tensor = scheduler.timesteps
+        asked = inspect.signature(scheduler.step).parameters
+        self._takes_generator = "generator" in asked
+
+    def __len__(self) -> int:
+        return len(self.timesteps)
+
+    def skip_to_strength(self, strength: float) -> Schedule:
+        """Keep the last `strength` (0..1] of the steps. Raises ModelError where none is left."""
+        first = max(self.steps - min(int(self.steps * strength), self.steps), 0) * self.scheduler.order
+        return self._from(first, f"strength {strength} of {self.steps} steps")
+
+    def start_at(self, share: float) -> Schedule:
+        """Keep what is left to do after `share` (0..1) of the training schedule: a refiner's part."""
+        left = int((self.scheduler.timesteps < self._cutoff(share)).sum())
+        if self.scheduler.order == 2 and left % 2 == 0:
+            left += 1  # a step of second order is two evaluations, which are not parted
+        return self._from(len(self.scheduler.timesteps) - left, f"a start at {share} of {self.steps} steps")
+
+    def stop_at(self, share: float) -> Schedule:
+        """Drop what comes after `share` (0..1) of the training schedule: the part before a refiner."""
+        self.timesteps = self.timesteps[: int((self.timesteps >= self._cutoff(share)).sum())]
+        return self._required(f"a stop at {share} of {self.steps} steps")
+
+    def _cutoff(self, share: float) -> int:
+        trained = int(self.scheduler.config.num_train_timesteps)
+        return round(trained - share * trained)
+
+    def _from(self, first: int, what: str) -> Schedule:
+        self.timesteps = self.scheduler.timesteps[first:]
+        if hasattr(self.scheduler, "set_begin_index"):
+            self.scheduler.set_begin_index(first)
+        return self._required(what)
+
+    def _required(self, what: str) -> Schedule:
+        if not len(self.timesteps):
+            raise ModelError(f"{what} leaves no step to run.", remedy="ask for more steps, or a larger share of them")
+        return self
+
+    def begin(self, noise: torch.Tensor) -> torch.Tensor:
+        """Pure noise as this scheduler's first latents."""
+        return noise * float(self.scheduler.init_noise_sigma)
+
+    def noised(self, latents: torch.Tensor, noise: torch.Tensor, step: int) -> torch.Tensor:
+        """Clean latents as they look at the start of a step of this schedule."""
+        found: torch.Tensor = self.scheduler.add_noise(latents, noise, self.timesteps[step : step + 1])
+        return found
+
+    def scaled(self, latents: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        """Latents as the UNet takes them at a timestep."""
+        found: torch.Tensor = self.scheduler.scale_model_input(latents, timestep)
+        return found
+
+    def step(
+        self,
+        predicted: torch.Tensor,
+        timestep: torch.Tensor,
+        latents: torch.Tensor,
+        generators: Sequence[torch.Generator],
+    ) -> torch.Tensor:
+        """The next latents; a scheduler that draws noise draws each image's from its own generator."""
+        more = {"generator": list(generators)} if self._takes_generator else {}
+        found: torch.Tensor = self.scheduler.step(predicted, timestep, latents, return_dict=False, **more)[0]
+        return found
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(self.timesteps)

@@ -1,0 +1,176 @@
+"""`fairface:FILE`: perceived race, gender and age of faces (Karkkainen and Joo 2021), a ResNet-34 with 18 outputs.
+
+The file is one of the authors' two checkpoints or has their layout: a state dict of torchvision's ResNet-34 whose last
+layer gives race (the first 7 outputs, or the first 4 of the checkpoint with four races), gender (7 and 8) and age (9 to
+17). What is perceived is a guess from a picture, never a fact about a person.
+
+Options follow the file: `?races=4` or `7` where its name does not tell, `?faces=whole` takes every picture as one face
+(the default is `dlib`), and `side` and `upsample` are dlib's, whose defaults are the authors'.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import torch
+from torchvision import transforms
+from torchvision.models import resnet34
+
+from fairgate.checkpoints.device import Device
+from fairgate.checkpoints.files import HashedFiles, require_weights, resolve
+from fairgate.checkpoints.weights import read_state_dict, require_finite, require_fit
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.generation.face_finders import SIDE, UPSAMPLE, DlibFinder, FaceFinder, WholeImage
+from fairgate.generation.perceiver import Perceiver, device_of
+from fairgate.generation.roles import Face
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+RACES = {
+    7: ("White", "Black", "Latino_Hispanic", "East Asian", "Southeast Asian", "Indian", "Middle Eastern"),
+    4: ("White", "Black", "Asian", "Indian"),
+}
+GENDERS = ("Male", "Female")
+AGES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
+OUTPUTS = 18
+_GENDER, _AGE = slice(7, 9), slice(9, 18)
+
+PIXELS = 224
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # ImageNet's
+BATCH = 64
+
+_OPTIONS = ("races", "faces", "side", "upsample")
+# res34_fair_align_multi_4_20190809.pt, fairface_alldata_4race_20191111.pt
+_NAMED_RACES = re.compile(r"(?<![0-9])([47])(?:_?races?|_20\d{6})")
+_PLAIN_NAME = "fairface_alldata_20191111"  # the authors' checkpoint of seven races says so nowhere
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A checkpoint file with its options."""
+
+    file: str
+    races: int
+    faces: str = "dlib"
+    side: int = SIDE
+    upsample: int = UPSAMPLE
+
+    @classmethod
+    def of(cls, uri: str, address: str) -> Address:
+        """Take an address apart. Raises ModelError for an option that is none or a layout that nothing tells."""
+        file, mark, query = address.partition("?")
+        options = dict(parse_qsl(query, keep_blank_values=True))
+        unknown = [name for name in options if name not in _OPTIONS]
+        if not file or unknown or (mark and not options):
+            raise ModelError(
+                f"'{uri}' has an option that is none: '{(unknown or [query])[0]}'.",
+                remedy=did_you_mean((unknown or [""])[0], _OPTIONS) or f"options: {', '.join(_OPTIONS)}",
+            )
+        side = _number(uri, "side", options.get("side", str(SIDE)), 32, 4096)
+        upsample = _number(uri, "upsample", options.get("upsample", str(UPSAMPLE)), 0, 3)
+        faces = options.get("faces", "dlib")
+        if faces not in ("dlib", "whole"):
+            raise ModelError(f"'{uri}' names no face finder: '{faces}'.", remedy="use faces=dlib or faces=whole")
+        return cls(file, _races(uri, file, options.get("races")), faces, side, upsample)
+
+    def __str__(self) -> str:
+        dlib = f"&side={self.side}&upsample={self.upsample}" if self.faces == "dlib" else ""
+        return f"fairface:{self.file}?races={self.races}&faces={self.faces}{dlib}"
+
+
+def _number(uri: str, name: str, value: str, least: int, most: int) -> int:
+    if not value.isascii() or not value.isdigit() or not least <= int(value[:9]) <= most:
+        raise ModelError(f"'{uri}' has '{value}' for '{name}'.", remedy=f"give a whole number, {least} to {most}")
+    return int(value)
+
+
+def _races(uri: str, file: str, asked: str | None) -> int:
+    name = Path(file).stem
+    found = _NAMED_RACES.search(name)
+    told = asked or (found[1] if found else "7" if name == _PLAIN_NAME else None)
+    if told not in ("4", "7"):
+        raise ModelError(
+            f"'{uri}' does not tell whether the checkpoint knows four or seven races.",
+            remedy="write ?races=4 or ?races=7 after the file",
+        )
+    return int(told)
+
+
+def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> FairFace:
+    """Load a checkpoint without running its code, and a face finder. Raises ModelError or DeviceError.
+
+    The reader's `uri` spells every option out, and its fingerprint holds the finder's files.
+    """
+    where = device_of(device)
+    options = Address.of(uri, address)
+    path = resolve(options.file, base)
+    require_weights(path)
+    files = HashedFiles.of({"weights": path})
+    finder: FaceFinder = WholeImage()
+    if options.faces == "dlib":
+        finder = DlibFinder(options.side, options.upsample)
+    model = _load(path)
+    files.require_unchanged()
+    fingerprint = files.fingerprint(races=str(options.races), **finder.identity)
+    return FairFace(str(options), fingerprint, where, model, options.races, finder)
+
+
+def _load(path: Path) -> Any:
+    """The network in float32. Its shapes are held against the file's before memory is taken for either."""
+    state = read_state_dict(path)
+    with torch.device("meta"):
+        model = resnet34(num_classes=OUTPUTS)
+    require_fit(state, model, str(path), f"a ResNet-34 with {OUTPUTS} outputs (FairFace)")
+    require_finite(state, str(path))
+    model.load_state_dict(state, assign=True)
+    return model.float().eval()
+
+
+class FairFace(Perceiver):
+    """`spent` counts "fairface", once per face, and "face_finder", once per image."""
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, races: int, finder: FaceFinder) -> None:
+        super().__init__(uri, fingerprint, device)
+        self._model, self._finder = model.to(device.name), finder
+        self._groups = {
+            "race": (slice(0, races), RACES[races]),
+            "gender": (_GENDER, GENDERS),
+            "age": (_AGE, AGES),
+        }
+        self._prepare = transforms.Compose(
+            [transforms.Resize((PIXELS, PIXELS)), transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+        )
+
+    def read(self, images: Sequence[Image]) -> list[list[Face]]:
+        """The faces of each image, largest first, each with a softmax over the groups of race, gender and age."""
+        found = [self._finder.find(image.convert("RGB")) for image in images]
+        self.spent["face_finder"] += len(images)
+        logits = iter(self._logits([face.chip for faces in found for face in faces]))
+        return [[Face(self._probabilities(next(logits)), face.box) for face in faces] for faces in found]
+
+    def _logits(self, chips: Sequence[Image]) -> list[torch.Tensor]:
+        rows: list[torch.Tensor] = []
+        for start in range(0, len(chips), BATCH):
+            with self._running("read faces"):
+                batch = torch.stack([self._prepare(chip) for chip in chips[start : start + BATCH]])
+                rows.extend(self._model(batch.to(self._device.name)).double().cpu())
+        self.spent["fairface"] += len(chips)
+        return rows
+
+    def _probabilities(self, logits: torch.Tensor) -> dict[str, dict[str, float]]:
+        if not torch.isfinite(logits).all():
+            raise ModelError(
+                "the model answered with NaN or infinity.",
+                where=self.uri,
+                remedy="check the checkpoint: did its training diverge?",
+            )
+        return {
+            attribute: dict(zip(groups, torch.softmax(logits[outputs], dim=0).tolist(), strict=True))
+            for attribute, (outputs, groups) in self._groups.items()
+        }

@@ -1,0 +1,119 @@
+"""`hf:` Grounding DINO (Liu et al. 2023): boxes of what a text names. Paper 1 asks for "person" at 0.35 and 0.25."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import GroundingDinoForObjectDetection, GroundingDinoProcessor
+
+from fairgate.checkpoints.device import Device
+from fairgate.checkpoints.files import model_folder
+from fairgate.checkpoints.transformers_folder import LOCAL, TransformersFolder, find_folder, load_model, loading
+from fairgate.errors import ModelError
+from fairgate.generation.perceiver import Perceiver, alike, device_of
+from fairgate.generation.roles import Box
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_PARTS = {"backbone_config": "swin", "text_config": "bert"}
+
+
+def open_detector(uri: str, address: str, *, device: str, base: Path) -> GroundingDino:
+    """Load a Grounding DINO from a folder or the hub's cache. Raises ModelError or DeviceError."""
+    where = device_of(device)
+    found = find_folder(model_folder(address, base), ("grounding-dino",), use="detect with", pickled=True)
+    _require_known_parts(found)
+    model = load_model(GroundingDinoForObjectDetection, found)
+    with loading(found) as folder:
+        processor = GroundingDinoProcessor.from_pretrained(folder, **LOCAL)
+    found.files.require_unchanged()
+    return GroundingDino(uri, found.fingerprint, where, model, processor)
+
+
+def _require_known_parts(found: TransformersFolder) -> None:
+    """Raises ModelError for a backbone that transformers would look up by name, on the hub or in timm."""
+    for part, kind in _PARTS.items():
+        config = found.config.get(part) or {}
+        named = config.get("model_type", kind) if isinstance(config, dict) else None  # not said: the library's default
+        if named != kind or (part == "backbone_config" and found.config.get("backbone")):
+            raise ModelError(
+                f"the model's {part} is not a {kind} that config.json describes.",
+                where=str(found.path / "config.json"),
+                remedy="use a Grounding DINO with a Swin backbone and a BERT, as the published ones have",
+            )
+
+
+class GroundingDino(Perceiver):
+    """`spent` counts "grounding_dino", once per image."""
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
+        super().__init__(uri, fingerprint, device)
+        self._model, self._processor = model.to(device.name), processor
+
+    def detect(
+        self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[list[Box]]:
+        """Boxes per image in its own pixels, clipped to it, highest score first; empty where nothing was found.
+
+        A box is kept above `box_threshold` (its likeliest token); its label holds the tokens above `text_threshold`.
+        """
+        tokens = self._tokens(text)
+        found: list[list[Box]] = [[] for _ in images]
+        with self._running("detect"):
+            pictures = [self._prepared(self._processor.image_processor, image) for image in images]
+            for group in alike([picture["pixel_values"].shape for picture in pictures]):
+                outputs = self._forward([pictures[position] for position in group], tokens)
+                boxes = self._processor.post_process_grounded_object_detection(
+                    outputs,
+                    tokens["input_ids"].repeat(len(group), 1),
+                    threshold=box_threshold,
+                    text_threshold=text_threshold,
+                    target_sizes=[(images[position].height, images[position].width) for position in group],
+                )
+                for position, result in zip(group, boxes, strict=True):
+                    found[position] = _boxes(result, images[position].size)
+        self.spent["grounding_dino"] += len(images)
+        return found
+
+    def _tokens(self, text: str) -> dict[str, torch.Tensor]:
+        """The model was trained on lower-case phrases that end with a dot."""
+        plain = text.strip().lower().rstrip(". ")
+        if not plain:
+            raise ModelError("no text says what to detect.", where=self.uri, remedy="name it, for example 'person'")
+        with self._running("read the text"):
+            tokens = self._processor.tokenizer([f"{plain}."], return_tensors="pt")
+        limit = self._model.config.max_text_len
+        if tokens["input_ids"].shape[1] > limit:
+            raise ModelError(
+                f"the text is longer than the {limit} tokens that the model reads.",
+                where=text[:200],
+                remedy="name less at once",
+            )
+        return dict(tokens)
+
+    def _forward(self, pictures: Sequence[Any], tokens: dict[str, torch.Tensor]) -> Any:
+        inputs = {name: torch.cat([picture[name] for picture in pictures]) for name in ("pixel_values", "pixel_mask")}
+        inputs |= {name: value.repeat(len(pictures), 1) for name, value in tokens.items()}
+        outputs = self._model(**{name: value.to(self._device.name) for name, value in inputs.items()})
+        if torch.isnan(outputs.logits).any() or torch.isnan(outputs.pred_boxes).any():
+            raise ModelError(
+                "the model answered with NaN.", where=self.uri, remedy="check the checkpoint: did its training diverge?"
+            )
+        return outputs
+
+
+def _boxes(result: Any, size: tuple[int, int]) -> list[Box]:
+    """Boxes that have an area inside the image, highest score first."""
+    width, height = size
+    found = []
+    corners, scores = result["boxes"].cpu().tolist(), result["scores"].cpu().tolist()
+    labels = result["text_labels"] if scores else []  # for no box at all, transformers gives one empty label
+    for (left, top, right, bottom), score, label in zip(corners, scores, labels, strict=True):
+        inside = max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))
+        if inside[0] < inside[2] and inside[1] < inside[3]:
+            found.append(Box(*inside, score=score, label=label))
+    return sorted(found, key=lambda box: -box.score)

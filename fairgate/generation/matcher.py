@@ -1,0 +1,142 @@
+"""Images and texts in one space: CLIP and SigLIP as the gate loads them, and DINO for images alone.
+
+`hf:` is a folder or hub id of transformers' CLIP, SigLIP, DINOv2 or ViT (DINO); `open_clip:` is written as for the
+gate. DINO is the encoder of the neighbour filter in paper 5's appendix F.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairgate.checkpoints.device import Device
+from fairgate.checkpoints.encoder import Checkpoint, Embeddings, Encoder, Guarded, naming
+from fairgate.checkpoints.files import model_folder, read_config
+from fairgate.checkpoints.torch_runtime import Halving, scoring, unit_or_error
+from fairgate.checkpoints.transformers_folder import LOCAL, TransformersFolder, find_folder, load_model, loading
+from fairgate.errors import ModelError
+from fairgate.generation.perceiver import Perceiver, device_of, require_modest
+from fairgate.generation.roles import Vectors
+from fairgate.models import hf, open_clip
+from fairgate.models.embeddings import embed_texts
+
+if TYPE_CHECKING:
+    import torch
+    from PIL.Image import Image
+
+BATCH = 64
+"""Images that are embedded at once; a caller that hands over fewer sets the batch itself."""
+_IMAGES_ALONE = {"vit": "ViTModel", "dinov2": "Dinov2Model"}
+"""Types of transformers that embed images and know no text, with their classes."""
+
+
+def open_matcher(uri: str, address: str, *, device: str, base: Path) -> Towers:
+    """Load two towers, or one. Raises ModelError or DeviceError."""
+    where = device_of(device)
+    found = open_clip.checkpoint(uri, address, base) if uri.startswith("open_clip:") else _of_folder(address, base)
+    with naming(uri, "be loaded"):
+        encoder = found.load(where)
+    return Towers(uri, found.fingerprint, where, Guarded(encoder, uri))
+
+
+def _of_folder(address: str, base: Path) -> Checkpoint:
+    folder = model_folder(address, base)
+    config = folder / "config.json"
+    if config.is_file() and str(read_config(config).get("model_type")) in _IMAGES_ALONE:
+        return _checkpoint_of_images(folder)
+    return hf.checkpoint(folder)
+
+
+class Towers(Perceiver):
+    """Unit vectors of images and texts. `spent` counts "image_tower" and "text_tower", once per image and text.
+
+    Nothing is remembered between calls: a vector depends on its own call's batch to the last bit, so that a shard that
+    is made again is the same.
+    """
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, encoder: Encoder) -> None:
+        super().__init__(uri, fingerprint, device)
+        self._encoder = encoder
+
+    def embed_images(self, images: Sequence[Image]) -> Vectors:
+        """(images, dim) float32, unit length. Raises ModelError for a NaN or zero vector."""
+        if not images:
+            raise ModelError("no image was given to embed.", where=self.uri, remedy="give at least one")
+        encode = Halving(self._encoder.encode_images, self._device.name)
+        parts = []
+        with scoring(self._device):
+            for start in range(0, len(images), BATCH):
+                batch = [self._encoder.prepare(image.convert("RGB")) for image in images[start : start + BATCH]]
+                parts.append(unit_or_error(encode(batch), lambda row, start=start: f"{self.uri}, image {start + row}"))  # type: ignore[misc]
+        self.spent["image_tower"] += len(images)
+        return np.concatenate(parts)
+
+    def embed_texts(self, texts: Sequence[str]) -> Vectors:
+        """(texts, dim) float32, unit length; equal texts are computed once. Raises ModelError for DINO."""
+        different = list(dict.fromkeys(texts))
+        if not different:
+            raise ModelError("no text was given to embed.", where=self.uri, remedy="give at least one")
+        vectors = dict(zip(different, embed_texts(self._encoder, different, self._device, self.uri), strict=True))
+        self.spent["text_tower"] += len(different)
+        return np.stack([vectors[text] for text in texts])
+
+
+def _checkpoint_of_images(folder: Path) -> Checkpoint:
+    """A DINO in a folder that `require_folder` has accepted, hashed and not loaded. Raises ModelError."""
+    found = find_folder(folder, tuple(_IMAGES_ALONE), tokenizer=False, pickled=True)
+
+    def load(device: Device) -> Encoder:
+        found.files.require_unchanged()
+        return _load(found, device)
+
+    return Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)
+
+
+class ImageEncoder:
+    """The class token of the last layer after its norm, which DINO's own nearest-neighbour classifier uses."""
+
+    scale, bias, vocabulary = 1.0, 0.0, 0
+
+    def __init__(self, model: Any, processor: Any, device: Device, where: str) -> None:
+        self._model, self._processor, self._device, self._where = model.to(device.name), processor, device.name, where
+
+    def prepare(self, image: Any) -> torch.Tensor:
+        tensor: torch.Tensor = self._processor(images=image, return_tensors="pt")["pixel_values"][0]
+        require_modest(tensor, self._where)  # DINOv2 takes any size
+        return tensor
+
+    def encode_images(self, prepared: Sequence[torch.Tensor]) -> Embeddings:
+        import torch
+
+        hidden = self._model(pixel_values=torch.stack(list(prepared)).to(self._device)).last_hidden_state
+        return np.asarray(hidden[:, 0].float().cpu().numpy(), dtype=np.float32)
+
+    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
+        raise self._no_texts(len(prompts))
+
+    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
+        raise self._no_texts(len(tokens))
+
+    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
+        raise self._no_texts(len(prompts))
+
+    def _no_texts(self, count: int) -> ModelError:
+        return ModelError(
+            f"the model embeds images alone, and {count} texts were given to it.",
+            where=self._where,
+            remedy="use a CLIP or a SigLIP where texts are compared with images",
+        )
+
+
+def _load(found: TransformersFolder, device: Device) -> Encoder:
+    import transformers
+
+    # DINO's ViT was published without the pooling layer that ViTModel would make up
+    without = {"add_pooling_layer": False} if found.kind == "vit" else {}
+    model = load_model(getattr(transformers, _IMAGES_ALONE[found.kind]), found, unused=("pooler.",), **without)
+    with loading(found) as folder:
+        processor = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
+    return ImageEncoder(model, processor, device, str(found.path))

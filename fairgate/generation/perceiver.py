@@ -1,0 +1,74 @@
+"""What the models that judge pictures have in common: how they are named, where they run, what they count."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fairgate.checkpoints.device import Device, find_device
+from fairgate.checkpoints.encoder import naming
+from fairgate.checkpoints.torch_runtime import require_device, scoring
+from fairgate.errors import ModelError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+MAX_PREPARED = 1 << 22
+"""Pixels that a picture may have once it is prepared: attention needs memory by their square."""
+
+
+class Perceiver:
+    """A model on a device. It computes in float32 everywhere: published thresholds were set on such scores.
+
+    `spent` counts forward passes, by the model's kind: an image counts once, or once per question.
+    """
+
+    def __init__(self, uri: str, fingerprint: str, device: Device) -> None:
+        self.uri = uri
+        self.fingerprint = fingerprint
+        self.spent: Counter[str] = Counter()
+        self._device = device
+
+    @contextmanager
+    def _running(self, what: str) -> Iterator[None]:
+        """No gradients, deterministic kernels; what a library raises becomes a ModelError: the model cannot `what`."""
+        with scoring(self._device), naming(self.uri, what):
+            yield
+
+    def _prepared(self, processor: Any, image: Image) -> Any:
+        """An image as tensors for the model, alone. Raises ModelError where a folder's settings make it enormous."""
+        prepared = processor(images=image.convert("RGB"), return_tensors="pt")
+        require_modest(prepared["pixel_values"], self.uri)
+        return prepared
+
+
+def require_modest(pixels: Any, where: str) -> None:
+    """Raises ModelError for a prepared picture, (..., height, width), of more than MAX_PREPARED pixels."""
+    height, width = pixels.shape[-2:]
+    if height * width > MAX_PREPARED:
+        raise ModelError(
+            f"the model's settings make a picture of {width:,} x {height:,} pixels.",
+            where=where,
+            remedy="check 'size' in its preprocessor_config.json: published models take about a megapixel",
+        )
+
+
+def device_of(asked: str) -> Device:
+    """A device by name ("auto", "cpu", "cuda:1"), in float32. Raises DeviceError where it is not there."""
+    device = Device(find_device(asked).name, "fp32")
+    require_device(device)
+    return device
+
+
+def alike(shapes: Sequence[Any]) -> list[list[int]]:
+    """Positions of equal shapes together: pictures in one batch are not padded to each other's size.
+
+    >>> alike([(3, 8), (3, 4), (3, 8)])
+    [[0, 2], [1]]
+    """
+    groups: dict[Any, list[int]] = {}
+    for position, shape in enumerate(shapes):
+        groups.setdefault(tuple(shape), []).append(position)
+    return list(groups.values())

@@ -1,0 +1,1 @@
+"""Members of a counterfactual set made together: their attention is the base member's."""

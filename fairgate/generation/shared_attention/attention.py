@@ -1,0 +1,256 @@
+"""Attention sharing over a diffusers UNet: the members of a counterfactual set look where their base member looks.
+
+Two modes. `self`, what the authors of paper 3 run: in every layer the base member's self-attention scores, before the
+softmax, serve the whole set, the conditional and the unconditional half each with its own. `cross`, what the paper
+says (Prompt-to-Prompt, Hertz et al. 2022): the base caption's cross-attention maps, word by word, conditional half
+only. Every member has the same probabilities, so they are made once and multiplied once with all members' values;
+queries and keys are projected for the base member alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from fairgate.errors import ModelError
+from fairgate.generation.shared_attention.alignment import Alignment
+
+Mode = Literal["self", "cross"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+@dataclass(slots=True)
+class Sharing:
+    """What the layers are told before each pass of the UNet, whose rows are (halves, attempts, members).
+
+    `groups` (halves times attempts) is 0 where nothing is shared: fused attention. The first rows of each group are
+    the base members while `leads`; a later chunk of the same sets has none and uses what was `asked` in the first.
+    `free` groups come first and share nothing (the unconditional half in mode `cross`).
+    """
+
+    mode: Mode
+    groups: int = 0
+    free: int = 0
+    leads: bool = True
+    keep: bool = False
+    words: Words | None = None
+    block_bytes: int | None = None
+    asked: dict[int, Asked] = field(default_factory=dict)
+
+    def alone(self) -> None:
+        """The next passes share nothing."""
+        self.groups, self.words = 0, None
+        self.asked.clear()
+
+
+class SharedAttention:
+    """A diffusers attention processor that shares what `Sharing` says, and is stock attention otherwise."""
+
+    def __init__(self, sharing: Sharing) -> None:
+        self.sharing = sharing
+
+    def __call__(
+        self,
+        attn: Any,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+    ) -> Tensor:
+        """One layer; shapes as diffusers' `AttnProcessor2_0`: (rows, tokens, features)."""
+        if attention_mask is not None:
+            raise ModelError(
+                "attention sharing does not take attention masks, and a layer was given one.",
+                remedy="use captions of one length, without an `encoder_attention_mask`",
+            )
+        kind: Mode = "self" if encoder_hidden_states is None else "cross"
+        context = hidden_states if encoder_hidden_states is None else encoder_hidden_states
+        if self.sharing.groups and kind == self.sharing.mode:
+            seen = self._shared(attn, hidden_states, context)
+        else:
+            seen = _stock(attn, hidden_states, context)
+        for layer in attn.to_out:
+            seen = layer(seen)
+        if attn.residual_connection:
+            seen = seen + hidden_states
+        out: Tensor = seen / attn.rescale_output_factor
+        return out
+
+    def _shared(self, attn: Any, hidden: Tensor, context: Tensor) -> Tensor:
+        sharing = self.sharing
+        members = len(hidden) // sharing.groups
+        free = sharing.free * members
+        ours, answers = hidden[free:], context[free:]
+        asked = self._asked(attn, ours[::members], answers[::members])
+        groups = sharing.groups - sharing.free
+        values = _grouped(_heads(attn, attn.to_v(answers)), groups)
+        words = sharing.words if sharing.mode == "cross" else None
+        seen = wide_product(
+            asked, values if words is None else by_words(words, values), attn.scale, sharing.block_bytes
+        )
+        if words is not None and any(words.keeps_own):
+            query, key = _project(attn, ours, answers)
+            query, key = _grouped(query, groups), _grouped(key, groups)
+            seen = seen + own_words(words, query, key, values, attn.scale)
+        seen = _joined(seen.flatten(0, 1))
+        return torch.cat([_stock(attn, hidden[:free], context[:free]), seen]) if free else seen
+
+    def _asked(self, attn: Any, bases: Tensor, answers: Tensor) -> Asked:
+        """Queries and keys of the base members: projected in the first chunk, remembered for the others."""
+        if not self.sharing.leads:
+            return self.sharing.asked[id(attn)]
+        asked = Asked(*_project(attn, bases, answers))
+        if self.sharing.keep:
+            self.sharing.asked[id(attn)] = asked
+        return asked
+
+
+@contextmanager
+def shared_attention(unet: Any, mode: Mode, block_bytes: int | None = None) -> Iterator[Sharing]:
+    """Attention of the UNet under `Sharing` inside the block, as it was after it.
+
+    `block_bytes` bounds the scores that a layer holds at once (default: by device). Raises ModelError for a mode that
+    is none, and for a UNet with a layer that this attention would change.
+    """
+    if mode not in MODES:
+        raise ModelError(f"there is no sharing mode '{mode}'.", remedy=f"modes: {', '.join(MODES)}")
+    for name, layer in unet.named_modules():
+        if hasattr(layer, "set_processor"):
+            _refuse_unknown(name, layer)
+    before = unet.attn_processors
+    sharing = Sharing(mode, block_bytes=block_bytes)
+    unet.set_attn_processor(SharedAttention(sharing))
+    try:
+        yield sharing
+    finally:
+        unet.set_attn_processor(before)
+
+
+def _refuse_unknown(name: str, layer: Any) -> None:
+    """Stable Diffusion 1, 2 and XL have plain layers: what others add would be lost in silence."""
+    added = [
+        part
+        for part in ("spatial_norm", "group_norm", "norm_cross", "norm_q", "norm_k", "add_k_proj")
+        if getattr(layer, part, None) is not None and getattr(layer, part) is not False
+    ]
+    if added:
+        raise ModelError(
+            f"attention sharing does not know {', '.join(added)} of the UNet's layer '{name}'.",
+            remedy="use a UNet of Stable Diffusion 1, 2 or XL",
+        )
+
+
+def _stock(attn: Any, hidden: Tensor, context: Tensor) -> Tensor:
+    query, key = _project(attn, hidden, context)
+    value = _heads(attn, attn.to_v(context))
+    return _joined(scaled_dot_product_attention(query, key, value, scale=attn.scale))
+
+
+def _project(attn: Any, hidden: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+    return _heads(attn, attn.to_q(hidden)), _heads(attn, attn.to_k(context))
+
+
+def _heads(attn: Any, projected: Tensor) -> Tensor:
+    """(rows, tokens, heads * features) -> (rows, heads, tokens, features)"""
+    return projected.reshape(*projected.shape[:2], attn.heads, -1).transpose(1, 2)
+
+
+def _joined(seen: Tensor) -> Tensor:
+    """(rows, heads, tokens, features) -> (rows, tokens, heads * features)"""
+    return seen.transpose(1, 2).flatten(2)
+
+
+def _grouped(rows: Tensor, groups: int) -> Tensor:
+    """(rows, ...) -> (groups, members, ...)"""
+    return rows.reshape(groups, -1, *rows.shape[1:])
+
+
+BLOCK_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
+"""Scores that are held at once: a block that stays in a CPU's cache is fastest there; a GPU wants large products."""
+_WIDE_SUMS = hasattr(torch.ops.aten.bmm, "dtype")  # since torch 2.8, on CUDA: products of halves, given in float32
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the base member asks and is answered by, projected: (groups, heads, tokens, features) each."""
+
+    query: Tensor
+    key: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How the members' tokens stand to the base member's, for Prompt-to-Prompt.
+
+    `weights` (members, base tokens, tokens): the share of a base token's map that a member's token takes over. `own`
+    (members, tokens): 1 for a token that the base caption has nothing for, which keeps the map of its own; else 0.
+    `keeps_own`: whether a member has such a token, known without asking the device, which would have to be waited for.
+    """
+
+    weights: Tensor
+    own: Tensor
+    keeps_own: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, members: Sequence[Alignment], device: torch.device) -> Words:
+        """Alignments of one length, the base member's first."""
+        weights, own = (np.stack([getattr(one, name) for one in members]) for name in ("weights", "own"))
+        keeps_own = tuple(bool(one.own.any()) for one in members)
+        return cls(torch.from_numpy(weights).to(device), torch.from_numpy(own).to(device), keeps_own)
+
+    def rows(self, first: int, last: int) -> Words:
+        """The same for some of the members."""
+        return Words(self.weights[first:last], self.own[first:last], self.keeps_own[first:last])
+
+
+def wide_product(asked: Asked, values: Tensor, scale: float, block_bytes: int | None = None) -> Tensor:
+    """softmax(QK') of the base member times the values of every member of its set, exactly, in blocks of queries.
+
+    `values` (groups, members, heads, keys, features) -> (groups, members, heads, queries, features). The members'
+    values stand side by side, so that each block of probabilities is made once and used in one product; no more than
+    `block_bytes` of scores are held. Half precision has its scores and their softmax in float32, as in fused attention.
+    """
+    groups, members, heads, keys, features = values.shape
+    wide = values.permute(0, 2, 3, 1, 4).reshape(groups, heads, keys, members * features)
+    queries = asked.query.shape[2]
+    limit = block_bytes or BLOCK_BYTES.get(values.device.type, BLOCK_BYTES["cuda"])
+    block = max(1, limit // (groups * heads * keys * 4))
+    keyed = asked.key.transpose(-1, -2)
+    parts = [
+        probabilities(asked.query[:, :, start : start + block], keyed, scale).to(wide.dtype) @ wide
+        for start in range(0, queries, block)
+    ]
+    out = parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
+    return out.reshape(groups, heads, queries, members, features).permute(0, 3, 1, 2, 4)
+
+
+def probabilities(query: Tensor, keyed: Tensor, scale: float) -> Tensor:
+    """Attention probabilities in float32, of scores that were never in half precision: it would round or overflow."""
+    return torch.softmax(_scores(query, keyed, scale), dim=-1)
+
+
+def _scores(query: Tensor, keyed: Tensor, scale: float) -> Tensor:
+    if _WIDE_SUMS and query.is_cuda and query.dtype != torch.float32:
+        scores = torch.bmm(query.flatten(0, -3), keyed.flatten(0, -3), out_dtype=torch.float32)
+        return scores.mul_(scale).reshape(*query.shape[:-1], keyed.shape[-1])
+    return (query.float() * scale) @ keyed.float()
+
+
+def by_words(words: Words, values: Tensor) -> Tensor:
+    """The members' values laid onto the base caption's tokens: P_base (W V) is (P_base W) V, Prompt-to-Prompt's maps.
+
+    `values` (groups, members, heads, tokens, features) -> (groups, members, heads, base tokens, features).
+    """
+    return torch.einsum("mbs,gmhsd->gmhbd", words.weights.to(values.dtype), values)
+
+
+def own_words(words: Words, query: Tensor, key: Tensor, values: Tensor, scale: float) -> Tensor:
+    """What members see through tokens that the base caption lacks: their own maps, all shapes as `values`."""
+    kept = values * words.own.to(values.dtype)[None, :, None, :, None]
+    return probabilities(query, key.transpose(-1, -2), scale).to(values.dtype) @ kept

@@ -1,0 +1,115 @@
+"""`hf:` ViLT fine-tuned for visual question answering (Kim et al. 2021), the judge of paper 1's base images.
+
+Its head was trained with one sigmoid per answer (binary cross-entropy against soft scores), so the probability of an
+answer is the sigmoid of its own logit, and probabilities of different answers do not sum to 1. Paper 1's code ranks
+images by the logit of "real"; the sigmoid ranks them alike, and a softmax over all answers would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from transformers import ViltForQuestionAnswering, ViltProcessor
+
+from fairgate.checkpoints.device import Device
+from fairgate.checkpoints.files import model_folder
+from fairgate.checkpoints.transformers_folder import LOCAL, find_folder, load_model, loading
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.generation.perceiver import Perceiver, alike, device_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Probabilities = NDArray[np.float64]
+
+
+def open_asker(uri: str, address: str, *, device: str, base: Path) -> ViltVQA:
+    """Load a ViLT from a folder or the hub's cache. Raises ModelError or DeviceError."""
+    where = device_of(device)
+    found = find_folder(model_folder(address, base), ("vilt",), use="ask questions", pickled=True)
+    model = load_model(ViltForQuestionAnswering, found)
+    with loading(found) as folder:
+        processor = ViltProcessor.from_pretrained(folder, **LOCAL)
+    found.files.require_unchanged()
+    return ViltVQA(uri, found.fingerprint, where, model, processor)
+
+
+class ViltVQA(Perceiver):
+    """Several questions about an image are one batch: the image is prepared once. `spent` counts "vilt"."""
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
+        super().__init__(uri, fingerprint, device)
+        self._model, self._processor = model.to(device.name), processor
+        labels = model.config.id2label
+        self._answers = [str(labels[number]) for number in sorted(labels)]
+
+    def ask(self, images: Sequence[Image], questions: Sequence[str], answers: Sequence[str]) -> Probabilities:
+        """Probability of each of `answers`, the sigmoid of its logit: (images, questions, answers), each in 0..1.
+
+        Raises ModelError for an answer that is not among the model's, and for a question that is too long for it.
+        """
+        wanted = [self._position(answer) for answer in answers]
+        chosen: Probabilities = self._probabilities(images, questions)[:, :, wanted]
+        return chosen
+
+    def answer(self, images: Sequence[Image], questions: Sequence[str]) -> list[list[str]]:
+        """The likeliest answer to each question about each image."""
+        best = self._probabilities(images, questions).argmax(axis=2)
+        return [[self._answers[position] for position in row] for row in best]
+
+    def _position(self, answer: str) -> int:
+        if answer not in self._answers:
+            raise ModelError(
+                f"'{answer}' is not among the {len(self._answers):,} answers of the model.",
+                where=self.uri,
+                remedy=did_you_mean(answer, self._answers) or "ask for one that its config.json lists (id2label)",
+            )
+        return self._answers.index(answer)
+
+    def _probabilities(self, images: Sequence[Image], questions: Sequence[str]) -> Probabilities:
+        found = np.empty((len(images), len(questions), len(self._answers)))
+        if not found.size:
+            return found
+        tokens = self._tokens(questions)
+        with self._running("answer questions"):
+            pictures = [self._prepared(self._processor.image_processor, image) for image in images]
+            for group in alike([picture["pixel_values"].shape for picture in pictures]):
+                found[group] = self._forward([pictures[position] for position in group], tokens)
+        self.spent["vilt"] += len(images) * len(questions)
+        return found
+
+    def _tokens(self, questions: Sequence[str]) -> dict[str, torch.Tensor]:
+        with self._running("read questions"):
+            tokens = self._processor.tokenizer(list(questions), padding=True, return_tensors="pt")
+        limit = self._model.config.max_position_embeddings
+        if tokens["input_ids"].shape[1] > limit:
+            raise ModelError(
+                f"a question is longer than the {limit} tokens that the model reads.",
+                where=max(questions, key=len)[:200],
+                remedy="ask in fewer words",
+            )
+        return dict(tokens)
+
+    def _forward(self, pictures: Sequence[Any], tokens: dict[str, torch.Tensor]) -> Probabilities:
+        """(pictures, questions, answers) for pictures of one size, each with each question."""
+        asked = tokens["input_ids"].shape[0]
+        inputs = {
+            name: torch.cat([picture[name] for picture in pictures]).repeat_interleave(asked, dim=0)
+            for name in ("pixel_values", "pixel_mask")
+        }
+        inputs |= {name: value.repeat(len(pictures), 1) for name, value in tokens.items()}
+        # ViLT shuffles the patches by the global generator; with it fixed, the last bits stay as they are
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(0)
+            logits = self._model(**{name: value.to(self._device.name) for name, value in inputs.items()}).logits
+        found = torch.sigmoid(logits.double()).cpu().numpy().reshape(len(pictures), asked, -1)
+        if np.isnan(found).any():
+            raise ModelError(
+                "the model answered with NaN.", where=self.uri, remedy="check the checkpoint: did its training diverge?"
+            )
+        return np.asarray(found)

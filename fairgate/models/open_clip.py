@@ -1,0 +1,269 @@
+"""`open_clip:ARCH@FILE`, `open_clip:ARCH@TAG` and `open_clip:local-dir:FOLDER`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fairgate.checkpoints.closed import require_closed, require_closed_towers, require_text_tower
+from fairgate.checkpoints.device import Device
+from fairgate.checkpoints.encoder import Checkpoint, Encoder, versions
+from fairgate.checkpoints.files import (
+    TOKENIZER_FILES,
+    WEIGHTS,
+    HashedFiles,
+    named_files,
+    read_config,
+    require_folder,
+    require_weights,
+    resolve,
+)
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.hashing import digest
+from fairgate.models.contract import Request
+from fairgate.models.reading import preprocessing_digest, tokenizer_digest
+from fairgate.models.two_towers import EmbeddingScorer
+
+CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
+
+_CONFIG = "open_clip_config.json"
+_TEXT_FOLDER, _TOKENIZER = "text", "tokenizer/"
+_NAMED = "hf_tokenizer_name"
+# open_clip's PreprocessCfg
+_PICTURES: dict[str, Any] = {
+    "mode": "RGB",
+    "mean": [0.48145466, 0.4578275, 0.40821073],
+    "std": [0.26862954, 0.26130258, 0.27577711],
+    "interpolation": "bicubic",
+    "resize_mode": "shortest",
+    "fill_color": 0,
+}
+_TEXT = f"{_TEXT_FOLDER}/config.json"
+# open_clip looks for a folder's weights under these names, in this order
+_PREFERRED = (
+    "open_clip_model.safetensors",
+    "open_clip_pytorch_model.safetensors",
+    "open_clip_pytorch_model.bin",
+    "open_clip_pytorch_model.pth",
+    "model.safetensors",
+    "pytorch_model.bin",
+    "pytorch_model.pth",
+    "model.pth",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a model is built from: open_clip's config of both towers and the preprocessing, and hashed files by role.
+
+    Roles: `weights`, `text/config.json` (of a text tower of transformers), `tokenizer/NAME`, or a file's plain name.
+    """
+
+    shown: str
+    model: Mapping[str, Any]
+    preprocessing: Mapping[str, Any]
+    files: HashedFiles
+
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[Path]:
+        """A folder for open_clip that holds the config and shows the hashed text files, and nothing else."""
+        model = {**self.model, "text_cfg": dict(self.model["text_cfg"])}
+        with tempfile.TemporaryDirectory(prefix="fairgate-model-") as name:
+            folder = Path(name)
+            for role, path in self.files.paths.items():
+                if role not in ("weights", _CONFIG):
+                    link = folder / role.removeprefix(_TOKENIZER)
+                    link.parent.mkdir(exist_ok=True)
+                    link.symlink_to(path.resolve())
+            if _TEXT in self.files.paths:
+                model["text_cfg"]["hf_model_name"] = str(folder / _TEXT_FOLDER)
+            config = {"model_cfg": model, "preprocess_cfg": dict(self.preprocessing)}
+            (folder / _CONFIG).write_text(json.dumps(config), encoding="utf-8")
+            yield folder
+
+
+def scorer(request: Request) -> EmbeddingScorer:
+    """Find and hash an open_clip checkpoint. Raises ModelError; loading waits until an embedding is asked for."""
+    found = checkpoint(request.uri, request.address, request.base, allow_pickle=request.allow_pickle)
+    return EmbeddingScorer(found, request)
+
+
+def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False) -> Checkpoint:
+    """The model that an address names, hashed and not loaded. Raises ModelError."""
+    if address.startswith("local-dir:"):
+        return _of_folder(resolve(address.removeprefix("local-dir:"), base), allow_pickle)
+    architecture, at, weights = address.partition("@")
+    if not at or not architecture or not weights:
+        raise ModelError(
+            f"'{uri}' does not say which weights to load.",
+            remedy="write open_clip:ARCH@FILE (a checkpoint), open_clip:ARCH@TAG (pretrained) or "
+            "open_clip:local-dir:FOLDER",
+        )
+    config = architecture_config(architecture)
+    path = resolve(weights, base)
+    if path.exists() or "/" in weights or path.suffix in WEIGHTS:
+        return _of_file(allow_pickle, architecture, config, path, tag=None)
+    from fairgate.models.open_clip_network import download
+
+    return _of_file(allow_pickle, architecture, config, download(architecture, weights), tag=weights)
+
+
+def _of_file(allow_pickle: bool, architecture: str, config: dict[str, Any], path: Path, tag: str | None) -> Checkpoint:
+    """A weights file for an architecture that open_clip names. With a `tag`, that tag's preprocessing applies."""
+    require_weights(path, allow_pickle)
+    text = config.get("text_cfg", {})
+    files = {"weights": path}
+    if name := text.get("hf_model_name"):
+        files[_TEXT] = named_files(name, ["config.json"], download=tag is not None)["config.json"]
+    if name := text.get(_NAMED):
+        wanted = [*TOKENIZER_FILES, "config.json"]
+        found = named_files(name, wanted, download=tag is not None)
+        files |= {f"{_TOKENIZER}{file}": one for file, one in found.items()}
+    _require_closed_configs(files)
+    hashed = HashedFiles.of(files)
+    load = partial(_load, Parts(architecture, config, {}, hashed), architecture, tag, allow_pickle)
+    identity = {**_identity(config), "preprocessing": tag or "architecture"}
+    overlay: dict[str, Any] = {}
+    if tag is not None:
+        from fairgate.models.open_clip_network import pretrained_settings
+
+        overlay = pretrained_settings(architecture, tag)
+    reads = _tokenizer(config, hashed), _pictures(config, overlay)
+    return Checkpoint(hashed.fingerprint(config=digest(config)), identity, load, *reads)
+
+
+def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
+    require_folder(folder)
+    if not (folder / _CONFIG).is_file():
+        raise ModelError(
+            f"the folder holds no {_CONFIG}.",
+            where=str(folder),
+            remedy="use open_clip:ARCH@FILE for bare weights, or hf:FOLDER for a folder of transformers",
+        )
+    whole = read_config(folder / _CONFIG)
+    config = whole.get("model_cfg")
+    parts = [config.get(key) for key in ("vision_cfg", "text_cfg")] if isinstance(config, dict) else []
+    if not isinstance(config, dict) or "embed_dim" not in config or not all(isinstance(part, dict) for part in parts):
+        raise ModelError(
+            "the config lacks 'model_cfg' with 'embed_dim', 'vision_cfg' and 'text_cfg'.",
+            where=str(folder / _CONFIG),
+            remedy="save it with open_clip's push_to_hf_hub.save_for_hf",
+        )
+    require_closed_towers(config, str(folder / _CONFIG))
+    weights = _weights_in(folder)
+    require_weights(weights, allow_pickle)
+    files = {"weights": weights, _CONFIG: folder / _CONFIG, **_texts_in(folder, config["text_cfg"])}
+    _require_closed_configs(files)
+    hashed = HashedFiles.of(files)
+    pictures = whole.get("preprocess_cfg") or {}
+    if not isinstance(pictures, dict):
+        raise ModelError(
+            "'preprocess_cfg' is no JSON object.", where=str(folder / _CONFIG), remedy="write it again, or leave it out"
+        )
+    load = partial(_load, Parts(f"local-dir:{folder}", config, pictures, hashed), None, None, allow_pickle)
+    reads = _tokenizer(config, hashed), _pictures(config, pictures)
+    return Checkpoint(hashed.fingerprint(), {**_identity(config), "preprocessing": "config"}, load, *reads)
+
+
+def _tokenizer(config: dict[str, Any], files: HashedFiles) -> str:
+    """Digest of the tokenizer: of transformers where the config names one, else open_clip's own."""
+    text = config["text_cfg"]
+    named = [path for path in files.paths.values() if path.name in TOKENIZER_FILES] if text.get(_NAMED) else []
+    options = {name: text.get(name) for name in ("tokenizer_mode", "tokenizer_kwargs")}
+    options = {name: value for name, value in options.items() if value}
+    return tokenizer_digest(named, own=not named, length=text.get("context_length", 77), **options)
+
+
+def _pictures(config: dict[str, Any], overlay: Mapping[str, Any]) -> str:
+    """Digest of the transform: open_clip's defaults, what the config or tag says, and the size that the tower takes."""
+    said = {name: overlay[name] for name in _PICTURES if overlay.get(name) is not None}
+    return preprocessing_digest(**{**_PICTURES, **said}, size=config["vision_cfg"].get("image_size", 224))
+
+
+def _texts_in(folder: Path, text: dict[str, Any]) -> dict[str, Path]:
+    """The tokenizer's files of a folder, and where transformers builds the text tower or tokenizer, its config."""
+    found = {path.name: path for path in sorted(folder.iterdir()) if path.name in TOKENIZER_FILES}
+    if not text.get("hf_model_name"):
+        uses_config = text.get(_NAMED) and (folder / "config.json").is_file()
+        return {**found, "config.json": folder / "config.json"} if uses_config else found
+    if not (folder / "config.json").is_file():
+        raise ModelError(
+            f"the text tower is '{str(text['hf_model_name'])[:80]}', and the folder holds no config.json that "
+            "describes it: it would have to be read from elsewhere.",
+            where=str(folder / _CONFIG),
+            remedy="save it into the folder, where you trust it: "
+            "`transformers.AutoConfig.from_pretrained(NAME).save_pretrained(FOLDER)`",
+        )
+    return {**found, "config.json": folder / "config.json", _TEXT: folder / "config.json"}
+
+
+def _require_closed_configs(files: Mapping[str, Path]) -> None:
+    """Read every small config among the files. Raises ModelError for one that names what is elsewhere."""
+    for role, path in files.items():
+        if path.name in ("config.json", "tokenizer_config.json", "special_tokens_map.json"):
+            config = read_config(path)
+            if role == _TEXT:
+                require_text_tower(config, str(path))
+
+
+def _weights_in(folder: Path) -> Path:
+    there = sorted(path for path in folder.iterdir() if path.suffix in WEIGHTS)
+    for name in _PREFERRED:
+        if folder / name in there:
+            return folder / name
+    if len(there) == 1:
+        return there[0]
+    fault = f"holds several weight files ({', '.join(path.name for path in there)})" if there else "holds no weights"
+    raise ModelError(f"the folder {fault}.", where=str(folder), remedy=f"name the one to use {_PREFERRED[0]}")
+
+
+def _load(parts: Parts, architecture: str | None, tag: str | None, allow_pickle: bool, device: Device) -> Encoder:
+    from fairgate.models.open_clip_network import load
+
+    parts.files.require_unchanged()
+    return load(parts, architecture, tag, allow_pickle, device)
+
+
+def _identity(config: dict[str, Any]) -> dict[str, Any]:
+    vision, text = config.get("vision_cfg", {}), config.get("text_cfg", {})
+    libraries = ["open_clip_torch", "torch", "torchvision", "pillow"]
+    if "timm_model_name" in vision:
+        libraries.append("timm")
+    if "hf_model_name" in text or "hf_tokenizer_name" in text:
+        libraries.append("transformers")
+    return {"adapter": "open_clip", "code": CODE_VERSION, "libraries": versions(*libraries)}
+
+
+def architecture_config(architecture: str) -> dict[str, Any]:
+    """The config of an architecture that open_clip ships, or that this process added. Does not import open_clip."""
+    config: dict[str, Any] | None
+    added = sys.modules.get("open_clip")
+    if added is not None:
+        config, known = added.get_model_config(architecture), added.list_models()
+    else:
+        shipped = {path.stem: path for path in _shipped_configs()}
+        config = json.loads(shipped[architecture].read_text()) if architecture in shipped else None
+        known = list(shipped)
+    if config is None:
+        raise ModelError(
+            f"open_clip has no architecture '{architecture}'.",
+            remedy=did_you_mean(architecture, known) or "`open_clip.list_models()` lists what it has",
+        )
+    require_closed(config, architecture)
+    return config
+
+
+def _shipped_configs() -> list[Path]:
+    spec = importlib.util.find_spec("open_clip")
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
+    if not folders:
+        raise ModelError("open_clip is not installed.", remedy="pip install open_clip_torch")
+    return [path for folder in folders for path in (folder / "model_configs").glob("*.json")]

@@ -1,0 +1,200 @@
+"""The half of the open_clip adapter that imports it: build, load, encode."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import open_clip
+import torch
+from open_clip.convert import convert_state_dict
+from open_clip.model import convert_to_custom_text_state_dict
+from open_clip.pretrained import download_pretrained, get_pretrained_cfg
+from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
+from transformers import dynamic_module_utils
+
+from fairgate.checkpoints.device import Device
+from fairgate.checkpoints.encoder import Embeddings
+from fairgate.checkpoints.weights import StateDict, read_state_dict, require_finite, require_fit
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.models.open_clip import Parts
+
+# what building a model from a config that does not fit together raises
+_BUILD_ERRORS = (
+    *(TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError, OSError, ImportError),
+    ArithmeticError,
+)
+# no network, no such file on the hub, a damaged download
+_HUB_ERRORS = (OSError, RuntimeError, ValueError)
+
+
+class OpenClipEncoder:
+    """Both towers of an open_clip model with its own validation transform and tokenizer."""
+
+    def __init__(self, model: Any, transform: Any, tokenizer: Any, device: Device) -> None:
+        self._model, self._transform, self._tokenizer, self._device = model, transform, tokenizer, device.name
+        bias = getattr(model, "logit_bias", None)
+        self.scale = float(model.logit_scale.detach().exp())
+        self.bias = 0.0 if bias is None else float(bias.detach())
+
+    def prepare(self, image: Any) -> torch.Tensor:
+        tensor: torch.Tensor = self._transform(image)
+        return tensor
+
+    def encode_images(self, prepared: Sequence[torch.Tensor]) -> Embeddings:
+        return _to_numpy(self._model.encode_image(torch.stack(list(prepared)).to(self._device)))
+
+    @property
+    def vocabulary(self) -> int:
+        text = getattr(self._model, "text", self._model)
+        embedding = getattr(text, "token_embedding", None) or text.transformer.get_input_embeddings()
+        return int(embedding.num_embeddings)
+
+    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
+        return {"ids": self._tokenizer(list(prompts))}
+
+    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
+        return _to_numpy(self._model.encode_text(tokens["ids"].to(self._device)))
+
+    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
+        return self.encode_tokens(self.tokens(prompts))
+
+
+def _to_numpy(embeddings: torch.Tensor) -> Embeddings:
+    return np.asarray(embeddings.float().cpu().numpy(), dtype=np.float32)
+
+
+def load(
+    parts: Parts, architecture: str | None, tag: str | None, allow_pickle: bool, device: Device
+) -> OpenClipEncoder:
+    """Build the model of some parts and fill it with exactly the file's weights.
+
+    `tag` names the pretrained tag of `architecture` whose preprocessing applies; without it, the config's own does.
+    Raises ModelError: config that does not build, wrong or missing tensors, NaN weights, pickled code.
+    """
+    weights = parts.files.paths["weights"]
+    state = read_state_dict(weights, allow_pickle=allow_pickle)
+    shown = f"the architecture {parts.shown}"
+    if architecture is None:  # a stranger's config: its shapes are held against the file's first
+        draft, _ = _build(parts, device="meta")
+        require_fit(_as_open_clip(state, draft), draft, str(weights), shown)
+    require_finite(state, str(weights))
+    model, tokenizer = _build(parts)
+    fitted = _as_open_clip(state, model)
+    require_fit(fitted, model, str(weights), shown)
+    model.load_state_dict(fitted)
+    model.eval().to(device.name)
+    overlay = pretrained_settings(architecture, tag) if architecture and tag else {}
+    settings = merge_preprocess_dict(model.visual.preprocess_cfg, overlay)
+    transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)
+    return OpenClipEncoder(model, transform, tokenizer, device)
+
+
+def _build(parts: Parts, device: str = "cpu") -> tuple[Any, Any]:
+    """The architecture with random weights, and its tokenizer. The caller's random state is left alone.
+
+    On the device "meta" it has shapes and takes no memory.
+    """
+    with parts.closed() as folder:
+        name = f"local-dir:{folder}"
+        try:
+            with _without_advice(), _without_questions(), torch.random.fork_rng(devices=[]), torch.device(device):
+                model = open_clip.create_model(
+                    name, device=device, load_weights=False, pretrained_image=False, pretrained_text=False
+                )
+                return model, open_clip.get_tokenizer(name)
+        except _BUILD_ERRORS as error:
+            reason = f"{type(error).__name__}: {error}".replace(name, parts.shown)
+            raise ModelError(
+                f"open_clip could not build the architecture or its tokenizer ({reason}).",
+                where=parts.shown,
+                remedy="check the config, and that the folder holds the tokenizer that it was trained with",
+            ) from error
+
+
+def _as_open_clip(state: StateDict, model: torch.nn.Module) -> StateDict:
+    """The renamings of `open_clip.load_checkpoint`, without its interpolation of positions: other sizes do not fit."""
+    state = dict(convert_state_dict(model, state))
+    if "positional_embedding" in state and not hasattr(model, "positional_embedding"):
+        state = convert_to_custom_text_state_dict(state)
+    expected = model.state_dict()
+    for name in ("logit_scale", "logit_bias"):  # a number, or a vector of one, by version
+        if name in state and name in expected and state[name].numel() == 1:
+            state[name] = state[name].reshape(expected[name].shape)
+    unused = "text.transformer.embeddings.position_ids"  # written by transformers before 4.31
+    if unused not in expected:
+        state.pop(unused, None)
+    return state
+
+
+def pretrained_settings(architecture: str, tag: str) -> dict[str, Any]:
+    """What open_clip knows of a pretrained tag. Raises ModelError for an unknown tag, or one of another activation."""
+    settings: dict[str, Any] = get_pretrained_cfg(architecture, tag)
+    where = f"open_clip:{architecture}@{tag}"
+    if not settings:
+        tags = open_clip.list_pretrained_tags_by_model(architecture)
+        raise ModelError(
+            f"'{tag}' is neither a file nor a pretrained tag of {architecture}.",
+            where=where,
+            remedy=did_you_mean(tag, tags) or f"name a checkpoint file, or a tag: {', '.join(tags) or 'it has none'}",
+        )
+    if bool(settings.get("quick_gelu")) != bool(open_clip.get_model_config(architecture).get("quick_gelu")):
+        other = "QuickGELU" if settings.get("quick_gelu") else "GELU"
+        twin = f"{architecture}-quickgelu" if settings.get("quick_gelu") else architecture.removesuffix("-quickgelu")
+        raise ModelError(
+            f"'{tag}' was trained with {other}, and {architecture} computes with the other one.",
+            where=where,
+            remedy=f"use open_clip:{twin}@{tag}",
+        )
+    return settings
+
+
+def download(architecture: str, tag: str) -> Path:
+    """The weights file of a pretrained tag, from the local cache of the hub or the network. Raises ModelError."""
+    settings = pretrained_settings(architecture, tag)
+    try:
+        return Path(download_pretrained(settings))
+    except _HUB_ERRORS as error:
+        raise ModelError(
+            f"the weights of the tag '{tag}' could not be downloaded ({type(error).__name__}).",
+            where=f"open_clip:{architecture}@{tag}",
+            remedy="check the network, or download the file elsewhere and use open_clip:ARCH@FILE",
+        ) from error
+
+
+@contextlib.contextmanager
+def _without_advice() -> Iterator[None]:
+    """Mute what open_clip logs on the root logger: that weights were not loaded is what was asked of it.
+
+    The handler keeps `logging.warning` from installing one of its own, which would stay for the whole process.
+    """
+    root, handler = logging.getLogger(), logging.NullHandler()
+
+    def from_elsewhere(record: logging.LogRecord) -> bool:
+        return Path(record.pathname).parent != Path(open_clip.__file__).parent
+
+    root.addFilter(from_elsewhere)
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.removeFilter(from_elsewhere)
+
+
+@contextlib.contextmanager
+def _without_questions() -> Iterator[None]:
+    """Keep transformers, which builds some text towers and tokenizers, from asking whether to run a repository's code.
+
+    open_clip does not pass `trust_remote_code=False` on; with the time for an answer at 0, the answer is no.
+    """
+    before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
+    try:
+        yield
+    finally:
+        dynamic_module_utils.TIME_OUT_REMOTE_CODE = before

@@ -1,0 +1,134 @@
+"""`scores:FILE?values=cosine|logit|probability[&logit_scale=100]`: scores that someone computed before. No torch.
+
+A CSV or Parquet table with a row per image and a column per prompt, whose name is the prompt to the letter. Rows are
+matched by `set_id` and `member`, or by `image`, `file` or `path` against the paths that the dataset recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast, get_args
+from urllib.parse import parse_qsl
+
+import numpy as np
+
+from fairgate.checkpoints.files import require_file, resolve
+from fairgate.errors import ScoresError, did_you_mean
+from fairgate.hashing import digest, sha256_file
+from fairgate.models.contract import Floats, Request, equal_columns, log_softmax
+from fairgate.models.score_table import ScoreTable, read_table
+
+Values = Literal["cosine", "logit", "probability"]
+
+
+def scorer(request: Request) -> PrecomputedScores:
+    """Open a table of scores. Raises ScoresError: unreadable, undeclared scale, images missing, doubled or foreign."""
+    address, _, query = request.address.partition("?")
+    values, logit_scale = _declared_scale(query, request.uri)
+    path = resolve(address, request.base)
+    require_file(path, ScoresError)
+    fingerprint = digest({"file": sha256_file(path), "values": values, "logit_scale": logit_scale})
+    return PrecomputedScores(request.uri, fingerprint, values, logit_scale, read_table(path, request.source.index))
+
+
+def _declared_scale(query: str, uri: str) -> tuple[Values, float | None]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    unknown = sorted(options.keys() - {"values", "logit_scale"})
+    if unknown:
+        raise ScoresError(
+            f"'{unknown[0]}' is not an option of scores: URIs.",
+            where=uri,
+            remedy=did_you_mean(unknown[0], ["values", "logit_scale"]) or "options: values, logit_scale",
+        )
+    values = options.get("values")
+    if values not in get_args(Values):
+        said = f"'{values}' is not a scale of scores" if values else "the scale of the scores is not declared"
+        raise ScoresError(
+            f"{said}.",
+            where=uri,
+            remedy="append ?values=cosine, ?values=probability, or ?values=logit (100 x cosine is a logit)",
+        )
+    scale = options.get("logit_scale")
+    try:
+        number = None if scale is None else float(scale)
+    except ValueError:
+        number = float("nan")
+    if number is not None and not (np.isfinite(number) and number > 0):
+        raise ScoresError(
+            f"logit_scale is '{scale}', not a positive number.",
+            where=uri,
+            remedy="use logit_scale=100 (usual for CLIP)",
+        )
+    return cast(Values, values), number
+
+
+@dataclass(frozen=True)
+class PrecomputedScores:
+    """A scorer that only looks up. Its prompts are the table's columns."""
+
+    uri: str
+    fingerprint: str
+    values: Values
+    logit_scale: float | None
+    table: ScoreTable = field(repr=False)
+    precision: str = "precomputed"
+    preparation: str = "scores/1"
+    tokenizer: str | None = None
+    preprocessing: str | None = None
+    device: str = "none"
+
+    def logits(self, prompts: Sequence[str]) -> Floats:
+        """(images, prompts) float64. Cosines need `logit_scale` in the URI; of probabilities, their logarithms.
+
+        A probability of 0 is taken as the smallest normal number (log about -708), so that logits stay finite.
+        """
+        found = self._columns(prompts)
+        if self.values == "logit":
+            return found
+        if self.values == "probability":
+            return np.asarray(np.log(np.maximum(found, np.finfo(np.float64).tiny)))
+        if self.logit_scale is None:
+            raise ScoresError(
+                "cosines become logits only with a scale, and none is declared.",
+                where=self.uri,
+                remedy="append &logit_scale=100 (usual for CLIP), or the model's own exp(logit_scale)",
+            )
+        return found * self.logit_scale
+
+    def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+        """Mean of each ensemble's columns: (images, ensembles) float64.
+
+        Ranks images as the re-normalised average of text embeddings does, since that is the mean cosine up to one
+        positive factor an ensemble. Logits are divided by `logit_scale` where it is declared; where it is not, and for
+        probabilities, the unit is the table's own.
+        """
+        divisor = self.logit_scale if self.values == "logit" and self.logit_scale else 1.0
+        empty = [number for number, prompts in enumerate(ensembles) if not prompts]
+        if empty:
+            raise ScoresError(f"ensemble {empty[0]} holds no prompt.", where=self.uri, remedy="give it a prompt")
+        return np.stack([self._columns(prompts).mean(axis=1) / divisor for prompts in ensembles], axis=1)
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        """Log-softmax over exactly these prompts; probabilities are renormalised over them. (images, prompts)."""
+        if self.values == "probability":
+            silent = np.flatnonzero(self._columns(prompts).sum(axis=1) == 0)
+            if silent.size:
+                raise ScoresError(
+                    f"{silent.size} images have probability 0 for every prompt asked, such as "
+                    f"{self.table.names(silent)}.",
+                    where=self.uri,
+                    remedy="record logits or cosines instead: probabilities this small were rounded away",
+                )
+        return log_softmax(self.logits(prompts))
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Pairs of ensembles whose columns are equal for every image."""
+        means = np.stack([self._columns(prompts).mean(axis=1) for prompts in ensembles], axis=1)
+        return equal_columns(means, ensembles)
+
+    def _columns(self, prompts: Sequence[str]) -> Floats:
+        if not prompts:
+            raise ScoresError("no prompt was asked.", where=self.uri, remedy="ask at least one")
+        limits = (0.0, 1.0) if self.values == "probability" else (-1.001, 1.001) if self.values == "cosine" else None
+        return np.stack([self.table.column(prompt, limits) for prompt in prompts], axis=1)

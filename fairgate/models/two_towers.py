@@ -1,0 +1,184 @@
+"""Scores of a two-tower model, from embeddings that are computed once and cached by content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fairgate.checkpoints.device import Device, find_device
+from fairgate.checkpoints.encoder import Checkpoint, Embeddings, Encoder, Guarded, naming
+from fairgate.errors import ModelError
+from fairgate.hashing import digest
+from fairgate.models.contract import Floats, Request, log_softmax
+
+_CHUNK = 65_536  # images whose cosines are computed at once in float64
+
+_SAME_TEXT = {"fp32": 64 * 2.0**-23, "amp_fp16": 4 * 2.0**-11, "amp_bf16": 4 * 2.0**-8}
+"""Distance of unit text embeddings below which two prompts are one: equal tokens differ by rounding alone, which is the
+order of sums in float32, and a handful of roundings of the last layer's output under autocast."""
+
+
+class EmbeddingScorer:
+    """A `Scorer` over a checkpoint that is loaded only when an embedding is not in the cache."""
+
+    def __init__(self, checkpoint: Checkpoint, request: Request) -> None:
+        self.uri = request.uri
+        self.fingerprint = checkpoint.fingerprint
+        self.preparation = checkpoint.preparation
+        self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing
+        self._checkpoint = checkpoint
+        self._request = request
+        self._device: Device = find_device(request.device)
+        self.device = self._device.name
+        self.precision = self._device.precision
+        self._model_key = checkpoint.key(self._device)
+        self._loaded: Encoder | None = None
+        self._images: Embeddings | None = None
+        self._scale_and_bias = (float("nan"), float("nan"))
+        self._texts: dict[str, Embeddings] | None = None
+
+    @property
+    def logit_scale(self) -> float | None:
+        """What multiplies cosines; None before images were embedded."""
+        scale = self._scale_and_bias[0]
+        return None if np.isnan(scale) else scale
+
+    def logits(self, prompts: Sequence[str]) -> Floats:
+        """Scale times cosine, plus the model's bias: (images, prompts) float64."""
+        cosines = self._cosines(_unit(self.text_embeddings(prompts).astype(np.float64)))
+        scale, bias = self._scale_and_bias
+        return scale * cosines + bias
+
+    def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+        """Cosine to the re-normalised average of each ensemble's unit text embeddings: (images, ensembles) float64."""
+        return self._cosines(self._queries(ensembles))
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Pairs of ensembles whose averaged text embeddings are equal, up to the rounding of the device's precision."""
+        queries = self._queries(ensembles)
+        near = 1.0 - _SAME_TEXT[self.precision] ** 2 / 2  # cosine of unit vectors that far apart
+        pairs = []
+        for place, cosines in enumerate(queries @ queries.T):
+            for other in np.flatnonzero(cosines[:place] >= near).tolist():
+                if list(ensembles[other]) != list(ensembles[place]):
+                    pairs.append((int(other), place))
+        return pairs
+
+    def _queries(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+        """Unit averages of the ensembles' text embeddings, (ensembles, dim) float64."""
+        every = list(dict.fromkeys(prompt for prompts in ensembles for prompt in prompts))
+        unit = dict(zip(every, _unit(self.text_embeddings(every).astype(np.float64)), strict=True))
+        means = []
+        for number, prompts in enumerate(ensembles):
+            if not prompts:
+                raise ModelError(f"ensemble {number} holds no prompt.", where=self.uri, remedy="give it a prompt")
+            means.append(np.mean([unit[prompt] for prompt in prompts], axis=0))
+        return _unit(np.stack(means))
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        """Log-softmax of the logits over exactly these prompts: (images, prompts) float64."""
+        return log_softmax(self.logits(prompts))
+
+    def image_embeddings(self) -> Embeddings:
+        """Unit embeddings of all images, (images, dim) float32, from the cache or the model."""
+        if self._images is not None:
+            return self._images
+        key = self._checkpoint.key(self._device, dataset=self._request.source.fingerprint)
+        cache = self._request.cache
+        entry = cache.read(f"images/{key}") if cache else None
+        if entry is not None and {"embeddings", "scale", "bias"} <= entry.arrays.keys():
+            self._images = entry.arrays["embeddings"]
+            self._scale_and_bias = float(entry.arrays["scale"][0]), float(entry.arrays["bias"][0])
+            return self._images
+        from fairgate.models.embeddings import embed_images
+
+        encoder = self._encoder()
+        self._images = embed_images(encoder, self._request, self._device, f"parts/{key}")
+        # through float32, as the cache gives them back: the first run and the second say the same
+        self._scale_and_bias = float(np.float32(encoder.scale)), float(np.float32(encoder.bias))
+        if cache:
+            scale, bias = (np.array([value], dtype=np.float32) for value in self._scale_and_bias)
+            cache.write(f"images/{key}", {"embeddings": self._images, "scale": scale, "bias": bias})
+            cache.drop_all(f"parts/{key}")
+        return self._images
+
+    def text_embeddings(self, prompts: Sequence[str]) -> Embeddings:
+        """Unit embeddings of prompts, (prompts, dim) float32. Only what is not known yet is computed."""
+        if not prompts:
+            raise ModelError("no prompt was asked.", where=self.uri, remedy="ask at least one")
+        known = self._known_texts()
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]
+        if missing:
+            from fairgate.models.embeddings import embed_texts
+
+            embeddings = embed_texts(self._encoder(), missing, self._device, self.uri)
+            known.update(zip(missing, embeddings, strict=True))
+            if self._request.cache:
+                name = f"texts/{self._model_key}/{digest(missing)}"
+                notes = {"prompts": json.dumps(missing)}
+                self._request.cache.write(name, {"embeddings": embeddings}, notes)
+        return np.stack([known[prompt] for prompt in prompts])
+
+    def reading_as(self, other: EmbeddingScorer, *, tokenizer: bool, preprocessing: bool) -> EmbeddingScorer:
+        """This checkpoint, given texts by another one's tokenizer, or pictures by its preprocessing, or both.
+
+        Scoring raises ReadingMisfit where it cannot take them.
+        """
+
+        def load(_: Device) -> Encoder:
+            from fairgate.models.reading import Rereading
+
+            return Rereading(self._encoder(), other._encoder(), tokenizer=tokenizer, preprocessing=preprocessing)
+
+        theirs = {"fingerprint": other.fingerprint, "identity": dict(other._checkpoint.identity)}
+        reads = {**theirs, "tokenizer": tokenizer, "preprocessing": preprocessing}
+        identity = {**self._checkpoint.identity, "reads_as": reads}
+        mixed = EmbeddingScorer(replace(self._checkpoint, identity=identity, load=load), self._request)
+        if not preprocessing:
+            mixed._images, mixed._scale_and_bias = self.image_embeddings(), self._scale_and_bias
+        if not tokenizer:
+            mixed._texts = self._known_texts()
+        return mixed
+
+    def embeds_alike(self, other: EmbeddingScorer) -> bool:
+        """Whether two scorers that embedded the same images and prompts gave them the same vectors, up to rounding."""
+        here, there = self._known_texts(), other._known_texts()
+        near = _SAME_TEXT[self.precision]
+        texts = all(np.linalg.norm(here[text] - there[text]) <= near for text in here.keys() & there.keys())
+        images = np.linalg.norm(self.image_embeddings() - other.image_embeddings(), axis=1)
+        return texts and bool((images <= near).all())
+
+    def _known_texts(self) -> dict[str, Embeddings]:
+        """Every prompt that the cache knows for this model; new ones are added as files beside the old."""
+        if self._texts is None:
+            self._texts = {}
+            cache = self._request.cache
+            for name in cache.names(f"texts/{self._model_key}") if cache else []:
+                entry = cache.read(name) if cache else None
+                if entry is not None and "prompts" in entry.notes:
+                    prompts = json.loads(entry.notes["prompts"])
+                    self._texts.update(zip(prompts, entry.arrays["embeddings"], strict=True))
+        return self._texts
+
+    def _encoder(self) -> Encoder:
+        if self._loaded is None:
+            from fairgate.checkpoints.torch_runtime import require_device
+
+            require_device(self._device)
+            with naming(self.uri, "be loaded"):
+                self._loaded = Guarded(self._checkpoint.load(self._device), self.uri)
+        return self._loaded
+
+    def _cosines(self, texts: Floats) -> Floats:
+        """(images, texts) float64 products of unit vectors, a chunk of images at a time."""
+        images = self.image_embeddings()
+        chunks = range(0, len(images), _CHUNK)
+        products = [_unit(images[start : start + _CHUNK].astype(np.float64)) @ texts.T for start in chunks]
+        return np.concatenate(products)
+
+
+def _unit(vectors: Floats) -> Floats:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
