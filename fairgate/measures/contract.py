@@ -78,6 +78,10 @@ class MetricSpec:
         """Which side of several groups is the worst one."""
         return "max" if self.better == "lower" else "min"
 
+    def recorded_as(self, k: int | None) -> str:
+        """Its name in records: `max_skew_at_100`."""
+        return self.name if k is None else self.name.replace("_at_k", f"_at_{k}")
+
     def shown_as(self, k: str = "") -> str:
         """What reports call it: `MaxSkew@100`."""
         return f"{self.display or self.name.replace('_', ' ')}{f'@{k}' if k else ''}"

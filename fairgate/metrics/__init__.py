@@ -2,10 +2,8 @@
 
 from fairgate.metrics.associations import (
     ImplicitAssociation,
-    SetSums,
     association,
     c_asc,
-    c_asc_of_sums,
     differential_association,
     implicit_association,
     top_k_similarity,
@@ -29,7 +27,6 @@ from fairgate.metrics.editing import (
     individual_typology_angle,
     skin_mask,
 )
-from fairgate.metrics.fair_ranker import fair_counts, fair_rankings
 from fairgate.metrics.groups import GroupMeans, by_set_and_group, group_means, intersection
 from fairgate.metrics.neighbours import NeighbourShares, knn_accept, neighbour_shares
 from fairgate.metrics.overview import RetrievalOverview, retrieval_overview, streamed_overview
@@ -77,7 +74,6 @@ __all__ = [
     "NullSkew",
     "Preset",
     "RetrievalOverview",
-    "SetSums",
     "SkewWithin",
     "TieRange",
     "TypologyAngle",
@@ -89,14 +85,11 @@ __all__ = [
     "bias_of_counts",
     "by_set_and_group",
     "c_asc",
-    "c_asc_of_sums",
     "counts_at_k_weighted",
     "delta_ita",
     "differential_association",
     "entropy_of_counts",
     "expected_max_skew",
-    "fair_counts",
-    "fair_rankings",
     "fairness",
     "flip_rate",
     "group_means",

@@ -115,7 +115,7 @@ class _Look:
         told = CheckPower(
             id=check.id,
             subject=planned.subject or planned.word,
-            metric=check.metric if check.k is None else check.metric.replace("_at_k", f"_at_{check.k}"),
+            metric=planned.metric.spec.recorded_as(check.k),
             over=planned.over,
             unit=cell.unit,
             margin=check.bound,

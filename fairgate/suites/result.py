@@ -33,7 +33,7 @@ def result_of(one: Assessed, index: Index, suite: Suite, null: NullSkew | None) 
         subject=one.planned.subject,
         word=one.planned.word,
         against=one.planned.against,
-        metric=_metric(one.planned),
+        metric=one.planned.metric.spec.recorded_as(check.k),
         probe=check.probe,
         over=one.planned.over,
         rule=check.rule,
@@ -74,7 +74,7 @@ def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:
         subject=planned.subject,
         word=planned.word,
         against=planned.against,
-        metric=_metric(planned),
+        metric=planned.metric.spec.recorded_as(check.k),
         probe=check.probe,
         over=planned.over,
         rule=check.rule,
@@ -86,12 +86,6 @@ def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:
         n_sets=0,
         reason=str(error),
     )
-
-
-def _metric(planned: PlannedCheck) -> str:
-    """The metric with its k: `max_skew_at_100`."""
-    check = planned.check
-    return check.metric if check.k is None else check.metric.replace("_at_k", f"_at_{check.k}")
 
 
 def _shown(one: Assessed, at: int) -> tuple[float, float | None, float | None, str, float | None]:
