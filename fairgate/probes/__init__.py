@@ -2,9 +2,10 @@
 
 from fairgate.probes.association import associate
 from fairgate.probes.classification import classify
-from fairgate.probes.contract import DatasetFacts
+from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has
+from fairgate.probes.registry import PROBES, register, value_name
 from fairgate.probes.retrieval import retrieve
-from fairgate.probes.scores import (
+from fairgate.probes.answers import (
     METRIC_VERSION,
     Contest,
     ProbeScores,
@@ -14,10 +15,23 @@ from fairgate.probes.scores import (
     scores_digest,
     write_scores,
 )
+from fairgate.probes.settings import Name, Part, Prose, Text, with_article
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
 
 __all__ = [
     "METRIC_VERSION",
+    "PROBES",
+    "Choice",
+    "Name",
+    "Part",
+    "Probe",
+    "Prose",
+    "RankingQuery",
+    "Text",
+    "dataset_has",
+    "register",
+    "value_name",
+    "with_article",
     "Contest",
     "DatasetFacts",
     "Entropies",

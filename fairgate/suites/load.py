@@ -13,17 +13,13 @@ from pydantic import ValidationError
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.hashing import digest
 from fairgate.measures import METRICS
+from fairgate.probes import PROBES
 from fairgate.suites import schema
 from fairgate.suites.source import Loc, Source, parse_source, read_source
 from fairgate.suites.validate import check_makes_sense, leaves, require_inside, require_utility
 
 FOLDER = "fairness_suites"
 
-_PROBES: dict[str, type[Any]] = {
-    "zero_shot_classification": schema.ZeroShotProbe,
-    "retrieval": schema.RetrievalProbe,
-    "association": schema.AssociationProbe,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +133,7 @@ def _known_loc(loc: tuple[Any, ...], source: Source) -> Loc:
 
 
 def _is_branch(part: Any) -> bool:
-    return not isinstance(part, str) or "[" in part or part in {"str", "literal", *_PROBES}
+    return not isinstance(part, str) or "[" in part or part in {"str", "literal", *PROBES}
 
 
 def _known_keys(parent: Loc, source: Source) -> list[str]:
@@ -150,7 +146,7 @@ def _known_keys(parent: Loc, source: Source) -> list[str]:
         model = schema.DecisionRule
     elif parent[:1] == ("probes",):
         probe = source.data["probes"].get(parent[1], {}) if len(parent) > 1 else {}
-        model = _PROBES.get(str(probe.get("kind")), schema.ZeroShotProbe)
+        model = PROBES.get(str(probe.get("kind"))) or PROBES["zero_shot_classification"]
     own: Iterable[str] = ()
     if model is schema.Check and len(parent) > 1:
         metric = source.data["checks"][parent[1]].get("metric")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairgate.errors import SuiteError, did_you_mean
+from fairgate.errors import SuiteError
 from fairgate.measures import CROSS, METRICS, Crossing, Metric, MetricRequest
-from fairgate.probes import DatasetFacts
+from fairgate.probes import DatasetFacts, dataset_has
 from fairgate.records import Against, item_name
 from fairgate.suites.load import LoadedSuite
-from fairgate.suites.schema import AssociationProbe, Check, ZeroShotProbe
+from fairgate.suites.schema import Check
 from fairgate.suites.source import Loc
 from fairgate.suites.validate import require_utility
 
@@ -94,8 +94,7 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
     carry, and for a suite that a useless model would pass.
     """
     for name, probe in loaded.suite.probes.items():
-        if isinstance(probe, ZeroShotProbe):
-            _probe_fits(loaded, name, probe, dataset)
+        probe.require(name, dataset, lambda key, name=name: loaded.where("probes", name, key))  # type: ignore[misc]
     require_utility(loaded.suite, loaded.source, subjects=len(dataset.subjects))
     return [
         one
@@ -121,8 +120,7 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     groupings = _groupings(loaded, check, dataset, loaded.where(*loc, "over"))
     keys = {key: loaded.where(*loc, key) for key in ("over", *metric.Settings.model_fields)}
     metric.require(PlannedCheck(check, None, groupings, where).request(keys=keys), dataset)
-    probe = loaded.suite.probes[check.probe]
-    words = tuple(probe.words) if isinstance(probe, AssociationProbe) else ()
+    words = loaded.suite.probes[check.probe].ranked_words
     against: Against | None = None if check.no_worse_than is None else "baseline"
     if check.by == "word":
         planned = [PlannedCheck(check, None, groupings, where, (word,), against) for word in words]
@@ -138,7 +136,7 @@ def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: 
     chosen = loaded.suite.groups.attributes
     attributes = list(dataset.attributes) if chosen == "each" else list(chosen)
     for attribute in attributes:
-        _attribute_exists(attribute, f"suite '{loaded.name}' looks at", dataset, loaded.where("groups", "attributes"))
+        dataset_has(attribute, f"suite '{loaded.name}' looks at", dataset, loaded.where("groups", "attributes"))
     if check.over is None:
         return ()
     if check.over == "each":
@@ -147,50 +145,7 @@ def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: 
         return (tuple(attributes),)
     named = [check.over] if isinstance(check.over, str) else check.over
     for attribute in named:
-        _attribute_exists(attribute, f"check '{check.id}' groups by", dataset, where)
+        dataset_has(attribute, f"check '{check.id}' groups by", dataset, where)
     if len(set(named)) < len(named):
         raise SuiteError(f"check '{check.id}' names an attribute twice.", where=where, remedy="name each once")
     return (tuple(named),)
-
-
-def _attribute_exists(attribute: str, who: str, dataset: DatasetFacts, where: str) -> None:
-    if attribute not in dataset.attributes:
-        near = did_you_mean(attribute, dataset.attributes)
-        recorded = f"recorded attributes: {', '.join(dataset.attributes)}"
-        raise SuiteError(
-            f"{who} '{attribute}', which dataset '{dataset.name}/{dataset.version}' does not record.",
-            where=where,
-            remedy=" ".join(filter(None, [near, recorded])),
-        )
-
-
-def _probe_fits(loaded: LoadedSuite, name: str, probe: ZeroShotProbe, dataset: DatasetFacts) -> None:
-    """Every image must find its truth among the labels that compete for it."""
-    where = loaded.where("probes", name, "labels")
-    if isinstance(probe.labels, dict):
-        missing = [subject for subject in dataset.subjects if subject not in probe.labels]
-        unknown = [subject for subject in probe.labels if subject not in dataset.subjects]
-        if missing or unknown:
-            near = did_you_mean(unknown[0], dataset.subjects) if unknown else None
-            raise SuiteError(
-                f"probe '{name}' has labels for {', '.join(probe.labels)}; dataset '{dataset.name}/{dataset.version}' "
-                f"shows {', '.join(dataset.subjects)}.",
-                where=where,
-                remedy=" ".join(filter(None, [near, "give one list of labels per subject of the dataset"])),
-            )
-    if probe.positive is not None:
-        return
-    if probe.truth != "subject":
-        _attribute_exists(probe.truth, f"probe '{name}' takes as truth", dataset, loaded.where("probes", name, "truth"))
-    for subject in dataset.subjects:
-        truths = [subject] if probe.truth == "subject" else list(dataset.attributes[probe.truth])
-        lost = [probe.word(truth) for truth in truths if probe.word(truth) not in probe.labels_of(subject)]
-        if lost:
-            labels = probe.labels_of(subject)
-            near = did_you_mean(lost[0], labels)
-            raise SuiteError(
-                f"probe '{name}' can never be right for '{subject}': the true label '{lost[0]}' is not among its "
-                f"labels ({', '.join(labels)}).",
-                where=where,
-                remedy=" ".join(filter(None, [near, "add the label, or say in `words` how the truth is written"])),
-            )

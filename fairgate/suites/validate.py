@@ -12,7 +12,8 @@ from pydantic import ValidationError
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.measures import METRICS, Metric, MetricSpec
 from fairgate.models import local_path
-from fairgate.suites.schema import AssociationProbe, Check, RetrievalProbe, Suite, ZeroShotProbe, with_article
+from fairgate.probes import with_article
+from fairgate.suites.schema import Check, Suite
 from fairgate.suites.source import Source
 
 Refuse = Callable[..., SuiteError]
@@ -37,20 +38,20 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
             " ".join(filter(None, [near, f"probes here: {', '.join(suite.probes)}"])),
             "probe",
         )
-    if probe.kind not in spec.probes:
+    if probe.answers_as not in spec.probes:
         raise refuse(
             f"measures {check.metric} on {with_article(probe.kind)} probe.",
             f"{check.metric} needs {with_article(' or '.join(spec.probes))} probe",
             "probe",
         )
-    if spec.truth and isinstance(probe, ZeroShotProbe) and probe.positive is not None:
+    if spec.truth and probe.positive_label is not None:
         raise refuse(
             f"measures {check.metric} on the probe '{check.probe}', where no image is right or wrong.",
-            f"'{probe.positive}' is a positive label: ask `fairness` or `group_gap` of it, and {check.metric} of a "
+            f"'{probe.positive_label}' is a positive label: ask `fairness` or `group_gap` of it, and {check.metric} of a "
             "probe with a truth",
             "probe",
         )
-    if check.by == "word" and not isinstance(probe, AssociationProbe):
+    if check.by == "word" and not probe.ranked_words:
         raise refuse(
             "is `by: word`, and its probe has no words.", "write `by: subject`, or ask an association probe", "by"
         )
@@ -149,11 +150,7 @@ def _sees_blindness(check: Check, suite: Suite, subjects: int | None) -> bool:
 
 def _chance(check: Check, suite: Suite, subjects: int | None) -> float:
     """What a model that never looks can have: 1 where each image has its labels to itself."""
-    probe, labels = suite.probes[check.probe], 1
-    if isinstance(probe, ZeroShotProbe) and not (
-        probe.truth == "subject" and (isinstance(probe.labels, dict) or subjects == 1)
-    ):
-        labels = min(len(one) for one in (probe.labels.values() if isinstance(probe.labels, dict) else [probe.labels]))
+    labels = suite.probes[check.probe].blind_labels(subjects)
     value = METRICS[check.metric].blind_value(check.settings, labels, subjects)
     return 1.0 if value is None else value
 
@@ -170,11 +167,8 @@ def _remedy(suite: Suite) -> str:
     compared = suite.baseline is not None or any(check.no_worse_than for check in suite.checks)
     rule = "no_worse_than: baseline, margin: 0.02" if compared else "at_least: 0.80"
     for name, probe in suite.probes.items():
-        if isinstance(probe, RetrievalProbe):
-            return f"add `- {{id: finds-its-subject, probe: {name}, metric: recall_at_k, k: 1, {rule}}}`"
-        shared = isinstance(probe, ZeroShotProbe) and probe.positive is None
-        if shared and isinstance(probe, ZeroShotProbe) and (isinstance(probe.labels, list) or probe.truth != "subject"):
-            return f"add `- {{id: still-useful, probe: {name}, metric: accuracy, {rule}}}`"
+        if (keys := probe.utility_check(name)) is not None:
+            return f"add `- {{{keys}, {rule}}}`"
     return (
         'add a probe `search: {kind: retrieval, prompts: ["a photo of {a_subject}"]}` and the check '
         f"`- {{id: finds-its-subject, probe: search, metric: recall_at_k, k: 1, {rule}}}`"
