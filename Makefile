@@ -28,8 +28,8 @@ unexport PYTHONDONTWRITEBYTECODE
 HELD := fairgate/__init__.py,fairgate/errors.py,fairgate/hashing.py,fairgate/randomness.py,fairgate/records.py
 HELD := $(HELD),fairgate/git.py,fairgate/remote/*,fairgate/metrics/*,fairgate/statistics/*
 HELD := $(HELD),fairgate/suites/*,fairgate/baselines/*,fairgate/reports/*,fairgate/tracking/*
-HELD := $(HELD),fairgate/gate/*,fairgate/audit/*,fairgate/power/*,fairgate/doctor/*,fairgate/history/*,fairgate/review/*
-HELD := $(HELD),fairgate/factory/*,fairgate/recipes/*,fairgate/steps/*
+HELD := $(HELD),fairgate/gate/*,fairgate/audit/*,fairgate/power/*,fairgate/selftest/*,fairgate/history/*,fairgate/review/*
+HELD := $(HELD),fairgate/builds/*,fairgate/recipes/*,fairgate/steps/*
 HELD := $(HELD),fairgate/cli/*,fairgate/pytest_plugin/*,fairgate/whole.py,fairgate/markdown.py
 
 help: ## What can be made

@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from fairgate.builds.params import build_names
 from fairgate.data import read_manifest
-from fairgate.factory.params import build_names
 from fairgate.portraits.world import HARD_LABELS
 from fairgate.records import RunRecord
 

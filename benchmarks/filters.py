@@ -29,12 +29,9 @@ from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
 from fairgate.randomness import stream
 from fairgate.recipes.occupations import OccupationSettings, questions
 from fairgate.steps import Meter, SetRows, Step, run_steps
-from fairgate.steps.ask import Ask
 from fairgate.steps.caption_match import CaptionMatcher, EveryCaptionMatches, MatchCaptions
-from fairgate.steps.colours import CountColours
-from fairgate.steps.limits import Within
-from fairgate.steps.mask import MaskPerson
-from fairgate.steps.perceive import Perceive, Trait
+from fairgate.steps.filters import CountColours, Within
+from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Trait
 from fairgate.steps.pictures import png
 
 SEED = 5_2024

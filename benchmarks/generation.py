@@ -21,7 +21,7 @@ from PIL.Image import Image
 
 from benchmarks import generation_gensynth, generation_occupations
 from benchmarks._published_sharing import published_set, sub_batches
-from fairgate.factory.params import read_build
+from fairgate.builds.params import read_build
 from fairgate.generation import open_model
 from fairgate.generation.shared_attention.attention import Asked, wide_product
 from fairgate.generation.shared_attention.sampler import Attempt

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from fairgate.factory.params import read_build
+from fairgate.builds.params import read_build
 from fairgate.metrics import knn_accept
+from fairgate.recipes.edited_photographs import GROUPS
 from fairgate.recipes.gensynth import Gensynth, GensynthSettings
-from fairgate.recipes.photographs import GROUPS
 from fairgate.steps import Meter, Row, SetRows, run_steps
 from fairgate.steps.crop_edit import EditWorkshop
 from fairgate.steps.neighbour_pool import NeighbourPool
-from fairgate.steps.photos import PHOTO, box_of, pasted
+from fairgate.steps.person_photographs import PHOTO, box_of, pasted
 from fairgate.steps.pictures import picture, png
 
 SUBJECT, PHOTOGRAPHS, PILOT = "doctor", 40, 6

@@ -25,20 +25,16 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from fairgate.factory import read_build
+from fairgate.builds import read_build
 from fairgate.generation import VQAModel, open_model
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
 from fairgate.recipes.occupations import Occupations, OccupationSettings, questions, traits
 from fairgate.steps import Meter, SetRows, Step, Trace, run_steps
-from fairgate.steps.ask import Ask
-from fairgate.steps.colours import CountColours
-from fairgate.steps.limits import Within
-from fairgate.steps.mask import MaskPerson
-from fairgate.steps.paint import Paint
-from fairgate.steps.perceive import Perceive
+from fairgate.steps.filters import CountColours, Within
+from fairgate.steps.paint import Paint, Vary
+from fairgate.steps.perceive import Ask, MaskPerson, Perceive
 from fairgate.steps.pictures import mask, picture, png
-from fairgate.steps.vary import Vary
 
 SUBJECT = "doctor"
 VILT_PICTURES = 4

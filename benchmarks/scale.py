@@ -30,11 +30,11 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
+from fairgate.builds import Factory
+from fairgate.builds.shards import encode
 from fairgate.data import read_dataset
-from fairgate.data.write import SHARD_BYTES
+from fairgate.data.writer import SHARD_BYTES
 from fairgate.engines.local import LocalEngine
-from fairgate.factory import Factory
-from fairgate.factory.shards import encode
 from fairgate.recipes import Before, Knobs, Part, Recipe
 from fairgate.steps import Drop, Meter, SetRows, Step, Trace
 from fairgate.steps.pictures import picture

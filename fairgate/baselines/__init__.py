@@ -1,16 +1,17 @@
 """What a candidate is compared with, and whether it may be."""
 
 from fairgate.baselines.compare import (
+    BaselineSpec,
     environment_warnings,
     mismatch,
+    parse_baseline,
     require_another_checkpoint,
     require_nothing_vanished,
     require_own_scores,
     require_same_declaration,
 )
 from fairgate.baselines.git import Repository
-from fairgate.baselines.kept import Kept, baseline_folder, kept_in_folder, kept_in_git
-from fairgate.baselines.spec import BaselineSpec, parse_baseline
+from fairgate.baselines.record_files import Kept, baseline_folder, kept_in_folder, kept_in_git
 
 __all__ = [
     "BaselineSpec",

@@ -1,15 +1,45 @@
-"""May these two runs be compared at all? Different data, prompts or metrics would make a difference of their own."""
+"""Where a baseline comes from, and whether its record can be compared with a run: same data, same questions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
 from fairgate.data.look_alikes import difference, skeleton
-from fairgate.errors import BaselineError
+from fairgate.errors import BaselineError, did_you_mean
 from fairgate.probes import ProbeScores
 from fairgate.records import DatasetInfo, Environment, RunRecord
+
+Kind = Literal["git", "file", "mlflow", "model", "none"]
+
+_KINDS = (
+    "write git:REF (the baseline committed at the merge base), file:PATH (a results.json or its folder), "
+    "mlflow:latest, mlflow:RUN_ID, model:URI (a checkpoint), or none"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineSpec:
+    """A parsed `--fairness-baseline`: `git:REF`, `file:PATH`, `mlflow:latest|RUN_ID`, `model:URI` or `none`."""
+
+    kind: Kind
+    target: str = ""
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "none" else f"{self.kind}:{self.target}"
+
+
+def parse_baseline(text: str, where: str = "--fairness-baseline") -> BaselineSpec:
+    """Parse a baseline option. Raises BaselineError for a kind that is not known."""
+    kind, _, target = text.partition(":")
+    known = {name: name for name in get_args(Kind)}
+    if kind in known and bool(target) == (kind != "none"):
+        return BaselineSpec(known[kind], target)
+    near = did_you_mean(kind, known) if kind not in known else None
+    raise BaselineError(f"'{text}' is not a baseline.", where=where, remedy=" ".join(filter(None, [near, _KINDS])))
 
 
 def mismatch(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 from fairgate.errors import SettingsError
 
 
@@ -52,9 +52,9 @@ def run(
     out: Out = OUT,
 ) -> None:
     """Build NAME: all subjects and then the dataset, or one --subject or --part. What is finished is not made again."""
-    from fairgate.cli.build_progress import BuildProgress
+    from fairgate.builds import Factory, read_build
+    from fairgate.cli.build_display import BuildProgress
     from fairgate.engines import open_engine
-    from fairgate.factory import Factory, read_build
 
     if assemble and (subject or part):
         raise SettingsError(
@@ -86,8 +86,8 @@ def status(
     out: Out = OUT,
 ) -> None:
     """How far builds are: shards, kept sets, drops by reason, evaluations, seconds, and what is stale."""
-    from fairgate.cli.build_status import show_status
-    from fairgate.factory import build_names
+    from fairgate.builds import build_names
+    from fairgate.cli.build_display import show_status
 
     for each in [name] if name else build_names(params):
         show_status(each, params, out, limit)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
-from fairgate.cli.github import tell_github
+from fairgate.cli.console import friendly, tell_github
 from fairgate.errors import FairgateError
 from fairgate.suites.options import OPTIONS
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 from fairgate.errors import FairgateError
 
 SUITE = "occupations"

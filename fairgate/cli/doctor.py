@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.errors import FOUND, friendly
+from fairgate.cli.console import FOUND, friendly
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fairgate.doctor import Finding
+    from fairgate.selftest import Finding
 
 TABLE_WIDTH = 120  # findings are sentences, and a log file has room for them
 _MARKS = {"ok": "✓ ok", "warning": "! warning", "trouble": "✗ trouble"}
@@ -37,7 +37,7 @@ def doctor(
     """Look at all that a gate run stands on. Exit code 0: nothing is wrong, 1: something is, 4: wrong usage."""
     from rich.console import Console
 
-    from fairgate.doctor import Wishes, examine, healthy
+    from fairgate.selftest import Wishes, examine, healthy
 
     wishes = Wishes(tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
     aside, console = Console(stderr=True), Console()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 from fairgate.errors import SettingsError
 from fairgate.tracking import DEFAULT_URI
 

@@ -7,8 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
-from fairgate.cli.errors import friendly
-from fairgate.cli.writing import write_png, writing
+from fairgate.cli.console import friendly, write_png, writing
 from fairgate.errors import ModelError
 
 portraits_app = typer.Typer(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 
 NO_VERDICT = 3
 

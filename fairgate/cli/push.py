@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 from fairgate.errors import FairgateError, SettingsError, TrackingError
 from fairgate.tracking import DEFAULT_QUEUE, DEFAULT_URI, log_run
 from fairgate.tracking import push as send

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 from fairgate.errors import FairgateError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def unpack(
 @friendly()
 def tell(folder: Folder) -> None:
     """Tell a GitHub runner of a record: annotations, and a section of the job's summary. Elsewhere: nothing."""
-    from fairgate.cli.github import tell_github
+    from fairgate.cli.console import tell_github
 
     tell_github(_record(folder))
 

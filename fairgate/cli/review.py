@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
+from fairgate.cli.console import friendly
 from fairgate.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def review(
     """Look at a random sample of a build, by keyboard, in a page of this machine alone. Stop and go on at any time."""
     from fairgate.review import ReviewServer, Session, draw_sample, find_build
     from fairgate.review.builds import review_command
-    from fairgate.review.keeping import Keeper
+    from fairgate.review.marks import Keeper
     from fairgate.review.page import review_page
     from fairgate.review.session import opened_line, utc_now
 
@@ -88,8 +88,8 @@ def release(
     """Freeze a build as the next version of NAME: whole, balanced, without doubles, and reviewed."""
     from fairgate.review import find_build
     from fairgate.review import release as freeze
+    from fairgate.review.figures import percent
     from fairgate.review.release import Wishes
-    from fairgate.review.shares import percent
 
     wishes = Wishes(tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device))
     done = freeze(find_build(build), name, root, wishes=wishes, reviews=reviews)

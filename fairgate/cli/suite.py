@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fairgate.cli.errors import friendly
-from fairgate.cli.writing import writing
+from fairgate.cli.console import friendly, writing
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fairgate.data.dataset import Dataset, read_dataset
+from fairgate.data.image_import import import_images
 from fairgate.data.index import Index
 from fairgate.data.manifest import Counts, Manifest, Shard, read_manifest
-from fairgate.data.photographs import import_images
 from fairgate.data.pixels import UnreadableImage, decode
-from fairgate.data.problems import Problem
 from fairgate.data.releases import open_dataset, release, versions
+from fairgate.data.set_integrity import Problem
 from fairgate.data.sheet import contact_sheet
-from fairgate.data.write import write_dataset
+from fairgate.data.writer import write_dataset
 
 __all__ = [
     "Counts",

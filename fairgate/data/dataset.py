@@ -21,7 +21,7 @@ from fairgate.hashing import require_regular, sha256_file
 
 if TYPE_CHECKING:
     from fairgate.data.identity import ReadSoFar
-    from fairgate.data.problems import Problem
+    from fairgate.data.set_integrity import Problem
     from fairgate.data.verify import Watch
 
 

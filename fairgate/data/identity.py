@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fairgate.data.problems import Kind
+from fairgate.data.set_integrity import Kind
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest
 from fairgate.whole import write_whole

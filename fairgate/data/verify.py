@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from fairgate.data.dataset import Dataset
-from fairgate.data.fingerprint import ContentHash
-from fairgate.data.ledger import SetLedger
 from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import Counts, Shard
 from fairgate.data.pixels import Pixels, many_pixels
-from fairgate.data.problems import PULL, REBUILD, Kind, Problem
-from fairgate.data.rows import TEXT_COLUMNS
-from fairgate.data.tally import Tally
+from fairgate.data.rows import TEXT_COLUMNS, Tally
+from fairgate.data.set_integrity import PULL, REBUILD, Kind, Problem, SetLedger
+from fairgate.data.shards import ContentHash
 from fairgate.errors import DatasetError
 
 MOST_OF_A_KIND = 50

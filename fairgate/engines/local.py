@@ -1,12 +1,15 @@
 """The engine of one machine: a thread per worker, each on its device, in this process.
 
 Models are opened one after the other, before the first worker begins: diffusers and transformers change torch for the
-whole process while they load (parameters on no device, another default type).
+whole process while they load (parameters on no device, another default type). Every operation computes on one thread:
+sums then have one order, however many workers there are.
 """
 
 from __future__ import annotations
 
+import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +18,24 @@ from itertools import chain, islice
 from typing import Any
 
 from fairgate.engines.contract import Bench, Task, Work
-from fairgate.engines.threads import one_thread_each
+
+_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def one_thread_each() -> None:
+    """Let BLAS, OpenMP and torch compute on the calling thread alone, from here on, in this process.
+
+    Libraries that are loaded later read it from the environment; those that are here are told. A worker calls it before
+    it opens models and after: a model may have brought torch along.
+    """
+    from threadpoolctl import threadpool_limits
+
+    for variable in _VARIABLES:
+        os.environ[variable] = "1"
+    threadpool_limits(limits=1)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+
 
 GRACE = 5.0
 """Seconds that running tasks get to end once a run is interrupted; then they are left behind, and count as not done."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import fairgate
 from fairgate.engines.contract import Bench, Task, Work
-from fairgate.engines.threads import one_thread_each
+from fairgate.engines.local import one_thread_each
 from fairgate.errors import DeviceError, FairgateError, RecipeError, SettingsError, harmless
 
 LIVES = 3

@@ -4,14 +4,14 @@ pytest and the command line both come here, so that they cannot disagree.
 """
 
 from fairgate.gate.bases import suites_of_bases
+from fairgate.gate.compared_run import dataset_info, kept_record
 from fairgate.gate.evaluate import Evaluation, evaluate
 from fairgate.gate.hold import hold
 from fairgate.gate.intact import require_intact
-from fairgate.gate.keep import first_baseline, keep_baseline, refuse_update
 from fairgate.gate.prepare import Definition, Prepared, prepare
 from fairgate.gate.publish import clear_report, publish
-from fairgate.gate.references import dataset_info, kept_record
 from fairgate.gate.score import Progress, Scored, Scores, decide_one, score
+from fairgate.gate.update_baseline import first_baseline, keep_baseline, refuse_update
 
 __all__ = [
     "Definition",

@@ -12,8 +12,8 @@ import numpy as np
 
 from fairgate.baselines import environment_warnings
 from fairgate.errors import FairgateError
+from fairgate.gate.compared_run import Compared, Progress, Scores, dataset_info
 from fairgate.gate.prepare import Definition, Prepared
-from fairgate.gate.references import Compared, Progress, Scores, dataset_info
 from fairgate.gate.score import Scored, decide_definition, score
 from fairgate.gate.tracked import pointer_notices
 from fairgate.probes import mean_entropies, scores_digest

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from fairgate.errors import SuiteError, did_you_mean
+from fairgate.gate.compared_run import Asked, Compared, Progress, Run, Scores, compare_with, logit_scale_of, registered
 from fairgate.gate.counterparts import never_a_pass as without_a_pass
 from fairgate.gate.counterparts import stricter_reading
 from fairgate.gate.intact import require_intact
 from fairgate.gate.prepare import Definition, Prepared
-from fairgate.gate.references import Asked, Compared, Progress, Run, Scores, compare_with, logit_scale_of, registered
 from fairgate.gate.temperature import Tempered, never_a_pass, tempered
 from fairgate.measures import Index
 from fairgate.models import Scorer

@@ -11,7 +11,7 @@ from typing import Final
 from fairgate.errors import SettingsError, did_you_mean
 from fairgate.records import item_name
 from fairgate.tracking.content import WHOLE, safe_part
-from fairgate.tracking.past import PastRun, Question
+from fairgate.tracking.fetch import PastRun, Question
 
 RULE: Final = (
     "A number moved where two runs, one after the other on the same dataset and with the same question, differ by more "

@@ -1,12 +1,26 @@
-"""A failing check in the terminal: the reason, then the numbers behind it."""
+"""What pytest's terminal shows: the reason and the numbers of a failing check, and the table under the output."""
 
 from __future__ import annotations
 
+import io
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from fairgate.records import CheckResult, GroupResult, WorstSet
+from fairgate.reports import github_annotations, terminal_summary, terminal_table
 from fairgate.reports.github import inert
 from fairgate.reports.remarks import beside
 from fairgate.reports.sentences import by_attribute
-from fairgate.reports.words import SYMBOL, clean, no_interval_words, null_words, tie_words
+from fairgate.reports.summary import append_summary
+from fairgate.reports.words import SYMBOL, clean, no_interval_words, null_words, tie_words, verdict_words
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from fairgate.pytest_plugin.session import GateSession
+    from fairgate.records import RunRecord
+
 
 GROUPS_SHOWN = 12
 
@@ -68,3 +82,28 @@ def _group_line(check: CheckResult, one: GroupResult) -> str:
     small = check.min_sets is not None and one.n_sets < check.min_sets
     parts.append(f"{one.n_sets} sets" + (f", too few to judge (groups.min_sets: {check.min_sets})" if small else ""))
     return "  ".join(parts)
+
+
+def summarise(reporter: TerminalReporter, session: GateSession) -> None:
+    """Table, totals, and where the reports are, for every suite that was evaluated."""
+    session.collect_shared()
+    for name, record in session.records.items():
+        reporter.section(f"fairness suite {name}: {verdict_words(record)}", red=not record.ok, green=record.ok)
+        width = max(reporter._tw.fullwidth, 120)
+        reporter.write(_rendered(record, width, color=reporter.hasmarkup))
+        for line in [*terminal_summary(record), *session.messages.get(name, ())]:
+            reporter.write_line(line)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            for line in github_annotations(record):
+                reporter.write_line(line)
+        if (page := os.environ.get("GITHUB_STEP_SUMMARY")) and (trouble := append_summary(record, Path(page))):
+            reporter.write_line(trouble)
+
+
+def _rendered(record: RunRecord, width: int, *, color: bool) -> str:
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=width, force_terminal=color, no_color=not color)
+    with console.capture() as captured:
+        console.print(terminal_table(record))
+    return captured.get()

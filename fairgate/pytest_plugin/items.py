@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fairgate.pytest_plugin import SESSION
 from fairgate.pytest_plugin.explain import explain_check
-from fairgate.pytest_plugin.plugin import SESSION
 from fairgate.records import CheckResult
 from fairgate.reports import common_cause, junit_properties
 

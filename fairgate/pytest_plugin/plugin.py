@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fairgate.errors import FairgateError, NoVerdict
+from fairgate.pytest_plugin import SESSION
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from fairgate.pytest_plugin.fixture import Fairness
     from fairgate.pytest_plugin.session import GateSession
-
-SESSION: pytest.StashKey[GateSession] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,7 +128,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
     """One table per suite, whoever evaluated it."""
     session = config.stash.get(SESSION, None)
     if session is not None:
-        from fairgate.pytest_plugin.terminal import summarise
+        from fairgate.pytest_plugin.explain import summarise
 
         summarise(terminalreporter, session)
 

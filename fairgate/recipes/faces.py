@@ -21,19 +21,18 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from fairgate.data.image_import import MEMBER
 from fairgate.data.labels import unique_ids
-from fairgate.data.photographs import MEMBER
-from fairgate.recipes import face_listings
+from fairgate.recipes import photograph_listings
 from fairgate.recipes.contract import Before, Knobs, Part, Recipe
-from fairgate.recipes.face_listings import Photograph
+from fairgate.recipes.photograph_listings import Photograph
 from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.duplicates import Likeness, first_of_each
-from fairgate.steps.limits import Within
-from fairgate.steps.photographs import Labelled, ReadPhotograph
-from fairgate.steps.photos import OnePerson
+from fairgate.steps.filters import Likeness, Within, first_of_each
+from fairgate.steps.labelled_photographs import Labelled, ReadPhotograph
+from fairgate.steps.person_photographs import OnePerson
 
 PAPER = "Hamidieh et al., Identifying Implicit Social Biases in Vision-Language Models, AIES 2024 (So-B-IT)"
-ATTRIBUTES = {"table": face_listings.FAIRFACE, "cfd": face_listings.CFD, "coco": face_listings.COCO}
+ATTRIBUTES = {"table": photograph_listings.FAIRFACE, "cfd": photograph_listings.CFD, "coco": photograph_listings.COCO}
 MIN_SIDE = 64
 """Pixels; no paper names a limit."""
 
@@ -65,8 +64,8 @@ class FaceSettings(Knobs):
             raise ValueError("`labels` names the CSV file of `table` or the instances file of `coco`; `cfd` has none")
         if (self.captions is None) != (self.layout != "coco"):
             raise ValueError("`captions` names the captions file of `coco`; the other layouts have none")
-        if unknown := sorted(set(self.expressions) - set(face_listings.CFD_EXPRESSIONS.values())):
-            known = ", ".join(face_listings.CFD_EXPRESSIONS.values())
+        if unknown := sorted(set(self.expressions) - set(photograph_listings.CFD_EXPRESSIONS.values())):
+            known = ", ".join(photograph_listings.CFD_EXPRESSIONS.values())
             raise ValueError(f"`expressions` has '{unknown[0]}'; there are: {known}")
         return self
 
@@ -77,11 +76,11 @@ class FaceSettings(Knobs):
     def listed(self) -> Iterator[Photograph]:
         """Every photograph, in a fixed order. Raises DatasetError where the labels cannot be read."""
         if self.layout == "table" and self.labels:
-            return face_listings.from_table(self.labels, self.groups(), self.image_column)
+            return photograph_listings.from_table(self.labels, self.groups(), self.image_column)
         if self.layout == "coco" and self.labels and self.captions:
-            return face_listings.from_coco(self.labels, self.captions)
-        found = face_listings.from_cfd(self.folder)
-        wanted = self.expressions or ["", *face_listings.CFD_EXPRESSIONS.values()]
+            return photograph_listings.from_coco(self.labels, self.captions)
+        found = photograph_listings.from_cfd(self.folder)
+        wanted = self.expressions or ["", *photograph_listings.CFD_EXPRESSIONS.values()]
         return (photograph for photograph in found if photograph.columns["expression"] in wanted)
 
 

@@ -23,10 +23,10 @@ from fairgate.data.labels import inside, read_labels
 from fairgate.errors import RecipeError
 from fairgate.generation import open_model
 from fairgate.recipes.contract import Before, Knobs, Part, Recipe
-from fairgate.recipes.photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
+from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.face_swap import Faces, FindFace, SwapFace
-from fairgate.steps.photos import DescribeMembers
+from fairgate.steps.person_photographs import DescribeMembers
 
 MIN_AGE = 20
 """The paper: "age attribute is greater than 19"; FairFace's groups are 0-2, 3-9, 10-19, 20-29, ..., more than 70."""

@@ -27,11 +27,11 @@ from pydantic import Field, field_validator, model_validator
 
 from fairgate.generation import Matcher, Sampling, open_model
 from fairgate.recipes.contract import Before, Knobs, Part, Recipe
-from fairgate.recipes.photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
+from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.crop_edit import Candidate, EditAll, EditUntilAccepted, EditWorkshop, candidates
 from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule
-from fairgate.steps.photos import PHOTO, DescribeMembers
+from fairgate.steps.person_photographs import PHOTO, DescribeMembers
 
 INSTRUCTIONS = {
     "male": [

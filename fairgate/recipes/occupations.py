@@ -27,16 +27,10 @@ from fairgate.generation import Sampling, open_model
 from fairgate.randomness import stream
 from fairgate.recipes.contract import Before, Knobs, Part, Recipe, require_fields
 from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.ask import Ask, Question
-from fairgate.steps.colours import CountColours
-from fairgate.steps.duplicates import Likeness, first_of_each
-from fairgate.steps.forget import Forget
-from fairgate.steps.limits import Within
-from fairgate.steps.mask import MaskPerson
-from fairgate.steps.paint import Paint
-from fairgate.steps.perceive import Perceive, Trait
+from fairgate.steps.filters import CountColours, Forget, Likeness, Within, first_of_each
+from fairgate.steps.paint import Paint, Variant, Vary
+from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Question, Trait
 from fairgate.steps.provenance import COLUMNS
-from fairgate.steps.vary import Variant, Vary
 
 PAPER = "Lui et al., Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, AAAI 2024"
 TEMPLATE = "A photo of the face of a {phrase}"

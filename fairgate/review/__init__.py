@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairgate.review.builds import Build, find_build
 from fairgate.review.figures import Figures, figures_of
-from fairgate.review.records import Record, read_records
+from fairgate.review.marks import Record, read_records
 from fairgate.review.release import release
 from fairgate.review.sample import Sample, draw_sample
 from fairgate.review.section import review_section

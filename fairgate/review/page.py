@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from fairgate.data import Manifest
-from fairgate.review.wording import INSTRUCTIONS
+from fairgate.review.instructions import INSTRUCTIONS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,127 @@
-"""The last word on a build: it is frozen when it is whole, balanced, without doubles, and people looked at it."""
+"""From a reviewed build to a release: enough people, balanced, no picture twice, then frozen whole."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from fairgate import data
-from fairgate.data import Dataset
-from fairgate.data.manifest import check_name
+from fairgate.data import Dataset, Manifest, Problem
+from fairgate.data.manifest import CROSS, check_name
 from fairgate.data.releases import ROOT
 from fairgate.errors import DatasetError, SettingsError, harmless
-from fairgate.review.balance import Imbalance, most_unequal
 from fairgate.review.builds import REVIEWS, Build, review_command
-from fairgate.review.doubles import problems_with_doubles
 from fairgate.review.figures import Figures, figures_of
-from fairgate.review.records import Record, holds_marks, read_records
+from fairgate.review.marks import Record, holds_marks, read_records
 from fairgate.review.sample import DEFAULT, draw_sample
 from fairgate.review.section import balance_section, review_section, unreviewed_section
 from fairgate.review.yields import yield_section
 from fairgate.review.zero_shot import ZeroShot
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """The smallest and largest count of one comparison; `ratio` is smallest / largest, 1 where all are equal."""
+
+    among: str
+    smallest: str
+    few: int
+    largest: str
+    many: int
+
+    @property
+    def ratio(self) -> float:
+        """Between 0 (something has no image) and 1."""
+        return self.few / self.many if self.many else 1.0
+
+    @property
+    def tolerance(self) -> float:
+        """The smallest tolerance that lets this pass, in whole hundredths."""
+        return -(-100 * (self.many - self.few) // self.many) / 100 if self.many else 0.0
+
+    def within(self, tolerance: float) -> bool:
+        """Whether the smallest count falls short of the largest by that share at most, 0.3 being three tenths."""
+        return self.many - self.few <= Decimal(str(tolerance)) * self.many
+
+
+def most_unequal(manifest: Manifest) -> Imbalance:
+    """The comparison with the smallest ratio: subjects, groups, groups of each subject, full intersections.
+
+    What has no image counts as 0 within a subject or an intersection, unless the dataset is not counterfactual: there
+    nobody promised it, and a subject can be one of a group alone ("an Asian man").
+    """
+    return min((_extremes(among, counts) for among, counts in _compared(manifest)), key=lambda one: one.ratio)
+
+
+def _compared(manifest: Manifest) -> Iterator[tuple[str, Mapping[str, int]]]:
+    counts = manifest.counts
+    yield "subjects", counts.subjects
+    for attribute, groups in counts.groups.items():
+        yield f"groups of {attribute}", groups
+    for subject, attributes in counts.subject_groups.items():
+        for attribute, groups in attributes.items():
+            promised = groups if manifest.counterfactual else {name: count for name, count in groups.items() if count}
+            yield f"groups of {attribute} for subject '{subject}'", promised
+    for crossed, cells in counts.intersections.items():
+        possible = math.prod(len(manifest.attributes[name]) for name in crossed.split(CROSS))
+        absent = {"an absent intersection": 0} if manifest.counterfactual and len(cells) < possible else {}
+        yield f"intersections of {crossed}", {**cells, **absent}
+
+
+def _extremes(among: str, counts: Mapping[str, int]) -> Imbalance:
+    smallest, largest = min(counts, key=lambda name: counts[name]), max(counts, key=lambda name: counts[name])
+    return Imbalance(among, smallest, counts[smallest], largest, counts[largest])
+
+
+class Doubles:
+    """Told of every picture (`Dataset.verify(watch)`), finds those whose pixels are equal. 16 bytes a picture."""
+
+    def __init__(self) -> None:
+        self._rows = array("q")
+        self._names = array("Q")
+
+    def watch(self, row: int, pixels: str) -> None:
+        """Take in a picture: the first 64 bits of its pixels' SHA-256 are kept."""
+        self._rows.append(row)
+        self._names.append(int(pixels[:16], 16))
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """(row, later row) of every picture that was there before, in stored order."""
+        names, rows = np.asarray(self._names), np.asarray(self._rows)
+        order = np.lexsort((rows, names))
+        names, rows = names[order], rows[order]
+        first = np.concatenate([[True], names[1:] != names[:-1]]) if len(names) else np.zeros(0, dtype=np.bool_)
+        heads = rows[np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))] if len(rows) else rows
+        return sorted((int(head), int(row)) for head, row, new in zip(heads, rows, first, strict=True) if not new)
+
+
+def problems_with_doubles(dataset: Dataset) -> list[Problem]:
+    """Everything that `Dataset.verify` finds, and the first pictures that are there twice."""
+    doubles = Doubles()
+    problems = dataset.verify(doubles.watch)
+    if problems:
+        return problems
+    index, pairs = dataset.index, doubles.pairs()
+    return [
+        Problem(
+            "doubled_image",
+            f"set '{index.set_id[row]}', member '{index.member[row]}' shows the same picture as set "
+            f"'{index.set_id[before]}', member '{index.member[before]}'.",
+            f"{dataset.folder}, rows {before} and {row}",
+            "build again without it (another seed, or a recipe step that drops doubles): "
+            "a picture that is there twice counts twice in every figure",
+        )
+        for before, row in pairs
+    ]
+
 
 TOLERANCE: Final = 0.1
 """A smallest group may have a tenth fewer images than the largest one."""

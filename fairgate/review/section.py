@@ -7,11 +7,10 @@ from typing import Final
 
 from fairgate.data import Dataset
 from fairgate.reports.markdown import escape, table
-from fairgate.review.figures import Figures, Row, measures
-from fairgate.review.records import Record
+from fairgate.review.figures import ABSENT, Figures, Row, measures, percent
+from fairgate.review.instructions import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
+from fairgate.review.marks import Record
 from fairgate.review.sample import has_sets
-from fairgate.review.shares import ABSENT, percent
-from fairgate.review.wording import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
 
 _MOST_ROWS: Final = 200
 

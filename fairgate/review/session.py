@@ -10,11 +10,10 @@ from typing import Any, Literal
 from fairgate import __version__
 from fairgate.data import Dataset
 from fairgate.errors import DatasetError, SettingsError
-from fairgate.review.keeping import Keeper
-from fairgate.review.records import Mark, Opened, Perceived, Quality, Scene, Withdrawn
+from fairgate.review.instructions import QUALITIES, SCENES, instructions_digest
+from fairgate.review.marks import Keeper, Mark, Opened, Perceived, Quality, Scene, Withdrawn
 from fairgate.review.rows import Rows
 from fairgate.review.sample import ImageItem, Sample, SetItem
-from fairgate.review.wording import QUALITIES, SCENES, instructions_digest
 
 Clock = Callable[[], datetime]
 What = Literal["perceived", "quality", "scene"]

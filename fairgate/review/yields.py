@@ -16,7 +16,7 @@ from fairgate.data import Manifest
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest, sha256_bytes
 from fairgate.reports.markdown import escape, table
-from fairgate.review.shares import percent, share
+from fairgate.review.figures import percent, share
 
 YIELDS, DROPS = "yield.json", "drops.csv"
 _MOST_ROWS: Final = 100

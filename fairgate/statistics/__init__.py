@@ -1,9 +1,8 @@
 """How sure one may be of a metric: intervals by resampling sets, paired verdicts at a margin, corrected p-values."""
 
-from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols, moods_median_test
+from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols, moods_median_test, sign_flip_test
 from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
 from fairgate.statistics.extremes import Unavailable, divergence_interval, extreme_interval, skew_interval
-from fairgate.statistics.flips import sign_flip_test
 from fairgate.statistics.medians import median_interval
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import Comparison, Design, PairedResult, paired_statistic_test, paired_test

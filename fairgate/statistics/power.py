@@ -31,10 +31,10 @@ from fairgate.statistics._limits import (
     limits,
     mean_evidence,
 )
-from fairgate.statistics._strata import contrast_evidence
 from fairgate.statistics.draws import FloatArray, Source
 from fairgate.statistics.family import RESERVE
 from fairgate.statistics.paired import Design, Harm, differences, drawn_evidence
+from fairgate.statistics.regression import contrast_evidence
 
 MOST_SETS = 10**9
 """Beyond so many, no number of sets is advice: `sets_needed` is infinite."""

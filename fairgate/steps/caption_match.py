@@ -10,9 +10,9 @@ import numpy as np
 
 from fairgate.generation import Matcher, Vectors
 from fairgate.steps.contract import Drop, Meter, SetRows
-from fairgate.steps.duplicates import pixel_digest
+from fairgate.steps.filters import pixel_digest
 from fairgate.steps.pictures import picture
-from fairgate.steps.spending import spending
+from fairgate.steps.provenance import spending
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -15,10 +15,9 @@ from fairgate.generation import Editor, Matcher, Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
 from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, Standing
-from fairgate.steps.photos import BOX, PHOTO, Photographs, box_of, pasted
+from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, box_of, pasted
 from fairgate.steps.pictures import picture, png
-from fairgate.steps.provenance import made_with
-from fairgate.steps.spending import spending
+from fairgate.steps.provenance import made_with, spending
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 from fairgate.errors import DatasetError
 from fairgate.generation import Detector
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
-from fairgate.steps.photos import BOX, PHOTO, Photographs, Rectangle, box_of, pasted, whole_box
+from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, Rectangle, box_of, pasted, whole_box
 from fairgate.steps.pictures import picture
-from fairgate.steps.spending import spending
+from fairgate.steps.provenance import spending
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -1,16 +1,16 @@
-"""Painting: every member's picture from its caption."""
+"""Painting members: each from its caption, or into the mask of one base picture."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from fairgate.generation import Painter, Sampling
+from fairgate.generation import Inpainter, Painter, Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Meter, Row, SetRows
-from fairgate.steps.provenance import COLUMNS, SEED, made_with
-from fairgate.steps.spending import spending
+from fairgate.steps.pictures import mask, picture
+from fairgate.steps.provenance import COLUMNS, SEED, made_with, spending
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -42,3 +42,69 @@ class Paint:
 
     def _paint(self, rows: Sequence[Row]) -> list[Image]:
         return self.painter.paint([row["caption"] for row in rows], [row[SEED] for row in rows], self.how)
+
+
+NOISE = "vary"
+"""The stream of a set that its variants' one noise is drawn from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A member to be made: its name, its prompt, and the columns that it has (its groups)."""
+
+    member: str
+    caption: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Vary:
+    """Repaints the masked person of each set's `base` picture, once per variant, and appends the members.
+
+    `batch` counts pictures: of several sets where there is one variant, else of one set. All variants of a set, in this
+    step or in a later one, start from one noise: its seed is the set's.
+    """
+
+    inpainter: Inpainter
+    how: Sampling
+    variants: tuple[Variant, ...]
+    batch: int = 8
+    _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
+
+    reads: ClassVar[tuple[str, ...]] = ("base", "mask")
+    writes: ClassVar[tuple[str, ...]] = ("member", "caption", "image", *COLUMNS)
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        """Append the variants to every set."""
+        images = self._one_of_each(sets, meter) if len(self.variants) == 1 else self._all_of_each(sets, meter)
+        for rows, pictures in zip(sets, images, strict=True):
+            made = made_with(self.inpainter, rows.seed_of(NOISE), self.how)
+            for variant, image in zip(self.variants, pictures, strict=True):
+                columns = {"member": variant.member, "caption": variant.caption, **variant.columns}
+                rows.rows.append({**columns, "image": image, **made})
+
+    def _one_of_each(self, sets: Sequence[SetRows], meter: Meter) -> list[list[Image]]:
+        """A wave of one group: sets share a batch."""
+
+        def run(some: Sequence[SetRows]) -> list[list[Image]]:
+            bases = [picture(rows.columns["base"]) for rows in some]
+            masks = [mask(rows.columns["mask"]) for rows in some]
+            captions = [self.variants[0].caption] * len(some)
+            seeds = [rows.seed_of(NOISE) for rows in some]
+            return [[image] for image in self.inpainter.inpaint_each(bases, masks, captions, seeds, self.how)]
+
+        with spending(self.inpainter, meter):
+            return self._batches(run, sets, self.batch, meter)
+
+    def _all_of_each(self, sets: Sequence[SetRows], meter: Meter) -> list[list[Image]]:
+        """A wave of several groups: the variants of a set share a batch, one encoding and one noise."""
+        with spending(self.inpainter, meter):
+            return [self._all_of(rows, meter) for rows in sets]
+
+    def _all_of(self, rows: SetRows, meter: Meter) -> list[Image]:
+        base, where, seed = picture(rows.columns["base"]), mask(rows.columns["mask"]), rows.seed_of(NOISE)
+
+        def run(captions: Sequence[str]) -> list[Image]:
+            return self.inpainter.inpaint(base, where, captions, seed, self.how)
+
+        return self._batches(run, [variant.caption for variant in self.variants], self.batch, meter)

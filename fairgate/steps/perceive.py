@@ -1,4 +1,4 @@
-"""Perceiving: whether a face reader sees in a member what its prompt asked for."""
+"""What models see in a picture: perceived attributes, the mask of its one person, answers to questions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+import numpy as np
+
 from fairgate.errors import RecipeError
-from fairgate.generation import Face, FaceReader
+from fairgate.generation import Box, Detector, Face, FaceReader, Mask, Segmenter, VQAModel
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
-from fairgate.steps.pictures import picture
-from fairgate.steps.spending import spending
+from fairgate.steps.pictures import mask_png, picture
+from fairgate.steps.provenance import spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +94,108 @@ class Perceive:
                 remedy=f"say what it calls the group (`reads_as`); {known}",
             )
         return groups
+
+
+@dataclass(frozen=True, slots=True)
+class MaskPerson:
+    """Finds the person in the set's `base` picture.
+
+    Writes the `mask` (a 1-bit PNG), the `mask_share` of the picture that it covers, and the detector's `person_score`.
+    Drops `no_person` and `several_persons`: which of them the caption would change is anybody's guess.
+    """
+
+    detector: Detector
+    segmenter: Segmenter
+    text: str
+    box_threshold: float
+    text_threshold: float
+    batch: int = 8
+    _detecting: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
+    _segmenting: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
+
+    reads: ClassVar[tuple[str, ...]] = ("base",)
+    writes: ClassVar[tuple[str, ...]] = ("mask", "mask_share", "person_score")
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        """Detect, then segment what was found once."""
+        with spending(self.detector, meter), spending(self.segmenter, meter):
+            alone: list[tuple[SetRows, Box]] = []
+            for rows, boxes in zip(sets, self._detecting(self._detect, sets, self.batch, meter), strict=True):
+                if len(boxes) == 1:
+                    alone.append((rows, boxes[0]))
+                else:
+                    reason = "several_persons" if boxes else "no_person"
+                    rows.drop = Drop(reason, measured=float(len(boxes)), limit=1.0)
+            masks = self._segmenting(self._segment, alone, self.batch, meter)
+        for (rows, box), mask in zip(alone, masks, strict=True):
+            rows.columns["mask"] = mask_png(mask)
+            rows.columns["mask_share"] = float(np.mean(mask))
+            rows.columns["person_score"] = float(box.score)
+
+    def _detect(self, sets: Sequence[SetRows]) -> list[list[Box]]:
+        images = [picture(rows.columns["base"]) for rows in sets]
+        return self.detector.detect(
+            images, self.text, box_threshold=self.box_threshold, text_threshold=self.text_threshold
+        )
+
+    def _segment(self, found: Sequence[tuple[SetRows, Box]]) -> list[Mask]:
+        images = [picture(rows.columns["base"]) for rows, _ in found]
+        return self.segmenter.segment(images, [box for _, box in found])
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question and what is noted of it.
+
+    `column` takes the probability of `answer` among all of the model's answers or, where `against` names another
+    one, its share of the two (0 where the model gives neither any).
+    """
+
+    column: str
+    text: str
+    answer: str
+    against: str | None = None
+
+    def answers(self) -> list[str]:
+        """The answers whose probability is needed."""
+        return [self.answer] if self.against is None else [self.answer, self.against]
+
+    def value(self, found: dict[str, float]) -> float:
+        """The column's value, 0 to 1, from the probability of each answer."""
+        whole = 1.0 if self.against is None else found[self.answer] + found[self.against]
+        return found[self.answer] / whole if whole > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Puts several questions about the picture of each set, all in one batch: a picture is prepared once.
+
+    `batch` counts pictures. Each question's column is a number of the set, so that sets can be ranked by it.
+    """
+
+    asker: VQAModel
+    questions: tuple[Question, ...]
+    batch: int = 8
+    _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
+
+    reads: ClassVar[tuple[str, ...]] = ("image",)
+    writes: ClassVar[tuple[str, ...]] = ()
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        """Fill every question's column."""
+        with spending(self.asker, meter):
+            asked = self._batches(self._ask, sets, self.batch, meter)
+        for rows, found in zip(sets, asked, strict=True):
+            rows.columns.update(found)
+
+    def _ask(self, sets: Sequence[SetRows]) -> list[dict[str, float]]:
+        answers = list(dict.fromkeys(answer for question in self.questions for answer in question.answers()))
+        images = [picture(rows.rows[0]["image"]) for rows in sets]
+        asked = self.asker.ask(images, [question.text for question in self.questions], answers)
+        return [
+            {
+                question.column: question.value(dict(zip(answers, map(float, shares), strict=True)))
+                for question, shares in zip(self.questions, about, strict=True)
+            }
+            for about in asked
+        ]

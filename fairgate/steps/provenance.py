@@ -1,13 +1,17 @@
-"""What an image was made with, as columns: enough to make it again alone."""
+"""What an image was made with, as columns (enough to make it again alone), and what its models' evaluations cost."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from typing import Any
 
 from fairgate.errors import RecipeError
 from fairgate.generation import Made, Sampling
+from fairgate.steps.contract import Meter
 
 SEED = "seed"
 HOW = "how"
@@ -40,3 +44,13 @@ def sampling(text: str) -> Sampling:
             remedy=f"it is a JSON object of: {', '.join(sorted(known))}",
         )
     return Sampling(**stored)
+
+
+@contextmanager
+def spending(model: Made, meter: Meter) -> Iterator[None]:
+    """Counts on the meter what the model spends inside the block: {"unet": 200}."""
+    before = Counter(model.spent)
+    yield
+    for what, times in model.spent.items():
+        if times != before[what]:
+            meter.count(what, times - before[what])

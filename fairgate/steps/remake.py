@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairgate.errors import RecipeError
 from fairgate.generation import Editor, Inpainter, Painter
-from fairgate.steps.photos import BOX, pasted
+from fairgate.steps.person_photographs import BOX, pasted
 from fairgate.steps.pictures import mask
 from fairgate.steps.provenance import HOW, SEED, sampling
 

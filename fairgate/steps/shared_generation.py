@@ -12,8 +12,7 @@ from fairgate.generation import Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.caption_match import CaptionMatcher, Match, note
 from fairgate.steps.contract import Drop, Meter, SetRows
-from fairgate.steps.provenance import COLUMNS, HOW, SEED, made_with, sampling
-from fairgate.steps.spending import spending
+from fairgate.steps.provenance import COLUMNS, HOW, SEED, made_with, sampling, spending
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from fairgate.cli.build_progress import BuildProgress
-from fairgate.factory.ledger import Ledger, SetRecord
+from fairgate.builds.shard_log import Ledger, SetRecord
+from fairgate.cli.build_display import BuildProgress
 
 Captured = pytest.CaptureFixture[str]
 

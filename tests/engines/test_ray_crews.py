@@ -1,4 +1,4 @@
-"""What a Ray crew makes of workers that die, without a cluster: the cluster's own tests are in tests/factory."""
+"""What a Ray crew makes of workers that die, without a cluster: the cluster's own tests are in tests/builds."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ import pytest
 from toy_repository import LABELS, SUITE, Toy, toy_repository
 
 from fairgate import gate
-from fairgate.doctor.suite import look_at_suite
 from fairgate.errors import BaselineError
 from fairgate.pytest_plugin.fixture import Fairness
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
+from fairgate.selftest.suite_inputs import look_at_suite
 from fairgate.suites import resolve
 from fairgate.suites.advice import advice
 

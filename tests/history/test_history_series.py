@@ -8,7 +8,7 @@ from past import FAIRNESS, MARGIN, SKEW, a_run, jobs
 from fairgate.errors import SettingsError
 from fairgate.history import Series, suite_history
 from fairgate.tracking import PastRun
-from fairgate.tracking.past import Question
+from fairgate.tracking.fetch import Question
 
 
 def fairness(*runs: PastRun) -> Series:

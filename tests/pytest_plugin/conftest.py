@@ -3,9 +3,9 @@ come first, here."""
 
 import pandas as pd  # noqa: F401
 
+import fairgate.pytest_plugin.explain
 import fairgate.pytest_plugin.fixture
 import fairgate.pytest_plugin.items
-import fairgate.pytest_plugin.terminal
 import fairgate.suites.decide  # noqa: F401
 from fairgate.measures import METRICS
 

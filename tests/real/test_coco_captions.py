@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairgate.factory.dataset_bias import clusters, telling_auc, tf_idf
+from fairgate.builds.dataset_checks import clusters, telling_auc, tf_idf
 from fairgate.randomness import stream
-from fairgate.steps.caption_gender import image_gender, named_gender, neutralise
-from fairgate.steps.gender_words import WIDER_WORDS, WORDS
+from fairgate.steps.caption_gender import WIDER_WORDS, WORDS, image_gender, named_gender, neutralise
 
 CAPTIONS = Path(__file__).parents[2] / "../shared/real/coco_captions_val2017_1200.json"
 LISTS = json.loads((Path(__file__).parents[1] / "golden" / "captions.json").read_text())["word_lists"]

@@ -9,11 +9,11 @@ import pytest
 from in_memory_build import rows_of, run_recipe
 from PIL import Image
 
-from fairgate.factory.params import read_build
+from fairgate.builds.params import read_build
 from fairgate.generation import open_model
 from fairgate.portraits.photos import write_photos
 from fairgate.recipes import open_recipe
-from fairgate.steps.photos import BOX
+from fairgate.steps.person_photographs import BOX
 from fairgate.steps.pictures import picture
 
 REPOSITORY = Path(__file__).parents[2]

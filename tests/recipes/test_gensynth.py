@@ -22,7 +22,7 @@ from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows, run_steps
 from fairgate.steps.crop_edit import EditUntilAccepted, EditWorkshop
 from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, Standing
-from fairgate.steps.photos import Photographs
+from fairgate.steps.person_photographs import Photographs
 from fairgate.steps.pictures import picture
 from fairgate.steps.remake import reedit
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from in_memory_build import Finished, rows_of, run_recipe
 
+from fairgate.builds import Factory
 from fairgate.data import read_dataset, write_dataset
 from fairgate.engines import open_engine
 from fairgate.errors import RecipeError
-from fairgate.factory import Factory
 from fairgate.generation import Sampling
 from fairgate.recipes import occupations as published
 from fairgate.recipes import open_recipe

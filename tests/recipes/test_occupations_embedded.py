@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from in_memory_build import rows_of, run_recipe
 
-from fairgate.factory import read_build
+from fairgate.builds import read_build
 from fairgate.generation import open_model
 from fairgate.recipes.occupations import Occupations
 from fairgate.steps.pictures import picture

@@ -19,7 +19,7 @@ from fairgate.portraits.photos import KINDS, write_photos
 from fairgate.portraits.world import SUBJECTS
 from fairgate.recipes import open_recipe
 from fairgate.recipes.genswap import faces_of
-from fairgate.steps.photos import whole_box
+from fairgate.steps.person_photographs import whole_box
 
 PHOTOS = 40
 WHY = {

@@ -13,7 +13,7 @@ from PIL import Image
 
 from fairgate.data import Dataset, read_dataset, write_dataset
 from fairgate.review import Sample, Session, draw_sample
-from fairgate.review.keeping import Keeper
+from fairgate.review.marks import Keeper
 from fairgate.review.sample import ImageItem
 from fairgate.review.session import opened_line
 

@@ -16,7 +16,7 @@ from drawn import SUBJECTS, open_keeper, rows, write_build
 
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.review import Session, draw_sample, read_records
-from fairgate.review.records import read_record
+from fairgate.review.marks import read_record
 
 SEEN = {"tone": "dark", "gender": "woman"}
 

@@ -12,9 +12,7 @@ from fairgate.data import open_dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.hashing import sha256_file
 from fairgate.review import find_build, release
-from fairgate.review.balance import Imbalance, most_unequal
-from fairgate.review.doubles import Doubles
-from fairgate.review.release import Wishes
+from fairgate.review.release import Doubles, Imbalance, Wishes, most_unequal
 
 PASSED = {"gender": {"man": {"tried": 6, "failed": 0}, "woman": {"tried": 5, "failed": 2}}}
 PARTS = {

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from fairgate.errors import StatisticsError
-from fairgate.review import Session, agreement, draw_sample, figures_of, read_records, review_section, shares
-from fairgate.review.agreement import cohens_kappa, krippendorffs_alpha, raw_agreement
-from fairgate.review.filters import group_agreement, score_agreement
-from fairgate.review.shares import Share, share
+from fairgate.review import Session, agreement, draw_sample, figures, figures_of, read_records, review_section
+from fairgate.review.agreement import cohens_kappa, group_agreement, krippendorffs_alpha, raw_agreement, score_agreement
+from fairgate.review.figures import Share, share
 
 # Krippendorff (2011), "Computing Krippendorff's alpha-reliability", section C: four observers, twelve units, gaps.
 OBSERVERS = ["123321412...", "123322412" + "5.3", ".33323422" + "51.", "123324412" + "51."]
@@ -25,7 +24,7 @@ quick = settings(max_examples=50, deadline=None)
 answers = st.lists(st.lists(st.sampled_from("abc"), max_size=4), max_size=12)
 
 
-@pytest.mark.parametrize("module", [agreement, shares])
+@pytest.mark.parametrize("module", [agreement, figures])
 def test_the_examples_of_the_docstrings_are_true(module):
     found = doctest.testmod(__import__(f"fairgate.review.{module.__name__.split('.')[-1]}", fromlist=["x"]))
     assert (found.failed, found.attempted > 0) == (0, True)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta
 from scipy.stats import t as student
 
-from fairgate.statistics._strata import _Sparse
+from fairgate.statistics.regression import _Sparse
 
 ERROR, FREEDOM = np.array([0.1, 0.2]), np.array([30.0, 4.0])
 LEVERAGE = np.array([[0.5, 0.1], [0.25, 0.3]])

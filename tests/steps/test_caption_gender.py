@@ -12,8 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairgate.steps.caption_gender import image_gender, named_gender, neutralise, with_gender
-from fairgate.steps.gender_words import OF_THE_CODE, TABLE_4, WIDER_WORDS, WORDS
+from fairgate.steps.caption_gender import (
+    OF_THE_CODE,
+    TABLE_4,
+    WIDER_WORDS,
+    WORDS,
+    image_gender,
+    named_gender,
+    neutralise,
+    with_gender,
+)
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "captions.json").read_text())
 CODES = {"none": -1, None: -1, "male": 0, "female": 1, "both": 2}

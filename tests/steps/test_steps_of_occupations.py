@@ -14,13 +14,9 @@ from fairgate.errors import RecipeError
 from fairgate.generation import Sampling
 from fairgate.randomness import stream
 from fairgate.steps import Meter, SetRows, Trace
-from fairgate.steps.ask import Question
-from fairgate.steps.colours import unique_colours
-from fairgate.steps.duplicates import Likeness, first_of_each, pixel_digest
-from fairgate.steps.forget import Forget
-from fairgate.steps.limits import Within
-from fairgate.steps.provenance import made_with, sampling
-from fairgate.steps.spending import spending
+from fairgate.steps.filters import Forget, Likeness, Within, first_of_each, pixel_digest, unique_colours
+from fairgate.steps.perceive import Question
+from fairgate.steps.provenance import made_with, sampling, spending
 
 
 def noise(seed, side=64):

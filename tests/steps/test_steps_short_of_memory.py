@@ -13,13 +13,10 @@ from PIL import Image
 
 from fairgate.generation import Box, Face, Mask, Sampling
 from fairgate.steps import Meter, SetRows
-from fairgate.steps.ask import Ask, Question
 from fairgate.steps.batches import SmallerBatches
 from fairgate.steps.contract import Maker
-from fairgate.steps.mask import MaskPerson
-from fairgate.steps.paint import Paint
-from fairgate.steps.perceive import Perceive, Trait
-from fairgate.steps.vary import Variant, Vary
+from fairgate.steps.paint import Paint, Variant, Vary
+from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Question, Trait
 
 HOW = Sampling(2, 1.0)
 GROUPS = ("A", "B", "C")

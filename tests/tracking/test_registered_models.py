@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from fairgate.errors import ModelError, TrackingError
 from fairgate.tracking import fetch_model, tag_model_version
-from fairgate.tracking.checkpoint import checkpoint_uri
+from fairgate.tracking.registry import checkpoint_uri
 from fairgate.tracking.session import session
 
 

@@ -1,0 +1,355 @@
+"""The checks that Smith et al. 2023 make of edited photographs (tables 1 and 2, section 3), for a built `gensynth` or
+`genswap`: before a model is judged by the dataset, how much of its gender do backgrounds and captions give away?
+
+Table 1 has a third row, CLIP's, which is missing here: the two others have no bias of their own, and what they show is
+the dataset's. The paper clusters RoBERTa embeddings, names words by latent Dirichlet allocation, and trains ResNet-50
+and BERT; here any vectors are clustered, words are those that stand out by TF-IDF, and a logistic regression on the
+vectors does the guessing: another instrument, whose figures are compared with each other alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ImageDraw
+
+from fairgate.data import Dataset
+from fairgate.errors import DatasetError
+from fairgate.generation import Matcher
+from fairgate.metrics import bias_at_k, max_skew_at_k, recall_at_k
+from fairgate.randomness import stream
+from fairgate.steps.person_photographs import BOX
+from fairgate.steps.pictures import picture
+
+Matrix = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+CLUSTERS = 20
+"""As published."""
+FOLDS = 5
+_SAY_LITTLE = (
+    "a an the of in on at by with to and or is are as for from up it this that next near "
+    "his her its their theirs them they person people child children"
+)
+_STOP_WORDS = frozenset(_SAY_LITTLE.split())
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_ENDING = re.compile(r"['’](?:s|re)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Captions that lie together: how many, the words that stand out, and the share of men above the whole's."""
+
+    size: int
+    words: tuple[str, ...]
+    over_representation: float
+    """Share of the first group in the cluster minus its share in all, -1 to 1."""
+
+
+def auc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """The chance that a positive scores above a negative, ties by half: 0.5 is guessing.
+
+    Raises DatasetError where all rows are of one group.
+
+    >>> auc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
+    0.75
+    """
+    from scipy.stats import rankdata
+
+    n, m = int(positive.sum()), int((~positive).sum())
+    if not n or not m:
+        raise DatasetError(
+            "all rows are of one group.", where="labels", remedy="give rows of both groups to tell them apart"
+        )
+    return float((rankdata(scores)[positive].sum() - n * (n + 1) / 2) / (n * m))
+
+
+def telling_auc(vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Generator, folds: int = FOLDS) -> float:
+    """Held-out AUC of a logistic regression that guesses the group from vectors (rows, dim); 0.5: they do not tell.
+
+    Rows are dealt to folds group by group; every row is scored once, by a model that never saw it, and folds are
+    averaged. Raises DatasetError where a group has fewer rows than there are folds.
+    """
+    fold = np.empty(len(vectors), dtype=np.intp)
+    for group in (True, False):
+        own = rng.permutation(np.flatnonzero(positive == group))
+        if len(own) < folds:
+            raise DatasetError(
+                f"a group has {len(own)} rows, and {folds} folds are asked for.",
+                where="labels",
+                remedy="give more rows of it, or ask for fewer folds",
+            )
+        fold[own] = np.arange(len(own)) % folds
+    found = []
+    for each in range(folds):
+        held = fold == each
+        weights = _logistic(vectors[~held], positive[~held])
+        found.append(auc(_with_one(vectors[held], vectors[~held]) @ weights, positive[held]))
+    return float(np.mean(found))
+
+
+def _with_one(vectors: Matrix, like: Matrix) -> Matrix:
+    """Standardised as the training rows, with a constant."""
+    spread = like.std(axis=0)
+    scaled = (vectors - like.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    return np.hstack([scaled, np.ones((len(vectors), 1))])
+
+
+def _logistic(vectors: Matrix, positive: NDArray[np.bool_]) -> Matrix:
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
+    design, target = _with_one(vectors, vectors), positive.astype(np.float64)
+
+    def loss(weights: Matrix) -> tuple[float, Matrix]:
+        margin = design @ weights
+        value = np.logaddexp(0.0, margin).sum() - margin @ target + 0.5 * weights[:-1] @ weights[:-1]
+        slope = design.T @ (expit(margin) - target)
+        slope[:-1] += weights[:-1]
+        return float(value), slope
+
+    weights: Matrix = minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B").x
+    return weights
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a caption in lower case, without those that say little.
+
+    >>> words_of("The person's dog doesn't sit; they're at the children's table")
+    ['dog', "doesn't", 'sit', 'table']
+    """
+    whole = (_ENDING.sub("", word) for word in _WORD.findall(text.lower()))
+    return [word for word in whole if word not in _STOP_WORDS]
+
+
+def tf_idf(texts: Sequence[str]) -> tuple[Matrix, list[str]]:
+    """Rows of unit length (texts, words) and the words: log(1 + n / in how many texts) times the count."""
+    counted = [Counter(words_of(text)) for text in texts]
+    vocabulary = sorted({word for words in counted for word in words})
+    place = {word: column for column, word in enumerate(vocabulary)}
+    table = np.zeros((len(texts), len(vocabulary)))
+    for row, words in enumerate(counted):
+        for word, times in words.items():
+            table[row, place[word]] = times
+    table *= np.log1p(len(texts) / np.maximum((table > 0).sum(axis=0), 1))
+    length = np.linalg.norm(table, axis=1, keepdims=True)
+    return table / np.where(length > 0, length, 1.0), vocabulary
+
+
+def k_means(vectors: Matrix, k: int, rng: np.random.Generator, rounds: int = 100) -> Rows:
+    """The cluster of each row: k-means++ starts, then until nothing moves.
+
+    Raises DatasetError for more clusters than rows.
+    """
+    if k > len(vectors):
+        raise DatasetError(
+            f"{k} clusters are asked for, and there are {len(vectors)} rows.", remedy="ask for fewer clusters"
+        )
+    centres = vectors[[int(rng.integers(len(vectors)))]]
+    while len(centres) < k:
+        apart = _squares(vectors, centres).min(axis=1)
+        chances = apart / apart.sum() if apart.sum() > 0 else None
+        centres = np.vstack([centres, vectors[int(rng.choice(len(vectors), p=chances))]])
+    cluster = np.full(len(vectors), -1, dtype=np.intp)
+    for _ in range(rounds):
+        nearest = _squares(vectors, centres).argmin(axis=1)
+        if (nearest == cluster).all():
+            break
+        cluster = nearest
+        for each in range(k):
+            if (cluster == each).any():
+                centres[each] = vectors[cluster == each].mean(axis=0)
+    return cluster
+
+
+def _squares(vectors: Matrix, centres: Matrix) -> Matrix:
+    square: Matrix = np.square(vectors).sum(axis=1)[:, None] - 2 * vectors @ centres.T + np.square(centres).sum(axis=1)
+    return np.maximum(square, 0.0)
+
+
+def clusters(
+    vectors: Matrix, texts: Sequence[str], first: NDArray[np.bool_], k: int, rng: np.random.Generator, words: int = 10
+) -> list[Cluster]:
+    """Clusters of rows, the largest first: `first` (rows,) says who is of the first group (men, in the paper)."""
+    cluster = k_means(vectors, k, rng)
+    table, vocabulary = tf_idf(texts)
+    whole = table.mean(axis=0)
+    found = []
+    for each in np.unique(cluster):
+        inside = cluster == each
+        stands_out = table[inside].mean(axis=0) - whole
+        telling = [vocabulary[column] for column in np.argsort(-stands_out, kind="stable")[:words]]
+        found.append(Cluster(int(inside.sum()), tuple(telling), float(first[inside].mean() - first.mean())))
+    return sorted(found, key=lambda each: -each.size)
+
+
+def balanced(labels: Sequence[str], rng: np.random.Generator) -> Rows:
+    """Rows with as many of each label as the rarest has, drawn at random, in their order."""
+    codes = np.array(labels)
+    fewest = min(Counter(labels).values())
+    drawn = [rng.permutation(np.flatnonzero(codes == label))[:fewest] for label in sorted(set(labels))]
+    return np.sort(np.concatenate(drawn))
+
+
+RECALL_AT = (1, 5, 10)
+BIAS_AT = (5, 10)
+SKEW_AT = (25, 100)
+BALANCED_DRAWS = 5
+"""Balanced parts that table 1 averages over."""
+SCORES = 4_000_000
+"""Entries of captions against images that are held at once: 32 MB."""
+PROMPTS = {"male": "a photo of a man", "female": "a photo of a woman"}
+_COLUMNS = ("set_id", "gender", "original_gender", "captions", "neutral_captions", *BOX)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure: its mean over draws of the data, and their standard deviation (ddof=1); None for all data, once."""
+
+    mean: float
+    deviation: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetChecks:
+    """What was found. AUCs are about the gender of the *original* photograph: 0.5 is guessing."""
+
+    photographs: int
+    zero_shot_accuracy: Mapping[str, float]
+    """Group -> share of its edits that the matcher takes for it (table 2)."""
+    recall: Mapping[int, float]
+    """K -> share of edited captions whose image is among the K nearest, of this dataset's own images (table 2)."""
+    background_auc: float
+    """From images with the person blacked out."""
+    caption_auc: float
+    """From neutral captions, by TF-IDF."""
+    clusters: Sequence[Cluster]
+    controls: Mapping[str, Mapping[str, Spread]]
+    """Models without a bias of their own (table 1): "MODEL, DATA" -> "Bias@K" (above 0: more men) or "MaxSkew@K".
+
+    Means over queries. Balanced data are drawn `BALANCED_DRAWS` times.
+    """
+
+
+def check_dataset(
+    dataset: Dataset,
+    matcher: Matcher,
+    *,
+    prompts: Mapping[str, str] = PROMPTS,
+    n_clusters: int = CLUSTERS,
+    seed: int = 0,
+) -> DatasetChecks:
+    """Every check. Holds the embeddings in memory, never the images, and a block of captions against all of them.
+
+    Raises DatasetError for a dataset that is not of edited photographs, or too small to be cut into folds.
+    """
+    columns = _columns(dataset)
+    genders, originals = columns["gender"], columns["original_gender"]
+    own = np.unique(columns["set_id"], return_index=True)[1]  # a row for each photograph
+    images, masked = _embedded(dataset, matcher, columns, own)
+    neutral = [" ".join(json.loads(columns["neutral_captions"][row])) for row in own]
+    male = originals[own] == "male"
+    vectors, _ = tf_idf(neutral)
+    return DatasetChecks(
+        photographs=len(own),
+        zero_shot_accuracy=_zero_shot(images, genders, matcher, prompts),
+        recall=_recall(images, columns["captions"], matcher),
+        background_auc=telling_auc(masked, male, stream(seed, "checks", "background")),
+        caption_auc=telling_auc(vectors, male, stream(seed, "checks", "captions")),
+        clusters=clusters(vectors, neutral, male, min(n_clusters, len(own)), stream(seed, "checks", "clusters")),
+        controls=_controls(vectors, originals[own].tolist(), seed),
+    )
+
+
+def _columns(dataset: Dataset) -> dict[str, NDArray[np.object_]]:
+    parts: dict[str, list[object]] = {name: [] for name in _COLUMNS}
+    for shard in dataset.manifest.shards:
+        parquet = dataset.parquet(shard)
+        if absent := [name for name in _COLUMNS if name not in parquet.schema_arrow.names]:
+            raise DatasetError(
+                f"dataset '{dataset.manifest.ref}' has no column '{absent[0]}'.",
+                where=str(dataset.folder),
+                remedy="these checks are for datasets that `gensynth` or `genswap` built",
+            )
+        for group in range(parquet.num_row_groups):
+            table = dataset.read_group(parquet, shard, group, columns=list(_COLUMNS))
+            for name in _COLUMNS:
+                parts[name] += table[name].to_pylist()
+    return {name: np.array(values, dtype=object) for name, values in parts.items()}
+
+
+def _embedded(
+    dataset: Dataset, matcher: Matcher, columns: Mapping[str, NDArray[np.object_]], own: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Embeddings of all images, and of the rows `own` with the person in black, in their order."""
+    whole: list[NDArray[np.float32]] = []
+    masked: dict[int, NDArray[np.float32]] = {}
+    wanted = set(own.tolist())
+    for rows, encoded in dataset.image_batches(64):
+        images = [picture(data) for data in encoded]
+        whole.append(matcher.embed_images(images))
+        used = {row: image for row, image in zip(rows.tolist(), images, strict=True) if row in wanted}
+        for row, image in used.items():
+            left, top, right, bottom = (int(columns[name][row]) for name in BOX)
+            ImageDraw.Draw(image).rectangle((left, top, right - 1, bottom - 1), fill="black")
+        if used:
+            masked |= zip(used, matcher.embed_images(list(used.values())), strict=True)
+    return np.concatenate(whole).astype(np.float64), np.array([masked[row] for row in own.tolist()], dtype=np.float64)
+
+
+def _zero_shot(
+    images: NDArray[np.float64], genders: NDArray[np.object_], matcher: Matcher, prompts: Mapping[str, str]
+) -> dict[str, float]:
+    groups = list(prompts)
+    taken = np.array(groups, dtype=object)[(images @ matcher.embed_texts(list(prompts.values())).T).argmax(axis=1)]
+    return {group: float((taken[genders == group] == group).mean()) for group in groups}
+
+
+def _recall(images: NDArray[np.float64], captions: NDArray[np.object_], matcher: Matcher) -> dict[int, float]:
+    texts = [json.loads(each) for each in captions]
+    right = np.repeat(np.arange(len(texts)), [len(each) for each in texts])
+    asked = np.asarray(matcher.embed_texts([text for each in texts for text in each]), dtype=np.float64)
+    step = max(1, SCORES // len(images))
+    found = dict.fromkeys((k for k in RECALL_AT if k <= len(images)), 0.0)
+    for start in range(0, len(asked), step):
+        block = slice(start, start + step)
+        scores = asked[block] @ images.T
+        for k in found:
+            found[k] += recall_at_k(scores, right[block], k) * len(scores) / len(asked)
+    return found
+
+
+def _controls(vectors: NDArray[np.float64], labels: Sequence[str], seed: int) -> dict[str, dict[str, Spread]]:
+    """Neutral captions as queries for the photographs of the others, on all of them and on balanced parts."""
+    every = np.arange(len(labels))
+    parts = [balanced(labels, stream(seed, "checks", "balanced", draw)) for draw in range(BALANCED_DRAWS)]
+    found: dict[str, dict[str, Spread]] = {}
+    for data, draws in (("all", [every]), ("balanced", parts)):
+        measured: dict[str, list[dict[str, float]]] = {"random": [], "TF-IDF": []}
+        for draw, rows in enumerate(draws):
+            codes = np.array([labels[row] == "female" for row in rows], dtype=np.intp)
+            alike = vectors[rows] @ vectors[rows].T
+            np.fill_diagonal(alike, -1.0)
+            chance = stream(seed, "checks", "random", data, draw).random(alike.shape)
+            measured["random"].append(_ranked(chance, codes))
+            measured["TF-IDF"].append(_ranked(alike, codes))
+        for model, runs in measured.items():
+            found[f"{model}, {data}"] = {name: _spread([run[name] for run in runs]) for name in runs[0]}
+    return found
+
+
+def _ranked(scores: NDArray[np.float64], codes: NDArray[np.intp]) -> dict[str, float]:
+    """Bias@K and MaxSkew@K of (queries, images), mean over queries."""
+    bias = {f"Bias@{k}": bias_at_k(scores, codes, k) for k in BIAS_AT if k < len(codes)}
+    skew = {f"MaxSkew@{k}": max_skew_at_k(scores, codes, k, groups=2) for k in SKEW_AT if k < len(codes)}
+    return {name: float(np.mean(values)) for name, values in (bias | skew).items()}
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    return Spread(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)

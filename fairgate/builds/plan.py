@@ -1,0 +1,170 @@
+"""What a part's shards depend on (settings, models, inputs, code), as a digest: when it changes, they are stale."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import fairgate
+from fairgate.errors import RecipeError
+from fairgate.generation import full_uri
+from fairgate.generation.fingerprints import files_digest, model_fingerprint
+from fairgate.generation.registry import ADAPTERS
+from fairgate.hashing import digest
+from fairgate.recipes import Part, Recipe
+
+_COUNTED = (
+    *("fairgate.recipes.", "fairgate.steps.", "fairgate.checkpoints.", "fairgate.models."),
+    *("fairgate.generation.", "fairgate.portraits.", "fairgate.randomness."),
+    *(f"fairgate.data.{each}." for each in ("coco", "labels", "image_import", "pixels", "rows")),
+)
+"""What decides what a shard holds. The rest carries sets from one place to another."""
+
+
+def code_digest(recipe: Recipe) -> str:
+    """Digest over the recipe's module, the adapters of its models, and what they import of fairgate's making.
+
+    Comments, docstrings and layout do not enter. Python's own version may: it spells the parsed code.
+    """
+    return digest({name: _meaning(path) for name, path in sorted(code_modules(recipe).items())})
+
+
+def code_modules(recipe: Recipe) -> dict[str, Path]:
+    """The modules that count, by name, with their files."""
+    start = type(recipe).__module__
+    adapters = {
+        ADAPTERS[key]
+        for uri in recipe.models().values()
+        for key in ADAPTERS
+        if key[0] == full_uri(uri).partition(":")[0]
+    }
+    return _reached([start, *sorted(adapters)])
+
+
+def _reached(names: Iterable[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        path = None if name in found else _source(name)
+        if path is not None:
+            found[name] = path
+            waiting.extend(each for each in _imports(path) if f"{each}.".startswith(_COUNTED))
+    return found
+
+
+def _source(name: str) -> Path | None:
+    """The file of a module; None for what is none (an imported function), or is not there. Nothing is imported."""
+    package, _, rest = name.partition(".")
+    if package == "fairgate":
+        place = Path(fairgate.__file__).parent.joinpath(*rest.split("."))
+        return next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return Path(file) if file else None
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
+
+
+def _imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(_parsed(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def _meaning(path: Path) -> str:
+    """The code as Python would write it, without docstrings."""
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [each for each in node.body if not _is_text(each)] or [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+FORMAT = 1
+"""Raised when shards are stored otherwise than before."""
+_ABOUT = ("name", "licence", "notice")
+"""Knobs that change the manifest and nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What all parts of a build stand on: the recipe, its models' and files' digests, its code, its limit."""
+
+    recipe: Recipe
+    models: Mapping[str, str]
+    inputs: Mapping[str, str]
+    code: str
+    limit: int | None = None
+
+    @classmethod
+    def of(cls, recipe: Recipe, limit: int | None = None) -> Ground:
+        """Hashes the files of every model and input. Raises ModelError or RecipeError for one that is not there."""
+        models = {role: model_fingerprint(role, uri) for role, uri in recipe.models().items()}
+        inputs = {name: _input_digest(name, path) for name, path in recipe.inputs().items()}
+        return cls(recipe, models, inputs, code_digest(recipe), limit)
+
+    def plan(self, part: Part, subject: str, before: str) -> dict[str, Any]:
+        """Everything that a shard of a part depends on, as plain data; `before` names what the part before chose."""
+        knobs = self.recipe.knobs.of_subject(subject).model_dump(mode="json")
+        return {
+            "format": FORMAT,
+            "recipe": self.recipe.name,
+            "part": part.name,
+            "subject": subject,
+            "knobs": {name: value for name, value in knobs.items() if name not in (*_ABOUT, *part.ignores)},
+            "models": {role: found for role, found in self.models.items() if role not in part.ignores},
+            "inputs": dict(self.inputs),
+            "code": self.code,
+            "before": before,
+            "limit": self.limit,
+        }
+
+
+def plan_digest(plan: Mapping[str, Any]) -> str:
+    """The plan's name."""
+    return digest(dict(plan))
+
+
+def what_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """In words, what makes shards of an old plan stale.
+
+    >>> what_changed({"knobs": {"seed": 0}, "code": "a"}, {"knobs": {"seed": 1}, "code": "a"})
+    'knobs seed'
+    """
+    told = []
+    for name in new:
+        was, now = old.get(name), new[name]
+        if was == now:
+            continue
+        if isinstance(was, dict) and isinstance(now, dict):
+            differing = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
+            told.append(f"{name} {', '.join(differing)}")
+        else:
+            told.append({"before": "what the part before chose", "code": "the recipe's code"}.get(name, name))
+    return "; ".join(told)
+
+
+def _input_digest(name: str, path: Path) -> str:
+    if not path.exists():
+        raise RecipeError(
+            f"the recipe reads '{name}', and it is not there.",
+            where=str(path),
+            remedy="check the path; if DVC tracks it, run `dvc pull`",
+        )
+    return files_digest(path)

@@ -1,0 +1,144 @@
+"""A part's folder: shards and their ledgers, written whole, read with distrust."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fairgate.builds.shard_log import Ledger, read_ledger
+from fairgate.builds.worker import Made
+from fairgate.errors import RecipeError
+from fairgate.hashing import sha256_bytes, sha256_file
+from fairgate.whole import remove, write_whole
+
+PART_FILE = "part.json"
+_OURS = re.compile(r"shard-(\d{5,})\.(?:parquet|json)")
+
+
+@contextmanager
+def storing(folder: Path) -> Iterator[None]:
+    """Turns an OSError (full disk, read-only folder) into a RecipeError that says how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise RecipeError(
+            f"the build cannot be written: {error.strerror or error}.",
+            where=str(folder),
+            remedy="make room, or write elsewhere with --out; then run it again: finished shards are kept",
+        ) from error
+
+
+class Shelf:
+    """The shards of one part that were made under one plan. What does not match its ledger is not there."""
+
+    def __init__(self, folder: Path, plan: Mapping[str, Any], digest: str) -> None:
+        self.folder = folder
+        self._plan = dict(plan)
+        self.digest = digest
+
+    def open(self) -> None:
+        """Make the folder, say under which plan, and clear away drafts of killed runs."""
+        with storing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for draft in self.folder.glob(".*.fairgate-draft"):  # a build holds the lock: nobody is writing them
+                remove(draft)
+        if read_part(self.folder).get("plan") != self.digest:
+            self.say({"complete": False})
+
+    def say(self, facts: Mapping[str, Any]) -> None:
+        """Write `part.json`."""
+        content = {"plan": self.digest, **facts, "depends_on": self._plan}
+        with storing(self.folder):
+            write_whole(self.folder / PART_FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    def ledger(self, index: int, starts: str) -> Ledger | None:
+        """The ledger of a finished shard, or None where it must be made: absent, damaged, or made from other sets."""
+        ledger = read_ledger(self._path(index, "json"))
+        if ledger is None or (ledger.plan, ledger.index, ledger.starts) != (self.digest, index, starts):
+            return None
+        return ledger if self._is_whole(ledger) else None
+
+    def _is_whole(self, ledger: Ledger) -> bool:
+        if ledger.file is None:
+            return not ledger.kept_ids
+        path = self._path(ledger.index, "parquet")
+        if ledger.file != path.name or not path.is_file() or path.stat().st_size != ledger.bytes:
+            return False
+        return sha256_file(path) == ledger.sha256
+
+    def plan_of_ledgers(self) -> str | None:
+        """The plan that the shards here say they were made under, where `part.json` cannot say it; None without any."""
+        ledgers = map(read_ledger, sorted(self.folder.glob("shard-*.json")))
+        return next((ledger.plan for ledger in ledgers if ledger is not None), None)
+
+    def store(self, index: int, starts: str, made: Made, attributes: list[str]) -> Ledger:
+        """Write a shard, then its ledger. Raises RecipeError where the disk does not take them."""
+        data, path = made.parquet, self._path(index, "parquet")
+        ledger = Ledger(
+            plan=self.digest,
+            index=index,
+            starts=starts,
+            content=made.content,
+            file=None if data is None else path.name,
+            sha256=None if data is None else sha256_bytes(data),
+            bytes=0 if data is None else len(data),
+            attributes=attributes,
+            counts=dict(sorted(made.counts.items())),
+            seconds=round(made.seconds, 3),
+            sets=made.records,
+        )
+        with storing(self.folder):
+            self._path(index, "json").unlink(missing_ok=True)
+            if data is None:
+                path.unlink(missing_ok=True)
+            else:
+                write_whole(path, data)
+            write_whole(self._path(index, "json"), ledger.model_dump_json(exclude_defaults=True) + "\n")
+        return ledger
+
+    @property
+    def stocked(self) -> int:
+        """How many shards finished runs under this plan have asked for at most: lower knobs throw none of them away."""
+        said = read_part(self.folder)
+        number = said.get("stocked", said.get("shards", 0)) if said.get("plan") == self.digest else 0
+        return number if isinstance(number, int) else 0
+
+    def keep_first(self, number: int) -> None:
+        """Remove every shard from `number` on: they were made before it was known that enough were kept."""
+        for path in self.folder.iterdir():
+            found = _OURS.fullmatch(path.name)
+            if found and int(found[1]) >= number:
+                with storing(self.folder):
+                    path.unlink()
+
+    def shard(self, index: int) -> Path:
+        """Where a shard lies."""
+        return self._path(index, "parquet")
+
+    def ledgers(self, number: int) -> Iterator[Ledger]:
+        """The ledgers of the first `number` shards. Raises RecipeError for one that has gone since."""
+        for index in range(number):
+            ledger = read_ledger(self._path(index, "json"))
+            if ledger is None:
+                raise RecipeError(
+                    "a ledger of a finished shard is missing or damaged.",
+                    where=str(self._path(index, "json")),
+                    remedy="run the build again: the shard is made again",
+                )
+            yield ledger
+
+    def _path(self, index: int, suffix: str) -> Path:
+        return self.folder / f"shard-{index:05d}.{suffix}"
+
+
+def read_part(folder: Path) -> dict[str, Any]:
+    """What `part.json` says; empty where there is none, or none that can be read."""
+    try:
+        found = json.loads((folder / PART_FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

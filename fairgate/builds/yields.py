@@ -1,0 +1,238 @@
+"""How much of what was started came out, and why the rest did not: per subject, member and group."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fairgate.builds.part_output import Chosen
+from fairgate.builds.paths import Places
+from fairgate.builds.shard_log import Ledger, SetRecord
+from fairgate.builds.shard_store import read_part, storing
+from fairgate.data import Manifest
+from fairgate.recipes import Recipe
+from fairgate.whole import write_whole
+
+
+class Census:
+    """Takes rows one by one; holds eight bytes per image. The dataset's own subjects may put several together."""
+
+    def __init__(self, attributes: Mapping[str, Sequence[str]]) -> None:
+        self._attributes = attributes
+        self._pixels = array("Q")
+        self._groups: Counter[tuple[str, str, str]] = Counter()
+        self._subject = ""
+        self._first: dict[str, int] = {}
+
+    def subject(self, subject: str) -> None:
+        """Rows of this subject follow."""
+        self._subject = subject
+        self._first[subject] = len(self._pixels)
+
+    def add(self, row: Mapping[str, Any], pixels: str | None) -> None:
+        """One row of the dataset, as it is stored."""
+        if pixels is not None:
+            self._pixels.append(int(pixels[:16], 16))
+        for attribute in self._attributes:
+            self._groups[self._subject, attribute, str(row.get(attribute))] += 1
+
+    def exact(self) -> int:
+        """Images whose pixels another image before them has."""
+        return len(self._pixels) - len(np.unique(np.frombuffer(self._pixels, dtype=np.uint64)))
+
+    def exact_of(self, subject: str) -> int:
+        """The same, within one subject."""
+        own = np.frombuffer(self._pixels, dtype=np.uint64)[slice(*self._span(subject))]
+        return len(own) - len(np.unique(own))
+
+    def images_of(self, subject: str) -> int:
+        """Images of one subject."""
+        first, stop = self._span(subject)
+        return stop - first
+
+    def groups_of(self, subject: str) -> dict[str, dict[str, int]]:
+        """Attribute -> group -> rows of one subject; 0 for a group that it has none of."""
+        return {
+            attribute: {group: self._groups[subject, attribute, group] for group in groups}
+            for attribute, groups in self._attributes.items()
+        }
+
+    def _span(self, subject: str) -> tuple[int, int]:
+        subjects = list(self._first)
+        place = subjects.index(subject)
+        stop = self._first[subjects[place + 1]] if place + 1 < len(subjects) else len(self._pixels)
+        return self._first[subject], stop
+
+
+YIELD_FILE, PLOT_FILE, DROPS_FILE = "yield.json", "yield.csv", "drops.csv"
+WRITTEN = (YIELD_FILE, PLOT_FILE, DROPS_FILE)
+WHOLE = "(set)"
+"""Stands for the member where a set was dropped as a whole."""
+
+
+@dataclass
+class Tally:
+    """What became of the starting sets of one part. `blamed` counts (reason, attribute or "member", group).
+
+    `tried` and `failed` count members by (attribute, group): those made, and those that failed where a set was dropped.
+    A set is blamed on one member, the one that its drop names.
+    """
+
+    started: int = 0
+    kept: int = 0
+    images: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    blamed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    tried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def add(self, ledger: Ledger) -> None:
+        """Count a finished shard."""
+        self.counts.update(ledger.counts)
+        self.seconds += ledger.seconds
+        for record in ledger.sets:
+            self.started += 1
+            self.tried.update(_groups(record, ledger.attributes))
+            for member in (record.member, *record.also):
+                if member is not None:
+                    self.failed.update(_groups(record, ledger.attributes, member))
+            if record.reason is None:
+                self.kept += 1
+                self.images += len(record.members)
+            else:
+                self.reasons[record.reason] += 1
+                for kind, group in _blamed(record, ledger.attributes):
+                    self.blamed[record.reason, kind, group] += 1
+
+
+def _blamed(record: SetRecord, attributes: list[str]) -> Iterator[tuple[str, str]]:
+    """The member at which a set was dropped, and its groups."""
+    yield "member", record.member or WHOLE
+    if record.member is not None:
+        yield from _groups(record, attributes, record.member)
+
+
+def _groups(record: SetRecord, attributes: list[str], member: str | None = None) -> Iterator[tuple[str, str]]:
+    """(attribute, group) of every member of a set, or of one of them, as far as groups are known."""
+    for name, groups in zip(record.members, record.groups, strict=False):
+        if member in (None, name):
+            yield from ((attribute, group) for attribute, group in zip(attributes, groups, strict=True) if group)
+
+
+def tally_part(places: Places, subject: str, part: str) -> Tally:
+    """Counts of the finished shards of a part."""
+    from fairgate.builds.shard_store import Shelf
+
+    tally = Tally()
+    folder = places.part(subject, part)
+    for ledger in Shelf(folder, {}, "").ledgers(int(read_part(folder).get("shards", 0))):
+        tally.add(ledger)
+    return tally
+
+
+def write_yields(
+    places: Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, census: Census
+) -> None:
+    """Write `yield.json` (for `dvc metrics show`), `yield.csv` (for `dvc plots`) and `drops.csv` (by group)."""
+    subjects: dict[str, Any] = {}
+    lines: list[tuple[str, ...]] = []
+    total: Counter[str] = Counter()
+    for subject, chosen in finished.items():
+        parts = {part.name: tally_part(places, subject, part.name) for part in recipe.parts()}
+        subjects[subject] = _subject(subject, parts, len(chosen.set_ids), census)
+        total.update(spent := _spent(parts))
+        lines += _lines(subject, parts)
+        subjects[subject]["per_image"] = _per_image(spent, subjects[subject]["images"])
+    summary = {
+        "sets": manifest.n_sets,
+        "images": manifest.n_rows,
+        "per_image": _per_image(total, manifest.n_rows),
+        "balance": {name: _balance(groups) for name, groups in manifest.counts.groups.items()},
+        "exact_duplicates": census.exact(),
+        "subjects": subjects,
+    }
+    # A plot adds up what it is given: sets are in it once, and not again for each of their groups.
+    once = [(subject, f"{part}: {reason}", count) for subject, part, over, _, reason, count in lines if over == "all"]
+    with storing(places.root):
+        write_whole(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        write_whole(places.root / PLOT_FILE, _table(("subject", "outcome", "count"), once))
+        write_whole(
+            places.root / DROPS_FILE, _table(("subject", "part", "attribute", "group", "reason", "count"), lines)
+        )
+
+
+def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def _subject(subject: str, parts: Mapping[str, Tally], chosen: int, census: Census) -> dict[str, Any]:
+    return {
+        "sets": chosen,
+        "images": census.images_of(subject),
+        "exact_duplicates": census.exact_of(subject),
+        "balance": {name: _balance(groups) for name, groups in census.groups_of(subject).items()},
+        "parts": {
+            name: {
+                "started": tally.started,
+                "kept": tally.kept,
+                "kept_share": round(tally.kept / tally.started, 4) if tally.started else 0.0,
+                "dropped": dict(sorted(tally.reasons.items())),
+                "groups": _by_group(tally),
+            }
+            for name, tally in parts.items()
+        },
+    }
+
+
+def _by_group(tally: Tally) -> dict[str, dict[str, dict[str, float]]]:
+    """Attribute -> group -> members made, those that failed where a set was dropped, and the share that passed.
+
+    Where members are made one after the other until one fails, later groups are tried less often: shares compare.
+    """
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for (attribute, group), tried in sorted(tally.tried.items()):
+        failed = tally.failed[attribute, group]
+        shares = {"tried": tried, "failed": failed, "passed_share": round(1 - failed / tried, 4)}
+        found.setdefault(attribute, {})[group] = shares
+    return found
+
+
+def _spent(parts: Mapping[str, Tally]) -> Counter[str]:
+    spent: Counter[str] = Counter()
+    for tally in parts.values():
+        spent.update(tally.counts)
+    return spent
+
+
+def _per_image(spent: Mapping[str, int], images: int) -> dict[str, float]:
+    """Evaluations per image of the finished dataset, all dropped ones paid for."""
+    return {what: round(count / images, 3) for what, count in sorted(spent.items())} if images else {}
+
+
+def _balance(groups: Mapping[str, int]) -> float:
+    """Images of the smallest group over those of the largest: 1 is balanced, 0 where a group has none."""
+    return round(min(groups.values()) / max(groups.values()), 4) if groups and max(groups.values()) else 0.0
+
+
+def _lines(subject: str, parts: Mapping[str, Tally]) -> Iterator[tuple[str, ...]]:
+    for name, tally in parts.items():
+        yield subject, name, "all", "all", "started", str(tally.started)
+        yield subject, name, "all", "all", "kept", str(tally.kept)
+        for reason, count in sorted(tally.reasons.items()):
+            yield subject, name, "all", "all", reason, str(count)
+        for (reason, attribute, group), count in sorted(tally.blamed.items()):
+            yield subject, name, attribute, group, reason, str(count)

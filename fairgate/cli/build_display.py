@@ -1,0 +1,193 @@
+"""What `fairgate build` shows: progress on stderr while it runs, and the table of `fairgate build status`."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from fairgate.builds import Factory, read_build
+from fairgate.builds.plan import Ground
+from fairgate.builds.shard_log import Ledger
+from fairgate.builds.status import PartStatus, part_states
+from fairgate.errors import ModelError, RecipeError, harmless
+
+WIDTH = 110
+"""Columns of text that the table takes at least: in a narrower terminal lines wrap, and nothing is cut."""
+
+
+def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
+    """Print one build's table."""
+    factory = Factory(name, read_build(name, params).recipe, out, limit)
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
+    if not factory.places.root.is_dir():
+        console.print(escape(f"{name} ({factory.recipe.name}): not begun"), soft_wrap=True)
+        return
+    table = Table(
+        title=f"{name} ({factory.recipe.name}): {factory.places.root}",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for column in ("subject", "part", "state", "shards", "started", "kept", "chosen"):
+        table.add_column(column, no_wrap=True)
+    for column in ("dropped", "work", "seconds"):
+        table.add_column(column, overflow="fold")
+    notes = []
+    try:
+        ground = Ground.of(factory.recipe, limit)
+    except (ModelError, RecipeError) as error:
+        ground = None
+        notes.append(f"whether anything is stale is not known here: {error.problem}")
+    for each in part_states(factory, ground):
+        table.add_row(*[escape(cell) for cell in _cells(each)])
+        if each.stale:
+            notes.append(f"{each.subject}, {each.part}: made otherwise ({each.stale}); it would be set aside")
+    console.print(table)
+    for note in notes:
+        console.print(escape(harmless(note)), soft_wrap=True)
+    if factory.places.dataset.is_dir():
+        console.print(f"dataset: {escape(str(factory.places.dataset))}", soft_wrap=True)
+
+
+def _cells(each: PartStatus) -> list[str]:
+    tally = each.tally
+    return [
+        harmless(each.subject),
+        each.part,
+        each.state,
+        f"{each.shards:,}",
+        f"{tally.started:,}",
+        f"{tally.kept:,}",
+        "" if each.chosen is None else f"{each.chosen:,}" + (f" of {each.wanted:,}" if each.short else ""),
+        "\n".join(f"{harmless(reason)} {count:,}" for reason, count in tally.reasons.most_common()),
+        "\n".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items())),
+        f"{tally.seconds:,.1f}",
+    ]
+
+
+_COLUMNS = (
+    SpinnerColumn(),
+    TextColumn("{task.description}"),
+    BarColumn(bar_width=20),
+    TextColumn("{task.fields[told]}"),
+    TimeElapsedColumn(),
+)
+
+
+EVERY = 60.0
+"""Seconds between two lines about one part where there is no terminal."""
+
+
+class BuildProgress:
+    """A line per part: in a terminal it moves; elsewhere one about every minute. One stays when the part ends."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._bar = Progress(*_COLUMNS, console=self._console, disable=not self._console.is_terminal)
+        self._task: TaskID | None = None
+        self._line = _Line("", None, None, clock)
+        self._printed = clock()
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+        self._bar.stop()
+
+    def part(self, subject: str, part: str, *, wanted_sets: int | None, shards: int | None) -> None:
+        """A line for a part that begins."""
+        self._end()
+        self._line = _Line(harmless(f"{subject} {part}"), wanted_sets, shards, self._clock)
+        self._printed = self._clock()
+        self._task = self._bar.add_task(escape(self._line.name), total=self._line.total, told="")
+
+    def shard(self, ledger: Ledger, *, images: int, found: bool) -> None:
+        """Move the line, or print it where the last one is old."""
+        self._line.add(ledger, images, found)
+        if self._task is not None:
+            self._bar.update(self._task, completed=self._line.done, told=escape(self._line.told()))
+        if self._bar.disable and self._clock() - self._printed >= EVERY:
+            self._print(self._line.told())
+
+    def note(self, text: str) -> None:
+        """A sentence above the lines."""
+        self._console.print(escape(harmless(text)))
+
+    def _end(self) -> None:
+        if self._task is not None:
+            self._bar.remove_task(self._task)  # of many bars a terminal shows the first ones alone
+            self._print(self._line.told(ended=True))
+        self._task = None
+
+    def _print(self, told: str) -> None:
+        self._console.print(escape(f"{self._line.name}: {told}"))
+        self._printed = self._clock()
+
+
+class _Line:
+    """What is told of one part."""
+
+    def __init__(self, name: str, wanted: int | None, shards: int | None, clock: Callable[[], float]) -> None:
+        self.name = name
+        self._wanted, self._shards = wanted, shards
+        self._clock, self._since = clock, clock()
+        self._finished = self._found = self._kept = self._fresh = self._images = 0
+        self._seconds = 0.0
+        self._reasons: Counter[str] = Counter()
+
+    @property
+    def total(self) -> int | None:
+        """In kept sets where a number is wanted, else in shards."""
+        return self._wanted if self._wanted is not None else self._shards
+
+    @property
+    def done(self) -> int:
+        """Of `total`."""
+        return self._kept if self._wanted is not None else self._finished
+
+    def add(self, ledger: Ledger, images: int, found: bool) -> None:
+        """Count a shard. Rates are of made ones: what it took to find others is no part of them."""
+        before, since, self._since = self.done, self._since, self._clock()
+        self._finished += 1
+        self._kept += sum(record.kept for record in ledger.sets)
+        self._reasons.update(record.reason for record in ledger.sets if record.reason is not None)
+        if found:
+            self._found += 1
+        else:
+            self._images += images
+            self._fresh += self.done - before
+            self._seconds += self._since - since
+
+    def told(self, *, ended: bool = False) -> str:
+        """One line of words; of what has ended, no time left."""
+        found = f" ({self._found} found)" if self._found else ""
+        drops = ", ".join(f"{reason} {count:,}" for reason, count in self._reasons.most_common(4))
+        of = f" of {self._wanted:,}" if self._wanted is not None else ""
+        words = [f"{self._finished:,} shards{found}", f"{self._kept:,}{of} sets kept"]
+        words += [f"dropped: {drops}"] if drops else []
+        words += [f"{self._images / self._seconds:.2f} images/s"] if self._images and self._seconds else []
+        left = None if ended else self._left()
+        return "; ".join(words + ([f"about {left} left"] if left else []))
+
+    def _left(self) -> str | None:
+        if self.total is None or not self._fresh or self.done >= self.total:
+            return None
+        left = int((self.total - self.done) * self._seconds / self._fresh)
+        return f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"

@@ -1,6 +1,0 @@
-"""The doctor: is a gate run possible here, is anything switched off, and does the gate fail when it should?"""
-
-from fairgate.doctor.finding import Finding, Level, healthy
-from fairgate.doctor.run import Wishes, examine
-
-__all__ = ["Finding", "Level", "Wishes", "examine", "healthy"]

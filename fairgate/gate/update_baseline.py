@@ -1,0 +1,104 @@
+"""A run becomes the baseline that later ones are held against: on purpose, with a reason, whole, and never in CI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from fairgate.baselines import baseline_folder
+from fairgate.baselines.record_files import RESULTS, SCORES
+from fairgate.errors import BaselineError
+from fairgate.gate.evaluate import Evaluation
+from fairgate.gate.prepare import Prepared
+from fairgate.probes import write_scores
+from fairgate.records import CheckResult, RunRecord
+
+LARGE = 10_000_000
+"""Bytes of scores from which on they are better tracked by DVC than by git."""
+
+
+def refuse_update(reason: str | None, environment: Mapping[str, str] | None = None) -> None:
+    """Raise BaselineError where a baseline may not be updated at all, known before anything is scored."""
+    env = os.environ if environment is None else environment
+    if env.get("CI", "").lower() in ("1", "true"):
+        raise BaselineError(
+            "a baseline is not updated in CI (CI=true): a gate that moves its own goal is none.",
+            where="--fairness-update-baseline",
+            remedy="update it on your machine with `fairgate baseline update SUITE --reason TEXT`, and commit it",
+        )
+    if not (reason or "").strip():
+        raise BaselineError(
+            "a baseline is not updated without a reason.",
+            where="--reason (pytest: --fairness-reason)",
+            remedy='say why: `--reason "retrained on the cleaned captions, see #412"`',
+        )
+
+
+def first_baseline(prepared: Prepared) -> bool:
+    """Whether the suite has no committed baseline yet, so that there is nothing to compare a first one with."""
+    return not (prepared.root / baseline_folder(prepared.loaded.name) / RESULTS).exists()
+
+
+def keep_baseline(evaluation: Evaluation, prepared: Prepared, *, reason: str, force: bool = False) -> list[str]:
+    """Write a run to `fairness_suites/baselines/SUITE/` and say what to do with it.
+
+    The record is kept without its worst sets and confusions, the scores whole. Raises BaselineError for a run that did
+    not pass, unless forced, and for one that could not be computed, always.
+    """
+    record = evaluation.record
+    _require_passed(record, force)
+    folder = prepared.root / baseline_folder(record.suite)
+    checks = [check.model_copy(update={"worst_sets": []}) for check in record.checks]
+    slim = record.model_copy(update={"checks": checks, "confusions": [], "baseline_reason": reason.strip()})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(".incoming-*"):  # by an update that was killed
+            shutil.rmtree(left)
+        with tempfile.TemporaryDirectory(prefix=".incoming-", dir=folder) as scratch:
+            draft = Path(scratch)
+            write_scores(draft / SCORES, prepared.dataset.index, evaluation.scores)
+            (draft / RESULTS).write_text(slim.model_dump_json(indent=2) + "\n", encoding="utf-8")
+            # Between these two the record does not name the scores: whoever reads then is told so by their digest.
+            (draft / SCORES).replace(folder / SCORES)
+            (draft / RESULTS).replace(folder / RESULTS)
+    except OSError as error:
+        raise BaselineError(
+            f"the baseline could not be written: {error}.", where=str(folder), remedy="make room there, then run again"
+        ) from error
+    return _told(folder, prepared.root)
+
+
+def _require_passed(record: RunRecord, force: bool) -> None:
+    if record.verdict == "error":
+        raise BaselineError(
+            "the run could not be computed, and nothing is kept of it.",
+            where=f"suite {record.suite}",
+            remedy="mend what the run complains of, then update",
+        )
+    shut = [
+        check for check in record.checks if not (check.verdict == "pass" or check.waived or _had_no_baseline(check))
+    ]
+    if shut and not force:
+        named = ", ".join(check.item for check in shut[:5]) + (f" and {len(shut) - 5} more" if len(shut) > 5 else "")
+        raise BaselineError(
+            f"the run did not pass ({named}), and a worse baseline lets worse checkpoints in.",
+            where=f"suite {record.suite}",
+            remedy="mend the checkpoint; or, if this loss is decided on, force the update and say so in the reason",
+        )
+
+
+def _had_no_baseline(check: CheckResult) -> bool:
+    """Nothing to compare with: of the first baseline, every regression check is inconclusive for that alone."""
+    return check.rule == "no_worse_than" and check.verdict == "inconclusive" and check.delta is None
+
+
+def _told(folder: Path, root: Path) -> list[str]:
+    shown = folder.relative_to(root).as_posix()
+    size = (folder / SCORES).stat().st_size
+    lines = [f"baseline: {shown} is written ({size / 1e3:,.0f} kB of scores); commit it: it holds from the merge on"]
+    if size > LARGE or (folder / f"{SCORES}.dvc").exists():
+        lines.append(f"  the scores are large for git: `dvc add {shown}/{SCORES}`, and commit the .dvc file")
+    return lines

@@ -1,0 +1,177 @@
+"""What `gensynth` and `genswap` share: COCO-style photographs with one person whose gender the captions name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator
+
+from fairgate.data.coco import AnnotatedImage, read_coco
+from fairgate.errors import RecipeError
+from fairgate.generation import Matcher, open_model
+from fairgate.randomness import stream
+from fairgate.recipes.contract import Before, Knobs, Part
+from fairgate.steps import SetRows, Step
+from fairgate.steps.caption_gender import WIDER_WORDS, WORDS, GenderWords
+from fairgate.steps.person_photographs import PHOTO, CropPerson, LabelByCaptions, OnePerson, PerceivePerson, Photographs
+
+PAPER = "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
+GROUPS = ("male", "female")
+"""What captions name; the members of every set, in this order."""
+
+
+class PhotographKnobs(Knobs):
+    """Where the photographs are, and which of them are used."""
+
+    captions: Path = Path("data/coco/annotations/captions_train2017.json")
+    instances: Path = Path("data/coco/annotations/instances_train2017.json")
+    images: Path = Path("data/coco/train2017")
+    category: str = Field("person", description="The category whose boxes are counted.")
+    subjects: dict[str, list[str]] = Field(
+        {"person": []},
+        min_length=1,
+        description="Subject -> words of which a caption has one. An image goes to the first subject that it names; "
+        "a subject without words takes every image. The paper has one subject.",
+    )
+    gender_words: Literal["published", "wider"] = Field("published", description="Words that name a gender.")
+    perceived: list[str] = Field(
+        default_factory=list,
+        description="Attributes that a face reader notes of the photograph's person (`perceived_ATTRIBUTE`); the paper "
+        "notes none.",
+    )
+    face_reader: str = "fairface:models/fairface_alldata_4race_20191111.pt"
+    min_side: int = Field(1, ge=1, description="Shortest side of a person box, in pixels.")
+
+    @field_validator("subjects")
+    @classmethod
+    def _words_are_words(cls, subjects: dict[str, list[str]]) -> dict[str, list[str]]:
+        if any(not word.strip() for words in subjects.values() for word in words):
+            raise ValueError("a subject's words are not empty")
+        return subjects
+
+    def of_subject(self, subject: str) -> Self:
+        """The subject and those before it, which take photographs away from it."""
+        names = list(self.subjects)
+        return self.model_copy(
+            update={"subjects": {name: self.subjects[name] for name in names[: names.index(subject) + 1]}}
+        )
+
+    @property
+    def words(self) -> GenderWords:
+        """The rows to label, neutralise and swap by."""
+        return WIDER_WORDS if self.gender_words == "wider" else WORDS
+
+    @property
+    def reader(self) -> dict[str, str]:
+        """The face reader as a role, where it is asked for anything."""
+        return {"face_reader": self.face_reader} if self.perceived else {}
+
+    @property
+    def photographs(self) -> Photographs:
+        """The folder, opened photograph by photograph."""
+        return Photographs(self.images)
+
+
+class PhotographsPart(Part):
+    """Photographs of a subject -> those with one person and one gender named, each with its crop as member `photo`."""
+
+    name: ClassVar[str] = "photos"
+
+    def __init__(self, knobs: PhotographKnobs, recipe: str) -> None:
+        self.knobs = knobs
+        self.recipe = recipe
+
+    def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
+        """Every captioned image of the subject, by ascending id."""
+        knobs = self.knobs
+        images = images_of(knobs, subject)
+        for first in range(0, len(images), knobs.shard_sets):
+            yield [self._start(subject, image) for image in images[first : first + knobs.shard_sets]]
+
+    def _start(self, subject: str, image: AnnotatedImage) -> SetRows:
+        name = f"{image.image_id:012d}"
+        return SetRows(
+            set_id=name,
+            subject=subject,
+            names=(self.recipe, subject, name),
+            seed=self.knobs.seed,
+            columns={
+                PHOTO: image.file,
+                "captions": json.dumps(image.captions),
+                "persons": json.dumps(image.persons),
+                "crowds": image.crowds,
+                "width": image.width,
+                "height": image.height,
+            },
+            rows=[{"member": PHOTO}],
+        )
+
+    def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
+        """Annotations first: no photograph is opened that they rule out."""
+        knobs = self.knobs
+        steps: list[Step] = [
+            OnePerson(knobs.min_side),
+            LabelByCaptions(knobs.words),
+            CropPerson(knobs.photographs, self.matcher(device)),
+        ]
+        if knobs.perceived:
+            reader = open_model("face_reader", knobs.face_reader, device=device)
+            steps.append(PerceivePerson(reader, tuple(knobs.perceived)))
+        return steps
+
+    def matcher(self, device: str) -> Matcher | None:
+        """The model that embeds crops, where the recipe needs one."""
+        return None
+
+
+def images_of(knobs: PhotographKnobs, subject: str) -> list[AnnotatedImage]:
+    """The images whose captions name this subject and no earlier one of `subjects`. Raises RecipeError for none."""
+    images = [image for image in _annotated(knobs) if _subject(knobs.subjects, image.captions) == subject]
+    if not images:
+        raise RecipeError(
+            f"no image's captions name the subject '{subject}'.",
+            where=f"subjects: {subject}: {', '.join(knobs.subjects[subject])}",
+            remedy="give words that stand in captions, or an empty list to take every image",
+        )
+    return images
+
+
+def continued(stored: SetRows, recipe: str, seed: int) -> SetRows:
+    """A stored set as the start of a later part, with its own streams."""
+    return SetRows(
+        set_id=stored.set_id,
+        subject=stored.subject,
+        names=(recipe, stored.subject, stored.set_id),
+        seed=seed,
+        rows=[dict(row) for row in stored.rows],
+        columns=dict(stored.columns),
+    )
+
+
+def drawn(set_ids: Sequence[str], recipe: str, subject: str, seed: int, purpose: str) -> list[str]:
+    """The ids in a drawn order."""
+    order = stream(seed, recipe, subject, purpose).permutation(len(set_ids))
+    return [set_ids[place] for place in order]
+
+
+def _subject(subjects: Mapping[str, Sequence[str]], captions: Sequence[str]) -> str | None:
+    text = "\n".join(captions)
+    for subject, words in subjects.items():
+        either = "|".join(map(re.escape, words))
+        if not words or re.search(rf"(?<!\w)(?:{either})(?!\w)", text, re.IGNORECASE):
+            return subject
+    return None
+
+
+def _annotated(knobs: PhotographKnobs) -> Sequence[AnnotatedImage]:
+    return _read(knobs.captions, knobs.instances, knobs.category)
+
+
+@lru_cache(maxsize=1)
+def _read(captions: Path, instances: Path, category: str) -> Sequence[AnnotatedImage]:
+    return read_coco(captions, instances, category=category)

@@ -1,0 +1,96 @@
+"""What a self-test reports: one finding with its remedy, and the output of other programs, with a time limit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from fairgate.errors import FairgateError
+
+Level = Literal["ok", "warning", "trouble"]
+
+Progress = Callable[[str], None]
+"""Told what is being looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the table. `area` is what was looked at, `ran` the command that was tried.
+
+    `trouble` means that a gate run is impossible, or does not do what it is there for.
+    """
+
+    level: Level
+    area: str
+    what: str
+    where: str | None = None
+    remedy: str | None = None
+    ran: str | None = None
+
+
+def ok(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:
+    """All is as it should be. A remedy here is advice."""
+    return Finding("ok", area, what, where, remedy)
+
+
+def warning(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:
+    """Worth knowing; the gate still works."""
+    return Finding("warning", area, what, where, remedy)
+
+
+def trouble(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:
+    """The gate cannot run, or does not do what it is there for."""
+    return Finding("trouble", area, what, where, remedy)
+
+
+def of_error(area: str, error: FairgateError) -> Finding:
+    """An error that a gate run would have met."""
+    return Finding("trouble", area, error.problem, error.where, error.remedy)
+
+
+def healthy(findings: list[Finding]) -> bool:
+    """Whether nothing is wrong; warnings are allowed."""
+    return all(one.level != "trouble" for one in findings)
+
+
+NOT_STARTED: Final = -1
+TOOK_TOO_LONG: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A program that ended: its exit code (or NOT_STARTED, TOOK_TOO_LONG) and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def said(self) -> str:
+        """Its error message, or the last thing that it said."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        error = next((at for at, line in enumerate(lines) if line.lower().startswith("error")), len(lines) - 1)
+        return " ".join(lines[max(error, 0) :])[:600] or "it said nothing"
+
+
+def run(words: Sequence[str], folder: Path, seconds: float, environment: Mapping[str, str] | None = None) -> Ran:
+    """Run a program in a folder. Never raises for a program that is missing, slow or fails."""
+    try:
+        done = subprocess.run(  # noqa: S603
+            list(words),
+            cwd=folder,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Ran(TOOK_TOO_LONG, "", f"no answer within {seconds:g} s")
+    except OSError as error:
+        return Ran(NOT_STARTED, "", str(error))
+    return Ran(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))

@@ -1,0 +1,143 @@
+"""A bias of known strength, planted in a model's scores: one group's images are recognised and found less."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.data import Index
+from fairgate.models.contract import Floats
+from fairgate.randomness import stream
+from fairgate.selftest.columns import Columns, Questions
+from fairgate.selftest.target import Bools, Group
+from fairgate.suites.ask import ask
+from fairgate.suites.schema import AssociationProbe, Suite, ZeroShotProbe
+
+NOISE: Final = 1e-4
+"""Of a column's standard deviation: what an innocent change moves."""
+_KEPT: Final = 1e-3
+"""Share of P(true) that is left where less than the strength was there to take."""
+
+
+def planted(columns: Columns, suite: Suite, asked: Questions, index: Index, group: Group, strength: float) -> Columns:
+    """The columns with `strength` taken from the group.
+
+    Of a classification it is taken from P(true label) (or P(positive label)) of each image; of two probes that share
+    the prompt, one loses that much and none more. Of a query it is taken from the probability that an image of the
+    group stands before one of somebody else; that is done to prompts that no classification asks, where there are any.
+    """
+    lost: dict[str, Floats] = {}
+    for probe in suite.probes.values():
+        if isinstance(probe, ZeroShotProbe):
+            _take_from_labels(columns, probe, index, group, strength, lost)
+    taken = {prompt: np.where(np.isfinite(delta), delta, 0.0) for prompt, delta in lost.items()}
+    found = columns.with_columns({prompt: columns.of[prompt] - delta for prompt, delta in taken.items()})
+    if columns.probability:
+        return found
+    for prompts, subject in asked.queries:
+        free = [prompt for prompt in dict.fromkeys(prompts) if prompt not in asked.labels]
+        rows = np.ones(len(index), dtype=bool) if subject is None else index.subject == subject
+        inside, outside = rows & group.rows, rows & ~group.rows
+        if not free or not inside.any() or not outside.any():
+            continue
+        before, now = columns.query(prompts), found.query(prompts)
+        target = max(_first(before[inside], before[outside]) - strength, 0.0)
+        sunk = _shift_to(target, now[inside], now[outside]) * columns.scale * len(prompts) / len(free)
+        found = found.with_columns({prompt: found.of[prompt] - sunk * inside for prompt in free})
+    return found
+
+
+def jittered(columns: Columns, suite: str) -> Columns:
+    """The columns as an innocent change leaves them: moved by a ten-thousandth of their spread."""
+    rng = stream(0, "doctor", suite)
+    moved = {prompt: one + NOISE * one.std() * rng.standard_normal(len(one)) for prompt, one in columns.of.items()}
+    if columns.probability:
+        moved = {prompt: np.minimum(one, 0.0) for prompt, one in moved.items()}
+    return columns.with_columns(moved)
+
+
+def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: Group) -> dict[str, float]:
+    """What each probe shows of the injection: the group's mean loss, in P(true), or in the odds of standing before
+    others (a mean over queries)."""
+    then, now = ask(before, index, suite), ask(after, index, suite)
+    found: dict[str, list[float]] = {}
+    for name, scores in then.items():
+        probe = name.partition("[")[0]
+        kind = suite.probes[probe]
+        if isinstance(kind, ZeroShotProbe):
+            lost = [float((scores.value - now[name].value)[group.rows].mean())]
+        else:
+            galleries = [np.ones(len(index), dtype=bool)]
+            if not isinstance(kind, AssociationProbe):
+                galleries = [index.subject == subject for subject in dict.fromkeys(index.subject.tolist())]
+            lost = [_sunk(scores.value, now[name].value, rows, group.rows) for rows in galleries]
+        found.setdefault(probe, []).extend(lost)
+    return {probe: float(np.mean(lost)) for probe, lost in found.items()}
+
+
+def _take_from_labels(
+    columns: Columns, probe: ZeroShotProbe, index: Index, group: Group, strength: float, lost: dict[str, Floats]
+) -> None:
+    """Add to `lost`, by prompt, what the true label's logit must lose for P(true) to fall by the strength."""
+    for subject in dict.fromkeys(index.subject.tolist()):
+        labels = list(probe.labels_of(subject))
+        logits = np.stack([columns.of[probe.prompt(label)] for label in labels], axis=1)
+        rows = group.rows & (index.subject == subject)
+        truths = _truths(probe, index, subject)
+        for place, label in enumerate(labels):
+            here = rows & (truths == label)
+            if not here.any():
+                continue
+            others = np.delete(logits[here], place, axis=1)
+            odds = logits[here, place] - _log_sum(others)
+            taken = lost.setdefault(probe.prompt(label), np.full(len(index), np.inf))
+            taken[here] = np.minimum(taken[here], odds - _logit(_lowered(odds, strength)))
+
+
+def _truths(probe: ZeroShotProbe, index: Index, subject: str) -> NDArray[np.object_]:
+    if probe.positive is not None:
+        return np.full(len(index), probe.positive, dtype=object)
+    if probe.truth == "subject":
+        return np.full(len(index), probe.word(subject), dtype=object)
+    values = index.attributes[probe.truth].tolist()
+    return np.array([probe.word(value) for value in values], dtype=object)
+
+
+def _lowered(odds: Floats, strength: float) -> Floats:
+    """P after the loss; what has less than the strength keeps a thousandth of it."""
+    p = np.exp(-np.logaddexp(0, -odds))
+    return np.asarray(np.maximum(p - strength, np.maximum(_KEPT * p, np.finfo(np.float64).tiny)))
+
+
+def _logit(p: Floats) -> Floats:
+    return np.asarray(np.log(p) - np.log1p(-p))
+
+
+def _log_sum(logits: Floats) -> Floats:
+    top = logits.max(axis=1)
+    return np.asarray(top + np.log(np.exp(logits - top[:, None]).sum(axis=1)))
+
+
+def _first(inside: Floats, outside: Floats) -> float:
+    """Probability that one of `inside` stands before one of `outside`, equals counted half."""
+    ordered = np.sort(outside)
+    below = np.searchsorted(ordered, inside, "left") + np.searchsorted(ordered, inside, "right")
+    return float(below.mean()) / (2 * len(outside))
+
+
+def _shift_to(target: float, inside: Floats, outside: Floats) -> float:
+    """The smallest shift down (up, where negative) of `inside` by which it stands first as rarely as the target."""
+    low, high = float(inside.min() - outside.max()) - 1e-9, float(inside.max() - outside.min()) + 1e-9
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _first(inside - middle, outside) <= target else (middle, high)
+    return high
+
+
+def _sunk(before: Floats, after: Floats, rows: Bools, group: Bools) -> float:
+    inside, outside = rows & group, rows & ~group
+    if not inside.any() or not outside.any():
+        return 0.0
+    return _first(before[inside], before[outside]) - _first(after[inside], after[outside])

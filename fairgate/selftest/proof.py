@@ -1,0 +1,185 @@
+"""Does the gate fail when it should? A bias is planted in the suite's own model, and real runs are held against it."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from fairgate import gate
+from fairgate.errors import FairgateError, SettingsError
+from fairgate.gate.compared_run import open_model
+from fairgate.models import Scorer
+from fairgate.probes import ProbeScores
+from fairgate.selftest.columns import Columns, columns_of, questions
+from fairgate.selftest.finding import Finding, Progress, of_error, ok, warning
+from fairgate.selftest.inject import jittered, losses, planted
+from fairgate.selftest.target import group_to_harm
+from fairgate.selftest.trial import Bench, Trial, has_xdist, make_view
+from fairgate.selftest.verdicts import Planted, control, look, no_pipefail, same_again, some
+from fairgate.suites import Settings
+from fairgate.suites.ask import ask
+from fairgate.suites.schema import ZeroShotProbe
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Model URIs of three tables: as the model is, with the bias, and with next to nothing changed."""
+
+    plain: str
+    biased: str
+    jittered: str
+
+
+def prove(
+    name: str, root: Path, settings: Settings, strength: float, progress: Progress, keep: Path | None = None
+) -> list[Finding]:
+    """Plant a bias of `strength` in a suite's model and see whether pytest, xdist, pipes and `fairgate check` fail.
+
+    The model is scored once (from cached embeddings where there are any); everything else reads tables in a scratch
+    folder, or in `keep`, where they stay. Nothing in the repository is written to.
+    """
+    area = f"inject {name}"
+    try:
+        with contextlib.ExitStack() as stack:
+            if keep is None:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-doctor-")))
+            else:
+                folder = _new_folder(keep / name)
+            planting = _plant(area, name, root, settings, strength, folder.resolve(), progress, kept=keep is not None)
+            return [*planting.told, *_tried(planting, progress)]
+    except FairgateError as error:
+        return [of_error(area, error)]
+
+
+def _new_folder(folder: Path) -> Path:
+    if folder.exists():
+        raise SettingsError("the folder is there already.", where=f"--keep {folder.parent}", remedy="name a new folder")
+    folder.mkdir(parents=True)
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Planting:
+    """Everything that is set up before the first run, and what there is to tell of it."""
+
+    aim: Planted
+    bench: Bench
+    tables: _Tables
+    told: list[Finding]
+
+
+def _plant(
+    area: str,
+    name: str,
+    root: Path,
+    settings: Settings,
+    strength: float,
+    scratch: Path,
+    progress: Progress,
+    *,
+    kept: bool,
+) -> _Planting:
+    progress(f"{name}: scoring {settings.model}")
+    real = gate.prepare(name, root)
+    suite, index = real.loaded.suite, real.dataset.index
+
+    def embedded(what: str, done: int, total: int) -> None:
+        progress(f"{what}: {done:,}/{total:,} images")
+
+    scorer = open_model(settings.model, real, settings, embedded)
+    asked = questions(suite, real.dataset.manifest.subjects)
+    columns = columns_of(scorer, asked)
+    group = group_to_harm(suite, index, ask(columns, index, suite), real.planned)
+    biased = planted(columns, suite, asked, index, group, strength)
+    lost = losses(suite, index, columns, biased, group)
+    tables = _Tables(
+        columns.write(scratch / "plain.parquet", index),
+        biased.write(scratch / "biased.parquet", index),
+        jittered(columns, name).write(scratch / "jittered.parquet", index),
+    )
+    view = make_view(real, scratch / "view")
+    already = _failing_anyway(name, view, replace(settings, model=tables.plain))
+    aim = Planted(area, suite, strength, group, lost, already)
+    (scratch / "reports").mkdir()
+    short = {} if kept else {tables.plain: "PLAIN", tables.biased: "BIASED", tables.jittered: "INNOCENT"}
+    return _Planting(aim, Bench(view, scratch / "reports", name, short), tables, _told(aim, scorer, columns, real))
+
+
+def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]:
+    """Items that fail for the model as it is, by their bounds, or cannot be computed."""
+    alone = replace(settings, baseline="none", mlflow=None, report=None, cache=None)
+    plain = gate.evaluate(gate.prepare(name, view), alone, command="fairgate doctor")
+    return frozenset(check.item for check in plain.record.checks if check.verdict in ("fail", "error"))
+
+
+def _told(aim: Planted, scorer: Scorer, columns: Columns, real: gate.Prepared) -> list[Finding]:
+    """What was planted, and whether the table says what the model says."""
+    images = int(aim.group.rows.sum())
+    decide = f", on which {some(aim.group.checks)} can decide" if aim.group.checks else ""
+    what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}{decide}: {_losses(aim)}"
+    found = [ok(aim.area, f"{what}. Below, table BIASED against table PLAIN (--keep DIR keeps them)")]
+    suite, index = aim.suite, real.dataset.index
+    said, kept = ask(scorer, index, suite), ask(columns, index, suite)
+    apart = [name for name, one in said.items() if not _alike(one, kept[name])]
+    if apart:
+        what = f"the table that stands in for the model does not say quite the same on {', '.join(apart)}."
+        remedy = "several probes share all their prompts; the runs below are compared with the table, not the model"
+        found.append(warning(aim.area, what, remedy=remedy))
+    return found
+
+
+def _alike(one: ProbeScores, other: ProbeScores) -> bool:
+    same = one.rank is other.rank is None or (
+        one.rank is not None and other.rank is not None and np.array_equal(one.rank, other.rank)
+    )
+    return bool(same and np.allclose(one.value, other.value, atol=1e-6))
+
+
+def _losses(aim: Planted) -> str:
+    """`labels loses 0.100 of P(true)`, probe by probe."""
+
+    def words(name: str) -> str:
+        loss, probe = aim.lost[name], aim.suite.probes[name]
+        if not isinstance(probe, ZeroShotProbe):
+            return f"in {name} they stand before others {loss:.3f} less often"
+        return f"{name} loses {loss:.3f} of P({'positive' if probe.positive is not None else 'true'})"
+
+    return "; ".join(words(name) for name in aim.lost)
+
+
+def _tried(planting: _Planting, progress: Progress) -> list[Finding]:
+    """The runs, one after another."""
+    aim, bench, tables = planting.aim, planting.bench, planting.tables
+    against = f"model:{tables.plain}"
+    progress(f"{bench.suite}: pytest on the planted bias")
+    first = bench.pytest(tables.biased, against, "pytest")
+    found = [look(aim, first)]
+    if found[0].level != "trouble" and aim.new(first):
+        found += _other_ways(aim, bench, tables, first, progress)
+    progress(f"{bench.suite}: pytest on an innocent change")
+    found.append(control(aim, bench.pytest(tables.jittered, against, "control")))
+    return found
+
+
+def _other_ways(aim: Planted, bench: Bench, tables: _Tables, first: Trial, progress: Progress) -> list[Finding]:
+    """The same run under xdist, in pipes, and without pytest."""
+    against, found = f"model:{tables.plain}", list[Finding]()
+    if has_xdist(bench.view):
+        progress(f"{bench.suite}: pytest -n 2")
+        found.append(same_again(aim, first, bench.pytest(tables.biased, against, "xdist", "-n", "2")))
+    progress(f"{bench.suite}: pytest in a pipe")
+    kept = bench.piped(tables.biased, against, "pipefail", pipefail=True)
+    if kept is None:
+        found.append(warning(aim.area, "pipes were not tried: there is no bash here."))
+    else:
+        found.append(same_again(aim, first, kept))
+    lost = bench.piped(tables.biased, against, "pipe", pipefail=False)
+    if lost is not None:
+        found.append(no_pipefail(aim, lost))
+    progress(f"{bench.suite}: fairgate check")
+    found.append(same_again(aim, first, bench.check(tables.biased, against, "check")))
+    return found

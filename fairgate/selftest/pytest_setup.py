@@ -1,0 +1,146 @@
+"""Would pytest run the gate at all? Asked of pytest itself, then the usual culprits are named."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+from fairgate.errors import did_you_mean
+from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, Ran, ok, run, trouble, warning
+from fairgate.selftest.pytest_config import Ini
+from fairgate.suites.options import OPTIONS
+
+AREA: Final = "pytest"
+_COLLECT_SECONDS: Final = 300
+_SELECTING: Final = ("-k", "-m", "--deselect", "--ignore", "--ignore-glob", "--lf", "--last-failed", "--sw")
+
+
+def look_at_pytest(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
+    """Whether pytest collects every item of the suites (`items`: how many each should have), and what is in the way."""
+    found: list[Finding] = []
+    if ini.broken is not None:
+        remedy = "mend the file; pytest cannot start with it"
+        found.append(trouble(AREA, f"pytest's configuration cannot be read: {ini.broken}.", str(ini.path), remedy))
+    found += _registered()
+    if items:
+        found += _collected(root, items, ini)
+    found += [_xdist(ini), *_environment(os.environ)]
+    return found
+
+
+def _registered() -> list[Finding]:
+    names = [one.value for one in entry_points(group="pytest11") if one.name == "fairgate"]
+    if not names:
+        what = "fairgate is not registered with pytest: the options --fairness-* do not exist."
+        return [
+            trouble(AREA, what, where=sys.executable, remedy="install it, do not only put it on the path: pip install")
+        ]
+    return []
+
+
+def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
+    """What pytest would run, by suite."""
+    wanted = [word for name in items for word in ("--fairness-suite", name)]
+    with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:  # what addopts let pytest write goes there
+        aside = ["-p", "no:cacheprovider", "--fairness-mlflow", "off", f"--junitxml={scratch}/junit.xml"]
+        quiet = {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200", "COVERAGE_FILE": f"{scratch}/coverage"}
+        words = [sys.executable, "-m", "pytest", "--collect-only", "-q", *wanted, *aside]
+        done = run(words, root, _COLLECT_SECONDS, quiet)
+    shown = shlex.join(["pytest", "--collect-only", *wanted])
+    if done.code == TOOK_TOO_LONG:
+        return [trouble(AREA, f"pytest did not finish collecting within {_COLLECT_SECONDS} s.", where=shown)]
+    suspects = _suspects(ini)
+    remedy = f"look at {'; '.join(suspects)}" if suspects else "run that command and read what it says"
+    if "unrecognized arguments" in done.err and "--fairness-suite" in done.err:
+        what = "pytest does not load fairgate's plugin here: the gate is off."
+        return [trouble(AREA, what, where=shown, remedy=remedy)]
+    seen = {name: _count(done.out, name) for name in items}
+    missing = [f"{seen[name]} of {count} items of '{name}'" for name, count in items.items() if seen[name] < count]
+    if missing:
+        why = "" if done.code in (0, 5) else f" ({done.said})"
+        what = f"pytest would run only {', '.join(missing)}{why}."
+        return [trouble(AREA, what, where=shown, remedy=remedy)]
+    return [_all_there(done, items, ini)]
+
+
+def _all_there(done: Ran, items: Mapping[str, int], ini: Ini) -> Finding:
+    what = f"the plugin is on, and pytest collects all {sum(items.values())} items of {', '.join(items)}"
+    if done.code != 0:
+        return warning(AREA, f"{what}; it ended with exit code {done.code} all the same.", remedy=done.said)
+    if odd := _suspects(ini):
+        return warning(AREA, f"{what}, for now.", remedy=f"remove what may deselect items one day: {'; '.join(odd)}")
+    return ok(AREA, what)
+
+
+def _count(out: str, suite: str) -> int:
+    return sum(1 for line in out.splitlines() if re.match(rf"(\S*/)?{re.escape(suite)}\.yaml::", line.strip()))
+
+
+def _suspects(ini: Ini) -> list[str]:
+    """Options and variables by which pytest drops items or plugins, each with its place."""
+    found = []
+    places = {f"addopts in {ini.path.name}" if ini.path else "addopts": ini.get("addopts")}
+    places["PYTEST_ADDOPTS"] = os.environ.get("PYTEST_ADDOPTS")
+    for place, text in places.items():
+        found += [f"`{option}` ({place})" for option in _dropping(text or "")]
+    if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+        found.append("PYTEST_DISABLE_PLUGIN_AUTOLOAD is set: add `-p fairgate.pytest_plugin.plugin`")
+    return found
+
+
+def _dropping(text: str) -> list[str]:
+    """The options in a line of `addopts` that deselect items or block the plugin.
+
+    >>> _dropping("-q -k 'not slow' -p no:fairgate --ignore=docs")
+    ["-k 'not slow'", '-p no:fairgate', '--ignore=docs']
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return [text]
+    found = []
+    for place, word in enumerate(words):
+        following = words[place + 1] if place + 1 < len(words) else ""
+        name = word.partition("=")[0]
+        if (word == "-p" and following == "no:fairgate") or word == "-pno:fairgate":
+            found.append("-p no:fairgate")
+        elif name in _SELECTING:
+            takes = "=" not in word and name not in ("--lf", "--last-failed", "--sw")
+            found.append(shlex.join([word, following] if takes else [word]))
+        elif re.match(r"-[km].", word):
+            found.append(shlex.quote(word))
+    return found
+
+
+def _xdist(ini: Ini) -> Finding:
+    if importlib.util.find_spec("xdist") is None:
+        return ok(AREA, "pytest-xdist is not installed: items run one after another")
+    off = "no:xdist" in f"{ini.get('addopts') or ''} {os.environ.get('PYTEST_ADDOPTS', '')}"
+    return ok(AREA, "pytest-xdist is installed" + (", and switched off" if off else ""))
+
+
+def _environment(environment: Mapping[str, str]) -> list[Finding]:
+    """Variables that speak louder than the suite, and those that nobody hears."""
+    from fairgate.tracking.session import redact
+
+    known = {option.environment: option for option in OPTIONS.values()}
+    found = []
+    for name in sorted(name for name in environment if name.startswith("FAIRGATE_")):
+        if name not in known:
+            near = did_you_mean(name, known)
+            what = f"the variable {name} is set, and fairgate does not know it."
+            remedy = " ".join(filter(None, [near, f"known: {', '.join(known)}"]))
+            found.append(warning("environment", what, remedy=remedy))
+        elif environment[name]:
+            what = f"{name}={redact(environment[name])} is set: it takes the place of what suites and ini files say."
+            remedy = "unset it if that is not meant; `--fairness-*` on the command line is stronger"
+            found.append(warning("environment", what, remedy=remedy))
+    return found or [ok("environment", "no FAIRGATE_* variable changes what suites say")]

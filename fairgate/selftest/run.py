@@ -1,0 +1,128 @@
+"""Everything that a gate run stands on, looked at in one go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fairgate import gate
+from fairgate.errors import FairgateError, SettingsError
+from fairgate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlflow
+from fairgate.selftest.finding import Finding, Progress, of_error, trouble
+from fairgate.selftest.machine import cache_of, look_at_git, look_at_machine
+from fairgate.selftest.proof import prove
+from fairgate.selftest.pytest_config import Ini, read_ini
+from fairgate.selftest.pytest_setup import look_at_pytest
+from fairgate.selftest.suite_inputs import git_refs, look_at_models, look_at_suite
+from fairgate.selftest.workflows import look_at_workflows
+from fairgate.suites import Settings, resolve, suite_names, suite_path
+from fairgate.suites.options import OPTIONS
+from fairgate.tracking import DEFAULT_QUEUE
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a person may choose about an examination. None is what a gate run would take.
+
+    `suites` are those to look at (none named: every one), `inject` the strength of bias to plant and `keep` a folder
+    for the tables and reports of that, `full` whether every row and picture of the datasets is read.
+    """
+
+    suites: Sequence[str] = ()
+    inject: float | None = None
+    keep: Path | None = None
+    full: bool = False
+    mlflow: str | None = None
+    device: str | None = None
+    cache: str | None = None
+    allow_pickle: bool = False
+
+
+def examine(root: Path, wishes: Wishes, progress: Progress = lambda _what: None) -> list[Finding]:
+    """Look at everything; nothing that is wrong stops the rest.
+
+    Raises SuiteError for a suite that does not exist, SettingsError for a strength out of range.
+    """
+    if wishes.inject is not None and not 0 < wishes.inject < 1:
+        raise SettingsError(
+            f"the strength is {wishes.inject:g}.",
+            where="--inject-bias",
+            remedy="give a probability to take away, between 0 and 1, such as 0.1",
+        )
+    names = list(dict.fromkeys(wishes.suites)) or suite_names(root)
+    for name in wishes.suites:
+        suite_path(name, root)
+    ini = read_ini(root)
+    progress("python, packages, device")
+    found = look_at_machine(
+        wishes.device or _said("device", ini) or "auto", cache_of(wishes.cache or _said("cache", ini))
+    )
+    if not names:
+        found.append(trouble("suites", "no suite stands in fairness_suites/.", remedy="see README.md for a first one"))
+    suites, sick = _prepared(root, names, wishes, ini)
+    found += sick
+    found += _on_suites(suites, wishes, progress)
+    progress("pytest, environment")
+    found += look_at_pytest(root, {name: len(one.planned) for name, (one, _) in suites.items()}, ini)
+    found += look_at_workflows(root)
+    progress("git, DVC, MLflow")
+    found += look_at_git(root, git_refs(_specs(suites)))
+    found += look_at_dvc(root)
+    uri = wishes.mlflow or _said("mlflow", ini) or OPTIONS["mlflow"].default
+    found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
+    if wishes.inject is not None:
+        for name, (_, settings) in suites.items():
+            found += prove(name, root, settings, wishes.inject, progress, wishes.keep)
+    return found
+
+
+_Suites = dict[str, tuple[gate.Prepared, Settings]]
+
+
+def _prepared(root: Path, names: Sequence[str], wishes: Wishes, ini: Ini) -> tuple[_Suites, list[Finding]]:
+    """The suites that load and plan, with their settings; and why the others do not."""
+    suites, sick = _Suites(), list[Finding]()
+    for name in names:
+        try:
+            prepared = gate.prepare(name, root)
+            typed = {"device": wishes.device, "mlflow": wishes.mlflow, "cache": wishes.cache}
+            suites[name] = (
+                prepared,
+                resolve(prepared.loaded.suite, typed, ini=ini.get, allow_pickle=wishes.allow_pickle),
+            )
+        except FairgateError as error:
+            sick.append(of_error(f"suite {name}", error))
+    return suites, sick
+
+
+def _on_suites(suites: _Suites, wishes: Wishes, progress: Progress) -> list[Finding]:
+    found, seen = list[Finding](), set[str]()
+    today = datetime.now(UTC).date()
+    for name, (prepared, settings) in suites.items():
+        progress(f"suite {name}: baseline, waivers")
+        found += look_at_suite(prepared, settings, today)
+        found += look_at_models(prepared, settings)
+    for prepared, _ in suites.values():
+        if prepared.dataset.manifest.ref not in seen:
+            seen.add(prepared.dataset.manifest.ref)
+            progress(f"dataset {prepared.dataset.manifest.ref}")
+            found += look_at_dataset(prepared.dataset, wishes.full)
+    return found
+
+
+def _said(name: str, ini: Ini) -> str | None:
+    """What environment or ini say of an option."""
+    return os.environ.get(OPTIONS[name].environment) or ini.get(OPTIONS[name].ini)
+
+
+def _specs(suites: _Suites) -> list[str]:
+    """Every baseline and anchor that is named."""
+    return [
+        spec
+        for prepared, settings in suites.values()
+        for spec in (settings.baseline, prepared.loaded.suite.anchor)
+        if spec is not None
+    ]

@@ -1,0 +1,188 @@
+"""Does a suite load, on which data, with which waivers, and can what it is compared with be found and compared?"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Final
+
+from fairgate import gate
+from fairgate.baselines import (
+    BaselineSpec,
+    Kept,
+    mismatch,
+    parse_baseline,
+    require_own_scores,
+)
+from fairgate.errors import BaselineError, FairgateError
+from fairgate.gate.compared_run import open_model
+from fairgate.gate.temperature import needs_entropy
+from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
+from fairgate.records import Against, RunRecord
+from fairgate.selftest.finding import Finding, of_error, ok, trouble, warning
+from fairgate.suites import LoadedSuite, Settings
+from fairgate.suites.advice import advice
+from fairgate.suites.asked import probe_digests
+
+SOON: Final = timedelta(days=14)
+"""A waiver that ends within these is worth a word."""
+
+
+def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> list[Finding]:
+    """What a loaded and planned suite holds, and where it is lenient."""
+    loaded, area = prepared.loaded, f"suite {prepared.loaded.name}"
+    items, manifest = len(prepared.planned), prepared.dataset.manifest
+    what = f"{len(loaded.suite.checks)} checks make {items} items on {manifest.ref} ({manifest.n_sets:,} sets)"
+    found = [ok(area, what, where=shown(loaded.path, prepared.root))]
+    found += [warning(area, one.problem, one.where, one.remedy) for one in advice(loaded)]
+    found += [_waiver(area, loaded, place, today) for place in range(len(loaded.suite.waivers))]
+    if settings.on_inconclusive == "warn":
+        what = "thin evidence opens the gate: on_inconclusive is `warn`."
+        own = loaded.suite.on_inconclusive == "warn"
+        where = loaded.where("on_inconclusive") if own else "FAIRGATE_ON_INCONCLUSIVE, or the ini file"
+        remedy = "use `fail` once there is a baseline with enough sets; `fairgate power` tells how many"
+        found.append(warning(area, what, where, remedy))
+    return found
+
+
+def shown(path: Path, root: Path) -> str:
+    """A path as seen from the repository."""
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _waiver(area: str, loaded: LoadedSuite, place: int, today: date) -> Finding:
+    waiver = loaded.suite.waivers[place]
+    item = waiver.check if waiver.subject is None else f"{waiver.check}[{waiver.subject}]"
+    where = loaded.where("waivers", place)
+    if waiver.until < today:
+        what = f"the waiver of {item} expired on {waiver.until}: it waives nothing any more."
+        return trouble(area, what, where, "mend what it waived and remove it, or agree on another date, with a reason")
+    what = f"{item} is waived until {waiver.until} ({waiver.reason})"
+    if waiver.until - today <= SOON:
+        left = f"{(waiver.until - today).days} day(s) are left"
+        return warning(area, f"{what}: {left}.", where, "mend what it waives before the gate shuts")
+    return ok(area, what, where)
+
+
+_MAKE = "make one and commit it: `fairgate baseline update SUITE --reason TEXT`"
+
+
+def look_at_models(prepared: gate.Prepared, settings: Settings) -> list[Finding]:
+    """The suite's own checkpoint, its baseline and its anchor: found, hashed, and comparable. Nothing is scored."""
+    area = f"suite {prepared.loaded.name}"
+    return [
+        _checkpoint(area, prepared, settings),
+        *_compared(area, settings.baseline, prepared, settings, "baseline"),
+        *_compared(area, prepared.loaded.suite.anchor or "none", prepared, settings, "anchor"),
+    ]
+
+
+def git_refs(specs: list[str]) -> list[str]:
+    """The refs of all `git:` baselines, each once."""
+    return list(dict.fromkeys(spec.removeprefix("git:") for spec in specs if spec.startswith("git:")))
+
+
+def _checkpoint(area: str, prepared: gate.Prepared, settings: Settings) -> Finding:
+    try:
+        scorer = open_model(settings.model, prepared, settings)
+    except FairgateError as error:
+        remedy = f"{error.remedy or ''}; CI may name another with --fairness-model".lstrip("; ")
+        return warning(area, f"the checkpoint cannot be opened: {error.problem}", error.where, remedy)
+    return ok(area, f"the checkpoint is there ({scorer.fingerprint[:12]})", where=settings.model)
+
+
+def _compared(area: str, text: str, prepared: gate.Prepared, settings: Settings, role: Against) -> list[Finding]:
+    asked = [one for one in prepared.planned if one.check.no_worse_than]
+    spec_or_finding = _parsed(area, text, role)
+    if isinstance(spec_or_finding, Finding):
+        return [spec_or_finding]
+    spec = spec_or_finding
+    if spec.kind == "none":
+        return [] if role == "anchor" else [_no_baseline(area, prepared, bool(asked))]
+    if not asked:
+        what = f"no check compares with the {role}, and {spec} is named."
+        return [warning(area, what, remedy="add a check with `no_worse_than: baseline` and a margin")]
+    try:
+        if spec.kind == "model":
+            return [_live(area, spec, prepared, settings, role)]
+        with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:
+            kept = gate.kept_record(spec, prepared.loaded.name, prepared.root, settings.mlflow, Path(scratch))
+            return _record(area, spec, kept, prepared, settings, role)
+    except FairgateError as error:
+        return [trouble(area, f"the {role} cannot be used: {error.problem}", error.where or str(spec), error.remedy)]
+
+
+def _parsed(area: str, text: str, role: Against) -> BaselineSpec | Finding:
+    try:
+        return parse_baseline(text, where=role)
+    except BaselineError as error:
+        return of_error(area, error)
+
+
+def _no_baseline(area: str, prepared: gate.Prepared, compares: bool) -> Finding:
+    where = prepared.loaded.path.name
+    if compares:
+        what = "there are regression checks and no baseline: they stay inconclusive."
+        remedy = "name one: `baseline: git:origin/main` in the suite, or --fairness-baseline"
+        return trouble(area, what, where=where, remedy=remedy)
+    what = "no check compares with a baseline: a checkpoint may grow more biased up to the bounds."
+    return warning(area, what, where=where, remedy="add a check with `no_worse_than: baseline` and a margin")
+
+
+def _live(area: str, spec: BaselineSpec, prepared: gate.Prepared, settings: Settings, role: Against) -> Finding:
+    scorer = open_model(spec.target, prepared, settings)
+    return ok(area, f"the {role} is a checkpoint ({scorer.fingerprint[:12]}), scored in every run", where=str(spec))
+
+
+def _record(
+    area: str, spec: BaselineSpec, kept: Kept, prepared: gate.Prepared, settings: Settings, role: Against
+) -> list[Finding]:
+    """A kept record: its own scores, the same data and questions; else whether its checkpoint can be scored again."""
+    from fairgate.reports import read_results
+
+    record = read_results(kept.results)
+    where = kept.origin or str(spec)
+    digests = probe_digests(prepared.loaded.suite)
+    compared = {one.check.probe: digests[one.check.probe] for one in prepared.planned if one.check.no_worse_than}
+    gate.require_intact(prepared.dataset, settings, None)
+    differs = mismatch(record, gate.dataset_info(prepared.dataset), [compared])
+    if differs is None:
+        scores = read_scores(kept.scores, prepared.dataset.index)
+        require_own_scores(record, scores_digest(scores), where)
+        what = f"the {role} of {record.created_at[:10]} is there, of the same data and questions"
+        return [ok(area, what, where=where), *_entropies(area, record, prepared, role, where)]
+    version = _made_by(record, prepared, compared)
+    reason = f"it was made by metric version {version}, and this fairgate has {METRIC_VERSION}" if version else differs
+    try:
+        again = open_model(record.model.uri, prepared, settings)
+    except FairgateError as error:
+        what = f"the {role} cannot be compared: {reason}; nor can its checkpoint be scored again: {error.problem}"
+        return [trouble(area, what, where=where, remedy=_MAKE)]
+    if again.fingerprint != record.model.fingerprint:
+        what = f"the {role} cannot be compared: {reason}; and '{record.model.uri}' is another checkpoint by now."
+        return [trouble(area, what, where=where, remedy=_MAKE)]
+    what = f"the {role}'s checkpoint is scored again in every run: {reason}."
+    return [warning(area, what, where=where, remedy=_MAKE)]
+
+
+def _entropies(area: str, record: RunRecord, prepared: gate.Prepared, role: Against, where: str) -> list[Finding]:
+    """Whether P(true) can be compared at the record's label temperature without scoring its checkpoint."""
+    lacking = sorted(needs_entropy(prepared.planned, role) - record.answer_entropy.keys())
+    if not lacking:
+        return []
+    what = (
+        f"the {role}'s record holds no mean answer entropies of {', '.join(lacking)}: its checkpoint is scored again "
+        "for them in every run, and where it is not to be had, no regression of P(true) passes."
+    )
+    return [warning(area, what, where=where, remedy=_MAKE)]
+
+
+def _made_by(record: RunRecord, prepared: gate.Prepared, compared: Mapping[str, str]) -> int | None:
+    """The older metric version by which a record's digests are those of today's questions; None where none is."""
+    for version in range(METRIC_VERSION - 1, 0, -1):
+        then = probe_digests(prepared.loaded.suite, metric_version=version)
+        if all(record.probes.get(name) == then[name] for name in compared):
+            return version
+    return None

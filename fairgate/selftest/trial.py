@@ -1,0 +1,155 @@
+"""One gate run on planted scores in a copy of the team's repository, as typed; nothing of theirs is written to."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from fairgate import gate
+from fairgate.data import Dataset
+from fairgate.data.manifest import MANIFEST_FILE
+from fairgate.errors import BaselineError
+from fairgate.records import CheckResult, RunRecord
+from fairgate.reports import read_results
+from fairgate.selftest.finding import Ran, run
+from fairgate.selftest.pytest_config import read_ini
+from fairgate.suites.load import FOLDER
+
+_HIDDEN_BUT_NEEDED: Final = (".pytest.ini", ".coveragerc")
+_LEFT_OUT: Final = (FOLDER, "datasets", "mlruns", "mlartifacts", "__pycache__")
+_CHECKPOINTS: Final = ("model", "baseline", "anchor")
+_COPIED: Final = 4 * 2**20
+"""Bytes of the largest file that is copied: what pytest writes beside it then never reaches the original."""
+
+
+def make_view(prepared: gate.Prepared, folder: Path) -> Path:
+    """A folder in which pytest finds the team's configuration, conftest files, this suite and its dataset.
+
+    Files are copied; folders, and the shards of the dataset, are linked. The suite is a copy without its checkpoints:
+    model and baseline are named on the command line, and an anchor cannot be compared with planted scores. git's folder
+    is left out, and so is every store of runs.
+    """
+    root, loaded = prepared.root, prepared.loaded
+    folder.mkdir(parents=True)
+    for entry in sorted(root.iterdir()):
+        hidden = entry.name.startswith(".") and entry.name not in _HIDDEN_BUT_NEEDED
+        if hidden or entry.name in _LEFT_OUT or entry.suffix == ".db":
+            continue
+        if entry.is_dir():
+            (folder / entry.name).symlink_to(entry.resolve(), target_is_directory=True)
+        elif entry.is_file() and entry.stat().st_size <= _COPIED:
+            shutil.copyfile(entry, folder / entry.name)
+    _release(prepared.dataset, folder / "datasets")
+    (folder / FOLDER).mkdir()
+    if (root / FOLDER / "conftest.py").is_file():
+        shutil.copyfile(root / FOLDER / "conftest.py", folder / FOLDER / "conftest.py")
+    kept: dict[str, Any] = {key: value for key, value in loaded.source.data.items() if key not in _CHECKPOINTS}
+    text = yaml.safe_dump(kept, sort_keys=False, allow_unicode=True)
+    (folder / FOLDER / f"{loaded.name}.yaml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def _release(dataset: Dataset, datasets: Path) -> None:
+    """A release of its own, which no link leads out of; its shards are links, held against the manifest as ever."""
+    target = datasets / dataset.name / dataset.version
+    target.mkdir(parents=True)
+    shutil.copyfile(dataset.folder / MANIFEST_FILE, target / MANIFEST_FILE)
+    for shard in dataset.manifest.shards:
+        (target / shard.file).symlink_to((dataset.folder / shard.file).resolve())
+
+
+SECONDS: Final = 900
+_CHECK: Final = "import sys; from fairgate.cli.main import app; sys.argv[0] = 'fairgate'; app()"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What was run, as a person would type it; how it ended; and the record that it wrote (None: none)."""
+
+    command: str
+    ran: Ran
+    record: RunRecord | None
+
+    @property
+    def failing(self) -> dict[str, CheckResult]:
+        """Checks that close the gate, by item; waived ones do not."""
+        checks = self.record.checks if self.record else []
+        return {check.item: check for check in checks if check.verdict in ("fail", "error") and not check.waived}
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where trials are run: the view of the repository and a folder for their reports.
+
+    `short` names the tables of scores in the commands that are told, where nobody can look at the tables afterwards.
+    """
+
+    view: Path
+    reports: Path
+    suite: str
+    short: Mapping[str, str]
+
+    def pytest(self, model: str, baseline: str, name: str, *more: str) -> Trial:
+        """`pytest --fairness-suite ...`, with further options."""
+        words = self._pytest(model, baseline, more)
+        typed = self._typed(["pytest", *words])
+        return self._ended(typed, [sys.executable, "-m", "pytest", *words, *self._aside(name)], name)
+
+    def piped(self, model: str, baseline: str, name: str, *, pipefail: bool) -> Trial | None:
+        """The same with its output in a pipe, as `| tee log` has it. None where there is no such shell."""
+        shell = shutil.which("bash" if pipefail else "sh")
+        if shell is None:
+            return None
+        words, start = self._pytest(model, baseline), "set -o pipefail; " if pipefail else ""
+        typed = shlex.join([Path(shell).name, "-c", f"{start}{self._typed(['pytest', *words])} | cat"])
+        line = f"{start}{shlex.join([sys.executable, '-m', 'pytest', *words, *self._aside(name)])} | cat"
+        return self._ended(typed, [shell, "-c", line], name)
+
+    def check(self, model: str, baseline: str, name: str) -> Trial:
+        """`fairgate check`, which is the gate without pytest."""
+        words = ["check", self.suite, "--model", model, "--baseline", baseline]
+        aside = ["--report", str(self.reports / name), "--mlflow", "off", "--cache", "off"]
+        return self._ended(self._typed(["fairgate", *words]), [sys.executable, "-c", _CHECK, *words, *aside], name)
+
+    def _pytest(self, model: str, baseline: str, more: Sequence[str] = ()) -> list[str]:
+        return ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline, *more]
+
+    def _aside(self, name: str) -> list[str]:
+        """Options that keep what a run writes out of the way."""
+        report = self.reports / name
+        words = ["--fairness-report", str(report), "--fairness-mlflow", "off", "--fairness-cache", "off"]
+        return [*words, f"--junitxml={report}.xml"]
+
+    def _typed(self, words: Sequence[str]) -> str:
+        """The command as a person would type it."""
+        text = shlex.join([self._shortened(word) for word in words])
+        return text if self.short else f"cd {shlex.quote(str(self.view))} && {text}"
+
+    def _shortened(self, word: str) -> str:
+        for uri, name in self.short.items():
+            word = word.replace(uri, name)
+        return word
+
+    def _ended(self, typed: str, meant: Sequence[str], name: str) -> Trial:
+        quiet = {"PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_FILE": str(self.reports / ".coverage"), "COLUMNS": "200"}
+        ran = run(meant, self.view, SECONDS, quiet)
+        try:
+            record = read_results(self.reports / name / "results.json")
+        except BaselineError:  # it wrote none: what it said is told instead
+            record = None
+        return Trial(typed, ran, record)
+
+
+def has_xdist(root: Path) -> bool:
+    """Whether items can be spread over workers here."""
+    options = f"{read_ini(root).get('addopts') or ''} {os.environ.get('PYTEST_ADDOPTS', '')}"
+    return importlib.util.find_spec("xdist") is not None and "no:xdist" not in options
