@@ -29,8 +29,8 @@ from fairgate.errors import ModelError, ScoresError, SettingsError
 from fairgate.measures import CROSS, METRICS
 from fairgate.probes import scores_digest
 from fairgate.suites import Settings
-from fairgate.suites.asked import probe_digests
-from fairgate.suites.schema import AssociationProbe, RetrievalProbe, Suite
+from fairgate.suites.run_probes import probe_digests
+from fairgate.suites.schema import Suite
 from fairgate.tracking.environment import environment
 
 MARGIN = 0.01
@@ -169,20 +169,20 @@ def _probes(
         def answers(key: str) -> Answers:
             return {model: one.scores[key] for model, one in opened.items()}
 
-        if isinstance(probe, AssociationProbe):
-            queries = everybody(asked, {word: answers(f"{name}[{word}]") for word in probe.words})
+        if probe.compared_as == "ranking" and probe.ranked_words:
+            queries = everybody(asked, {word: answers(f"{name}[{word}]") for word in probe.ranked_words})
             cuts = _cuts(suite, name, asked, wishes.k)
             found.append(_retrieval(asked, name, digests[name], "association", queries, cuts))
-        elif isinstance(probe, RetrievalProbe):
+        elif probe.compared_as == "ranking":
             queries, cuts = own_galleries(asked, answers(name)), _cuts(suite, name, asked, wishes.k)
             ranked = _retrieval(asked, name, digests[name], "retrieval", queries, cuts)
             recall = recalls(asked, name, answers(name), _recall_ks(suite, name))
             found.append(ranked.model_copy(update={"recall": recall}))
-        elif probe.positive is not None:
-            found.append(compare_implicit(asked, name, digests[name], probe.positive, answers(name)))
-        else:
+        elif probe.positive_label is not None:
+            found.append(compare_implicit(asked, name, digests[name], probe.positive_label, answers(name)))
+        elif probe.truth_of is not None and probe.compared_as == "classification":
             margin = _margin(suite, name) if wishes.margin is None else wishes.margin
-            found.append(_classification(asked, name, digests[name], answers(name), margin, probe.truth))
+            found.append(_classification(asked, name, digests[name], answers(name), margin, probe.truth_of))
     return found
 
 

@@ -1,10 +1,5 @@
 """How a model is asked: probes turn a scorer and counterfactual sets into numbers per image."""
 
-from fairgate.probes.association import associate
-from fairgate.probes.classification import classify
-from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has
-from fairgate.probes.registry import PROBES, register, value_name
-from fairgate.probes.retrieval import retrieve
 from fairgate.probes.answers import (
     METRIC_VERSION,
     Contest,
@@ -15,6 +10,11 @@ from fairgate.probes.answers import (
     scores_digest,
     write_scores,
 )
+from fairgate.probes.association import associate
+from fairgate.probes.classification import classify
+from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has
+from fairgate.probes.registry import PROBES, register, value_name
+from fairgate.probes.retrieval import retrieve
 from fairgate.probes.settings import Name, Part, Prose, Text, with_article
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
 
@@ -22,29 +22,29 @@ __all__ = [
     "METRIC_VERSION",
     "PROBES",
     "Choice",
-    "Name",
-    "Part",
-    "Probe",
-    "Prose",
-    "RankingQuery",
-    "Text",
-    "dataset_has",
-    "register",
-    "value_name",
-    "with_article",
     "Contest",
     "DatasetFacts",
     "Entropies",
     "Matched",
+    "Name",
+    "Part",
+    "Probe",
     "ProbeScores",
+    "Prose",
+    "RankingQuery",
     "Rows",
+    "Text",
     "associate",
     "classify",
+    "dataset_has",
     "match_entropies",
     "mean_entropies",
     "read_scores",
     "read_set_ids",
+    "register",
     "retrieve",
     "scores_digest",
+    "value_name",
+    "with_article",
     "write_scores",
 ]

@@ -160,6 +160,14 @@ class ZeroShotProbe(Probe):
         shared = self.positive is None and (isinstance(self.labels, list) or self.truth != "subject")
         return f"id: still-useful, probe: {name}, metric: accuracy" if shared else None
 
+    def with_subjects_of(self, other: Probe) -> Probe:
+        """With the other's labels of subjects that it lacks, where both have labels by subject."""
+        if not (isinstance(other, ZeroShotProbe) and isinstance(self.labels, dict) and isinstance(other.labels, dict)):
+            return self
+        labels = {subject: self.labels.get(subject, added) for subject, added in other.labels.items()}
+        words = {subject: word for subject, word in other.words.items() if subject not in self.labels}
+        return self.model_copy(update={"labels": labels, "words": {**words, **self.words}})
+
     @property
     def sees_temperature(self) -> tuple[str, str]:
         """P(true), or, where no label is true, the gap between groups."""

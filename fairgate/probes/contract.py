@@ -102,7 +102,7 @@ class Probe(Part):
         """Names of its answers: its own, or `name[word]` for each word."""
         return tuple(f"{name}[{word}]" for word in self.ranked_words) or (name,)
 
-    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:  # noqa: B027
+    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
         """Raise SuiteError where a dataset cannot answer; `at(key)` is the place of a key in the suite."""
 
     def choices(self, subjects: Sequence[str]) -> list[Choice]:
@@ -135,6 +135,10 @@ class Probe(Part):
         """Keys of a check by which a model that is of no use fails, `id: ..., probe: ..., metric: ...`; None where this
         probe has none."""
         return None
+
+    def with_subjects_of(self, other: Probe) -> Probe:
+        """This probe for the subjects of `other`, another version of it: only what it says of none of them is taken."""
+        return self
 
     @property
     def sees_temperature(self) -> tuple[str, str]:

@@ -79,7 +79,7 @@ class Fairness:
 
     def _classification(self) -> str:
         probes = self._prepared.loaded.suite.probes
-        named = [name for name, probe in probes.items() if probe.kind == "zero_shot_classification"]
+        named = [name for name, probe in probes.items() if probe.compared_as == "classification"]
         if len(named) != 1:
             raise SuiteError(
                 f"suite '{self._prepared.loaded.name}' has {len(named)} classification probes.",

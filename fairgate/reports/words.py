@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final, Literal
 
 from fairgate.measures import MetricSpec, recorded
+from fairgate.probes import value_name
 from fairgate.records import (
     SHUT,
     Against,
@@ -148,8 +149,7 @@ def measured_as(record: RunRecord, check: CheckResult) -> str:
     """What the number of an image is: `P(true)` of a classification, `P(positive)` of an implicit association, `cosine`
     of a ranking, a plain `value` elsewhere."""
     kind = record.probes.get(check.probe, "").partition(":")[0]
-    said = {"implicit_association": "P(positive)", "retrieval": "cosine", "association": "cosine"}
-    return "P(true)" if "classification" in kind else said.get(kind, "value")
+    return value_name(kind)
 
 
 def set_words(check: CheckResult, worst: WorstSet) -> str:

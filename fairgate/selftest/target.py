@@ -15,7 +15,7 @@ from fairgate.errors import DatasetError
 from fairgate.measures import CROSS, Cell, Cells, Crossing
 from fairgate.probes import ProbeScores
 from fairgate.suites.plan import PlannedCheck
-from fairgate.suites.schema import AssociationProbe, Suite, ZeroShotProbe
+from fairgate.suites.schema import Suite
 
 Bools = NDArray[np.bool_]
 
@@ -148,7 +148,7 @@ def _undecidable(suite: Suite, index: Index, seen: Sequence[_Seen]) -> DatasetEr
 def _first_probe(suite: Suite) -> str:
     """A classification if there is one: its numbers mean the same for every subject."""
     for name, probe in suite.probes.items():
-        if isinstance(probe, ZeroShotProbe):
+        if probe.compared_as == "classification":
             return name
     name, probe = next(iter(suite.probes.items()))
-    return f"{name}[{probe.words[0]}]" if isinstance(probe, AssociationProbe) else name
+    return probe.names(name)[0]

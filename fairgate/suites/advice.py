@@ -49,5 +49,5 @@ def _is_open(check: Check) -> bool:
 
 
 def _sees_temperature(check: Check, probe: str, suite: Suite) -> bool:
-    return check.no_worse_than is not None and (check.probe, check.metric) == (probe, suite.probes[probe].sees_temperature[0])
-
+    metric, _ = suite.probes[probe].sees_temperature
+    return check.no_worse_than is not None and (check.probe, check.metric) == (probe, metric)

@@ -10,7 +10,7 @@ from typing import Any
 from fairgate.hashing import digest
 from fairgate.records import CheckResult, Decider, DefinitionChange, Verdict
 from fairgate.suites.load import LoadedSuite
-from fairgate.suites.schema import Suite, ZeroShotProbe
+from fairgate.suites.schema import Suite
 
 _LONGEST = 300
 _NOT_THE_GATE = ("model",)
@@ -39,17 +39,13 @@ def asks_the_same(before: Suite, now: Suite) -> bool:
 def with_subjects_of(before: LoadedSuite, now: LoadedSuite) -> LoadedSuite:
     """The merge base's suite for a dataset with other subjects: only subjects that it lacks get this change's labels.
 
-    Where a probe's labels are no lists by subject on both sides, it stays as the merge base has it.
+    A probe that has no labels by subject on both sides stays as the merge base has it.
     """
-    probes = dict(before.suite.probes)
-    for name, probe in before.suite.probes.items():
-        theirs = now.suite.probes.get(name)
-        if not (isinstance(probe, ZeroShotProbe) and isinstance(theirs, ZeroShotProbe)):
-            continue
-        if isinstance(probe.labels, dict) and isinstance(theirs.labels, dict):
-            labels = {subject: probe.labels.get(subject, added) for subject, added in theirs.labels.items()}
-            words = {subject: word for subject, word in theirs.words.items() if subject not in probe.labels}
-            probes[name] = probe.model_copy(update={"labels": labels, "words": {**words, **probe.words}})
+    theirs = now.suite.probes
+    probes = {
+        name: probe.with_subjects_of(theirs[name]) if name in theirs else probe
+        for name, probe in before.suite.probes.items()
+    }
     return replace(before, suite=before.suite.model_copy(update={"probes": probes}))
 
 

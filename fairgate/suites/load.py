@@ -21,7 +21,6 @@ from fairgate.suites.validate import check_makes_sense, leaves, require_inside, 
 FOLDER = "fairness_suites"
 
 
-
 @dataclass(frozen=True, slots=True)
 class LoadedSuite:
     """A valid suite with the file it came from. `digest` names its meaning, not its comments or line breaks."""

@@ -21,6 +21,7 @@ from fairgate.measures import METRICS, MetricSettings
 from fairgate.probes import PROBES, Name, Part, Probe, Prose, Text
 from fairgate.records import Against, Rule
 
+
 class _Known:
     """A name of the registry of metrics, looked up when a suite is read, so that installed packages can add some."""
 
@@ -52,8 +53,9 @@ class _ProbeOfKind:
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        kinds = tuple(PROBES.values())
-        return handler(TypeAdapter(Annotated[Union[kinds], Field(discriminator="kind")]).core_schema)  # noqa: UP007
+        kinds: Any = Union[tuple(PROBES.values())]  # noqa: UP007
+        either: Any = Annotated[kinds, Field(discriminator="kind")]
+        return handler(TypeAdapter(either).core_schema)
 
 
 def _probe(value: Any) -> Probe:

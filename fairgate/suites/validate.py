@@ -47,8 +47,8 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
     if spec.truth and probe.positive_label is not None:
         raise refuse(
             f"measures {check.metric} on the probe '{check.probe}', where no image is right or wrong.",
-            f"'{probe.positive_label}' is a positive label: ask `fairness` or `group_gap` of it, and {check.metric} of a "
-            "probe with a truth",
+            f"'{probe.positive_label}' is a positive label: ask `fairness` or `group_gap` of it, and {check.metric} of "
+            "a probe with a truth",
             "probe",
         )
     if check.by == "word" and not probe.ranked_words:
