@@ -22,7 +22,7 @@ import yaml
 from PIL import Image
 
 from fairgate.generation import open_model
-from fairgate.portraits import planted_failures as planted
+from fairgate.portraits import standin_data
 from fairgate.portraits.draw import draw
 from fairgate.portraits.scene import scene_of
 from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
@@ -131,7 +131,7 @@ def filters(knobs: OccupationSettings, device: str = "cpu") -> list[Filter]:
         )
 
     def pair(sitter: Sitter) -> Image.Image:
-        return planted.two_people(sitter.picture(), Sitter.of(sitter.number + 10_000).picture())
+        return standin_data.two_people(sitter.picture(), Sitter.of(sitter.number + 10_000).picture())
 
     def nobody(sitter: Sitter) -> Image.Image:
         return sitter.picture().crop((0, 0, SIDE // 6, SIDE // 6)).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
@@ -142,10 +142,10 @@ def filters(knobs: OccupationSettings, device: str = "cpu") -> list[Filter]:
         Within("vqa_distorted", "distorted", at_most=0.5),
     )
     return [
-        Filter("grey", ("grey",), lambda sitter: planted.grey(sitter.picture()), lambda _: colours),
+        Filter("grey", ("grey",), lambda sitter: standin_data.grey(sitter.picture()), lambda _: colours),
         Filter("another occupation, asked", ("not_present",), other_subject, ask(present)),
         Filter("another occupation, by CLIP", ("caption_mismatch",), other_subject, lambda _: matches),
-        Filter("distorted body", ("distorted",), spoilt(planted.distorted), ask(sound)),
+        Filter("distorted body", ("distorted",), spoilt(standin_data.distorted), ask(sound)),
         Filter("two people", ("several_persons",), pair, lambda _: mask),
         Filter("nobody", ("no_person",), nobody, lambda _: mask),
         Filter("another skin tone", ("perceived_otherwise",), other_group("skin_tone"), perceive("skin_tone")),

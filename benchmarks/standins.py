@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fairgate.generation import Box, Face, Role, open_model
-from fairgate.portraits.generator_painting import GUIDANCE, open_pipeline, paint
-from fairgate.portraits.planted_failures import blurred, distorted, noisy, two_people
+from fairgate.portraits.generator import GUIDANCE, open_pipeline, paint
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.standin_data import Portrait, portrait
-from fairgate.portraits.standin_finding import overlap
-from fairgate.portraits.standin_words import READ
+from fairgate.portraits.standin_data import Portrait, blurred, distorted, noisy, portrait, two_people
+from fairgate.portraits.standin_nets import READ
+from fairgate.portraits.standins import overlap
 from fairgate.portraits.world import GROUPS, LABELS, caption, with_article
 from fairgate.randomness import stream
 

@@ -1,3 +1,5 @@
 """fairgate: a regression test gate for the fairness of vision models."""
 
-__version__ = "0.1.0"
+from fairgate.version import __version__
+
+__all__ = ["__version__"]

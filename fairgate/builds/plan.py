@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import fairgate
 from fairgate.errors import RecipeError
 from fairgate.generation import full_uri
 from fairgate.generation.fingerprints import files_digest, model_fingerprint
@@ -62,7 +61,7 @@ def _source(name: str) -> Path | None:
     """The file of a module; None for what is none (an imported function), or is not there. Nothing is imported."""
     package, _, rest = name.partition(".")
     if package == "fairgate":
-        place = Path(fairgate.__file__).parent.joinpath(*rest.split("."))
+        place = Path(__file__).parents[1].joinpath(*rest.split("."))
         return next((each for each in (place.with_suffix(".py"), place / "__init__.py") if each.is_file()), None)
     file = getattr(sys.modules.get(name), "__file__", None)
     return Path(file) if file else None

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fairgate.atomic import atomic_write, remove
 from fairgate.builds.shard_log import Ledger, read_ledger
 from fairgate.builds.worker import Made
 from fairgate.errors import RecipeError
 from fairgate.hashing import sha256_bytes, sha256_file
-from fairgate.whole import remove, write_whole
 
 PART_FILE = "part.json"
 _OURS = re.compile(r"shard-(\d{5,})\.(?:parquet|json)")
@@ -53,7 +53,7 @@ class Shelf:
         """Write `part.json`."""
         content = {"plan": self.digest, **facts, "depends_on": self._plan}
         with storing(self.folder):
-            write_whole(self.folder / PART_FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+            atomic_write(self.folder / PART_FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def ledger(self, index: int, starts: str) -> Ledger | None:
         """The ledger of a finished shard, or None where it must be made: absent, damaged, or made from other sets."""
@@ -96,8 +96,8 @@ class Shelf:
             if data is None:
                 path.unlink(missing_ok=True)
             else:
-                write_whole(path, data)
-            write_whole(self._path(index, "json"), ledger.model_dump_json(exclude_defaults=True) + "\n")
+                atomic_write(path, data)
+            atomic_write(self._path(index, "json"), ledger.model_dump_json(exclude_defaults=True) + "\n")
         return ledger
 
     @property

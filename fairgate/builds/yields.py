@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from fairgate.atomic import atomic_write
 from fairgate.builds.part_output import Chosen
 from fairgate.builds.paths import Places
 from fairgate.builds.shard_log import Ledger, SetRecord
 from fairgate.builds.shard_store import read_part, storing
 from fairgate.data import Manifest
 from fairgate.recipes import Recipe
-from fairgate.whole import write_whole
 
 
 class Census:
@@ -164,9 +164,9 @@ def write_yields(
     # A plot adds up what it is given: sets are in it once, and not again for each of their groups.
     once = [(subject, f"{part}: {reason}", count) for subject, part, over, _, reason, count in lines if over == "all"]
     with storing(places.root):
-        write_whole(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
-        write_whole(places.root / PLOT_FILE, _table(("subject", "outcome", "count"), once))
-        write_whole(
+        atomic_write(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        atomic_write(places.root / PLOT_FILE, _table(("subject", "outcome", "count"), once))
+        atomic_write(
             places.root / DROPS_FILE, _table(("subject", "part", "attribute", "group", "reason", "count"), lines)
         )
 

@@ -12,7 +12,7 @@ from fairgate.cli.console import friendly
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
-    from fairgate.audit import AuditRecord
+    from fairgate.records.comparison import AuditRecord
 
 TABLE_WIDTH = 120  # pairs need this much, and a log file has room for it
 
@@ -38,9 +38,9 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     from rich.console import Console
 
     from fairgate import gate
-    from fairgate.audit import Wishes
-    from fairgate.audit import audit as compare
-    from fairgate.audit.terminal import terminal_lines, terminal_tables
+    from fairgate.comparison import Wishes
+    from fairgate.comparison import audit as compare
+    from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
     from fairgate.suites import resolve
 
     prepared = gate.prepare(suite, root.resolve())
@@ -79,13 +79,13 @@ def _command(suite: str, models: list[str], reference: list[str], margin: float 
 
 def _write(record: AuditRecord, report: Path | None, csv: Path | None, latex: Path | None) -> list[Path]:
     """The files that were asked for; the record first."""
-    from fairgate.audit.files import render_csv, render_latex
-    from fairgate.audit.page import render_page
+    from fairgate.reports.comparison_files import render_csv, render_latex
+    from fairgate.reports.comparison_page import comparison_html
 
     texts: dict[Path, str] = {}
     if report is not None:
         texts[report / "audit.json"] = record.model_dump_json(indent=2) + "\n"
-        texts[report / "audit.html"] = render_page(record)
+        texts[report / "audit.html"] = comparison_html(record)
     for path in filter(None, [csv, report and report / "audit.csv"]):
         texts[path] = render_csv(record)
     for path in filter(None, [latex, report and report / "audit.tex"]):

@@ -31,7 +31,7 @@ def show(
     root: Root = Path(),
 ) -> None:
     """What a baseline holds: which checkpoint, on which data, why, and every check's value."""
-    from fairgate.reports.kept import kept_lines, kept_table
+    from fairgate.reports.run_terminal import kept_lines, kept_table
 
     record = _read(baseline or _committed(suite), suite, root.resolve(), mlflow)
     for line in kept_lines(record):
@@ -49,7 +49,7 @@ def diff(
     root: Root = Path(),
 ) -> None:
     """How two baselines differ: checkpoint, data, and each check's value. Nothing is decided here."""
-    from fairgate.reports.kept import difference_lines, difference_table
+    from fairgate.reports.run_terminal import difference_lines, difference_table
 
     one = _read(before, suite, root.resolve(), mlflow)
     other = _read(now or _committed(suite), suite, root.resolve(), mlflow)

@@ -12,7 +12,7 @@ from fairgate.errors import SettingsError
 from fairgate.tracking import DEFAULT_URI
 
 if TYPE_CHECKING:
-    from fairgate.history import History
+    from fairgate.records.history import History
 
 TABLE_WIDTH = 140  # the table needs this much, and a log file has room for it
 _KINDS = (".html", ".png")
@@ -42,7 +42,7 @@ def history(
     from rich.console import Console
 
     from fairgate.history import suite_history
-    from fairgate.history.words import span_words, terminal_lines, terminal_table
+    from fairgate.reports.history_text import span_words, terminal_lines, terminal_table
     from fairgate.tracking import past_runs
 
     if out is not None and out.suffix.lower() not in _KINDS:
@@ -65,11 +65,11 @@ def _draw(found: History, out: Path) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         if out.suffix.lower() == ".html":
-            from fairgate.history.page import render_page
+            from fairgate.reports.history_page import history_html
 
-            out.write_text(render_page(found), encoding="utf-8")
+            out.write_text(history_html(found), encoding="utf-8")
         else:
-            from fairgate.history.picture import draw
+            from fairgate.reports.history_picture import draw
 
             draw(found, out)
     except OSError as error:

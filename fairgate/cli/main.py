@@ -48,7 +48,7 @@ app.add_typer(suite_app, name="suite")
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and stop.")] = False) -> None:
     if version:
-        from fairgate import __version__
+        from fairgate.version import __version__
 
         typer.echo(__version__)
         raise typer.Exit

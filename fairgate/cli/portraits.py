@@ -39,7 +39,7 @@ def train(
     ] = None,
 ) -> None:
     """Train one of the tiny models on CPU: minutes for a checkpoint, a quarter of an hour for the generator."""
-    from fairgate.portraits.generative import MAKERS, make_model
+    from fairgate.portraits.training import MAKERS, make_model
 
     def report(step: int, loss: float) -> None:
         if step % 50 == 0:
@@ -54,8 +54,8 @@ def train(
             raise ModelError(f"--strength says nothing to '{name}'.", remedy="give it to `biased`, or leave it out")
         make_model(name, out, start=start, report=report_part)
     else:
-        from fairgate.portraits.checkpoints import train_checkpoint
-        from fairgate.portraits.planted import Checkpoint
+        from fairgate.portraits.training import train_checkpoint
+        from fairgate.portraits.world import Checkpoint
 
         train_checkpoint(cast(Checkpoint, name), out, start=start, strength=strength, report=report)
     typer.echo(f"trained {name}: {out}")
@@ -71,7 +71,7 @@ def generate(
     guidance: Annotated[float | None, typer.Option(min=0.0, help="Classifier-free guidance; by default 2.")] = None,
 ) -> None:
     """Write a contact sheet of what the tiny generator paints: a row per prompt, a column per seed."""
-    from fairgate.portraits.generator_painting import GUIDANCE, STEPS, contact_sheet, open_pipeline
+    from fairgate.portraits.generator import GUIDANCE, STEPS, contact_sheet, open_pipeline
 
     write_png(
         out,

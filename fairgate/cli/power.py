@@ -12,7 +12,7 @@ from fairgate.cli.console import friendly
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
-    from fairgate.power import PowerRecord
+    from fairgate.records.power import PowerRecord
     from fairgate.suites import Settings
 
 TABLE_WIDTH = 140  # the table needs this much, and a log file has room for it
@@ -36,7 +36,7 @@ def power(
 
     from fairgate import gate
     from fairgate.power import suite_power
-    from fairgate.power.words import terminal_lines, terminal_table
+    from fairgate.reports.power_page import terminal_lines, terminal_table
     from fairgate.suites import resolve
 
     prepared = gate.prepare(suite, root.resolve())
@@ -72,10 +72,10 @@ def _command(suite: str, settings: Settings, wanted: float | None, odds: float) 
 def _write(record: PowerRecord, report: Path | None) -> list[Path]:
     if report is None:
         return []
-    from fairgate.power.page import render_page
+    from fairgate.reports.power_page import power_html
 
     report.mkdir(parents=True, exist_ok=True)
-    texts = {"power.json": record.model_dump_json(indent=2) + "\n", "power.html": render_page(record)}
+    texts = {"power.json": record.model_dump_json(indent=2) + "\n", "power.html": power_html(record)}
     for name, text in texts.items():
         (report / name).write_text(text, encoding="utf-8")
     return [report / name for name in texts]

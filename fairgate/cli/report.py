@@ -37,7 +37,8 @@ def check(
     if verdict:
         typer.echo(record.verdict)
         return
-    from fairgate.reports.words import clean, totals, verdict_words
+    from fairgate.plain_text import clean
+    from fairgate.reports.formatting import totals, verdict_words
 
     typer.echo(f"{folder}: {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)}); the record is whole")
 

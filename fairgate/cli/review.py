@@ -47,10 +47,11 @@ def review(
     device: Device = "auto",
 ) -> None:
     """Look at a random sample of a build, by keyboard, in a page of this machine alone. Stop and go on at any time."""
+    from fairgate.reports.review_page import review_page
     from fairgate.review import ReviewServer, Session, draw_sample, find_build
     from fairgate.review.builds import review_command
+    from fairgate.review.instructions import INSTRUCTIONS
     from fairgate.review.marks import Keeper
-    from fairgate.review.page import review_page
     from fairgate.review.session import opened_line, utc_now
 
     found = find_build(build)
@@ -61,7 +62,7 @@ def review(
     opened = opened_line(found.dataset, drawn, rater, utc_now)
     with Keeper(found.records(reviews), opened, found.dataset.manifest) as keeper:
         session = Session(found.dataset, drawn, keeper)
-        with ReviewServer(session, review_page(found.dataset.manifest), port) as server:
+        with ReviewServer(session, review_page(found.dataset.manifest, INSTRUCTIONS), port) as server:
             _serve(server, browser=browser)
         options = ["--rater", rater, "--sample", str(sample), *(["--port", str(port)] if port else [])]
         options += [] if browser else ["--no-browser"]

@@ -8,10 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from fairgate.atomic import atomic_write
 from fairgate.data.set_integrity import Kind
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest
-from fairgate.whole import write_whole
 
 if TYPE_CHECKING:
     from fairgate.data.dataset import Dataset
@@ -55,7 +55,7 @@ def require_intact(dataset: Dataset, memory: Path | None, progress: ReadSoFar | 
     if memory is not None:
         with contextlib.suppress(OSError):  # then it is read again next time; the embedding cache says so once
             memory.mkdir(parents=True, exist_ok=True)
-            write_whole(memory / name, said)
+            atomic_write(memory / name, said)
     return manifest.fingerprint
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-import fairgate
 from fairgate.data.card import dataset_card
 from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, Shard, check_name
 from fairgate.data.rows import SetReader, Tally, check_attributes
 from fairgate.data.shards import ShardWriter, writing
 from fairgate.errors import DatasetError
+from fairgate.version import __version__
 
 SHARD_BYTES = 256 * 2**20
 _RECIPE: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])
@@ -76,7 +76,7 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
             image_encoding="+".join(sorted(writer.encodings)) or "none",
             recipe=plain_recipe,
             lineage=dict(lineage or {}),
-            fairgate=fairgate.__version__,
+            fairgate=__version__,
             shards=shards,
         )
         write_description(partial, manifest)

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import fairgate
 from fairgate.engines.contract import Bench, Task, Work
 from fairgate.engines.local import one_thread_each
 from fairgate.errors import DeviceError, FairgateError, RecipeError, SettingsError, harmless
+from fairgate.version import __version__
 
 LIVES = 3
 """How often a task may lose its worker before the build is given up: it is likely the task that kills it."""
@@ -98,8 +98,8 @@ class _Worker:
 
     def set_up(self, bench: Bench) -> _Outcome:
         """Open the models of a run, in place of those of the run before."""
-        if fairgate.__version__ != self._expected:
-            return _Outcome(error=_other_version(fairgate.__version__, self._expected))
+        if __version__ != self._expected:
+            return _Outcome(error=_other_version(__version__, self._expected))
         self._work = None
         _let_go()
         try:
@@ -170,7 +170,7 @@ class _Crew:
         resources = {"num_gpus": 1, "num_cpus": 0} if self.on_gpu else {"num_cpus": 1}
         device = "cuda" if self.on_gpu else "cpu"
         actor = self.ray.remote(max_restarts=0, max_task_retries=0, **resources)(_Worker)
-        return actor.remote(device, str(Path.cwd()), fairgate.__version__)
+        return actor.remote(device, str(Path.cwd()), __version__)
 
     def _answer(self, answer: Any, worker: Any, task: Task | None) -> _Outcome | None:
         """What a worker said, or None where it is lost and its task waits again."""

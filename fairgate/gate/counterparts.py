@@ -16,10 +16,9 @@ from fairgate.gate.temperature import without_pass
 from fairgate.models import Scorer
 from fairgate.models.two_towers import EmbeddingScorer
 from fairgate.probes import ProbeScores
-from fairgate.records import Against, CheckResult, Verdict
+from fairgate.records import STRICTNESS, Against, CheckResult
 
 Scores = dict[str, ProbeScores]
-_WEIGHT: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "error": 2, "fail": 3}
 _FORWARD = (
     "If the change is meant, merge waivers for what it fails first, reviewed; then this checkpoint together with its "
     "updated baseline"
@@ -109,10 +108,10 @@ def stricter_reading(
 
 def _weight(check: CheckResult) -> tuple[int, int]:
     """How hard a result is on the candidate: of two failures, the one in which more groups fail."""
-    return _WEIGHT[check.verdict], len(check.failing_groups)
+    return STRICTNESS[check.verdict], len(check.failing_groups)
 
 
-def never_a_pass(results: Sequence[CheckResult], withheld: str) -> list[CheckResult]:
+def comparisons_without_pass(results: Sequence[CheckResult], withheld: str) -> list[CheckResult]:
     """Comparisons that pass are inconclusive: what the candidate answers when it reads as the baseline is not known."""
     return [without_pass(one, withheld) if one.rule == "no_worse_than" else one for one in results]
 

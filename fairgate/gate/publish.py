@@ -7,10 +7,11 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairgate.atomic import atomic_write, sweep
 from fairgate.errors import FairgateError, SettingsError, TrackingError
 from fairgate.gate.evaluate import Evaluation
 from fairgate.gate.prepare import Prepared
@@ -18,10 +19,9 @@ from fairgate.probes import write_scores
 from fairgate.records import RunRecord
 from fairgate.suites import Settings, load_suite, suite_path
 from fairgate.suites.options import OPTIONS
-from fairgate.whole import sweep, write_whole
 
 if TYPE_CHECKING:
-    from fairgate.reports import HistoryPoint
+    from fairgate.records.history import PastValue
 
 REPORT_FILES = ("results.json", "scores.parquet", "report.html", "comment.md", "metrics.json")
 """What a report folder holds; results.json is the first to go and the first to come."""
@@ -31,7 +31,7 @@ REPORT_FILES = ("results.json", "scores.parquet", "report.html", "comment.md", "
 class Past:
     """What earlier runs measured, for the page; `outage`: MLflow was asked, and did not answer as it should."""
 
-    points: Sequence[HistoryPoint] = ()
+    points: Sequence[PastValue] = ()
     outage: TrackingError | None = None
 
 
@@ -112,14 +112,12 @@ def _past(record: RunRecord, uri: str | None) -> Past:
     """What earlier runs measured of the same checks; nothing where there were none, or nobody answers."""
     if uri is None:
         return Past()
-    from fairgate.reports import HistoryPoint
     from fairgate.tracking import past_values
 
     try:
-        values = past_values(record, uri)
+        return Past(past_values(record, uri))
     except TrackingError as error:
         return Past(outage=error)
-    return Past([HistoryPoint(**asdict(one)) for one in values])
 
 
 def _tell_mlflow(
@@ -159,7 +157,7 @@ def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, pas
         write_scores(folder / "scores.parquet", prepared.dataset.index, evaluation.scores)
         files.append(folder / "scores.parquet")
     files.append(write_metrics(evaluation.record, folder))
-    write_whole(folder / "comment.md", render_comment(evaluation.record))
+    atomic_write(folder / "comment.md", render_comment(evaluation.record))
     pictures = prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None
-    write_whole(folder / "report.html", render_html(evaluation.record, pictures, past().points))
+    atomic_write(folder / "report.html", render_html(evaluation.record, pictures, past().points))
     return [*files, folder / "report.html", folder / "comment.md"]

@@ -8,11 +8,10 @@ from typing import get_args
 
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.gate.compared_run import Asked, Compared, Progress, Run, Scores, compare_with, logit_scale_of, registered
-from fairgate.gate.counterparts import never_a_pass as without_a_pass
-from fairgate.gate.counterparts import stricter_reading
+from fairgate.gate.counterparts import comparisons_without_pass, stricter_reading
 from fairgate.gate.intact import require_intact
 from fairgate.gate.prepare import Definition, Prepared
-from fairgate.gate.temperature import Tempered, never_a_pass, tempered
+from fairgate.gate.temperature import Tempered, tempered, tempered_without_pass
 from fairgate.measures import Index
 from fairgate.models import Scorer
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
@@ -179,7 +178,7 @@ def decide_definition(one: Definition, index: Index, answers: Answers) -> list[C
         return results
     if alike.answers is not None:
         return stricter_reading(results, _decide(one, index, alike.answers), alike.changed, alike.against)
-    return without_a_pass(results, alike.withheld or alike.changed)
+    return comparisons_without_pass(results, alike.withheld or alike.changed)
 
 
 def _decide(one: Definition, index: Index, answers: Answers) -> list[CheckResult]:
@@ -196,4 +195,4 @@ def _decide(one: Definition, index: Index, answers: Answers) -> list[CheckResult
         tempered=at_theirs["baseline"].scores,
         anchor_tempered=at_theirs["anchor"].scores,
     )
-    return never_a_pass(one.planned, results, {against: found.missing for against, found in at_theirs.items()})
+    return tempered_without_pass(one.planned, results, {against: found.missing for against, found in at_theirs.items()})

@@ -76,7 +76,7 @@ def tempered(
     return Tempered(scores, missing)
 
 
-def never_a_pass(
+def tempered_without_pass(
     planned: Sequence[PlannedCheck], results: Sequence[CheckResult], missing: Mapping[Against, Mapping[str, Missing]]
 ) -> list[CheckResult]:
     """Regressions of P(true) that pass at the model's own temperature, and could not be compared at the other one, are

@@ -4,114 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
-from typing import Final
 
 from fairgate.errors import SettingsError, did_you_mean
 from fairgate.records import item_name
+from fairgate.records.history import History, Move, PastRun, Point, Question, Series
 from fairgate.tracking.content import WHOLE, safe_part
-from fairgate.tracking.fetch import PastRun, Question
-
-RULE: Final = (
-    "A number moved where two runs, one after the other on the same dataset and with the same question, differ by more "
-    "than both intervals allow: by more than the root of the summed squares of the halves that face each other."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """What one run measured of an item, in the unit of its metric. `place` counts the runs of the whole history.
-
-    `shared`: runs of several checkpoints have the commit of this one, so that the commit does not identify it. `cut`
-    says why the numbers before cannot be compared with this one; None where they can.
-    """
-
-    run: PastRun
-    place: int
-    value: float
-    lo: float | None
-    hi: float | None
-    bound: float | None
-    shared: bool = False
-    cut: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """A change from `before` to `after` of more than `allowed`. `unseen` commits between them were not measured; None
-    where that is not known, or where the commits are not what tells the two runs apart."""
-
-    before: Point
-    after: Point
-    delta: float
-    allowed: float
-    unseen: int | None
-
-    @property
-    def same_commit(self) -> bool:
-        """Whether both runs are of one commit, which then explains nothing."""
-        return self.before.run.commit is not None and self.before.run.commit == self.after.run.commit
-
-    @property
-    def same_model(self) -> bool:
-        """Whether both runs are of one checkpoint."""
-        return self.before.run.model is not None and self.before.run.model == self.after.run.model
-
-    @property
-    def by_commit(self) -> bool:
-        """Whether the commit is what changed, as far as is known: not where an untracked checkpoint did."""
-        untracked = not self.same_model and (self.before.shared or self.after.shared)
-        return not self.same_commit and not untracked
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """One item over the runs, oldest first. `drift`: since the last cut it went further than intervals allow, in steps
-    of which none did. `without` are runs that asked the question and have no finite number of the item."""
-
-    item: str
-    question: Question
-    points: tuple[Point, ...]
-    moves: tuple[Move, ...]
-    drift: Move | None
-    without: tuple[Point, ...] = ()
-
-    @property
-    def unjudged(self) -> list[Point]:
-        """Points whose number differs from the one before, where one of the two has no interval."""
-        return [
-            after
-            for before, after in pairwise(self.points)
-            if after.cut is None and before.value != after.value and None in (before.lo, before.hi, after.lo, after.hi)
-        ]
-
-    @property
-    def stretches(self) -> list[list[Point]]:
-        """The points between cuts."""
-        found: list[list[Point]] = []
-        for point in self.points:
-            if point.cut is not None or not found:
-                found.append([])
-            found[-1].append(point)
-        return found
-
-    @property
-    def held(self) -> bool:
-        """Whether the number itself is held to the bound, and not its change to a margin."""
-        return _held(self.question)
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """A suite's series. `by_commit`: runs stand in the order of their commits, else of time. `repeats` are items that
-    are left out because they measure, of the same subject, what another item does."""
-
-    suite: str
-    runs: tuple[PastRun, ...]
-    series: tuple[Series, ...]
-    by_commit: bool
-    repeats: tuple[str, ...] = ()
 
 
 def suite_history(
@@ -147,7 +46,7 @@ def _told_once(wanted: dict[str, Question]) -> dict[str, Question]:
     for stem, question in wanted.items():
         number = question.asked, _about(stem)
         before = chosen.get(number)
-        if before is None or (_held(question) and not _held(wanted[before])):
+        if before is None or (question.held and not wanted[before].held):
             chosen[number] = stem
     return {stem: question for stem, question in wanted.items() if stem in chosen.values()}
 
@@ -284,10 +183,6 @@ def _named(stem: str, question: Question) -> str:
     if question.against != "anchor":
         return _item(stem)
     return item_name(_part(stem).removesuffix("-anchor"), None if _about(stem) == WHOLE else _about(stem), "anchor")
-
-
-def _held(question: Question) -> bool:
-    return question.rule in ("at_least", "at_most")
 
 
 def _order(stem: str) -> tuple[str, bool, str]:

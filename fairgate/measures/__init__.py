@@ -1,6 +1,6 @@
 """Metrics as a suite uses them: published functions measured on sets, resampled, with intervals and fair chance."""
 
-from fairgate.measures.cell import CROSS, Cell, Cells, Counts, Crossing, Floats, Index
+from fairgate.measures.cell import Cell, Cells, Counts, Crossing, Floats, Index
 from fairgate.measures.contract import (
     Answers,
     Better,
@@ -21,7 +21,6 @@ from fairgate.measures.registry import METRICS, measure, recorded, register
 from fairgate.measures.resampling import resample
 
 __all__ = [
-    "CROSS",
     "METRICS",
     "Answers",
     "Better",

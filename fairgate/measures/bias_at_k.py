@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError, did_you_mean
-from fairgate.measures.cell import CROSS, Cell, Floats
+from fairgate.measures.cell import Cell, Floats
 from fairgate.measures.contract import RANKED, Cut, Drawn, Limits, Measure, MetricRequest, MetricSpec
 from fairgate.measures.galleries import Answer, Grouping, Query
 from fairgate.measures.limits import bootstrapped, same_attribute, stacked
@@ -18,6 +18,7 @@ from fairgate.measures.registry import register
 from fairgate.measures.top_k import TopK
 from fairgate.metrics import bias_of_counts, tie_range
 from fairgate.probes import DatasetFacts
+from fairgate.records import CROSS
 from fairgate.statistics import Unavailable, extreme_interval
 
 _OF = "limits of the group that is shown more"

@@ -15,9 +15,6 @@ from fairgate.probes import Rows
 Crossing = tuple[str, ...]
 """Attributes that are crossed into one partition of the images; one attribute is a crossing of one."""
 
-CROSS = " × "
-"""Between crossed attributes, and between their groups."""
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairgate.errors import SuiteError
-from fairgate.measures.cell import CROSS, Cell, Counts, Floats
+from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import (
     CLASSIFIED,
     Answers,
@@ -23,6 +23,7 @@ from fairgate.measures.means import group_means, shares
 from fairgate.measures.registry import register
 from fairgate.metrics import set_deviation
 from fairgate.probes import DatasetFacts
+from fairgate.records import CROSS
 
 
 @register

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from fairgate.whole import remove, sweep, whole
+from fairgate.atomic import atomic, remove, sweep
 
 FORMAT = "1"
 
@@ -70,7 +70,7 @@ class EmbeddingCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._sweep(path.parent)
-            with whole(path) as draft:
+            with atomic(path) as draft:
                 save_file(tensors, draft, metadata=metadata)
         except (OSError, SafetensorError) as error:
             self._writable = False

@@ -6,10 +6,9 @@ import io
 
 from PIL import Image
 
-from fairgate.portraits import face, hair
-from fairgate.portraits.canvas import UNITS, Canvas, mix
+from fairgate.portraits import face
+from fairgate.portraits.canvas import ACCENTS, BACKGROUNDS, HAIR, UNITS, WHITE, Canvas, complexion, mix
 from fairgate.portraits.outfits import OUTFITS, Wearer
-from fairgate.portraits.palette import ACCENTS, BACKGROUNDS, HAIR, WHITE, complexion
 from fairgate.portraits.scene import Scene
 
 _STEP = 4
@@ -31,7 +30,7 @@ def draw(scene: Scene, label: str, skin_tone: str, gender: str) -> Image.Image:
     body = (48 + scene.x, 60 + scene.y)
 
     canvas.place(*head, degrees=scene.tilt)
-    hair.draw_back_hair(canvas, scene, colour, male=male, hatted=hat is not None)
+    face.draw_back_hair(canvas, scene, colour, male=male, hatted=hat is not None)
     canvas.place(*head)
     face.draw_neck(canvas, skin, male=male)
     canvas.place(*body)
@@ -41,7 +40,7 @@ def draw(scene: Scene, label: str, skin_tone: str, gender: str) -> Image.Image:
     if male:
         face.draw_whiskers(canvas, scene, colour)
     face.draw_features(canvas, scene, skin, colour, male=male)
-    hair.draw_front_hair(canvas, scene, colour, male=male)
+    face.draw_front_hair(canvas, scene, colour, male=male)
     if scene.glasses:
         face.draw_glasses(canvas, scene)
     if hat is not None:

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.portraits.generator import flat, one_thread
+from fairgate.portraits.generator import flat, one_thread, open_pipeline
 from fairgate.portraits.generator_models import new_unet, save_pipeline
-from fairgate.portraits.generator_painting import open_pipeline
-from fairgate.portraits.generator_pool import SEED, Sets, draw_sets
-from fairgate.portraits.generator_training import Batch, Plan, denoise
-from fairgate.portraits.generator_vae import Report, encode
+from fairgate.portraits.generator_training import Batch, Plan, Report, denoise, encode
 from fairgate.portraits.generator_words import instruction
+from fairgate.portraits.pool import SEED, Sets, draw_sets
 from fairgate.portraits.world import ATTRIBUTES, GROUPS
 from fairgate.randomness import stream
 

@@ -1,18 +1,22 @@
-"""The tiny Stable Diffusion, trained from nothing into a folder that diffusers' StableDiffusionPipeline loads."""
+"""The tiny Stable Diffusion, trained from nothing into a folder that diffusers' StableDiffusionPipeline loads; and
+painting with it: many pictures in few batches, each from its own seed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from fairgate.portraits.generator_models import THREADS, save_pipeline
-from fairgate.portraits.generator_pool import SEED, Sets, draw_sets
-from fairgate.portraits.generator_training import Plan, train_generator
-from fairgate.portraits.generator_vae import Report, train_vae
+from fairgate.checkpoints.encoder import versions
+from fairgate.portraits.generator_models import THREADS, require_folder, save_pipeline
+from fairgate.portraits.generator_training import Plan, Report, train_generator, train_vae
+from fairgate.portraits.pool import SEED, Sets, draw_sets
+from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
 
 PLAN = Plan(seed=SEED, steps=2600, batch=64)
 
@@ -42,3 +46,59 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+STEPS = 20
+GUIDANCE = 2.0
+"""What paints well. A neutral prompt gives back the planted shares by ancestral sampling without guidance
+(`Sampling(steps=20, guidance=1.0, scheduler="euler_ancestral")`); guidance exaggerates them."""
+_CHUNK = 64
+
+
+def open_pipeline(folder: Path, name: str = "StableDiffusionPipeline") -> Any:
+    """The pipeline of a folder in float32, without a progress bar. Raises ModelError where there is none."""
+    versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
+    import diffusers
+
+    from fairgate.generation.diffusion.load import quiet
+
+    require_folder(folder, "train-generator")
+    with quiet():
+        pipeline = getattr(diffusers, name).from_pretrained(folder)
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def paint(
+    pipeline: Any,
+    prompts: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    steps: int = STEPS,
+    guidance: float = GUIDANCE,
+) -> NDArray[np.uint8]:
+    """One picture per prompt and seed, (n, SIDE, SIDE, 3)."""
+    import torch
+
+    parts = []
+    for start in range(0, len(prompts), _CHUNK):
+        some = list(prompts[start : start + _CHUNK])
+        draws = [torch.Generator().manual_seed(seed) for seed in seeds[start : start + _CHUNK]]
+        out = pipeline(some, num_inference_steps=steps, guidance_scale=guidance, generator=draws, output_type="np")
+        parts.append((out.images * 255).round().astype(np.uint8))
+    return np.concatenate(parts)
+
+
+def contact_sheet(pipeline: Any, *, seeds: int, steps: int, guidance: float, zoom: int = 2) -> Image.Image:
+    """Prompts from top to bottom, seeds from left to right: each subject alone, then with skin tone and gender."""
+    prompts = [caption(subject) for subject in SUBJECTS]
+    for number, subject in enumerate(SUBJECTS):
+        for place, gender in enumerate(ATTRIBUTES["gender"]):
+            tone = ATTRIBUTES["skin_tone"][(2 * number + place) % 4]
+            prompts.append(caption(subject, skin_tone=tone, gender=gender))
+    jobs = [(prompt, seed) for prompt in prompts for seed in range(seeds)]
+    painted = paint(pipeline, *map(list, zip(*jobs, strict=True)), steps=steps, guidance=guidance)
+    side = painted.shape[1]
+    rows = painted.reshape(len(prompts), seeds, side, side, 3).transpose(0, 2, 1, 3, 4)
+    sheet = Image.fromarray(rows.reshape(len(prompts) * side, seeds * side, 3))
+    return sheet.resize((sheet.width * zoom, sheet.height * zoom), Image.Resampling.NEAREST)

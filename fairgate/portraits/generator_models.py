@@ -9,8 +9,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairgate.errors import ModelError
 from fairgate.portraits.generator_words import CONTEXT, bpe, new_tokenizer
+
+if TYPE_CHECKING:
+    import torch
 
 if TYPE_CHECKING:
     import torch
@@ -174,3 +180,10 @@ def token_ids(tokenizer: Any, texts: list[str]) -> torch.Tensor:
         texts, padding="max_length", max_length=CONTEXT, truncation=True, return_tensors="pt"
     ).input_ids
     return ids
+
+
+def scaled(pictures: NDArray[np.uint8]) -> torch.Tensor:
+    """Pictures (n, height, width, 3) as (n, 3, height, width) in -1..1."""
+    import torch
+
+    return torch.from_numpy(pictures.astype(np.float32)).permute(0, 3, 1, 2) / 127.5 - 1

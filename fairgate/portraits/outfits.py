@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fairgate.portraits import garments, hats
-from fairgate.portraits.canvas import Canvas, Colour, mix
-from fairgate.portraits.palette import (
+from fairgate.portraits import garments
+from fairgate.portraits.canvas import (
     ACCENTS,
     GOLD,
     GREEN,
@@ -18,7 +17,10 @@ from fairgate.portraits.palette import (
     STEEL,
     WHITE,
     YELLOW,
+    Canvas,
+    Colour,
     Complexion,
+    mix,
 )
 from fairgate.portraits.scene import Scene
 
@@ -209,20 +211,20 @@ Clothes = Callable[[Wearer], None]
 Hat = Callable[[Canvas, Colour], None]
 
 OUTFITS: dict[str, tuple[Clothes, Hat | None]] = {
-    "chef": (lambda who: _cook(who, chef=True), lambda canvas, _: hats.toque(canvas, tall=True)),
-    "line cook": (lambda who: _cook(who, chef=False), lambda canvas, _: hats.toque(canvas, tall=False)),
+    "chef": (lambda who: _cook(who, chef=True), lambda canvas, _: garments.toque(canvas, tall=True)),
+    "line cook": (lambda who: _cook(who, chef=False), lambda canvas, _: garments.toque(canvas, tall=False)),
     "server": (_server, None),
     "doctor": (_doctor, None),
     "nurse": (_nurse, None),
     "pharmacist": (_pharmacist, None),
-    "firefighter": (_fire_coat, lambda canvas, _: hats.fire_helmet(canvas, (206, 60, 48))),
-    "fire chief": (_fire_coat, lambda canvas, _: hats.fire_helmet(canvas, (240, 240, 238))),
-    "police officer": (_police_officer, lambda canvas, _: hats.peaked_cap(canvas, NAVY, band=INK, emblem=GOLD)),
-    "mechanic": (_mechanic, lambda canvas, _: hats.work_cap(canvas, (52, 80, 122))),
-    "electrician": (_electrician, lambda canvas, _: hats.work_cap(canvas, (52, 80, 122))),
-    "engineer": (_engineer, lambda canvas, _: hats.hard_hat(canvas, (246, 206, 70))),
-    "pilot": (_pilot, lambda canvas, _: hats.peaked_cap(canvas, WHITE, band=INK, emblem=GOLD)),
-    "flight attendant": (_flight_attendant, lambda canvas, accent: hats.side_cap(canvas, NAVY, accent)),
-    "driver": (_driver, lambda canvas, _: hats.peaked_cap(canvas, BLACK, band=INK, emblem=None)),
+    "firefighter": (_fire_coat, lambda canvas, _: garments.fire_helmet(canvas, (206, 60, 48))),
+    "fire chief": (_fire_coat, lambda canvas, _: garments.fire_helmet(canvas, (240, 240, 238))),
+    "police officer": (_police_officer, lambda canvas, _: garments.peaked_cap(canvas, NAVY, band=INK, emblem=GOLD)),
+    "mechanic": (_mechanic, lambda canvas, _: garments.work_cap(canvas, (52, 80, 122))),
+    "electrician": (_electrician, lambda canvas, _: garments.work_cap(canvas, (52, 80, 122))),
+    "engineer": (_engineer, lambda canvas, _: garments.hard_hat(canvas, (246, 206, 70))),
+    "pilot": (_pilot, lambda canvas, _: garments.peaked_cap(canvas, WHITE, band=INK, emblem=GOLD)),
+    "flight attendant": (_flight_attendant, lambda canvas, accent: garments.side_cap(canvas, NAVY, accent)),
+    "driver": (_driver, lambda canvas, _: garments.peaked_cap(canvas, BLACK, band=INK, emblem=None)),
 }
 """What every drawn label wears: clothes, and a hat where there is one."""

@@ -16,10 +16,9 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from fairgate.errors import DatasetError
-from fairgate.portraits.canvas import Colour, mix
+from fairgate.portraits.canvas import ACCENTS, BACKGROUNDS, GREEN, INK, WHITE, Colour, mix
 from fairgate.portraits.draw import draw, png
-from fairgate.portraits.palette import ACCENTS, BACKGROUNDS, GREEN, INK, WHITE
-from fairgate.portraits.photo_faces import write_faces
+from fairgate.portraits.faces_folder import write_chips
 from fairgate.portraits.scene import Scene
 from fairgate.portraits.world import GROUPS, SUBJECTS, with_article
 from fairgate.randomness import stream
@@ -211,7 +210,7 @@ def write_photos(folder: Path, *, photos: int, faces: int = 12, seed: int = 0) -
     _write(folder / "captions.json", {"images": images, "annotations": captions})
     _write(folder / "instances.json", {"images": images, "annotations": instances, "categories": categories})
     _write(folder / "drawn.json", {"photos": truth})
-    write_faces(folder, per_group=faces, seed=seed)
+    write_chips(folder, per_group=faces, seed=seed)
     return len(images)
 
 

@@ -1,19 +1,23 @@
-"""Portraits drawn for training: whole counterfactual sets at the size that the model sees."""
+"""Portraits drawn for training: whole counterfactual sets, at the size that the CLIP sees or that the generator and the
+editor paint."""
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from fairgate.portraits.canvas import UNITS
 from fairgate.portraits.clip import SIZE
 from fairgate.portraits.draw import draw
+from fairgate.portraits.generator_models import SIDE
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.world import GROUPS, LABELS
+from fairgate.portraits.world import COOL_SHARE, GROUPS, LABELS, SUBJECTS, is_cool, label_shares, male_share
 
 RELEASE_SEED = 0
 """Scenes of the released sets come from this seed, those of training from others: no scene is in both."""
@@ -43,3 +47,53 @@ def draw_pool(seed: int, sets: int) -> Pool:
 
 def _draw_job(seed: int, job: tuple[str, int]) -> NDArray[np.uint8]:
     return draw_set(seed, *job)
+
+
+SEED = 11
+SETS = 200
+"""Sets of each of the five subjects; of each other label there are a third as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """Drawn sets: `pictures` (sets, groups, SIDE, SIDE, 3), with the label and background of every set."""
+
+    pictures: NDArray[np.uint8]
+    labels: tuple[str, ...]
+    backgrounds: tuple[int, ...]
+
+    def shares(self) -> NDArray[np.float64]:
+        """P(picture) in the generator's training data as (sets, groups): exactly what is planted."""
+        labels = np.array(self.labels)[:, None]
+        male = np.array([gender == "male" for _, gender in GROUPS])[None]
+        cool = np.array([is_cool(background) for background in self.backgrounds])[:, None]
+        shares = np.zeros((len(self.labels), len(GROUPS)))
+        for label, share in zip(LABELS, label_shares(), strict=True):
+            for gender, p_gender in (("male", male_share(label)), ("female", 1 - male_share(label))):
+                for is_cool_too in (True, False):
+                    p_cool = COOL_SHARE[gender] if is_cool_too else 1 - COOL_SHARE[gender]
+                    cell = (labels == label) & (male == (gender == "male")) & (cool == is_cool_too)
+                    shares[cell] = share * p_gender * p_cool / max(cell.sum(), 1)
+        whole: NDArray[np.float64] = shares / shares.sum()
+        return whole
+
+
+def small(picture: Image.Image) -> NDArray[np.uint8]:
+    """A drawn portrait at the generator's size, (SIDE, SIDE, 3)."""
+    return np.asarray(picture.reduce(UNITS // SIDE))
+
+
+def draw_sets(seed: int = SEED, sets: int = SETS) -> Sets:
+    """Draw the sets, in as many processes as there are cores; the result does not depend on their number."""
+    if seed == RELEASE_SEED:
+        raise ValueError("the release's scenes are held out: training draws from another seed")
+    jobs = [(label, number) for label in LABELS for number in range(sets if label in SUBJECTS else -(-sets // 3))]
+    with ProcessPoolExecutor(max_workers=os.cpu_count()) as workers:
+        pictures = np.stack(list(workers.map(partial(_draw_small, seed), jobs, chunksize=8)))
+    backgrounds = tuple(scene_of(seed, *job).background for job in jobs)
+    return Sets(pictures, tuple(label for label, _ in jobs), backgrounds)
+
+
+def _draw_small(seed: int, job: tuple[str, int]) -> NDArray[np.uint8]:
+    scene = scene_of(seed, *job)
+    return np.stack([small(draw(scene, job[0], *group)) for group in GROUPS])

@@ -1,14 +1,52 @@
-"""The nets of the stand-ins: one that looks at a whole picture, one that finds people, faces and outlines.
+"""The nets of the stand-ins: one that looks at a whole picture, one that finds people, faces and outlines; how they see
+pictures, what their outputs mean, and the folder they are saved in, hashed before anything loads it.
 
 They are a test instrument: they know drawn portraits and what the tiny generator makes of them, and nothing else.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor, nn
 
-from fairgate.portraits.standin_sizes import KINDS
+from fairgate.checkpoints.files import HashedFiles, read_config, require_file, require_folder, require_weights, resolve
+from fairgate.errors import ModelError
+from fairgate.hashing import digest, sha256_file
+from fairgate.portraits.world import ATTRIBUTES, LABELS
+
+LOOK = 48
+"""Side in pixels of what the asker sees."""
+CHIP = 32
+"""Side in pixels of a face chip."""
+FIND = 64
+"""Side in pixels of what the finder sees."""
+GRID = 16
+"""Cells of the finder's grid, across and down."""
+KINDS = ("person", "face")
+"""What the finder finds."""
+
+
+AGES = ("20-29", "60-69")
+"""Two of FairFace's groups: lines of age in a drawing are taken for the second one."""
+
+NOTHING = len(LABELS)
+"""The asker's class for a picture without a person, after every label."""
+
+READ: dict[str, tuple[str, ...]] = {**{name: tuple(groups) for name, groups in ATTRIBUTES.items()}, "age": AGES}
+"""What the face reader perceives, and its groups."""
+NETS = ("asker", "finder", "reader")
+KIND = "fairgate-portraits-standins"
+FACE_MARGIN = 0.35
+"""Of the face box's longer side, added on every side of a chip: hair tells, too."""
 
 
 def _block(before: int, after: int, stride: int = 1) -> nn.Sequential:
@@ -66,3 +104,126 @@ class Finder(nn.Module):
 
 def _doubled(features: Tensor) -> Tensor:
     return nn.functional.interpolate(features, scale_factor=2.0, mode="nearest")
+
+
+def pixels(picture: Image.Image, side: int) -> NDArray[np.uint8]:
+    """The picture as (side, side, 3), stretched where it is not square."""
+    return np.asarray(picture.convert("RGB").resize((side, side), Image.Resampling.BILINEAR))
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A picture in the upper left of a black square of FIND px, and how many of its pixels make one of the square's."""
+
+    square: NDArray[np.uint8]
+    scale: float
+
+
+def letterbox(picture: Image.Image) -> Fitted:
+    """The picture fitted into a square of FIND px, its sides in proportion."""
+    scale = max(picture.size) / FIND
+    size = (max(1, round(picture.width / scale)), max(1, round(picture.height / scale)))
+    square = Image.new("RGB", (FIND, FIND))
+    square.paste(picture.convert("RGB").resize(size, Image.Resampling.BILINEAR))
+    return Fitted(np.asarray(square), scale)
+
+
+def face_chip(picture: Image.Image, box: Sequence[float]) -> NDArray[np.uint8]:
+    """The square around a face box (left, top, right, bottom) as (CHIP, CHIP, 3); black beyond the picture."""
+    left, top, right, bottom = box
+    half = (0.5 + FACE_MARGIN) * max(right - left, bottom - top)
+    x, y = (left + right) / 2, (top + bottom) / 2
+    around = (x - half, y - half, x + half, y + half)
+    return np.asarray(
+        picture.convert("RGB").transform((CHIP, CHIP), Image.Transform.EXTENT, around, Image.Resampling.BILINEAR)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StandinFiles:
+    """The files of one net, hashed, and where they lie."""
+
+    folder: Path
+    net: str
+    hashed: HashedFiles
+
+
+def new_net(name: str) -> Any:
+    """A net of the folder with untrained weights."""
+    if name == "finder":
+        return Finder()
+    if name == "asker":
+        return Looker(LOOK, len(LABELS) + 3)
+    return Looker(CHIP, sum(map(len, READ.values())))
+
+
+def save(nets: dict[str, Any], folder: Path) -> None:
+    """Write the nets in half precision, and a config with their digests."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, net in nets.items():
+        weights = {
+            key: value.detach().to(torch.float16 if value.is_floating_point() else value.dtype).contiguous()
+            for key, value in net.state_dict().items()
+            if not key.endswith("num_batches_tracked")
+        }
+        save_file(weights, folder / f"{name}.safetensors")
+    config = {
+        "kind": KIND,
+        "labels": LABELS,
+        "perceives": READ,
+        "sha256": {name: sha256_file(folder / f"{name}.safetensors") for name in NETS},
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def find(address: str, net: str, base: Path) -> StandinFiles:
+    """The files of a net, hashed. Raises ModelError where they are missing, of another kind or not the saved ones."""
+    folder = resolve(address, base)
+    require_folder(folder)
+    config_path, weights = folder / "config.json", folder / f"{net}.safetensors"
+    for path in (config_path, weights):
+        require_file(path)
+    require_weights(weights)
+    config = read_config(config_path)
+    known = config.get("kind") == KIND and config.get("labels") == LABELS
+    if not known or config.get("perceives") != {name: list(groups) for name, groups in READ.items()}:
+        raise ModelError(
+            "the folder does not hold the stand-ins of this version's embedded world.",
+            where=str(config_path),
+            remedy="run `dvc pull`, or train them with `dvc repro train-standins`",
+        )
+    hashed = HashedFiles.of({"config": config_path, net: weights})
+    if config.get("sha256", {}).get(net) != hashed.hashes[net]:
+        raise ModelError(
+            f"the weights of the {net} are damaged or replaced: the config was saved with others.",
+            where=str(weights),
+            remedy="run `dvc pull --force`, or train them with `dvc repro train-standins`",
+        )
+    return StandinFiles(folder, net, hashed)
+
+
+def load(files: StandinFiles, device: str) -> tuple[Any, Any]:
+    """The net in evaluation mode and its torch device. Raises ModelError when the weights do not fit."""
+    import torch
+
+    from fairgate.checkpoints.weights import read_state_dict, require_finite, require_fit
+
+    weights = files.hashed.paths[files.net]
+    files.hashed.require_unchanged()
+    state = {name: value.float() for name, value in read_state_dict(weights).items()}
+    net = new_net(files.net)
+    counters = {name: value for name, value in net.state_dict().items() if name.endswith("num_batches_tracked")}
+    state |= counters
+    require_finite(state, str(weights))
+    require_fit(state, net, str(weights), f"the stand-ins' {files.net}")
+    net.load_state_dict(state)
+    place = torch.device(device)
+    return net.to(place).eval(), place
+
+
+def joined(*fingerprints: str) -> str:
+    """One fingerprint of a model that is made of several."""
+    return digest(list(fingerprints))

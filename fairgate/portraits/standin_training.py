@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.portraits.generator_models import seeded
-from fairgate.portraits.generator_vae import Report
-from fairgate.portraits.planted_failures import blurred, distorted, noisy
-from fairgate.portraits.scaling import scaled
-from fairgate.portraits.standin_data import Composite, Portrait, Quad, compose
-from fairgate.portraits.standin_pictures import face_chip, pixels
-from fairgate.portraits.standin_sizes import CHIP, FIND, GRID, KINDS, LOOK
-from fairgate.portraits.standin_words import NOTHING, READ
-from fairgate.portraits.world import LABELS
+from fairgate.portraits.generator import one_thread, open_pipeline, paint
+from fairgate.portraits.generator_models import scaled, seeded
+from fairgate.portraits.generator_training import Report
+from fairgate.portraits.standin_data import (
+    SEED,
+    Composite,
+    Portrait,
+    Quad,
+    blurred,
+    compose,
+    distorted,
+    draw_portraits,
+    noisy,
+)
+from fairgate.portraits.standin_nets import CHIP, FIND, GRID, KINDS, LOOK, NOTHING, READ, face_chip, pixels, save
+from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS, caption
 from fairgate.randomness import stream
 
 if TYPE_CHECKING:
@@ -213,3 +221,48 @@ def _mark(heat: NDArray[np.float32], edges: NDArray[np.float32], at: NDArray[np.
     np.maximum(heat, near, out=heat, casting="unsafe")
     at[row, column] = True
     edges[:, row, column] = (column + 0.5 - left, row + 0.5 - top, right - column - 0.5, bottom - row - 0.5)
+
+
+PAINTED = 768
+"""Pictures of the generator's that the asker learns to call fake."""
+_FIRST_SEED = 1 << 20
+"""First seed of those pictures: recipes and tests paint from smaller ones."""
+
+
+def make_standins(folder: Path, generator: Path, report: Report) -> None:
+    """Draw, paint with the generator at `generator`, train the three nets, and save them to `folder`."""
+    portraits = draw_portraits()
+    with one_thread():
+        pipeline = open_pipeline(generator)
+        material = Material(portraits, soften(pipeline.vae, portraits), _painted(pipeline))
+        nets = {
+            "asker": train_asker(material, SEED, report),
+            "finder": train_finder(material, SEED, report),
+            "reader": train_reader(material, SEED, report),
+        }
+    save(nets, folder)
+
+
+def soften(vae: Any, portraits: list[Portrait]) -> NDArray[np.uint8]:
+    """Portraits at the generator's size as its VAE gives them back, (n, SIDE, SIDE, 3)."""
+    import torch
+
+    small = np.stack([np.asarray(Image.fromarray(one.picture).reduce(3)) for one in portraits])
+    parts = []
+    with torch.inference_mode():
+        for start in range(0, len(small), 128):
+            found = vae.encode(scaled(small[start : start + 128])).latent_dist.mean
+            rebuilt = (vae.decode(found).sample.clamp(-1, 1) + 1) * 127.5
+            parts.append(rebuilt.round().byte().permute(0, 2, 3, 1).numpy())
+    return np.concatenate(parts)
+
+
+def _painted(pipeline: Any) -> NDArray[np.uint8]:
+    """Pictures of all labels and groups, the five subjects twice as often."""
+    rng = stream(SEED, "portraits", "standins", "prompts")
+    labels = [*LABELS, *SUBJECTS]
+    prompts = []
+    for _ in range(PAINTED):
+        skin_tone, gender = GROUPS[int(rng.integers(len(GROUPS)))]
+        prompts.append(caption(labels[int(rng.integers(len(labels)))], skin_tone=skin_tone, gender=gender))
+    return paint(pipeline, prompts, range(_FIRST_SEED, _FIRST_SEED + PAINTED))

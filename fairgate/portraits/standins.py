@@ -10,25 +10,21 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from fairgate.checkpoints.device import find_device
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.generation import Box, Face, Mask
-from fairgate.portraits import standin_files
-from fairgate.portraits.scaling import scaled
-from fairgate.portraits.standin_finding import boxes_of, outline_of
-from fairgate.portraits.standin_pictures import face_chip, letterbox, pixels
-from fairgate.portraits.standin_sizes import KINDS, LOOK
-from fairgate.portraits.standin_words import NOTHING, READ
+from fairgate.portraits import standin_nets
+from fairgate.portraits.generator_models import scaled
+from fairgate.portraits.standin_nets import FIND, GRID, KINDS, LOOK, NOTHING, READ, Fitted, face_chip, letterbox, pixels
 from fairgate.portraits.world import LABELS, PERSON
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 ANSWERS = ("yes", "no", "real", "fake")
 LEAST_FACE = 0.3
@@ -44,11 +40,11 @@ class _Net:
     """A net of the folder as a model: what it is, what it has cost, and how it is run."""
 
     def __init__(self, uri: str, address: str, name: str, device: str, base: Path) -> None:
-        files = standin_files.find(address, name, base)
+        files = standin_nets.find(address, name, base)
         self.uri = uri
         self.fingerprint = files.hashed.fingerprint()
         self.spent: Counter[str] = Counter()
-        self._net, self._place = standin_files.load(files, find_device(device).name)
+        self._net, self._place = standin_nets.load(files, find_device(device).name)
 
     def _run(self, counted: str, shown: Sequence[NDArray[np.uint8]]) -> list[Any]:
         """The net's outputs for pictures of its size, joined over chunks, on the CPU."""
@@ -66,7 +62,9 @@ class _Net:
 class StandinVQA(_Net):
     """Answers three kinds of questions with yes, no, real or fake; refuses any other question."""
 
-    def ask(self, images: Sequence[Image], questions: Sequence[str], answers: Sequence[str]) -> NDArray[np.float64]:
+    def ask(
+        self, images: Sequence[Image.Image], questions: Sequence[str], answers: Sequence[str]
+    ) -> NDArray[np.float64]:
         """Probability of each answer, (images, questions, answers). Raises ModelError for what it does not know."""
         asked = [_question(question) for question in questions]
         if wrong := [answer for answer in answers if answer not in ANSWERS]:
@@ -91,7 +89,7 @@ class StandinVQA(_Net):
                 out[:, column, place] = said.get(answer, 0.0)
         return out
 
-    def answer(self, images: Sequence[Image], questions: Sequence[str]) -> list[list[str]]:
+    def answer(self, images: Sequence[Image.Image], questions: Sequence[str]) -> list[list[str]]:
         """The likeliest answer to each question about each image."""
         likeliest = self.ask(images, questions, ANSWERS).argmax(axis=2)
         return [[ANSWERS[place] for place in row] for row in likeliest]
@@ -101,7 +99,7 @@ class StandinDetector(_Net):
     """Finds `person` and `face`, up to a handful of each in a picture."""
 
     def detect(
-        self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
+        self, images: Sequence[Image.Image], text: str, *, box_threshold: float, text_threshold: float
     ) -> list[list[Box]]:
         """Boxes per image, highest score first; both thresholds hold for the one score that there is."""
         kinds = [part.strip().lower() for part in text.split(".") if part.strip()]
@@ -113,7 +111,7 @@ class StandinDetector(_Net):
             )
         return self.find(images, kinds, max(box_threshold, text_threshold))
 
-    def find(self, images: Sequence[Image], kinds: Sequence[str], least: float) -> list[list[Box]]:
+    def find(self, images: Sequence[Image.Image], kinds: Sequence[str], least: float) -> list[list[Box]]:
         """Boxes of these kinds with at least this score."""
         if not len(images):
             return []
@@ -126,7 +124,7 @@ class StandinDetector(_Net):
 class StandinSegmenter(_Net):
     """The outline of the person in a box."""
 
-    def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
+    def segment(self, images: Sequence[Image.Image], boxes: Sequence[Box]) -> list[Mask]:
         """One mask per image, False everywhere outside of its box."""
         if len(images) != len(boxes):
             raise ModelError(
@@ -145,9 +143,9 @@ class StandinFaceReader(_Net):
     def __init__(self, uri: str, address: str, device: str, base: Path) -> None:
         super().__init__(uri, address, "reader", device, base)
         self._finder = StandinDetector(uri, address, "finder", device, base)
-        self.fingerprint = standin_files.joined(self.fingerprint, self._finder.fingerprint)
+        self.fingerprint = standin_nets.joined(self.fingerprint, self._finder.fingerprint)
 
-    def read(self, images: Sequence[Image]) -> list[list[Face]]:
+    def read(self, images: Sequence[Image.Image]) -> list[list[Face]]:
         """The faces of each image, largest first; empty where none was found."""
         found = self._finder.find(images, ["face"], LEAST_FACE)
         self.spent["finder"] = self._finder.spent["finder"]
@@ -229,3 +227,100 @@ def _area(face: Face) -> float:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names)
+
+
+SAME = 0.5
+"""Overlap (intersection over union) from which the weaker of two boxes of a kind is the same thing found twice."""
+_MARGIN = 0.08
+"""Of the box's longer side, added on every side before its outline is looked for."""
+
+
+def boxes_of(
+    picture: Image.Image,
+    fitted: Fitted,
+    scores: NDArray[np.float32],
+    edges: NDArray[np.float32],
+    *,
+    kinds: Sequence[str],
+    least: float,
+) -> list[Box]:
+    """Peaks of the grid (kinds, GRID, GRID) with at least this score, as boxes, highest score first."""
+    cell = fitted.scale * FIND / GRID
+    found: list[Box] = []
+    for kind in kinds:
+        grid, reach = scores[KINDS.index(kind)], edges[KINDS.index(kind)]
+        for row, column in np.argwhere(_peaks(grid) & (grid >= least)):
+            left, top, right, bottom = reach[:, row, column]
+            found.append(
+                Box(
+                    left=max(0.0, float(column + 0.5 - left) * cell),
+                    top=max(0.0, float(row + 0.5 - top) * cell),
+                    right=min(float(picture.width), float(column + 0.5 + right) * cell),
+                    bottom=min(float(picture.height), float(row + 0.5 + bottom) * cell),
+                    score=float(grid[row, column]),
+                    label=kind,
+                )
+            )
+    kept: list[Box] = []
+    for box in sorted(found, key=lambda box: -box.score):
+        if box.right > box.left and box.bottom > box.top and not any(_same(box, other) for other in kept):
+            kept.append(box)
+    return kept
+
+
+def _peaks(grid: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Cells that none of their eight neighbours exceeds."""
+    padded = np.pad(grid, 1, constant_values=-np.inf)
+    around = [padded[dy : dy + GRID, dx : dx + GRID] for dy in range(3) for dx in range(3)]
+    peaks: NDArray[np.bool_] = grid >= np.max(around, axis=0)
+    return peaks
+
+
+def _same(one: Box, other: Box) -> bool:
+    return one.label == other.label and overlap(one, other) > SAME
+
+
+def overlap(one: Box, other: Box) -> float:
+    """Intersection over union of two boxes."""
+    wide = min(one.right, other.right) - max(one.left, other.left)
+    high = min(one.bottom, other.bottom) - max(one.top, other.top)
+    both = max(0.0, wide) * max(0.0, high)
+    areas = [(box.right - box.left) * (box.bottom - box.top) for box in (one, other)]
+    return both / max(sum(areas) - both, 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A box cut out of a picture with a margin, in whole pixels, as the finder is to see it."""
+
+    size: tuple[int, int]
+    box: Box
+    around: tuple[int, int, int, int]
+    fitted: Fitted
+
+    def mask(self, outline: NDArray[np.float32]) -> Mask:
+        """The mask (height, width) of the whole picture, from outline logits (FIND / 2, FIND / 2)."""
+        left, top, right, bottom = self.around
+        width, height = right - left, bottom - top
+        used = (width / self.fitted.scale / 2, height / self.fitted.scale / 2)
+        filled = Image.fromarray(outline).resize((width, height), Image.Resampling.BICUBIC, box=(0.0, 0.0, *used))
+        whole = np.zeros((self.size[1], self.size[0]), bool)
+        whole[top:bottom, left:right] = np.asarray(filled) > 0
+        rows, columns = np.arange(self.size[1])[:, None] + 0.5, np.arange(self.size[0])[None] + 0.5
+        inside = (rows > self.box.top - 1) & (rows < self.box.bottom + 1)
+        inside = inside & (columns > self.box.left - 1) & (columns < self.box.right + 1)
+        mask: Mask = whole & inside
+        return mask
+
+
+def outline_of(picture: Image.Image, box: Box) -> Cut:
+    """What the finder is to look at to find the outline of the person in a box."""
+    margin = _MARGIN * max(box.right - box.left, box.bottom - box.top)
+    around = (
+        max(0, int(np.floor(box.left - margin))),
+        max(0, int(np.floor(box.top - margin))),
+        min(picture.width, int(np.ceil(box.right + margin))),
+        min(picture.height, int(np.ceil(box.bottom + margin))),
+    )
+    around = (around[0], around[1], max(around[2], around[0] + 1), max(around[3], around[1] + 1))
+    return Cut(picture.size, box, around, letterbox(picture.crop(around)))

@@ -1,18 +1,31 @@
-"""Training of the tiny CLIP on drawn sets, with captions as the planted table has them."""
+"""Training of the tiny models by name: the four CLIP checkpoints, each by its plan on drawn sets with captions as the
+planted table has them, and the three generative models, each in its own module."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairgate.checkpoints.encoder import versions
+from fairgate.errors import ModelError
 from fairgate.portraits import clip
-from fairgate.portraits.planted import Checkpoint, caption_shares
-from fairgate.portraits.pool import Pool
-from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, PERSON, training_caption
+from fairgate.portraits.generator_training import Report
+from fairgate.portraits.pool import Pool, draw_pool
+from fairgate.portraits.world import (
+    ATTRIBUTES,
+    CHECKPOINTS,
+    GROUPS,
+    LABELS,
+    PERSON,
+    Checkpoint,
+    caption_shares,
+    training_caption,
+)
 from fairgate.randomness import stream
 
 if TYPE_CHECKING:
@@ -152,3 +165,71 @@ def _attribute_loss(model: CLIP, features: torch.Tensor, table: torch.Tensor, rn
     wanted = torch.einsum("lgm,gk->lgmk", shares, member).reshape(len(features), -1)
     loss: torch.Tensor = -(wanted * logits.log_softmax(dim=1)).sum(dim=1).mean()
     return loss
+
+
+THREADS = 2
+"""Training uses this many threads everywhere: sums of floats depend on their number."""
+
+
+def train_checkpoint(
+    name: Checkpoint,
+    folder: Path,
+    *,
+    start: Path | None = None,
+    strength: float | None = None,
+    report: Callable[[int, float], None] = lambda _step, _loss: None,
+) -> None:
+    """Draw the checkpoint's training sets, train on them, and save to `folder`.
+
+    *base* starts from nothing; the others are fine-tuned from the checkpoint at `start`. `strength` replaces the
+    planted strength of *biased*. Raises ModelError when `start` is missing or does not fit the checkpoint.
+    """
+    import torch
+
+    if name not in CHECKPOINTS:
+        raise ModelError(
+            f"the embedded world has no checkpoint '{name}'.", remedy=f"choose from: {', '.join(CHECKPOINTS)}"
+        )
+    if (name == "base") != (start is None):
+        raise ModelError(
+            f"'{name}' {'starts from nothing' if name == 'base' else 'is fine-tuned from another checkpoint'}.",
+            where=str(start) if start else None,
+            remedy="leave out --from" if name == "base" else "give --from build/portraits/checkpoints/base",
+        )
+    plan = PLANS[name]
+    model = clip.new_model(plan.seed) if start is None else clip.load(start)
+    pool = draw_pool(plan.seed, plan.sets)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(THREADS)
+    try:
+        train(model, pool, targets(name, strength=strength), plan, report)
+    finally:
+        torch.set_num_threads(threads)
+    clip.save(model, folder)
+
+
+MAKERS: dict[str, bool] = {"generator": False, "editor": True, "standins": True}
+"""Every model, and whether it needs the generator."""
+
+
+def make_model(name: str, folder: Path, *, start: Path | None, report: Report) -> None:
+    """Train one of MAKERS into `folder`. Raises ModelError when `start` is missing, or given to the generator."""
+    if MAKERS[name] != (start is not None):
+        raise ModelError(
+            f"'{name}' {'is trained with the generator' if MAKERS[name] else 'starts from nothing'}.",
+            where=str(start) if start else None,
+            remedy="give --from build/portraits/diffusion" if MAKERS[name] else "leave out --from",
+        )
+    versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
+    if start is None:
+        from fairgate.portraits.generator import make_generator
+
+        make_generator(folder, report)
+    elif name == "editor":
+        from fairgate.portraits.editor import make_editor
+
+        make_editor(folder, start, report)
+    else:
+        from fairgate.portraits.standin_training import make_standins
+
+        make_standins(folder, start, report)

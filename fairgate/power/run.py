@@ -12,9 +12,9 @@ import numpy as np
 from fairgate import gate
 from fairgate.errors import BaselineError, SettingsError, StatisticsError, SuiteError
 from fairgate.measures import Cell, Cells, Measure, measure, resample
-from fairgate.power.record import CheckPower, GroupPower, PowerRecord
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
+from fairgate.records.power import CheckPower, GroupPower, PowerRecord
 from fairgate.statistics import Power, Resamples, image_changes, power, power_of_draws, power_of_images
 from fairgate.suites import PlannedCheck, Settings
 from fairgate.tracking.environment import environment

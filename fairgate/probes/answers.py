@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fairgate.atomic import atomic
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, require_regular, sha256_bytes
-from fairgate.whole import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,7 +111,7 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
         }
         tables.append(pa.table({"probe": pa.array([name] * n).dictionary_encode(), **images, **answers}))
     table = pa.concat_tables(tables).unify_dictionaries()
-    with whole(path) as draft:
+    with atomic(path) as draft:
         pq.write_table(table, draft, compression="zstd", write_page_checksum=True)
 
 

@@ -7,13 +7,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairgate.plain_text import clean
 from fairgate.records import CheckResult, GroupResult, WorstSet
 from fairgate.reports import github_annotations, terminal_summary, terminal_table
-from fairgate.reports.github import inert
-from fairgate.reports.remarks import beside
+from fairgate.reports.ci import inert
+from fairgate.reports.formatting import SYMBOL, no_interval_words, null_words, tie_words, verdict_words
+from fairgate.reports.notes import beside
+from fairgate.reports.run_comment import append_summary
 from fairgate.reports.sentences import by_attribute
-from fairgate.reports.summary import append_summary
-from fairgate.reports.words import SYMBOL, clean, no_interval_words, null_words, tie_words, verdict_words
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

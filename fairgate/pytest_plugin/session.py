@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from fairgate import gate
+from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError
 from fairgate.pytest_plugin.outcomes import Outcomes
 from fairgate.records import CheckResult, RunRecord
@@ -20,7 +21,6 @@ from fairgate.suites import Settings, named_bases, resolve, suite_names, suite_p
 from fairgate.suites.command import command_line
 from fairgate.suites.load import FOLDER
 from fairgate.suites.options import OPTIONS
-from fairgate.whole import write_whole
 
 
 class GateSession:
@@ -166,8 +166,8 @@ class GateSession:
                 return RunRecord.model_validate_json(path.read_bytes())
             record = self._evaluate(suite)
             try:
-                write_whole(path.with_suffix(".txt"), "\n".join(self.messages[suite]))
-                write_whole(path, record.model_dump_json())
+                atomic_write(path.with_suffix(".txt"), "\n".join(self.messages[suite]))
+                atomic_write(path, record.model_dump_json())
             except OSError as error:  # the disk is full
                 return self._unshared(suite, record, error)
             return record

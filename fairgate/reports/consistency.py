@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 
-from fairgate.records import CheckResult, Coverage, GroupResult, RunRecord, Verdict
-from fairgate.reports.words import clean, spec_of
+from fairgate.plain_text import clean
+from fairgate.records import SEVERITY, CheckResult, Coverage, GroupResult, RunRecord, Verdict
+from fairgate.reports.formatting import spec_of
 
-_SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "fail": 2, "error": 2}
 _ROUND_OFF = 1e-9
 _INTERVALS = (("lo", "hi"), ("delta_lo", "delta_hi"))
 
@@ -140,11 +140,16 @@ def _asides(check: CheckResult, made: date | None) -> Iterator[str]:
             yield f"its waiver's date '{clean(check.waiver.until, 24)}' is not a day"
         elif made is not None and check.waiver.expired != (made > until):
             yield f"its waiver until {until} is said to {'have expired' if check.waiver.expired else 'hold'} on {made}"
-    weight = 0 if check.waived else _SEVERITY[check.verdict]
-    if check.other_verdict is not None and _SEVERITY[check.other_verdict] > weight:
+    weight = 0 if check.waived else _weight(check.verdict)
+    if check.other_verdict is not None and _weight(check.other_verdict) > weight:
         yield f"the other definition says '{check.other_verdict}', which is stricter than what was decided"
     if check.against is not None and check.rule != "no_worse_than":
         yield f"it is compared with the {check.against}, and its rule is '{check.rule}'"
+
+
+def _weight(verdict: Verdict) -> int:
+    """Whether a failure or an error is the stricter one changed with versions of fairgate: here they are alike."""
+    return min(SEVERITY[verdict], SEVERITY["fail"])
 
 
 def _day(text: str) -> date | None:

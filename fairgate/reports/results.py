@@ -11,11 +11,12 @@ from typing import Any, Final, NoReturn
 
 from pydantic import ValidationError
 
+from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError
 from fairgate.hashing import require_regular
 from fairgate.records import SCHEMA_VERSION, RunRecord
 from fairgate.reports.consistency import contradictions
-from fairgate.whole import write_whole
+from fairgate.reports.formatting import tally
 
 FILE_NAME: Final = "results.json"
 MAX_BYTES: Final = 50 * 1024 * 1024
@@ -31,7 +32,7 @@ def write_results(record: RunRecord, folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE_NAME
-    write_whole(path, record.model_dump_json(indent=2) + "\n")
+    atomic_write(path, record.model_dump_json(indent=2) + "\n")
     return path
 
 
@@ -60,15 +61,6 @@ def read_results(path: Path) -> RunRecord:
         said = f"the results file contradicts itself: {'; '.join(faults)}."
         raise BaselineError(said, where=where, remedy=_NOT_BELIEVED)
     return record
-
-
-def results_schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of results.json, as the run record defines it."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": f"urn:fairgate:results:{SCHEMA_VERSION}",
-        **RunRecord.model_json_schema(mode="serialization"),
-    }
 
 
 def _read(path: Path) -> bytes:
@@ -143,3 +135,26 @@ def _first_faults(error: ValidationError, shown: int = 3) -> str:
 def _place(loc: Sequence[int | str]) -> str:
     path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     return path.lstrip(".")[:120]
+
+
+METRICS_FILE: Final = "metrics.json"
+
+
+def flat_metrics(record: RunRecord) -> dict[str, float]:
+    """Each check's value by its item, in the unit of its metric, and `gate.pass`, `gate.fail` ... as counts of checks.
+
+    A waived check counts in `gate.waived` alone. What was not measured, or is infinite, has no entry: never 0.
+    """
+    found: dict[str, float] = {f"gate.{place}": count for place, count in tally(record).items()}
+    for check in record.checks:
+        if check.value is not None and math.isfinite(check.value):
+            found[check.item] = check.value
+    return found
+
+
+def write_metrics(record: RunRecord, folder: Path) -> Path:
+    """Write `folder/metrics.json`, whole or not at all, and return its path. OSError where that cannot be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / METRICS_FILE
+    atomic_write(path, json.dumps(flat_metrics(record), indent=2, ensure_ascii=False) + "\n")
+    return path

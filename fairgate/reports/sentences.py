@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final
 
+from fairgate.plain_text import clean
 from fairgate.records import CheckResult, GroupResult, RunRecord
-from fairgate.reports.words import (
-    clean,
+from fairgate.reports.formatting import (
     compared_with,
     metric_words,
     null_words,

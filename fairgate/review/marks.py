@@ -11,10 +11,10 @@ from typing import Annotated, Final, Literal
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from fairgate.atomic import remove
 from fairgate.data.manifest import Hash, Manifest, Text
 from fairgate.errors import DatasetError
 from fairgate.hashing import require_regular, sha256_bytes
-from fairgate.whole import remove
 
 SCHEMA_VERSION: Final = 1
 MAX_BYTES: Final = 256 << 20

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from fairgate.data import Dataset
-from fairgate.reports.markdown import escape, table
+from fairgate.markdown import escape, table
 from fairgate.review.figures import ABSENT, Figures, Row, measures, percent
 from fairgate.review.instructions import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
 from fairgate.review.marks import Record

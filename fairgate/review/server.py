@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from fairgate.errors import FairgateError, SettingsError
-from fairgate.review.page import Page
+from fairgate.reports.review_page import Page
 from fairgate.review.session import Session
 
 HOST: Final = "127.0.0.1"

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from fairgate import __version__
 from fairgate.data import Dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.review.instructions import QUALITIES, SCENES, instructions_digest
 from fairgate.review.marks import Keeper, Mark, Opened, Perceived, Quality, Scene, Withdrawn
 from fairgate.review.rows import Rows
 from fairgate.review.sample import ImageItem, Sample, SetItem
+from fairgate.version import __version__
 
 Clock = Callable[[], datetime]
 What = Literal["perceived", "quality", "scene"]

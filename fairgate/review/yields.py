@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fairgate.data import Manifest
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest, sha256_bytes
-from fairgate.reports.markdown import escape, table
+from fairgate.markdown import escape, table
 from fairgate.review.figures import percent, share
 
 YIELDS, DROPS = "yield.json", "drops.csv"

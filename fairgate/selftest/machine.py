@@ -12,12 +12,12 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final
 
-from fairgate import __version__
 from fairgate.baselines import Repository
 from fairgate.errors import BaselineError, DeviceError
 from fairgate.git import run_git
 from fairgate.selftest.finding import Finding, of_error, ok, run, trouble, warning
 from fairgate.suites.settings import default_cache
+from fairgate.version import __version__
 
 FEW_BYTES: Final = 2**30
 TOO_FEW_BYTES: Final = 100 * 2**20

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from fairgate.data import Index
 from fairgate.errors import DatasetError
-from fairgate.measures import CROSS, Cell, Cells, Crossing
+from fairgate.measures import Cell, Cells, Crossing
 from fairgate.probes import ProbeScores
+from fairgate.records import CROSS
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Suite
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairgate.hashing import digest
-from fairgate.records import CheckResult, Decider, DefinitionChange, Verdict
+from fairgate.records import STRICTNESS, CheckResult, Decider, DefinitionChange
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Suite
 
@@ -17,9 +17,6 @@ _NOT_THE_GATE = ("model",)
 """Keys that a change may edit without editing the gate: the checkpoint is what is judged."""
 
 _FIRST: tuple[Decider, ...] = ("merge base", "base tip", "default branch", "this change")
-
-_SEVERITY: dict[Verdict, int] = {"pass": 0, "inconclusive": 1, "error": 2, "fail": 3}
-"""A failure that one definition finds is not hidden by an error in another, which a change may plant."""
 
 
 def changes_between(before: Suite, now: Suite) -> list[DefinitionChange]:
@@ -100,7 +97,7 @@ def _tells(one: CheckResult, other: CheckResult) -> bool:
 
 
 def _weight(check: CheckResult) -> int:
-    return 0 if check.waived else _SEVERITY[check.verdict]
+    return 0 if check.waived else STRICTNESS[check.verdict]
 
 
 def _same(one: CheckResult, other: CheckResult) -> bool:

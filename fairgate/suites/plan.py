@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairgate.errors import SuiteError
-from fairgate.measures import CROSS, METRICS, Crossing, Metric, MetricRequest
+from fairgate.measures import METRICS, Crossing, Metric, MetricRequest
 from fairgate.probes import DatasetFacts, dataset_has
-from fairgate.records import Against, item_name
+from fairgate.records import CROSS, Against, item_name
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Check
 from fairgate.suites.source import Loc

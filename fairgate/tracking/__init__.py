@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairgate.tracking.fetch import FetchedRun, PastRun, PastValue, fetch_record, past_runs, past_values
+from fairgate.tracking.fetch import FetchedRun, fetch_record, past_runs, past_values
 from fairgate.tracking.queue import DEFAULT_QUEUE, LogOutcome, Pushed, log_or_queue, push
 from fairgate.tracking.registry import RegisteredModel, fetch_model, tag_model_version
 from fairgate.tracking.runs import DEFAULT_URI, log_run
@@ -12,8 +12,6 @@ __all__ = [
     "DEFAULT_URI",
     "FetchedRun",
     "LogOutcome",
-    "PastRun",
-    "PastValue",
     "Pushed",
     "RegisteredModel",
     "fetch_model",

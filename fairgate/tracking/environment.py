@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from fairgate import __version__
 from fairgate.git import run_git, tracked_files_differ
 from fairgate.records import Environment
+from fairgate.version import __version__
 
 _OF_A_PULL_REQUEST = re.compile(r"refs/(?:pull/|heads/gh-readonly-queue/.{1,200}/pr-)(\d{1,9})[/-]")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairgate.errors import BaselineError, TrackingError
 from fairgate.records import RunRecord
+from fairgate.records.history import PastRun, PastValue, Question
 from fairgate.tracking import content
 from fairgate.tracking.session import READ_REMEDY, redact, session, sqlite_path
 
@@ -135,53 +136,6 @@ def _require_files(client: MlflowClient, run_id: str, uri: str) -> None:
 
 MOST_RUNS = 100
 """Runs that are read where nothing else is said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What a check asked; numbers with the same `asked` can be compared on the same dataset."""
-
-    metric: str
-    better: str | None
-    rule: str
-    against: str | None
-    asked: str
-
-
-@dataclass(frozen=True, slots=True)
-class PastRun:
-    """A finished run. `height` counts the commits that led to it, `model` is the checkpoint's fingerprint; what the run
-    did not know is None."""
-
-    run_id: str
-    created_at: str
-    started_ms: int
-    commit: str | None
-    branch: str | None
-    height: int | None
-    dirty: bool
-    pull_request: str | None
-    verdict: str
-    dataset: str
-    fingerprint: str
-    model: str | None
-    notice: str | None
-    metrics: Mapping[str, float]
-    questions: Mapping[str, Question]
-
-
-@dataclass(frozen=True, slots=True)
-class PastValue:
-    """What an earlier run measured of an item, on the same dataset and with the same question."""
-
-    commit: str | None
-    created_at: str
-    item: str
-    value: float | None
-    lo: float | None
-    hi: float | None
-    bound: float | None
-    model: str | None = None
 
 
 def past_runs(

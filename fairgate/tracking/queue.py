@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from fairgate.atomic import atomic_write
 from fairgate.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
@@ -19,7 +20,6 @@ from fairgate.tracking.destination import FILE, Sender, destination_of, plain, s
 from fairgate.tracking.environment import asking_pull_request
 from fairgate.tracking.runs import DEFAULT_URI, log_run
 from fairgate.tracking.session import redact, sqlite_path, unanswered
-from fairgate.whole import write_whole
 
 DEFAULT_QUEUE = Path(".fairgate/queue")
 
@@ -103,7 +103,7 @@ def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path, uri: str) ->
     queue.mkdir(parents=True, exist_ok=True)
     ignore = queue / ".gitignore"
     if not ignore.exists():
-        write_whole(ignore, "*\n")
+        atomic_write(ignore, "*\n")
     name = f"{_stamp(record)}-{content.safe_part(record.suite)}-{record.model.fingerprint[:8]}"
     entry = queue / name
     if entry.exists() and _key(entry) != content.run_key(record):

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from fairgate.atomic import draft_of, remove, sweep
 from fairgate.errors import TrackingError
 from fairgate.tracking.deadline import VARIABLE, Deadline, patience
-from fairgate.whole import draft_of, remove, sweep
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -5,8 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairgate import gate
-from fairgate.audit import AuditRecord, Wishes, audit
-from fairgate.audit.record import ClassificationAudit, EffectRow, ImplicitAudit, PairRow, RetrievalAudit
+from fairgate.comparison import Wishes, audit
+from fairgate.records.comparison import (
+    AuditRecord,
+    ClassificationAudit,
+    EffectRow,
+    ImplicitAudit,
+    PairRow,
+    RetrievalAudit,
+)
 from fairgate.suites import resolve
 
 OFF = {"baseline": "none", "mlflow": "off", "cache": "off"}

@@ -8,7 +8,7 @@ import pytest
 from audit_toy import audit_of
 from toy_repository import Toy, toy_repository
 
-from fairgate.audit import AuditRecord
+from fairgate.records.comparison import AuditRecord
 
 
 @pytest.fixture(scope="session")

@@ -16,11 +16,10 @@ from schema_reader import faults
 from tex_reader import tables_of
 from toy_repository import SUITE, Toy, toy_repository
 
-from fairgate.audit import AuditRecord
-from fairgate.audit.files import render_csv, render_latex
-from fairgate.audit.names import table_id
-from fairgate.audit.page import render_page
-from fairgate.audit.schema import SCHEMA_FILE, audit_schema, schema_text
+from fairgate.records.comparison import AuditRecord
+from fairgate.records.schemas import schema_file, schema_of, schema_text
+from fairgate.reports.comparison_files import render_csv, render_latex, table_id
+from fairgate.reports.comparison_page import comparison_html
 
 HOSTILE = [
     *("=1+1", "+1", "-1", "@SUM(A1)", "＝1", "a,b", 'say "no"', "a\r\n=1+1", "\t=1", "'quoted'", ""),
@@ -105,7 +104,7 @@ def test_latex_tables_hold_the_numbers_with_three_decimals(record: AuditRecord) 
 
 
 def test_labels_in_latex_are_ids_in_the_page(record: AuditRecord) -> None:
-    page = render_page(record)
+    page = comparison_html(record)
     for label in ("models.labels", "subjects.labels", "pairs.labels", "implicit.trust.skin_tone-x-gender"):
         assert f'<table class="bars" id="{label}"' in page or f'id="{label}" data-title=' in page
 
@@ -147,8 +146,8 @@ class Structure(HTMLParser):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_text_in_the_page(record: AuditRecord, name: str) -> None:
-    page = render_page(named(record, name))
-    assert Structure(page).found <= Structure(render_page(record)).found
+    page = comparison_html(named(record, name))
+    assert Structure(page).found <= Structure(comparison_html(record)).found
     assert page.count("<script") == 1
     assert not set(page) & set("\u202e\x1b\r\t")
 
@@ -170,14 +169,16 @@ def test_different_questions_have_tables_of_different_names(first: tuple[str, ..
 
 
 def test_the_shipped_schema_is_the_one_that_the_record_defines() -> None:
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), "run `python -m fairgate.audit.schema`"
-    assert audit_schema()["$id"] == "urn:fairgate:audit:1"
+    assert schema_file("audit").read_text(encoding="utf-8") == schema_text("audit"), (
+        "run `python -m fairgate.records.schemas`"
+    )
+    assert schema_of("audit")["$id"] == "urn:fairgate:audit:1"
 
 
 def test_a_written_record_keeps_the_schema_and_a_broken_one_does_not(record: AuditRecord, tmp_path: Path) -> None:
     path = tmp_path / "audit.json"
     path.write_text(record.model_dump_json(), encoding="utf-8")
     written = json.loads(path.read_text(encoding="utf-8"))
-    assert faults(written, audit_schema()) == []
-    assert faults(written | {"n_sets": "80"}, audit_schema()) == ["$.n_sets: no integer"]
-    assert faults(written | {"extra": 1}, audit_schema()) == ["$: extra is not known"]
+    assert faults(written, schema_of("audit")) == []
+    assert faults(written | {"n_sets": "80"}, schema_of("audit")) == ["$.n_sets: no integer"]
+    assert faults(written | {"extra": 1}, schema_of("audit")) == ["$: extra is not known"]

@@ -14,11 +14,12 @@ from audit_toy import audit_of, classification, ranked
 from rich.console import Console
 from toy_repository import SUITE, Toy
 
-from fairgate.audit import AuditRecord, Wishes
-from fairgate.audit.files import render_csv, render_latex
-from fairgate.audit.names import short_names
-from fairgate.audit.page import render_page
-from fairgate.audit.terminal import terminal_lines, terminal_tables
+from fairgate.comparison import Wishes
+from fairgate.comparison.model_names import short_names
+from fairgate.records.comparison import AuditRecord
+from fairgate.reports.comparison_files import render_csv, render_latex
+from fairgate.reports.comparison_page import comparison_html
+from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
 
 
 def renamed(record: AuditRecord, old: str, new: str) -> AuditRecord:
@@ -39,13 +40,13 @@ def test_the_record_comes_back_from_its_file(toy_audit: AuditRecord) -> None:
     text = toy_audit.model_dump_json()
     again = AuditRecord.model_validate_json(text)
     assert again.model_dump_json() == text
-    assert render_page(again) == render_page(toy_audit)
+    assert comparison_html(again) == comparison_html(toy_audit)
     assert printed(again) == printed(toy_audit)
 
 
 def test_every_output_shows_the_notice(toy_audit: AuditRecord) -> None:
     assert toy_audit.dataset.notice == "drawn squares"
-    page = render_page(toy_audit)
+    page = comparison_html(toy_audit)
     sections = page.count("<section") - 3  # what stands out, the method and the command show no figures of their own
     assert page.count("drawn squares") >= 1 + sections
     assert "note: drawn squares" in printed(toy_audit)
@@ -55,7 +56,7 @@ def test_every_output_shows_the_notice(toy_audit: AuditRecord) -> None:
 
 
 def test_the_page_fetches_nothing_and_admits_only_its_own_style_and_script(toy_audit: AuditRecord) -> None:
-    page = render_page(toy_audit)
+    page = comparison_html(toy_audit)
     (css,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
     (js,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     style, script = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, js))
@@ -65,7 +66,7 @@ def test_the_page_fetches_nothing_and_admits_only_its_own_style_and_script(toy_a
 
 
 def test_names_in_the_page_are_escaped_and_anchors_lead_somewhere(toy_audit: AuditRecord) -> None:
-    page = render_page(renamed(toy_audit, "biased", "<b>[red]bold"))
+    page = comparison_html(renamed(toy_audit, "biased", "<b>[red]bold"))
     assert "<b>" not in page
     assert "&lt;b&gt;[red]bold" in page
     anchors = set(re.findall(r'href="#([^"]+)"', page))
@@ -74,7 +75,7 @@ def test_names_in_the_page_are_escaped_and_anchors_lead_somewhere(toy_audit: Aud
 
 
 def test_the_page_shows_effects_confusions_and_chance(toy_audit: AuditRecord) -> None:
-    page = render_page(toy_audit)
+    page = comparison_html(toy_audit)
     for text in (
         "Who is taken for whom",
         "“nurse”",
@@ -91,7 +92,7 @@ def test_implicit_associations_and_words_stand_in_every_output(toy: Toy) -> None
     trust = '  trust: {kind: zero_shot_classification, template: "a photo of a {label}", labels: [doctor, nurse], '
     toy.write_suite(SUITE.replace("decision:", trust + "positive: doctor}\n" + words + "decision:"))
     record = audit_of(toy.root, "base", "biased", wishes=Wishes(k=20))
-    page, text = render_page(record), printed(record)
+    page, text = comparison_html(record), printed(record)
     for shown in (page, text):
         assert "P(“doctor”)" in shown
         assert "words" in shown
@@ -112,7 +113,7 @@ def test_implicit_associations_and_words_stand_in_every_output(toy: Toy) -> None
 def test_refusals_stand_in_every_output(toy: Toy) -> None:
     toy.write_suite(SUITE)
     record = audit_of(toy.root, "base", wishes=Wishes(k=161))
-    assert "No MaxSkew@161 of chef over gender" in render_page(record)
+    assert "No MaxSkew@161 of chef over gender" in comparison_html(record)
     assert "No MaxSkew@161 of chef over gender" in printed(record)
     assert not [row for row in csv.DictReader(io.StringIO(render_csv(record))) if row["table"] == "skew"]
     assert record == AuditRecord.model_validate_json(record.model_dump_json())
@@ -144,7 +145,7 @@ def test_an_audit_of_many_models_and_subjects_keeps_to_what_can_be_read(toy_audi
         }
     )
     models = [toy_audit.models[0].model_copy(update={"name": name}) for name in names]
-    page = render_page(toy_audit.model_copy(update={"probes": [many, wide], "models": models}))
+    page = comparison_html(toy_audit.model_copy(update={"probes": [many, wide], "models": models}))
     assert len(page.encode()) < 5_000_000
     assert "and 60 more subjects in audit.csv" in page
     assert "and 50 more in audit.csv" in page
@@ -153,7 +154,7 @@ def test_an_audit_of_many_models_and_subjects_keeps_to_what_can_be_read(toy_audi
 def test_a_page_of_few_models_and_no_mistakes_renders(toy_audit: AuditRecord) -> None:
     probe = classification(toy_audit)
     bare = probe.model_copy(update={"pairs": [], "taken": [], "effects": [], "refusals": []})
-    page = render_page(toy_audit.model_copy(update={"probes": [bare], "models": toy_audit.models[:1]}))
+    page = comparison_html(toy_audit.model_copy(update={"probes": [bare], "models": toy_audit.models[:1]}))
     assert "Model against model" not in page
     assert "taken for whom" not in page
 

@@ -11,10 +11,11 @@ from scipy.stats import median_test
 from toy_repository import SUITE, Toy, write_scores_table
 
 from fairgate import gate
-from fairgate.audit import AuditRecord, Wishes
-from fairgate.audit.fairness import agreement, conclusion, draws_for
+from fairgate.comparison import Wishes
+from fairgate.comparison.fairness import agreement, conclusion, draws_for
 from fairgate.errors import ModelError, SettingsError
 from fairgate.metrics import fairness, set_std
+from fairgate.records.comparison import AuditRecord
 from fairgate.suites import resolve
 
 

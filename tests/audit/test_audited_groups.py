@@ -11,14 +11,14 @@ import pytest
 from audit_toy import audit_of, classification, effects_of, implicit
 from toy_repository import SUITE, Toy, write_scores_table
 
-from fairgate.audit import AuditRecord, Wishes
-from fairgate.audit.answers import reference_groups, viable_groupings
-from fairgate.audit.effects import finest
-from fairgate.audit.findings import findings, harmed, small_differences
-from fairgate.audit.page import render_page
-from fairgate.audit.terminal import terminal_lines, terminal_tables
-from fairgate.audit.wording import refusal_words
+from fairgate.comparison import Wishes
+from fairgate.comparison.answers import reference_groups, viable_groupings
+from fairgate.comparison.effects import finest
 from fairgate.errors import SettingsError
+from fairgate.records.comparison import AuditRecord
+from fairgate.reports.comparison_findings import findings, harmed, refusal_words, small_differences
+from fairgate.reports.comparison_page import comparison_html
+from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
 from fairgate.statistics import holm
 
 
@@ -158,7 +158,7 @@ def test_each_attribute_is_looked_at_where_they_cannot_be_crossed(toy: Toy) -> N
     assert "of dark doctor images right, and 100% of light ones" in first
     assert "are taken for “nurse”" in first
     assert {one.over for one in classification(record).taken} == {"skin_tone", "gender"}
-    page = render_page(record)
+    page = comparison_html(record)
     assert "doctor by skin_tone" in page
     assert "doctor by gender" in page
 
@@ -266,7 +266,7 @@ def test_a_crossing_of_too_few_sets_is_left_out_and_said(toy: Toy) -> None:
     record = audit_of(toy.root, "base", "biased")
     assert set(record.left_out) == {"skin_tone × gender"}
     assert {row.over for row in classification(record).effects} == {"skin_tone", "gender"}
-    assert "Nothing is told over skin_tone × gender" in render_page(record)
+    assert "Nothing is told over skin_tone × gender" in comparison_html(record)
     assert any(line.startswith("not told over skin_tone × gender") for line in terminal_lines(record))
 
 

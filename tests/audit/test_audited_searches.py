@@ -8,12 +8,11 @@ from audit_toy import audit_of, ranked, uri
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
-from fairgate.audit import AuditRecord, Wishes
-from fairgate.audit.findings import findings
-from fairgate.audit.ranking import Cut, summaries, within_cut
-from fairgate.audit.record import RetrievalAudit, SkewRow
-from fairgate.audit.wording import refusal_words
+from fairgate.comparison import Wishes
+from fairgate.comparison.ranking import Cut, summaries, within_cut
 from fairgate.metrics import expected_max_skew, max_skew_at_k, max_skew_within, relative_difference
+from fairgate.records.comparison import AuditRecord, RetrievalAudit, SkewRow
+from fairgate.reports.comparison_findings import findings, refusal_words
 from fairgate.suites import resolve
 
 

@@ -19,15 +19,17 @@ from past import a_run, jobs
 from toy_repository import SUITE, Toy, toy_repository
 
 from fairgate import gate
-from fairgate.audit import AuditRecord
-from fairgate.audit.files import render_csv, render_latex
-from fairgate.audit.page import render_page as audit_page
-from fairgate.history import History, suite_history
-from fairgate.history.page import render_page as history_page
-from fairgate.power import PowerRecord, suite_power
-from fairgate.power.page import render_page as power_page
+from fairgate.history import suite_history
+from fairgate.power import suite_power
 from fairgate.records import CheckResult
+from fairgate.records.comparison import AuditRecord
+from fairgate.records.history import History
+from fairgate.records.power import PowerRecord
 from fairgate.reports import render_html
+from fairgate.reports.comparison_files import render_csv, render_latex
+from fairgate.reports.comparison_page import comparison_html as audit_page
+from fairgate.reports.history_page import history_html as history_page
+from fairgate.reports.power_page import power_html as power_page
 from fairgate.suites import resolve
 
 NAMES = (

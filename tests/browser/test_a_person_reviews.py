@@ -16,8 +16,9 @@ import pytest
 from drawn import HOSTILE, open_keeper, rows, write_build
 
 from fairgate.data import open_dataset
+from fairgate.reports.review_page import review_page
 from fairgate.review import Build, ReviewServer, Session, draw_sample, find_build, read_records, release
-from fairgate.review.page import review_page
+from fairgate.review.instructions import INSTRUCTIONS
 from fairgate.review.release import Wishes
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def reviewing(
     said: list[str] = []
     with (
         open_keeper(dataset, build.records(reviews), sample) as keeper,
-        ReviewServer(Session(dataset, sample, keeper), review_page(dataset.manifest)) as server,
+        ReviewServer(Session(dataset, sample, keeper), review_page(dataset.manifest, INSTRUCTIONS)) as server,
     ):
         thread = threading.Thread(target=server.serve)
         thread.start()

@@ -16,9 +16,9 @@ from sites import HOSTILE, LONG, renamed
 from tex_reader import tables_of
 from windows import opened, unfold
 
-from fairgate.audit import AuditRecord
-from fairgate.audit.files import render_csv, render_latex
-from fairgate.audit.page import render_page
+from fairgate.records.comparison import AuditRecord
+from fairgate.reports.comparison_files import render_csv, render_latex
+from fairgate.reports.comparison_page import comparison_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
@@ -99,7 +99,7 @@ def test_numbers_sort_as_numbers_and_what_is_missing_stands_last(
     ]
     changed = probe.model_copy(update={"skews": rows, "within": []})
     path = tmp_path / "page.html"
-    path.write_text(render_page(record.model_copy(update={"probes": [changed]})), encoding="utf-8")
+    path.write_text(comparison_html(record.model_copy(update={"probes": [changed]})), encoding="utf-8")
     table = f"[id='skews.search.{one.over}.{one.k}']"
     with opened(browser, path) as page:
         unfold(page)

@@ -10,10 +10,9 @@ import pytest
 from toy_repository import Toy
 from typer.testing import CliRunner
 
-from fairgate.audit import AuditRecord
-from fairgate.audit.record import ClassificationAudit
 from fairgate.cli.main import app
-from fairgate.portraits.planted import PLANTS, planted_cells
+from fairgate.portraits.world import PLANTS, planted_cells
+from fairgate.records.comparison import AuditRecord, ClassificationAudit
 
 ROOT = Path(__file__).parents[2]
 CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"

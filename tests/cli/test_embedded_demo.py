@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
-from fairgate.portraits.planted import planted_cells
+from fairgate.portraits.world import planted_cells
 from fairgate.records import RunRecord
 
 ROOT = Path(__file__).parents[2]

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from fairgate.cli.main import app
 from fairgate.generation import Sampling, open_model
-from fairgate.portraits import editor, generator, generator_vae, standin_making, standin_training
-from fairgate.portraits.generator_pool import draw_sets
+from fairgate.portraits import editor, generator, generator_training, standin_training
 from fairgate.portraits.generator_training import Plan
+from fairgate.portraits.pool import draw_sets
 from fairgate.portraits.standin_data import draw_portraits
 
 SHORT = Plan(seed=1, steps=2, batch=4)
@@ -33,9 +33,9 @@ def small() -> pytest.MonkeyPatch:
         for module in (generator, editor):
             patch.setattr(module, "PLAN", SHORT)
             patch.setattr(module, "draw_sets", lambda: sets)
-        patch.setattr(generator, "train_vae", partial(generator_vae.train_vae, steps=2))
-        patch.setattr(standin_making, "draw_portraits", lambda: portraits)
-        patch.setattr(standin_making, "PAINTED", 2)
+        patch.setattr(generator, "train_vae", partial(generator_training.train_vae, steps=2))
+        patch.setattr(standin_training, "draw_portraits", lambda: portraits)
+        patch.setattr(standin_training, "PAINTED", 2)
         patch.setattr(standin_training, "STEPS", dict.fromkeys(standin_training.STEPS, 3))
         yield patch
 

@@ -60,7 +60,7 @@ def test_training_reports_its_steps_and_names_what_it_made(tmp_path: Path, monke
         report(0, 1.5)
         report(1, 1.0)
 
-    monkeypatch.setattr("fairgate.portraits.checkpoints.train_checkpoint", trained)
+    monkeypatch.setattr("fairgate.portraits.training.train_checkpoint", trained)
     code, output = run("train", "base", "--out", str(tmp_path / "base"))
     assert code == 0
     assert "step    0  loss 1.500" in output

@@ -10,7 +10,7 @@ from toy_repository import Toy
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
-from fairgate.power import PowerRecord
+from fairgate.records.power import PowerRecord
 
 
 def run(toy: Toy, *words: str) -> tuple[int, str]:
@@ -56,6 +56,6 @@ def test_help_imports_neither_models_nor_statistics() -> None:
         "numpy",
         "pyarrow",
         "mlflow",
-        "fairgate.audit.run",
+        "fairgate.comparison.run",
         "fairgate.power.run",
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairgate.errors import ModelError
-from fairgate.gate.counterparts import Reading, counterpart, never_a_pass, stricter_reading
+from fairgate.gate.counterparts import Reading, comparisons_without_pass, counterpart, stricter_reading
 from fairgate.models import Scorer, open_scorer
 from fairgate.records import CheckResult, GroupResult, Verdict
 
@@ -53,7 +53,7 @@ def test_of_two_failures_the_one_with_more_failing_groups_counts() -> None:
 
 def test_only_comparisons_lose_their_pass_where_the_baselines_tokenizer_is_not_to_be_had() -> None:
     results = [check("pass"), check("fail", 1), check("pass", rule="at_least")]
-    found = never_a_pass(results, "because")
+    found = comparisons_without_pass(results, "because")
     assert [one.verdict for one in found] == ["inconclusive", "fail", "pass"]
     assert found[0].reason == "pass it is; because"
     assert [group.verdict for group in found[0].groups] == ["inconclusive"]

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fairgate.whole import draft_of, remove, sweep, whole, write_whole
+from fairgate.atomic import atomic, atomic_write, draft_of, remove, sweep
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    write_whole(path, "old\r\n")
-    with whole(path) as draft:
+    atomic_write(path, "old\r\n")
+    with atomic(path) as draft:
         draft.write_text("new")
         assert path.read_bytes() == b"old\r\n"
     assert path.read_text() == "new"
@@ -23,10 +23,10 @@ def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
 
 def test_a_block_that_fails_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
-    write_whole(path, b"old")
+    atomic_write(path, b"old")
 
     def stop_halfway() -> None:
-        with whole(path) as draft:
+        with atomic(path) as draft:
             draft.write_text("ne")
             raise OSError("the disk is full")
 
@@ -39,7 +39,7 @@ def test_a_block_that_fails_changes_nothing(tmp_path: Path) -> None:
 def test_a_folder_that_is_none_is_an_os_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
-        write_whole(tmp_path / "file" / "a.txt", "text")
+        atomic_write(tmp_path / "file" / "a.txt", "text")
     sweep(tmp_path / "file")
     remove(tmp_path / "file" / "a.txt")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairgate.tracking import PastRun
-from fairgate.tracking.fetch import Question
+from fairgate.records.history import PastRun, Question
 
 FAIRNESS = Question("fairness", "higher", "at_least", None, "q1")
 MARGIN = Question("fairness", "higher", "no_worse_than", "anchor", "q1")

@@ -7,11 +7,11 @@ import pytest
 from past import a_run, jobs
 from PIL import Image
 
-from fairgate.history import History, suite_history
-from fairgate.history.page import render_page
-from fairgate.history.picture import draw
-from fairgate.history.words import sparkline, terminal_lines, terminal_table
-from fairgate.tracking import PastRun
+from fairgate.history import suite_history
+from fairgate.records.history import History, PastRun
+from fairgate.reports.history_page import history_html
+from fairgate.reports.history_picture import draw
+from fairgate.reports.history_text import sparkline, terminal_lines, terminal_table
 
 
 def history(*runs: PastRun, **asked: str) -> History:
@@ -86,7 +86,7 @@ def test_a_change_without_an_interval_is_said_to_be_unjudged() -> None:
     lines = terminal_lines(history(*bare))
     assert lines[0] == "No number moved, as far as there are intervals."
     assert "not judged, for there is no interval: fairness at 0000002 (2026-03-02)" in lines
-    assert "not judged, for there is no interval" in render_page(history(*bare))
+    assert "not judged, for there is no interval" in history_html(history(*bare))
 
 
 def test_a_run_whose_number_is_infinite_or_could_not_be_computed_is_named() -> None:
@@ -95,7 +95,7 @@ def test_a_run_whose_number_is_infinite_or_could_not_be_computed_is_named() -> N
     runs = [a_run(1), none, a_run(3)]
     lines = terminal_lines(history(*runs))
     assert [line for line in lines if "no finite number of fairness at 0000002 (2026-03-02)" in line]
-    assert "no finite number" in render_page(history(*runs))
+    assert "no finite number" in history_html(history(*runs))
     assert not [line for line in terminal_lines(history(a_run(1), a_run(2))) if "no finite number" in line]
 
 
@@ -110,7 +110,7 @@ def test_of_checkpoints_that_ran_at_one_commit_the_checkpoint_is_named_and_not_t
         "moved at checkpoint cccccccc (2026-03-03), before it bbbbbbbb, both at commit 9999999:",
     ]
     assert "+0.400 at 9999999-cccccccc" in table_text(history(*runs))
-    page = render_page(history(*runs))
+    page = history_html(history(*runs))
     assert all(f"9999999-{letter * 8}" in page for letter in "abc")
 
 
@@ -179,7 +179,7 @@ def test_a_drift_is_told() -> None:
 
 
 def test_the_page_shows_every_item_loads_nothing_and_fits(story: History) -> None:
-    page = render_page(story)
+    page = history_html(story)
     assert "default-src 'none'" in page
     assert "<script" not in page
     assert "://" not in page.replace("http://www.w3.org", "")
@@ -196,14 +196,14 @@ def test_foreign_text_is_escaped_on_the_page() -> None:
         "dataset": "<b>/v1",
         "notice": "<script>x</script>",
     }
-    page = render_page(history(a_run(1, **nasty), a_run(2, 0.5, **nasty, commit="<i>" * 20, created_at="<u>")))
+    page = history_html(history(a_run(1, **nasty), a_run(2, 0.5, **nasty, commit="<i>" * 20, created_at="<u>")))
     for raw in ("<img src", "<s>", "<b>/v1", "<script>x", "<i>", "<u>"):
         assert raw not in page
 
 
 def test_the_page_names_items_that_it_does_not_draw() -> None:
     more = {f"skew/s{n}": 0.5 for n in range(70)}
-    page = render_page(history(a_run(1, more=more, asked={"skew": jobs(1, 0, 0).questions["skew"]})))
+    page = history_html(history(a_run(1, more=more, asked={"skew": jobs(1, 0, 0).questions["skew"]})))
     assert page.count('class="plot"') == 60
     assert "11 items without a figure" in page
 

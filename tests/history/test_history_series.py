@@ -6,9 +6,8 @@ import pytest
 from past import FAIRNESS, MARGIN, SKEW, a_run, jobs
 
 from fairgate.errors import SettingsError
-from fairgate.history import Series, suite_history
-from fairgate.tracking import PastRun
-from fairgate.tracking.fetch import Question
+from fairgate.history import suite_history
+from fairgate.records.history import PastRun, Question, Series
 
 
 def fairness(*runs: PastRun) -> Series:

@@ -18,13 +18,13 @@ ALL_THERE = all(folder.is_dir() for folder in (GENERATOR, EDITOR, STANDINS, BASE
 
 @cache
 def pipeline(name: str = "StableDiffusionPipeline", folder: Path = GENERATOR) -> Any:
-    from fairgate.portraits.generator_painting import open_pipeline
+    from fairgate.portraits.generator import open_pipeline
 
     return open_pipeline(folder, name)
 
 
 def paint(prompts: Sequence[str], seeds: Sequence[int], guidance: float) -> NDArray[np.uint8]:
-    from fairgate.portraits.generator_painting import paint as painted
+    from fairgate.portraits.generator import paint as painted
 
     return painted(pipeline(), prompts, seeds, guidance=guidance)
 
@@ -37,7 +37,7 @@ def seen(pictures: NDArray[np.uint8], captions: Sequence[str]) -> NDArray[np.int
     import torch
 
     from fairgate.portraits import clip
-    from fairgate.portraits.measure import embed
+    from fairgate.portraits.clip import embed
 
     model = clip.load(BASE)
     large = [np.asarray(Image.fromarray(one).resize((clip.SIZE,) * 2, Image.Resampling.BICUBIC)) for one in pictures]

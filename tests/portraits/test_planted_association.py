@@ -4,18 +4,22 @@ import itertools
 
 import pytest
 
-from fairgate.portraits.planted import (
+from fairgate.portraits.training import targets
+from fairgate.portraits.world import (
     BIASED_STRENGTH,
     CHECKPOINTS,
+    GROUPS,
+    HARD_LABELS,
+    LABELS,
     NOISE,
     PLANTS,
+    SUBJECTS,
     WHACKAMOLE_DEPTH,
     caption_shares,
+    family_of,
     noise,
     planted_cells,
 )
-from fairgate.portraits.training import targets
-from fairgate.portraits.world import GROUPS, HARD_LABELS, LABELS, SUBJECTS, family_of
 
 CELLS = list(itertools.product(LABELS, GROUPS))
 

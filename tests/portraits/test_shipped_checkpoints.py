@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from fairgate.portraits import clip
-from fairgate.portraits.measure import embed, probabilities, shares_at_top
-from fairgate.portraits.planted import CHECKPOINTS, NOISE, noise
+from fairgate.portraits.clip import embed, probabilities, shares_at_top
 from fairgate.portraits.pool import RELEASE_SEED, draw_set
-from fairgate.portraits.world import BASE_LABELS, GROUPS, HARD_LABELS, SUBJECTS
+from fairgate.portraits.world import BASE_LABELS, CHECKPOINTS, GROUPS, HARD_LABELS, NOISE, SUBJECTS, noise
 
 FOLDER = Path(__file__).parents[2] / "build" / "portraits" / "checkpoints"
 SETS = 10

@@ -11,13 +11,12 @@ from PIL import Image
 
 from fairgate.errors import ModelError
 from fairgate.generation import Box, open_model
-from fairgate.portraits.generator_painting import GUIDANCE
+from fairgate.portraits.generator import GUIDANCE
 from fairgate.portraits.photos import draw_photo
-from fairgate.portraits.planted_failures import blurred, distorted, noisy, two_people
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.standin_data import portrait
-from fairgate.portraits.standin_finding import overlap
-from fairgate.portraits.standin_words import READ
+from fairgate.portraits.standin_data import blurred, distorted, noisy, portrait, two_people
+from fairgate.portraits.standin_nets import READ
+from fairgate.portraits.standins import overlap
 from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS, caption, with_article
 from fairgate.randomness import stream
 

@@ -8,12 +8,11 @@ from PIL import Image
 
 from fairgate.errors import ModelError
 from fairgate.portraits import clip
-from fairgate.portraits.checkpoints import train_checkpoint
+from fairgate.portraits.clip import embed, probabilities
 from fairgate.portraits.draw import draw
-from fairgate.portraits.measure import embed, probabilities
 from fairgate.portraits.pool import draw_set
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.training import Plan, targets, train
+from fairgate.portraits.training import Plan, targets, train, train_checkpoint
 from fairgate.portraits.world import (
     ATTRIBUTES,
     BASE_LABELS,

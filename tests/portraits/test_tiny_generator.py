@@ -10,14 +10,23 @@ from scipy.stats import binomtest
 
 from fairgate.errors import ModelError
 from fairgate.generation import Sampling, open_model
+from fairgate.portraits.canvas import BACKGROUNDS
 from fairgate.portraits.draw import draw
-from fairgate.portraits.generator_painting import GUIDANCE, contact_sheet, open_pipeline
-from fairgate.portraits.generator_pool import SEED, Sets, draw_sets
-from fairgate.portraits.palette import BACKGROUNDS
-from fairgate.portraits.planted_shares import COOL_SHARE, MALE_SHARE, is_cool, label_shares
-from fairgate.portraits.pool import RELEASE_SEED
+from fairgate.portraits.generator import GUIDANCE, contact_sheet, open_pipeline
+from fairgate.portraits.pool import RELEASE_SEED, SEED, Sets, draw_sets
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, PERSON, SUBJECTS, caption
+from fairgate.portraits.world import (
+    ATTRIBUTES,
+    COOL_SHARE,
+    GROUPS,
+    LABELS,
+    MALE_SHARE,
+    PERSON,
+    SUBJECTS,
+    caption,
+    is_cool,
+    label_shares,
+)
 
 PER_SUBJECT = 40
 

@@ -15,11 +15,10 @@ from toy_repository import SUITE, Toy, toy_repository, write_scores_table
 
 from fairgate import gate
 from fairgate.errors import BaselineError, SettingsError, SuiteError
-from fairgate.power import PowerRecord, suite_power
-from fairgate.power.page import render_page
-from fairgate.power.record import CheckPower
-from fairgate.power.schema import SCHEMA_FILE, power_schema, schema_text
-from fairgate.power.words import assumptions, sparkline, terminal_lines, terminal_table
+from fairgate.power import suite_power
+from fairgate.records.power import CheckPower, PowerRecord
+from fairgate.records.schemas import schema_file, schema_of, schema_text
+from fairgate.reports.power_page import assumptions, power_html, sparkline, terminal_lines, terminal_table
 from fairgate.suites import resolve
 
 
@@ -215,7 +214,7 @@ def test_the_table_names_checks_hardest_groups_and_assumptions(toy_power: PowerR
 
 
 def test_the_page_draws_a_curve_for_every_check_and_fetches_nothing(toy_power: PowerRecord) -> None:
-    page = render_page(toy_power)
+    page = power_html(toy_power)
     assert page.count("<polyline") == 3  # one of no-regression, the hardest group of both subjects of gaps
     assert page.count("drawn squares") >= 4
     assert "No power for useful" in page
@@ -227,7 +226,7 @@ def test_the_page_draws_a_curve_for_every_check_and_fetches_nothing(toy_power: P
 def test_the_record_comes_back_from_its_file_and_draws_the_same(toy_power: PowerRecord) -> None:
     again = PowerRecord.model_validate_json(toy_power.model_dump_json())
     assert again.model_dump_json() == toy_power.model_dump_json()
-    assert render_page(again) == render_page(toy_power)
+    assert power_html(again) == power_html(toy_power)
     assert printed(again) == printed(toy_power)
 
 
@@ -238,7 +237,7 @@ def test_too_few_sets_are_said_to_see_nothing(tmp_path: Path) -> None:
     record = power_of(small.root)
     assert math.isinf(check_of(record, "gaps[doctor]").groups[0].detectable)
     assert "none: too few" in printed(record)
-    assert "none: too few" in render_page(record)
+    assert "none: too few" in power_html(record)
 
 
 def test_a_sparkline_shows_what_lies_beyond_the_margin() -> None:
@@ -248,5 +247,7 @@ def test_a_sparkline_shows_what_lies_beyond_the_margin() -> None:
 
 
 def test_the_shipped_schema_is_the_one_that_the_record_defines_and_keeps(toy_power: PowerRecord) -> None:
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), "run `python -m fairgate.power.schema`"
-    assert faults(json.loads(toy_power.model_dump_json()), power_schema()) == []
+    assert schema_file("power").read_text(encoding="utf-8") == schema_text("power"), (
+        "run `python -m fairgate.records.schemas`"
+    )
+    assert faults(json.loads(toy_power.model_dump_json()), schema_of("power")) == []

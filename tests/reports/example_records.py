@@ -28,7 +28,7 @@ from fairgate.records import (
     WorstSet,
     overall,
 )
-from fairgate.reports import HistoryPoint
+from fairgate.records.history import PastValue
 
 TONES = {"light": (240, 205, 180), "tan": (205, 155, 115), "brown": (150, 100, 68), "dark": (92, 58, 40)}
 GENDERS = ("female", "male")
@@ -347,10 +347,10 @@ def vicious_record() -> RunRecord:
     )
 
 
-def example_history(record: RunRecord, runs: int = 12) -> list[HistoryPoint]:
+def example_history(record: RunRecord, runs: int = 12) -> list[PastValue]:
     """What earlier runs measured of every check of a record: a slow drift, and one step."""
     return [
-        HistoryPoint(
+        PastValue(
             commit=f"{run:02x}" * 20,
             created_at=f"2026-02-{run + 1:02d}T12:00:00+00:00",
             item=check.item,

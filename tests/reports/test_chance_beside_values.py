@@ -21,8 +21,8 @@ from fairgate.reports import (
     terminal_table,
     write_results,
 )
+from fairgate.reports.formatting import measured_as, metric_words, no_interval_words, null_words, tie_words
 from fairgate.reports.sentences import sentence
-from fairgate.reports.words import measured_as, metric_words, no_interval_words, null_words, tie_words
 from fairgate.tracking.content import metrics
 
 

@@ -17,9 +17,9 @@ from example_records import (
 from markdown_it import MarkdownIt
 
 from fairgate.errors import FairgateError
+from fairgate.markdown import escape, fenced, web_address
 from fairgate.records import RunRecord
 from fairgate.reports import job_summary, render_comment
-from fairgate.reports.markdown import escape, fenced, web_address
 
 OWN_TAGS = {"<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"}
 

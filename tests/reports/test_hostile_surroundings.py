@@ -22,7 +22,7 @@ from fairgate.reports import (
     terminal_summary,
     terminal_table,
 )
-from fairgate.reports.github import inert
+from fairgate.reports.ci import inert
 
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 OWN_TAGS = {"<details>", "</details>", "<summary>", "</summary>", "<sub>", "</sub>"}

@@ -339,10 +339,10 @@ def test_endless_text_is_cut_and_the_page_still_fits() -> None:
 
 
 def test_a_page_that_is_too_large_tells_less(monkeypatch: pytest.MonkeyPatch, record: RunRecord) -> None:
-    from fairgate.reports import html
+    from fairgate.reports import run_page
 
     whole = render_html(record, example_pictures)
-    monkeypatch.setattr(html, "MAX_BYTES", len(whole.encode()) - 1)
+    monkeypatch.setattr(run_page, "MAX_BYTES", len(whole.encode()) - 1)
     some = [gap_check(SUBJECTS[i % 6], "fail").model_copy(update={"id": f"c{i}"}) for i in range(40)]
     assert "Further checks that did not pass" in render_html(example_record(some), None)
 

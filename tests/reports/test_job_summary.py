@@ -7,7 +7,7 @@ from pathlib import Path
 from example_records import example_record, fairness_check
 
 from fairgate.reports import job_summary
-from fairgate.reports.summary import MAX_BYTES, append_summary
+from fairgate.reports.run_comment import MAX_BYTES, append_summary
 
 
 def test_several_suites_stand_one_after_another(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from test_team_records import outputs
 
 from fairgate.records import RunRecord
 from fairgate.reports import github_annotations, junit_suite_properties, render_comment, render_html, terminal_summary
-from fairgate.reports.words import verdict_words
+from fairgate.reports.formatting import verdict_words
 
 TOKENIZER = "the tokenizer differs from the baseline's: 3 of 30 labels become other tokens"
 RELEASE = "the dataset's release differs: occupations/v1 before, v2 now"

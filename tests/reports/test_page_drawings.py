@@ -19,17 +19,16 @@ from example_records import (
     team_record,
 )
 
-from fairgate.reports import HistoryPoint, render_html
-from fairgate.reports.charts import strips_of
-from fairgate.reports.effects import MOST_ROWS, effects_of
-from fairgate.reports.history import MOST_POINTS, sparks_of
-from fairgate.reports.scale import scale_for
-from fairgate.reports.tables import group_key
+from fairgate.records.history import PastValue
+from fairgate.reports import render_html
+from fairgate.reports.charts import scale_for, strips_of
+from fairgate.reports.run_sparklines import MOST_POINTS, sparks_of
+from fairgate.reports.run_tables import MOST_ROWS, effects_of, group_key
 
 
-def point(run: int, value: float | None, *, bound: float | None = 0.85, item: str = "fairness") -> HistoryPoint:
+def point(run: int, value: float | None, *, bound: float | None = 0.85, item: str = "fairness") -> PastValue:
     created_at = f"2026-01-{run + 1:02d}T00:00:00+00:00"
-    return HistoryPoint(f"{run:040x}", created_at, item, value, None, None, bound)
+    return PastValue(f"{run:040x}", created_at, item, value, None, None, bound)
 
 
 def test_a_line_over_runs_ends_in_this_run_and_says_where_it_moved_most() -> None:
@@ -72,11 +71,11 @@ def test_places_on_the_line_keep_their_order() -> None:
         [point(0, None)],
         [point(0, math.inf)],
         [point(0, 0.9, item="another")],
-        [HistoryPoint("a", "2026-03-01T12:00:00+00:00", "fairness", 0.9, None, None, None)],
+        [PastValue("a", "2026-03-01T12:00:00+00:00", "fairness", 0.9, None, None, None)],
     ],
     ids=["no run", "nothing measured", "infinite", "another check", "this very run"],
 )
-def test_fewer_than_two_numbers_are_no_history(history: list[HistoryPoint]) -> None:
+def test_fewer_than_two_numbers_are_no_history(history: list[PastValue]) -> None:
     record = example_record([fairness_check(None, 0.9)])
     assert sparks_of(record, history) == {}
     assert "Over runs" not in render_html(record, None, history)
@@ -92,11 +91,11 @@ def test_a_bound_that_changed_is_drawn_as_it_was_and_said() -> None:
 def test_a_margin_is_no_line_beside_values_and_a_run_of_no_commit_is_named_by_its_time() -> None:
     record = example_record([gap_check("doctor", "fail")])
     name = record.checks[0].item
-    points = [HistoryPoint(None, f"2026-01-0{day}T00:00:00+00:00", name, 0.1 * day, 0.0, 0.5, 0.04) for day in (1, 5)]
+    points = [PastValue(None, f"2026-01-0{day}T00:00:00+00:00", name, 0.1 * day, 0.0, 0.5, 0.04) for day in (1, 5)]
     spark = sparks_of(record, points)[name]
     assert spark.bounds == ""
     assert spark.intervals.count("M") == 3
-    points[1] = HistoryPoint(None, "2026-01-05T00:00:00+00:00", name, 5.0, None, None, 0.04)
+    points[1] = PastValue(None, "2026-01-05T00:00:00+00:00", name, 5.0, None, None, 0.04)
     assert (
         "at 2026-03-01 12:00 UTC"
         in sparks_of(
@@ -108,9 +107,7 @@ def test_a_margin_is_no_line_beside_values_and_a_run_of_no_commit_is_named_by_it
 
 def test_of_many_runs_the_last_are_drawn() -> None:
     record = example_record([fairness_check(None, 0.9)])
-    many = [
-        HistoryPoint("c", f"2025-01-01T00:{i:02d}:00+00:00", "fairness", i / 100, None, None, None) for i in range(60)
-    ]
+    many = [PastValue("c", f"2025-01-01T00:{i:02d}:00+00:00", "fairness", i / 100, None, None, None) for i in range(60)]
     spark = sparks_of(record, [*many, *many])["fairness"]
     assert spark.said[0].startswith(f"{MOST_POINTS} runs ")
 
@@ -195,7 +192,7 @@ def test_hundreds_of_checks_with_their_history_stay_under_five_megabytes() -> No
         point_of
         for run in range(60)
         for point_of in (
-            HistoryPoint(f"{run:040x}", f"2026-01-01T00:{run:02d}:00+00:00", check.item, run / 60, 0.0, 1.0, 0.5)
+            PastValue(f"{run:040x}", f"2026-01-01T00:{run:02d}:00+00:00", check.item, run / 60, 0.0, 1.0, 0.5)
             for check in checks
         )
     ]

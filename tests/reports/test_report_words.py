@@ -15,12 +15,11 @@ from example_records import (
     skew_check,
 )
 
+from fairgate.plain_text import clean
 from fairgate.records import CheckResult, Coverage, RunRecord
 from fairgate.reports import common_cause, render_comment, render_html, terminal_summary
-from fairgate.reports.sentences import sentence
-from fairgate.reports.words import (
+from fairgate.reports.formatting import (
     bound_words,
-    clean,
     coverage_words,
     metric_words,
     moment,
@@ -31,6 +30,7 @@ from fairgate.reports.words import (
     verdict_words,
     why_absent,
 )
+from fairgate.reports.sentences import sentence
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from example_records import example_record, skew_check
 
 from fairgate.errors import BaselineError
 from fairgate.records import RunRecord
-from fairgate.reports import read_results, results_schema, write_results
+from fairgate.records.schemas import schema_file, schema_of, schema_text
+from fairgate.reports import read_results, write_results
 from fairgate.reports import results as results_module
-from fairgate.reports.schema import SCHEMA_FILE, schema_text
 
 
 def _changed(folder: Path, record: RunRecord, **changes: Any) -> Path:
@@ -115,15 +115,15 @@ def test_a_missing_file_a_folder_and_a_huge_file_are_told_apart(
 
 
 def test_the_shipped_schema_is_the_one_that_the_record_defines() -> None:
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text()
-    schema = results_schema()
+    assert schema_file("results").read_text(encoding="utf-8") == schema_text("results")
+    schema = schema_of("results")
     assert schema["$id"] == "urn:fairgate:results:1"
     assert {"verdict", "suite", "dataset", "model", "baseline", "coverage", "checks"} <= set(schema["required"])
 
 
 def test_a_written_file_has_the_keys_that_the_schema_names(tmp_path: Path, record: RunRecord) -> None:
     written = json.loads(write_results(record, tmp_path).read_text(encoding="utf-8"))
-    schema = results_schema()
+    schema = schema_of("results")
     check = schema["$defs"]["CheckResult"]
     assert set(schema["required"]) <= set(written) == set(schema["properties"])
     assert set(check["required"]) <= set(written["checks"][0]) == set(check["properties"])

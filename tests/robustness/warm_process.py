@@ -133,7 +133,7 @@ def _import_everything() -> None:
 
     import fairgate.cli.main
     import fairgate.gate
-    import fairgate.reports.html
+    import fairgate.reports.run_page
     import fairgate.tracking.runs
 
     assert mlflow_store
@@ -141,7 +141,7 @@ def _import_everything() -> None:
     assert pyarrow.parquet
     assert rich.status
     assert rich.console
-    assert fairgate.reports.html
+    assert fairgate.reports.run_page
     assert fairgate.tracking.runs
     torch.set_num_threads(1)
     logging.captureWarnings(False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairgate import gate
-from fairgate.portraits.planted import PLANTS, planted_cells
+from fairgate.portraits.world import PLANTS, planted_cells
 from fairgate.records import CheckResult
 from fairgate.suites import resolve, suite_names
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 from fairgate.cli.main import app
 from fairgate.records import ModelInfo, RunRecord
-from fairgate.tracking import PastValue, log_run, past_runs, past_values
+from fairgate.records.history import PastValue
+from fairgate.tracking import log_run, past_runs, past_values
 
 KNOWN = {"git_dirty": False, "git_branch": "main"}
 

@@ -21,7 +21,7 @@ from fairgate.data import open_dataset, pixels, write_dataset
 from fairgate.errors import BaselineError, DatasetError
 from fairgate.models import embeddings
 from fairgate.reports import read_results
-from fairgate.reports.pictures import album
+from fairgate.reports.run_pictures import album
 
 
 @pytest.fixture(autouse=True)

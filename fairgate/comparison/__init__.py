@@ -1,0 +1,5 @@
+"""Many models on one suite's dataset and probes, compared as the papers' tables do; nothing here decides a gate."""
+
+from fairgate.comparison.run import Wishes, audit
+
+__all__ = ["Wishes", "audit"]

@@ -1,0 +1,130 @@
+"""What several models answered to one probe, on one subject or on all: the input of every comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from fairgate.errors import SettingsError, did_you_mean
+from fairgate.measures import Cell, Crossing, Index
+from fairgate.probes import ProbeScores
+from fairgate.records import CROSS
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The dataset and how an audit looks at it.
+
+    `groupings`: each attribute, then those that are crossed, the finest last; `left_out` are crossings of which a group
+    holds too few sets, with the group and its number.
+    """
+
+    index: Index
+    suite: str
+    attributes: Mapping[str, Sequence[str]]
+    groupings: tuple[Crossing, ...]
+    left_out: Mapping[Crossing, str]
+    counterfactual: bool
+    reference: Mapping[str, str]
+    alpha: float
+    seed: int
+    draws: int
+
+    @property
+    def subjects(self) -> list[str]:
+        """Subjects in stored order."""
+        return list(dict.fromkeys(self.index.subject.tolist()))
+
+    @property
+    def scopes(self) -> list[str | None]:
+        """All subjects together, then each, where there are several."""
+        return [None, *self.subjects] if len(self.subjects) > 1 else [None]
+
+    def cell(self, subject: str | None) -> Cell:
+        """The images of one subject, or all, coded by set and by every grouping."""
+        everything = np.arange(len(self.index.subject), dtype=np.int64)
+        rows = everything if subject is None else np.flatnonzero(self.index.subject == subject)
+        set_ids, set_code = np.unique(self.index.set_id[rows], return_inverse=True)
+        codings = [self.index.codes(grouping) for grouping in self.groupings]
+        return Cell(
+            rows=rows,
+            set_code=set_code.astype(np.int64),
+            set_ids=set_ids,
+            subject=self.index.subject[rows],
+            group_codes=tuple(np.asarray(codes, dtype=np.int64)[rows] for codes, _ in codings),
+            groups=tuple(tuple(names) for _, names in codings),
+        )
+
+    def cells(self) -> Iterator[tuple[str | None, Cell]]:
+        """Every scope with its images."""
+        for subject in self.scopes:
+            yield subject, self.cell(subject)
+
+    def reference_of(self, grouping: Crossing) -> str:
+        """The group that others are measured against, crossed where attributes are."""
+        return CROSS.join(self.reference[name] for name in grouping)
+
+
+def viable_groupings(
+    index: Index, attributes: Sequence[str], min_sets: int, unit: str = "set"
+) -> tuple[tuple[Crossing, ...], dict[Crossing, str]]:
+    """Each attribute, and all of them crossed; where some group would hold too few sets, every pair that does not.
+
+    Also the crossings that are left out, each with its emptiest group in words, counted in units.
+    """
+    singles = tuple((name,) for name in attributes)
+    whole = tuple(attributes)
+    left_out: dict[Crossing, str] = {}
+    if len(whole) < 2:
+        return singles, left_out
+    thin = _thinnest(index, whole, min_sets, unit)
+    if thin is None:
+        return (*singles, whole), left_out
+    left_out[whole] = thin
+    pairs = []
+    for pair in combinations(whole, 2) if len(whole) > 2 else ():
+        if (thin := _thinnest(index, pair, min_sets, unit)) is None:
+            pairs.append(pair)
+        else:
+            left_out[pair] = thin
+    return (*singles, *pairs), left_out
+
+
+def _thinnest(index: Index, grouping: Crossing, min_sets: int, unit: str) -> str | None:
+    """The group with the fewest sets, where that are too few."""
+    codes, names = index.codes(grouping)
+    _, sets = np.unique(index.set_id, return_inverse=True)
+    held = np.unique(np.stack([np.asarray(codes), sets]), axis=1)[0]
+    counts = np.bincount(held, minlength=len(names))
+    fewest = int(counts.argmin())
+    if counts[fewest] >= min_sets:
+        return None
+    held_by = f"{counts[fewest]:,} {unit}{'' if counts[fewest] == 1 else 's'}"
+    return f"{names[fewest]} has {held_by}, and groups are told from {min_sets} (groups.min_sets)"
+
+
+Answers = Mapping[str, ProbeScores]
+"""One probe's scores by the short name of the model."""
+
+
+def reference_groups(attributes: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> dict[str, str]:
+    """The reference group of each attribute: the wanted one, or the first that the dataset declares.
+
+    Raises SettingsError for a group that no attribute has, and for two of one attribute.
+    """
+    chosen: dict[str, str] = {}
+    for group in wanted:
+        homes = [name for name, groups in attributes.items() if group in groups]
+        if not homes or homes[0] in chosen:
+            known = [name for groups in attributes.values() for name in groups]
+            problem = f"two reference groups of '{homes[0]}' were given" if homes else f"there is no group '{group}'"
+            raise SettingsError(
+                f"{problem}.",
+                where="--reference",
+                remedy=" ".join(filter(None, [did_you_mean(group, known), f"groups: {', '.join(known)}"])),
+            )
+        chosen[homes[0]] = group
+    return {name: chosen.get(name, groups[0]) for name, groups in attributes.items()}

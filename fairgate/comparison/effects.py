@@ -1,0 +1,177 @@
+"""How far each group's outcome lies from a reference group's, who is taken for whom, and implicit
+associations: P(positive label) by group and within sets (paper 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.comparison.answers import Answers, Asked
+from fairgate.errors import MetricError, StatisticsError
+from fairgate.measures import Cell, Crossing, Floats
+from fairgate.metrics import implicit_association
+from fairgate.records import CROSS
+from fairgate.records.comparison import OUTCOMES, EffectRow, ImplicitAudit, ImplicitRow, Outcome, Refusal, TakenFor
+from fairgate.statistics import ClusterOLS, cluster_ols, holm
+from fairgate.suites.confusions import wrong_answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    model: str
+    subject: str | None
+    over: str
+    outcome: Outcome
+    ols: ClusterOLS
+    counterfactual: bool
+
+    @property
+    def still(self) -> NDArray[np.bool_]:
+        """(groups,): every set shows exactly the same difference, so that there is no spread to take an error from."""
+        return np.isnan(self.ols.p)
+
+    def p(self) -> Floats:
+        """Two-sided p of every effect (groups - 1,). Without a spread, that of a sign test over the sets: n sets that
+        all differ alike have 2^(1-n); no difference, or images that are no sets, is no evidence."""
+        signs = 2.0 ** (1 - self.ols.clusters) if self.counterfactual else 1.0
+        without = np.where(self.ols.coefficient == 0, 1.0, signs)
+        p: Floats = np.where(self.still, without, np.nan_to_num(self.ols.p, nan=1.0))[1:]
+        return p
+
+
+def group_effects(
+    asked: Asked, values: Mapping[Outcome, Mapping[str, Floats]]
+) -> tuple[list[EffectRow], list[Refusal]]:
+    """OLS of each outcome (images,) of each model on group, clustered by set, per grouping and subject.
+
+    What cannot be estimated (a model that is always right has no effects on correctness) is refused with its reason.
+    """
+    fits: list[_Fit] = []
+    refusals: list[Refusal] = []
+    for subject, cell in asked.cells():
+        for at, grouping in enumerate(asked.groupings):
+            over, reference = CROSS.join(grouping), asked.reference_of(grouping)
+            for outcome, of_models in values.items():
+                for model, value in of_models.items():
+                    found = _fit(value[cell.rows], cell, at, reference, asked.alpha)
+                    if isinstance(found, str):
+                        what = f"group effects on {OUTCOMES[outcome]}"
+                        refusals.append(Refusal(what=what, model=model, subject=subject, over=over, reason=found))
+                    else:
+                        fits.append(_Fit(model, subject, over, outcome, found, asked.counterfactual))
+    return _rows(fits), refusals
+
+
+def outcomes_of(answers: Answers) -> dict[Outcome, dict[str, Floats]]:
+    """What a classification is judged by: whether an image was named rightly, and P(true label)."""
+    return {
+        "correct": {model: np.asarray(one.correct, dtype=np.float64) for model, one in answers.items()},
+        "p_true": {model: one.value for model, one in answers.items()},
+    }
+
+
+def _fit(outcome: Floats, cell: Cell, at: int, reference: str, alpha: float) -> ClusterOLS | str:
+    """The regression, or in a sentence why there is none."""
+    if np.ptp(outcome) == 0:
+        return f"every image has the same outcome, {outcome[0]:g}, and there is no difference to explain"
+    names, code = np.array(cell.groups[at], dtype=object), cell.group_codes[at]
+    present = [name for group, name in enumerate(cell.groups[at]) if (code == group).any()]
+    try:
+        return cluster_ols(outcome, names[code], cell.set_code, reference=reference, groups=present, alpha=alpha)
+    except StatisticsError as error:
+        return error.problem
+
+
+def _rows(fits: Sequence[_Fit]) -> list[EffectRow]:
+    """Every effect, its p adjusted over all models and groups of one outcome and grouping, subjects apart from all."""
+    families: dict[tuple[Outcome, str, bool], list[float]] = {}
+    for fit in fits:
+        families.setdefault((fit.outcome, fit.over, fit.subject is None), []).extend(fit.p().tolist())
+    adjusted = {key: iter(holm(np.array(values)).tolist()) for key, values in families.items()}
+    rows: list[EffectRow] = []
+    for fit in fits:
+        corrected = adjusted[fit.outcome, fit.over, fit.subject is None]
+        for group, p in enumerate(fit.p().tolist(), start=1):
+            still = bool(fit.still[group])
+            rows.append(
+                EffectRow(
+                    model=fit.model,
+                    subject=fit.subject,
+                    over=fit.over,
+                    outcome=fit.outcome,
+                    reference=fit.ols.names[0],
+                    reference_mean=float(fit.ols.coefficient[0]),
+                    group=fit.ols.names[group],
+                    effect=float(fit.ols.coefficient[group]),
+                    lo=None if still else float(fit.ols.lo[group]),
+                    hi=None if still else float(fit.ols.hi[group]),
+                    p=p,
+                    p_adjusted=next(corrected),
+                    n_sets=fit.ols.clusters,
+                    n_images=int(fit.ols.n_per_group[group]),
+                )
+            )
+    return rows
+
+
+def taken_for(asked: Asked, answers: Answers, truth: str) -> list[TakenFor]:
+    """Wrong answers, counted per model, subject and group.
+
+    Attributes are crossed as far as they can be, and each is in a crossing or stands alone; so does the attribute that
+    says what is right, where there is one (`truth`): who is taken for whom is a question about its groups.
+    """
+    return [
+        TakenFor(model=model, over=CROSS.join(grouping), **asdict(taken))
+        for grouping in finest(asked.groupings, None if truth == "subject" else truth)
+        for model, scores in answers.items()
+        for taken in wrong_answers(asked.index, scores, grouping)
+    ]
+
+
+def finest(groupings: Sequence[Crossing], truth: str | None) -> list[Crossing]:
+    """The groupings that no other one crosses further, and that of the truth where none of them has it.
+
+    >>> finest([("gender",), ("age",), ("race",), ("gender", "race")], "gender")
+    [('gender', 'race'), ('age',)]
+    """
+    found = [one for one in groupings if not any(set(one) < set(other) for other in groupings)]
+    if truth is not None and not any(truth in one for one in found):
+        found.append((truth,))
+    return sorted(found, key=lambda one: (truth not in one, -len(one)))
+
+
+def compare_implicit(asked: Asked, name: str, digest: str, positive: str, answers: Answers) -> ImplicitAudit:
+    """Every model's mean P(positive label) by every grouping, and group effects as of a classification."""
+    effects, refusals = group_effects(asked, {"p_positive": {model: one.value for model, one in answers.items()}})
+    rows: list[ImplicitRow] = []
+    for grouping in asked.groupings:
+        over = CROSS.join(grouping)
+        codes, names = asked.index.codes(grouping)
+        for model, scores in answers.items():
+            try:
+                found = implicit_association(
+                    scores.value,
+                    np.asarray(codes, dtype=np.int64),
+                    groups=len(names),
+                    sets=asked.index.set_id if asked.counterfactual else None,
+                )
+            except MetricError as error:
+                what = "implicit association"
+                refusals.append(Refusal(what=what, model=model, over=over, reason=error.problem))
+                continue
+            rows += [
+                ImplicitRow(
+                    model=model,
+                    over=over,
+                    group=group,
+                    mean=float(found.mean[at]),
+                    within_sets=None if found.within_sets is None else float(found.within_sets[at]),
+                    n_images=int(found.counts[at]),
+                    n_sets=found.sets,
+                )
+                for at, group in enumerate(names)
+            ]
+    return ImplicitAudit(name=name, digest=digest, positive=positive, groups=rows, effects=effects, refusals=refusals)

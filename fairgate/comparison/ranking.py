@@ -1,0 +1,304 @@
+"""Whom each model's searches show: MaxSkew@K over subjects, and marginal beside intersectional (paper 3, figure 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.comparison.answers import Answers, Asked
+from fairgate.errors import MetricError
+from fairgate.measures import Crossing, Floats
+from fairgate.metrics import (
+    NullSkew,
+    expected_max_skew,
+    relative_difference,
+    skew_at_k,
+    skew_of_counts,
+    tie_at_k,
+)
+from fairgate.metrics.fair_ranker import fair_counts
+from fairgate.randomness import stream
+from fairgate.records import CROSS, status_of
+from fairgate.records.comparison import RecallRow, Refusal, RelativeDifference, SkewRow, SkewSummary, WithinRow
+from fairgate.statistics import bootstrap
+
+NULL_DRAWS = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Where rankings are cut, and what shares they are held against."""
+
+    k: int
+    desired: Literal["dataset", "uniform"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What was searched for, which images competed (`rows`), and every model's similarities (images,) to it."""
+
+    name: str
+    rows: NDArray[np.int64]
+    similarity: Mapping[str, Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gallery:
+    """The images that one query ranks, under one grouping: `rows` of the dataset and their `codes` of `names`."""
+
+    query: Query
+    rows: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """Images per group."""
+        return tuple(np.bincount(self.codes, minlength=len(self.names)).tolist())
+
+    def inside(self, kept: NDArray[np.bool_]) -> _Gallery:
+        """The images that are kept, of all rows of the dataset."""
+        here = kept[self.rows]
+        return _Gallery(self.query, self.rows[here], self.codes[here], self.names)
+
+    def skews(self, model: str, cut: Cut) -> Floats:
+        """Skew@K (groups,) of one model's ranking."""
+        skew: Floats = skew_at_k(
+            self.query.similarity[model][self.rows][None, :],
+            self.codes,
+            cut.k,
+            groups=len(self.names),
+            desired=cut.desired,
+        )[0]
+        return skew
+
+    def tied(self, model: str, cut: Cut) -> bool:
+        """Whether equal scores stand on both sides of the cut."""
+        scores = self.query.similarity[model][self.rows][None, :]
+        return bool(tie_at_k(scores, self.codes, cut.k, groups=len(self.names))[0])
+
+
+class _Fair:
+    """MaxSkew@K of a perfectly fair ranker: exact for one gallery, drawn for means over several; each computed once."""
+
+    def __init__(self) -> None:
+        self._exact: dict[tuple[Cut, tuple[int, ...]], NullSkew] = {}
+
+    def of(self, gallery: _Gallery, cut: Cut) -> NullSkew:
+        """The exact null of one gallery."""
+        key = (cut, gallery.present)
+        if key not in self._exact:
+            self._exact[key] = expected_max_skew(cut.k, cut.desired, gallery.present)
+        return self._exact[key]
+
+    @staticmethod
+    def mean_of(galleries: Sequence[_Gallery], cut: Cut, group: str) -> Floats:
+        """The mean MaxSkew over galleries (draws,), every gallery ranked at random and apart."""
+        total = np.zeros(NULL_DRAWS)
+        for gallery in galleries:
+            rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query.name, *gallery.names)
+            shown = fair_counts(gallery.present, cut.k, NULL_DRAWS, rng)
+            total += skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
+        return total / len(galleries)
+
+
+@dataclass(frozen=True, slots=True)
+class Rankings:
+    """All that is said of one retrieval or association probe."""
+
+    skews: list[SkewRow]
+    within: list[WithinRow]
+    differences: list[RelativeDifference]
+    refusals: list[Refusal]
+
+
+def own_galleries(asked: Asked, answers: Answers) -> list[Query]:
+    """A query per subject, for which its own images compete."""
+    similarity = {model: scores.value for model, scores in answers.items()}
+    return [Query(name, np.flatnonzero(asked.index.subject == name), similarity) for name in asked.subjects]
+
+
+def everybody(asked: Asked, answers: Mapping[str, Answers]) -> list[Query]:
+    """A query per word of an association, for which all images compete; `answers` are by word."""
+    rows = np.arange(len(asked.index.subject), dtype=np.int64)
+    return [
+        Query(word, rows, {model: scores.value for model, scores in of_models.items()})
+        for word, of_models in answers.items()
+    ]
+
+
+def compare_ranking(asked: Asked, queries: Sequence[Query], cuts: Sequence[Cut]) -> Rankings:
+    """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute."""
+    fair = _Fair()
+    found = Rankings([], [], [], [])
+    for cut in cuts:
+        for grouping in asked.groupings:
+            over = CROSS.join(grouping)
+            for gallery in _galleries(asked, queries, grouping):
+                try:
+                    found.skews.extend(_skews(gallery, over, cut, fair))
+                except MetricError as error:
+                    found.refusals.append(_refusal(f"MaxSkew@{cut.k} of {gallery.query.name} over {over}", over, error))
+        for over, fixed in _two_attributes(asked):
+            try:
+                rows, differences = _within(asked, queries, over, fixed, cut)
+            except MetricError as error:
+                found.refusals.append(_refusal(f"MaxSkew@{cut.k} over {over} within each {fixed}", over, error))
+            else:
+                found.within.extend(rows)
+                found.differences.extend(differences)
+    return found
+
+
+def _refusal(what: str, over: str, error: MetricError) -> Refusal:
+    return Refusal(what=what, over=over, reason=error.problem)
+
+
+def _galleries(asked: Asked, queries: Sequence[Query], grouping: Crossing) -> list[_Gallery]:
+    codes, names = asked.index.codes(grouping)
+    whole = np.asarray(codes, dtype=np.int64)
+    return [_Gallery(query, query.rows, whole[query.rows], tuple(names)) for query in queries]
+
+
+def _skews(gallery: _Gallery, over: str, cut: Cut, fair: _Fair) -> list[SkewRow]:
+    """Every model's MaxSkew on one gallery."""
+    null = fair.of(gallery, cut)
+    rows = []
+    for model in gallery.query.similarity:
+        skews = gallery.skews(model, cut)
+        rows.append(
+            SkewRow(
+                model=model,
+                subject=gallery.query.name,
+                over=over,
+                k=cut.k,
+                value=float(skews.max()),
+                status=status_of(float(skews.max())),
+                favoured=gallery.names[int(np.argmax(skews))],
+                null_median=null.median,
+                null_p95=null.p95,
+                tied=gallery.tied(model, cut),
+            )
+        )
+    return rows
+
+
+def _two_attributes(asked: Asked) -> list[tuple[str, str]]:
+    """Every attribute within every other."""
+    return [(over, fixed) for fixed in asked.attributes for over in asked.attributes if over != fixed]
+
+
+def within_cut(cut: Cut, over: int, fixed: int) -> Cut:
+    """The same share of a gallery that holds one of `fixed` groups, and room for each of `over` groups at least."""
+    return Cut(max(over, cut.k // fixed), cut.desired)
+
+
+def _within(
+    asked: Asked, queries: Sequence[Query], over: str, fixed: str, cut: Cut
+) -> tuple[list[WithinRow], list[RelativeDifference]]:
+    """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
+    held, groups = asked.index.codes(fixed)
+    smaller = within_cut(cut, len(asked.attributes[over]), len(groups))
+    whole = _galleries(asked, queries, (over,))
+    skews: dict[str, list[list[float]]] = {model: [] for model in queries[0].similarity}
+    chances: list[Floats] = []
+    for code, group in enumerate(groups):
+        parts = [one.inside(np.asarray(held) == code) for one in whole]
+        for model, of_groups in skews.items():
+            of_groups.append([float(one.skews(model, smaller).max()) for one in parts])
+        chances.append(_Fair.mean_of(parts, smaller, group))
+    limits = [np.quantile(chance, [0.5, 0.95]) for chance in chances]
+    rows = [
+        WithinRow(
+            model=model,
+            fixed=fixed,
+            group=group,
+            over=over,
+            k=smaller.k,
+            value=float(np.mean(of_groups[code])),
+            null_median=float(limits[code][0]),
+            null_p95=float(limits[code][1]),
+            subjects=len(whole),
+        )
+        for code, group in enumerate(groups)
+        for model, of_groups in skews.items()
+    ]
+    apart = [relative_difference(one[None, :]) for one in np.stack(chances, axis=1)]
+    by_chance = np.quantile(apart, [0.5, 0.95], method="inverted_cdf")  # some may be infinite
+    differences = [
+        _difference(model, fixed, over, smaller.k, groups, np.array(of_groups).T, by_chance)
+        for model, of_groups in skews.items()
+    ]
+    return rows, differences
+
+
+def _difference(
+    model: str, fixed: str, over: str, k: int, groups: Sequence[str], skews: Floats, by_chance: Floats
+) -> RelativeDifference:
+    means, value = skews.mean(axis=0), relative_difference(skews)
+    return RelativeDifference(
+        model=model,
+        fixed=fixed,
+        over=over,
+        k=k,
+        highest=groups[int(np.argmax(means))],
+        lowest=groups[int(np.argmin(means))],
+        value=value,
+        status=status_of(value),
+        null_median=float(by_chance[0]),
+        null_p95=float(by_chance[1]),
+    )
+
+
+def recalls(asked: Asked, probe: str, answers: Answers, ks: Sequence[int]) -> list[RecallRow]:
+    """R@K of every model; none where there is but one subject to find, or a k that finds every one."""
+    set_code = asked.cell(None).set_code
+    rows = []
+    for k in ks:
+        for model, scores in answers.items():
+            if scores.rank is None or k >= len(asked.subjects):
+                continue
+            rng = stream(asked.seed, "audit", "recall", asked.suite, probe, k)
+            found = bootstrap((scores.rank <= k).astype(np.float64), set_code, rng, asked.draws, alpha=asked.alpha)
+            rows.append(
+                RecallRow(
+                    model=model,
+                    k=k,
+                    value=found.estimate,
+                    lo=found.lo,
+                    hi=found.hi,
+                    n_sets=int(set_code.max()) + 1,
+                )
+            )
+    return rows
+
+
+def summaries(skews: Sequence[SkewRow]) -> list[SkewSummary]:
+    """The distribution over subjects, per model, grouping and cut; infinite values (no share desired) count as such."""
+    found: list[SkewSummary] = []
+    for over, k, model in dict.fromkeys((row.over, row.k, row.model) for row in skews):
+        rows = [row for row in skews if (row.over, row.k, row.model) == (over, k, model)]
+        values = np.array([row.value for row in rows], dtype=np.float64)
+        lowest, lower, median, upper, highest = (float(x) for x in np.quantile(values, [0, 0.25, 0.5, 0.75, 1]))
+        found.append(
+            SkewSummary(
+                model=model,
+                over=over,
+                k=k,
+                mean=float(values.mean()),
+                lowest=lowest,
+                lower_quartile=lower,
+                median=median,
+                upper_quartile=upper,
+                highest=highest,
+                null_median=float(np.median([row.null_median for row in rows])),
+                null_p95=float(np.median([row.null_p95 for row in rows])),
+                beyond=sum(row.value is not None and row.value > row.null_p95 for row in rows),
+                subjects=len(rows),
+            )
+        )
+    return found

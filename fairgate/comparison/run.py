@@ -1,0 +1,251 @@
+"""Open many models on one suite's dataset and probes, and compare what they answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Literal
+
+import numpy as np
+
+from fairgate import gate
+from fairgate.comparison.answers import Answers, Asked, reference_groups, viable_groupings
+from fairgate.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
+from fairgate.comparison.fairness import compare_fairness
+from fairgate.comparison.model_names import short_names
+from fairgate.comparison.ranking import Cut, Query, compare_ranking, everybody, own_galleries, recalls, summaries
+from fairgate.errors import ModelError, ScoresError, SettingsError
+from fairgate.measures import METRICS
+from fairgate.probes import scores_digest
+from fairgate.records import CROSS
+from fairgate.records.comparison import (
+    AuditDecision,
+    AuditedModel,
+    AuditRecord,
+    ClassificationAudit,
+    ProbeAudit,
+    RetrievalAudit,
+)
+from fairgate.suites import Settings
+from fairgate.suites.run_probes import probe_digests
+from fairgate.suites.schema import Suite
+from fairgate.tracking.environment import environment
+
+MARGIN = 0.01
+"""Mean change of the spread of P(true) that nobody would call a difference, where the suite names no margin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a person may choose about an audit. None is the suite's own choice."""
+
+    reference: Sequence[str] = ()
+    margin: float | None = None
+    k: int | None = None
+
+
+def audit(
+    prepared: gate.Prepared,
+    models: Sequence[tuple[str, Settings]],
+    wishes: Wishes,
+    *,
+    command: str,
+    progress: gate.Progress | None = None,
+) -> AuditRecord:
+    """Score every model (its address and settings) and compare them all on every probe that an audit knows.
+
+    Raises SettingsError for a wish that the dataset cannot grant, ModelError for one checkpoint named twice, and
+    whatever stands in the way of scoring.
+    """
+    started, now = time.monotonic(), datetime.now(UTC)
+    asked = _asked(prepared, wishes)
+    opened = _opened(prepared, models, progress)
+    suite, dataset = prepared.loaded.suite, prepared.dataset
+    return AuditRecord(
+        suite=suite.suite,
+        suite_digest=prepared.loaded.digest,
+        dataset=gate.dataset_info(dataset),
+        n_sets=dataset.manifest.n_sets,
+        n_images=len(dataset),
+        models=[
+            AuditedModel(
+                name=name,
+                uri=one.model.uri,
+                fingerprint=one.model.fingerprint,
+                precision=one.model.precision,
+                device=one.device,
+                scores_digest=scores_digest(one.scores),
+            )
+            for name, one in opened.items()
+        ],
+        decision=AuditDecision(alpha=asked.alpha, seed=asked.seed, draws=asked.draws, reference=dict(asked.reference)),
+        probes=_probes(prepared, asked, opened, wishes),
+        left_out={CROSS.join(grouping): reason for grouping, reason in asked.left_out.items()},
+        environment=environment(prepared.root, next(iter(opened.values())).device),
+        command=command,
+        created_at=now.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _asked(prepared: gate.Prepared, wishes: Wishes) -> Asked:
+    suite, dataset = prepared.loaded.suite, prepared.dataset
+    info = gate.dataset_info(dataset)
+    chosen = info.attributes if suite.groups.attributes == "each" else suite.groups.attributes
+    attributes = {name: info.attributes[name] for name in chosen}
+    if wishes.margin is not None and not wishes.margin >= 0:
+        raise SettingsError(
+            f"the margin is {wishes.margin}.", where="--margin", remedy="give a number of at least 0, such as 0.01"
+        )
+    unit = "set" if info.counterfactual else "image"
+    groupings, left_out = viable_groupings(dataset.index, list(attributes), suite.groups.min_sets, unit)
+    return Asked(
+        index=dataset.index,
+        suite=suite.suite,
+        attributes=attributes,
+        groupings=groupings,
+        left_out=left_out,
+        counterfactual=info.counterfactual,
+        reference=reference_groups(attributes, wishes.reference),
+        alpha=suite.decision.alpha,
+        seed=suite.decision.seed,
+        draws=suite.decision.draws,
+    )
+
+
+def _opened(
+    prepared: gate.Prepared, models: Sequence[tuple[str, Settings]], progress: gate.Progress | None
+) -> dict[str, gate.Scored]:
+    """Every model scored, by its short name. One checkpoint twice would be compared with itself."""
+    if not models:
+        raise SettingsError("no model was named.", where="--model", remedy="name the checkpoints: --model A --model B")
+    opened: dict[str, gate.Scored] = {}
+    for name, (uri, settings) in zip(short_names([uri for uri, _ in models]), models, strict=True):
+        one = gate.score(prepared, replace(settings, model=uri, baseline="none"), progress)
+        _require_scored(one, uri)
+        for other in opened.values():
+            _require_another(one, other)
+        opened[name] = one
+    return opened
+
+
+def _require_scored(one: gate.Scored, uri: str) -> None:
+    for name, scores in one.scores.items():
+        missing = int((~np.isfinite(scores.value)).sum())
+        if missing:
+            raise ScoresError(
+                f"probe '{name}' has no score for {missing:,} of {scores.value.size:,} images.",
+                where=uri,
+                remedy="score every image: an audit compares models on the same sets",
+            )
+
+
+def _require_another(one: gate.Scored, other: gate.Scored) -> None:
+    both = f"{one.model.uri} and {other.model.uri}"
+    if one.model.fingerprint == other.model.fingerprint:
+        raise ModelError(
+            f"one checkpoint ({one.model.fingerprint[:12]}) was named twice: it would be compared with itself.",
+            where=both,
+            remedy="name each checkpoint once",
+        )
+    if all(np.array_equal(one.scores[name].value, other.scores[name].value) for name in one.scores):
+        raise ModelError(
+            "two different checkpoints gave identical scores.",
+            where=both,
+            remedy="one of the files is probably not the model that was meant: check both addresses",
+        )
+
+
+def _probes(
+    prepared: gate.Prepared, asked: Asked, opened: Mapping[str, gate.Scored], wishes: Wishes
+) -> list[ProbeAudit]:
+    suite = prepared.loaded.suite
+    digests = probe_digests(suite)
+    found: list[ProbeAudit] = []
+    for name, probe in suite.probes.items():
+
+        def answers(key: str) -> Answers:
+            return {model: one.scores[key] for model, one in opened.items()}
+
+        if probe.compared_as == "ranking" and probe.ranked_words:
+            queries = everybody(asked, {word: answers(f"{name}[{word}]") for word in probe.ranked_words})
+            cuts = _cuts(suite, name, asked, wishes.k)
+            found.append(_retrieval(asked, name, digests[name], "association", queries, cuts))
+        elif probe.compared_as == "ranking":
+            queries, cuts = own_galleries(asked, answers(name)), _cuts(suite, name, asked, wishes.k)
+            ranked = _retrieval(asked, name, digests[name], "retrieval", queries, cuts)
+            recall = recalls(asked, name, answers(name), _recall_ks(suite, name))
+            found.append(ranked.model_copy(update={"recall": recall}))
+        elif probe.positive_label is not None:
+            found.append(compare_implicit(asked, name, digests[name], probe.positive_label, answers(name)))
+        elif probe.truth_of is not None and probe.compared_as == "classification":
+            margin = _margin(suite, name) if wishes.margin is None else wishes.margin
+            found.append(_classification(asked, name, digests[name], answers(name), margin, probe.truth_of))
+    return found
+
+
+def _classification(
+    asked: Asked, name: str, digest: str, answers: Answers, margin: float, truth: str
+) -> ClassificationAudit:
+    fairness, pairs = compare_fairness(asked, name, answers, margin)
+    effects, refusals = group_effects(asked, outcomes_of(answers))
+    return ClassificationAudit(
+        name=name,
+        digest=digest,
+        margin=margin,
+        fairness=fairness,
+        pairs=pairs,
+        effects=effects,
+        taken=taken_for(asked, answers, truth),
+        refusals=refusals,
+    )
+
+
+def _retrieval(
+    asked: Asked,
+    name: str,
+    digest: str,
+    kind: Literal["retrieval", "association"],
+    queries: Sequence[Query],
+    cuts: Sequence[Cut],
+) -> RetrievalAudit:
+    found = compare_ranking(asked, queries, cuts)
+    return RetrievalAudit(
+        kind=kind,
+        name=name,
+        digest=digest,
+        skews=found.skews,
+        summaries=summaries(found.skews),
+        within=found.within,
+        differences=found.differences,
+        refusals=found.refusals,
+    )
+
+
+def _margin(suite: Suite, probe: str) -> float:
+    """The strictest margin that the suite itself puts on the fairness of this probe, or MARGIN."""
+    named = [
+        check.bound
+        for check in suite.checks
+        if check.probe == probe and METRICS[check.metric].spec.counterfactual and check.no_worse_than is not None
+    ]
+    return min(named, default=MARGIN)
+
+
+def _recall_ks(suite: Suite, probe: str) -> list[int]:
+    """Where the suite asks whether a search finds its subject; else at the first place."""
+    useful = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].spec.utility]
+    return list(dict.fromkeys(check.k for check in useful if check.k)) or [1]
+
+
+def _cuts(suite: Suite, probe: str, asked: Asked, k: int | None) -> list[Cut]:
+    """Where the suite's own checks cut this probe's rankings; else at one place per crossed group (paper 3)."""
+    checks = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].counts_groups]
+    desired = checks[0].desired if checks else "dataset"
+    if k is not None:
+        return [Cut(k, desired)]
+    named = [Cut(check.k, check.desired) for check in checks if check.k is not None]
+    crossed = int(np.prod([len(groups) for groups in asked.attributes.values()]))
+    return list(dict.fromkeys(named)) or [Cut(crossed, desired)]

@@ -1,0 +1,304 @@
+"""The audit record: many models on one suite's dataset and probes; every table, page and file is rendered from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from fairgate.records.run import DatasetInfo, Environment, Number, Part, Status
+
+SCHEMA_VERSION: Literal[1] = 1
+
+Conclusion = Literal["first_fairer", "second_fairer", "alike", "unsettled"]
+Agreement = Literal["agree", "pairing", "few_sets", "cancels", "independence", "opposite"]
+Outcome = Literal["correct", "p_true", "p_positive"]
+OUTCOMES: Final[dict[Outcome, str]] = {
+    "correct": "right answers",
+    "p_true": "P(true label)",
+    "p_positive": "P(positive label)",
+}
+
+
+class AuditedModel(Part):
+    """One checkpoint under the short name that tables call it by."""
+
+    name: str
+    uri: str
+    fingerprint: str
+    precision: str | None = None
+    device: str
+    scores_digest: str
+
+
+class FairnessRow(Part):
+    """One model on one subject (None: on all): F_M with the interval of its median's order statistics (absent under 6
+    sets), and accuracy with a set-bootstrap interval.
+
+    `fairness` is absent where images are no counterfactual sets.
+    """
+
+    model: str
+    subject: str | None
+    fairness: Number = None
+    lo: Number = None
+    hi: Number = None
+    accuracy: Number
+    accuracy_lo: Number
+    accuracy_hi: Number
+    n_sets: int
+    n_images: int
+
+
+class PairRow(Part):
+    """Two models on the same sets; differences are second minus first.
+
+    `delta` is the difference of F_M between paired bootstrap limits; `p_mood` Mood's median test of the spreads inside
+    sets as if each model had sets of its own, `p_mood_adjusted` after Bonferroni. `spread_delta` is the mean change of
+    the spread, set by set, with `p_paired` that there is none. Limits and adjusted p-values hold for all pairs of
+    models on one subject at once. `conclusion` weighs the paired limits against the margin.
+    """
+
+    first: str
+    second: str
+    subject: str | None
+    n_sets: int
+    delta: Number = None
+    lo: Number = None
+    hi: Number = None
+    p_mood: Number = None
+    p_mood_adjusted: Number = None
+    spread_delta: Number = None
+    spread_lo: Number = None
+    spread_hi: Number = None
+    p_paired: Number = None
+    accuracy_delta: Number = None
+    accuracy_lo: Number = None
+    accuracy_hi: Number = None
+    p_accuracy: Number = None
+    conclusion: Conclusion | None = None
+    agreement: Agreement | None = None
+
+
+class EffectRow(Part):
+    """A group's effect on an outcome against the reference group: OLS, standard errors clustered by set.
+
+    `p_adjusted` is after Holm, over all models and groups of the same attributes (and subjects, where by subject).
+    Where every set shows exactly the same difference there is no spread and no interval; p is then that of a sign test
+    over the sets.
+    """
+
+    model: str
+    subject: str | None
+    over: str
+    outcome: Outcome
+    reference: str
+    reference_mean: Number
+    group: str
+    effect: Number
+    lo: Number = None
+    hi: Number = None
+    p: Number
+    p_adjusted: Number
+    n_sets: int
+    n_images: int
+
+
+class Refusal(Part):
+    """Something that could not be computed, and why: a status, never a zero."""
+
+    what: str
+    model: str | None = None
+    subject: str | None = None
+    over: str | None = None
+    reason: str
+
+
+class TakenFor(Part):
+    """How many images of one group of the attributes `over`, of one subject, a model took for another label."""
+
+    model: str
+    subject: str
+    over: str
+    group: str
+    predicted: str
+    count: int
+    total: int
+
+
+class ClassificationAudit(Part):
+    """Everything about one zero-shot probe."""
+
+    kind: Literal["zero_shot_classification"] = "zero_shot_classification"
+    name: str
+    digest: str
+    margin: float
+    fairness: list[FairnessRow]
+    pairs: list[PairRow]
+    effects: list[EffectRow]
+    taken: list[TakenFor]
+    refusals: list[Refusal] = Field(default_factory=list)
+
+
+class ImplicitRow(Part):
+    """How probable a model finds the positive label for one group, and how far from the group's set-mates.
+
+    `within_sets` is absent where no set shows every group.
+    """
+
+    model: str
+    over: str
+    group: str
+    mean: float
+    within_sets: Number = None
+    n_images: int
+    n_sets: int
+
+
+class ImplicitAudit(Part):
+    """Everything about one probe that no image is right or wrong about: P("a trustworthy person"), say (paper 1)."""
+
+    kind: Literal["implicit_association"] = "implicit_association"
+    name: str
+    digest: str
+    positive: str
+    groups: list[ImplicitRow]
+    effects: list[EffectRow]
+    refusals: list[Refusal] = Field(default_factory=list)
+
+    def spread(self, model: str, over: str) -> float:
+        """Highest mean of a group less the lowest: what paper 1 compares models by."""
+        means = [row.mean for row in self.groups if (row.model, row.over) == (model, over)]
+        return max(means) - min(means)
+
+
+class SkewRow(Part):
+    """MaxSkew@K of one model on one gallery, beside what a perfectly fair ranker has by chance.
+
+    `subject` is a subject, or the word of an association. `favoured` is the group that is most over-represented;
+    `tied`: equal scores at the cut, so that order decided.
+    """
+
+    model: str
+    subject: str
+    over: str
+    k: int
+    value: Number
+    status: Status = "ok"
+    favoured: str
+    null_median: float
+    null_p95: float
+    tied: bool
+
+
+class WithinRow(Part):
+    """MaxSkew@K over one attribute among the images of one group of another, averaged over subjects.
+
+    `null_median` and `null_p95` are those of that average under a perfectly fair ranker.
+    """
+
+    model: str
+    fixed: str
+    group: str
+    over: str
+    k: int
+    value: Number
+    null_median: float
+    null_p95: float
+    subjects: int
+
+
+class RecallRow(Part):
+    """R@K: how often an image's own subject's query is among the k nearest of all subjects', with its interval."""
+
+    model: str
+    k: int
+    value: float
+    lo: float
+    hi: float
+    n_sets: int
+
+
+class SkewSummary(Part):
+    """The distribution over subjects of MaxSkew@K; `beyond` counts subjects above their fair ranker's 95% point."""
+
+    model: str
+    over: str
+    k: int
+    mean: Number
+    lowest: Number
+    lower_quartile: Number
+    median: Number
+    upper_quartile: Number
+    highest: Number
+    null_median: float
+    null_p95: float
+    beyond: int
+    subjects: int
+
+
+class RelativeDifference(Part):
+    """How much larger the largest marginal skew is than the smallest, over the groups of the fixed attribute.
+
+    `null_median` and `null_p95` are those of a perfectly fair ranker, and not 0: MaxSkew of few images is noisy. A
+    number that is absent is infinite: the smallest skew was 0.
+    """
+
+    model: str
+    fixed: str
+    over: str
+    k: int
+    highest: str
+    lowest: str
+    value: Number
+    status: Status = "ok"
+    null_median: Number
+    null_p95: Number
+
+
+class RetrievalAudit(Part):
+    """Everything about one probe that ranks images: by their own subject's query, or all of them by words."""
+
+    kind: Literal["retrieval", "association"]
+    name: str
+    digest: str
+    recall: list[RecallRow] = Field(default_factory=list)
+    skews: list[SkewRow]
+    summaries: list[SkewSummary]
+    within: list[WithinRow]
+    differences: list[RelativeDifference]
+    refusals: list[Refusal] = Field(default_factory=list)
+
+
+ProbeAudit = Annotated[ClassificationAudit | ImplicitAudit | RetrievalAudit, Field(discriminator="kind")]
+
+
+class AuditDecision(Part):
+    """How tests and intervals were made."""
+
+    alpha: float
+    seed: int
+    draws: int
+    reference: dict[str, str]
+
+
+class AuditRecord(Part):
+    """The versioned result of an audit: audit.json.
+
+    `left_out` names crossed attributes that were not looked at, and why: too few sets in some group.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    suite: str
+    suite_digest: str
+    dataset: DatasetInfo
+    n_sets: int
+    n_images: int
+    models: list[AuditedModel]
+    decision: AuditDecision
+    probes: list[ProbeAudit]
+    left_out: dict[str, str] = Field(default_factory=dict)
+    environment: Environment
+    command: str
+    created_at: str
+    seconds: float

@@ -1,0 +1,156 @@
+"""Workflow commands that GitHub shows as annotations beside a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from fairgate.plain_text import clean
+from fairgate.records import CheckResult, GroupResult, RunRecord
+from fairgate.reports.formatting import reading_order, totals, verdict_words
+from fairgate.reports.notes import beside, definition_words, notices, provenance, remarks
+from fairgate.reports.sentences import sentence, worst_first
+
+SHOWN_PER_LEVEL: Final = 10
+"""GitHub keeps ten errors and ten warnings of a step and drops the rest silently."""
+_NOTICES: Final = 5
+_LEVEL: Final = {"warning": "warning", "note": "notice"}
+_COMMAND: Final = re.compile(r"^(\s*)::")
+_OLDER_COMMAND: Final = re.compile(r"##(?=\w*\[)")
+
+
+def github_annotations(record: RunRecord) -> list[str]:
+    """`::error` for what failed or could not be computed, `::warning` for what is to review, first, for what is
+    inconclusive or waived, for a gate whose definition changed and for what else a reader must not overlook, `::notice`
+    for the rest; one line each.
+
+    An inconclusive check that the run does not allow closes the gate, so it is an error too. Where more than ten of a
+    level are due, the tenth says how many are not shown.
+    """
+    checks = [check for check in reading_order(record.checks) if check.verdict != "pass"]
+    errors = [_check_line("error", check, record) for check in checks if _closes(check, record)]
+    if record.verdict == "error" and not errors:
+        errors = [_line("error", f"fairgate {record.suite}", verdict_words(record))]
+    changed = definition_words(record)
+    review = f"{record.suite}: to review in this change"
+    warnings = [_line("warning", review, text) for text in notices(record, _NOTICES)]
+    warnings += [] if changed is None else [_line("warning", f"{record.suite}: gate definition", changed)]
+    said = [
+        (remark.level, _line(_LEVEL[remark.level], f"fairgate {record.suite}", remark.text))
+        for remark in remarks(record)
+    ]
+    warnings += [line for level, line in said if level == "warning"]
+    warnings += [_check_line("warning", check, record) for check in checks if not _closes(check, record)]
+    notes = [line for level, line in said if level == "note"]
+    return [
+        line
+        for level, lines in (("error", errors), ("warning", warnings), ("notice", notes))
+        for line in _shown(level, lines, record)
+    ]
+
+
+def inert(line: str) -> str:
+    """A line of a log that no CI takes for a command: GitHub obeys one that begins with `::`, and older forms of it
+    anywhere in a line."""
+    return _OLDER_COMMAND.sub("# #", _COMMAND.sub(r"\1: :", line))
+
+
+def _closes(check: CheckResult, record: RunRecord) -> bool:
+    return not check.waived and (check.verdict != "inconclusive" or not record.allow_inconclusive)
+
+
+def _shown(level: str, lines: list[str], record: RunRecord) -> list[str]:
+    """All lines of a level, or nine of them and one that counts the rest."""
+    if len(lines) <= SHOWN_PER_LEVEL:
+        return lines
+    kept = lines[: SHOWN_PER_LEVEL - 1]
+    return [*kept, _line(level, f"fairgate {record.suite}", f"{len(lines) - len(kept)} more; see the report")]
+
+
+def _check_line(level: str, check: CheckResult, record: RunRecord) -> str:
+    said = "; ".join([sentence(check, record), *beside(check)])
+    return _line(level, f"{record.suite} {check.item}", f"{said}. {check.reason}")
+
+
+def _line(level: str, title: str, message: str) -> str:
+    return f"::{level} title={_property(clean(title, 200))}::{_message(clean(message, 1000))}"
+
+
+def _message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+_NUMBERS = (
+    "value",
+    "lo",
+    "hi",
+    "bound",
+    "baseline",
+    "delta",
+    "delta_lo",
+    "delta_hi",
+    "p_adjusted",
+    "null_median",
+    "null_p95",
+    "other_bound",
+)
+
+
+def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
+    """Name and text of each property, numbers in full. A number that is not there has no property, never 0."""
+    said: list[tuple[str, str | None]] = [
+        ("fairgate.verdict", check.verdict),
+        ("fairgate.check", check.id),
+        ("fairgate.subject", check.subject),
+        ("fairgate.word", check.word),
+        ("fairgate.metric", check.metric),
+        ("fairgate.probe", check.probe),
+        ("fairgate.over", check.over),
+        ("fairgate.rule", check.rule),
+        ("fairgate.worst_group", check.worst_group),
+        ("fairgate.failing_groups", _names(worst_first(check, check.failing_groups))),
+        ("fairgate.undecided_groups", _names(check.undecided_groups)),
+        ("fairgate.against", check.against),
+        ("fairgate.decided_by", check.decided_by),
+        ("fairgate.other_verdict", check.other_verdict),
+    ]
+    if check.waiver is not None:
+        said += [
+            ("fairgate.waived", "true" if check.waived else "false"),
+            ("fairgate.waiver_until", check.waiver.until),
+            ("fairgate.waiver_expired", "true" if check.waiver.expired else "false"),
+            ("fairgate.waiver_reason", check.waiver.reason),
+        ]
+    numbers = [(f"fairgate.{name}", getattr(check, name)) for name in _NUMBERS]
+    said += [(name, None if value is None else repr(float(value))) for name, value in numbers]
+    if check.status != "ok":
+        said.append(("fairgate.status", check.status))
+    said += [("fairgate.n_sets", str(check.n_sets)), ("fairgate.reason", check.reason)]
+    return [(name, clean(text)) for name, text in said if text is not None]
+
+
+def _names(groups: Sequence[GroupResult]) -> str | None:
+    return "; ".join(group.group for group in groups) or None
+
+
+def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
+    """Name and text of each property of a whole run: its verdict and totals, what it was compared with, what is to
+    review, what changed in the gate's definition, and every remark."""
+    said: list[tuple[str, str | None]] = [
+        ("fairgate.suite", record.suite),
+        ("fairgate.verdict", record.verdict),
+        ("fairgate.totals", totals(record)),
+        ("fairgate.model", record.model.uri),
+        ("fairgate.registered", record.model.registered),
+        ("fairgate.baseline", None if record.baseline is None else provenance(record.baseline)),
+        ("fairgate.anchor", None if record.anchor is None else provenance(record.anchor)),
+        ("fairgate.definition", definition_words(record)),
+    ]
+    said += [(f"fairgate.notice.{at}", text) for at, text in enumerate(notices(record, len(record.notices)), 1)]
+    said += [(f"fairgate.{remark.level}.{at}", remark.text) for at, remark in enumerate(remarks(record), 1)]
+    return [(name, clean(text)) for name, text in said if text is not None]

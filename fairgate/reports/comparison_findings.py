@@ -1,0 +1,366 @@
+"""What a reader of an audit should see first: harmed groups, pairs of models, associations, searches beyond chance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+from scipy.special import bdtrc
+
+from fairgate.plain_text import clean
+from fairgate.records import CROSS
+from fairgate.records.comparison import (
+    Agreement,
+    AuditRecord,
+    ClassificationAudit,
+    EffectRow,
+    ImplicitAudit,
+    PairRow,
+    Refusal,
+    RetrievalAudit,
+    TakenFor,
+)
+from fairgate.reports.formatting import interval, number, share_words, signed
+
+NOTABLE: Final = 0.02
+"""A shift of a probability that is smaller is no finding, however clear."""
+
+Rows = list[EffectRow]
+
+
+def findings(record: AuditRecord) -> list[str]:
+    """Every difference that is clear after correction and large enough to be a finding, the worst of each kind first.
+
+    No attribute, subject or direction is left out; a difference that another one implies is told once.
+    """
+    found: list[str] = []
+    for of_kind in (ClassificationAudit, ImplicitAudit, RetrievalAudit):
+        probes = [probe for probe in record.probes if isinstance(probe, of_kind)]
+        for probe in probes:
+            told = _findings(probe, record.decision.alpha)
+            found += [f"{clean(probe.name, 60)}: {text}" for text in told] if len(probes) > 1 else told
+    if found:
+        return found
+    return [f"No group effect, pair of models or search stands out{' by its size' * bool(small_differences(record))}."]
+
+
+def small_differences(record: AuditRecord) -> str | None:
+    """How many differences are clear after correction and no finding, for they are small; None where there is none."""
+    alpha, small, margins = record.decision.alpha, 0, set[str]()
+    for probe in record.probes:
+        if isinstance(probe, RetrievalAudit):
+            continue
+        small += sum(_clear(row, alpha) and row.outcome != "correct" and not _notable(row) for row in probe.effects)
+        if isinstance(probe, ClassificationAudit):
+            pairs = [pair for pair in probe.pairs if _differs(pair, alpha) and not _fairer(pair)]
+            small += len(pairs)
+            margins |= {number(probe.margin)} if pairs else set()
+    if not small:
+        return None
+    of_spread = f", or than {' or '.join(sorted(margins))} in the spread inside sets" if margins else ""
+    return (
+        f"{share_words(small, 'difference')} {'is' if small == 1 else 'are'} clear after correction, but not shown to "
+        f"be larger than {number(NOTABLE)} in probability{of_spread}: see the tables."
+    )
+
+
+def _findings(probe: ClassificationAudit | ImplicitAudit | RetrievalAudit, alpha: float) -> list[str]:
+    if isinstance(probe, RetrievalAudit):
+        return _beyond_chance(probe, alpha)
+    wrong = harmed(probe, alpha) if isinstance(probe, ClassificationAudit) else []
+    unsure = _first_of([row for row in probe.effects if _clear(row, alpha) and _notable(row)], _overall_first, wrong)
+    if isinstance(probe, ImplicitAudit):
+        return [_shift(row, f"P(“{clean(probe.positive, 60)}”)") for row in unsure]
+    harms = _harms(wrong, lambda row: _harm(row, probe))
+    return [*harms, *_harms(unsure, _less_sure), *_less_alike(probe.pairs), *_less_often_right(probe.pairs, alpha)]
+
+
+def harmed(probe: ClassificationAudit, alpha: float) -> Rows:
+    """Groups that are right less often than their reference group, or more often, largest difference first: attributes
+    crossed and by subject as far as that is clear, else as it is clear."""
+    right = [row for row in probe.effects if row.outcome == "correct" and _clear(row, alpha)]
+    return _first_of(right, lambda row: (-row.group.count(CROSS), row.subject is None), ())
+
+
+def _clear(row: EffectRow, alpha: float) -> bool:
+    return bool(row.effect) and row.p_adjusted is not None and row.p_adjusted <= alpha
+
+
+def _notable(row: EffectRow) -> bool:
+    """A probability whose whole interval lies beyond NOTABLE; without a spread there is no interval."""
+    if row.outcome == "correct" or row.effect is None:
+        return False
+    lo, hi = (row.effect, row.effect) if row.lo is None or row.hi is None else (row.lo, row.hi)
+    return hi < -NOTABLE or lo > NOTABLE
+
+
+def _overall_first(row: EffectRow) -> tuple[int, bool]:
+    return -row.group.count(CROSS), row.subject is not None
+
+
+def _first_of(rows: Rows, order: Callable[[EffectRow], tuple[int, bool]], already: Iterable[EffectRow]) -> Rows:
+    """The rows that none before them, in this order, nor one that is told already, implies; largest first."""
+    told, found = list(already), Rows()
+    for row in sorted(rows, key=lambda row: (*order(row), -abs(row.effect or 0.0))):
+        if not any(_implies(one, row) for one in told):
+            told.append(row)
+            found.append(row)
+    return sorted(found, key=lambda row: -abs(row.effect or 0.0))
+
+
+def _implies(told: EffectRow, row: EffectRow) -> bool:
+    """Whether a row adds nothing to one that is told: the same model and direction, a group that the other one crosses
+    further, and a subject that the other one includes or is of."""
+    return (
+        told.model == row.model
+        and ((told.effect or 0.0) < 0) == ((row.effect or 0.0) < 0)
+        and set(row.group.split(CROSS)) <= set(told.group.split(CROSS))
+        and (told.subject == row.subject or None in (told.subject, row.subject))
+    )
+
+
+def _shift(row: EffectRow, what: str) -> str:
+    effect = row.effect or 0.0
+    return (
+        f"{clean(row.model, 60)}: {what} of {clean(row.group, 80)}{_of(row)} images is {number(abs(effect))} "
+        f"{'lower' if effect < 0 else 'higher'} than of {clean(row.reference, 80)} ones "
+        f"{interval(row.lo, row.hi) or 'in every set'}"
+    )
+
+
+def _harms(rows: Rows, said: Callable[[EffectRow], str]) -> list[str]:
+    """A sentence per group that is behind; where the reference group is behind others, one for all of these."""
+    found: list[str] = []
+    ahead: dict[tuple[str, str | None, str], Rows] = {}
+    for row in rows:
+        if (row.effect or 0.0) > 0:
+            ahead.setdefault((row.model, row.subject, row.over), []).append(row)
+    for row in rows:
+        if (row.effect or 0.0) < 0:
+            found.append(said(row))
+        elif others := ahead.pop((row.model, row.subject, row.over), None):
+            found.append(said(row) + ("; other groups are ahead of them too" if len(others) > 1 else ""))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """An effect as worse against better, whichever of the two is the reference: group and mean, and the limits."""
+
+    worse: tuple[str, float]
+    better: tuple[str, float]
+    limits: str
+
+    @classmethod
+    def of(cls, row: EffectRow) -> Self:
+        mean, effect = row.reference_mean or 0.0, row.effect or 0.0
+        group, reference = (row.group, mean + effect), (row.reference, mean)
+        if effect < 0:
+            return cls(group, reference, interval(row.lo, row.hi) or "in every set")
+        known = row.lo is not None and row.hi is not None
+        turned = interval(-(row.hi or 0.0), -(row.lo or 0.0)) if known else "in every set"
+        return cls(reference, group, turned)
+
+
+def _of(row: EffectRow) -> str:
+    return "" if row.subject is None else f" {clean(row.subject, 60)}"
+
+
+def _less_sure(row: EffectRow) -> str:
+    apart = _Apart.of(row)
+    return (
+        f"{clean(row.model, 60)}: P(true label) of {clean(apart.worse[0], 80)}{_of(row)} images is "
+        f"{number(abs(row.effect or 0.0))} lower than of {clean(apart.better[0], 80)} ones {apart.limits}"
+    )
+
+
+def _harm(row: EffectRow, probe: ClassificationAudit) -> str:
+    """`biased gets 30% of dark × female doctor images right, and 100% of light × male ones (−0.700 [...])`."""
+    apart = _Apart.of(row)
+    (group, share), (other, of_other) = apart.worse, apart.better
+    said = (
+        f"{clean(row.model, 60)} gets {percent_of(share)} of {clean(group, 80)}{_of(row)} images right, and "
+        f"{percent_of(of_other)} of {clean(other, 80)} ones ({signed(-abs(row.effect or 0.0))} {apart.limits})"
+    )
+    most = most_taken(probe.taken, row.model, row.subject, group, row.over)
+    if most is None:
+        return said
+    return f"{said}; {percent_of(most.count / most.total)} are taken for “{clean(most.predicted, 60)}”"
+
+
+def most_taken(taken: Iterable[TakenFor], model: str, subject: str | None, group: str, over: str) -> TakenFor | None:
+    """The wrong label that a model gives most often to a group of a subject."""
+    wanted = (model, subject, group, over)
+    found = [one for one in taken if (one.model, one.subject, one.group, one.over) == wanted]
+    return max(found, key=lambda one: one.count, default=None)
+
+
+def _differs(pair: PairRow, alpha: float) -> bool:
+    """Whether a test, paired or Mood's, sees a difference between spreads."""
+    return any(p is not None and p <= alpha for p in (pair.p_paired, pair.p_mood_adjusted))
+
+
+def _fairer(pair: PairRow) -> bool:
+    return pair.conclusion in ("first_fairer", "second_fairer")
+
+
+def _less_alike(pairs: Iterable[PairRow]) -> list[str]:
+    """Who treats set-mates less alike than whom, by the limits of the change of spread against the margin."""
+    found = [
+        _Behind.of(pair, worse_is_second=pair.conclusion == "first_fairer", by=pair.spread_delta)
+        for pair in pairs
+        if _fairer(pair)
+    ]
+    return [
+        f"{ones[0].who} treats {ones[0].whose}set-mates less alike than {_names(ones)}: the spread of P(true) inside a "
+        f"set is larger by {_sizes(ones)} on average"
+        f"{', although F_M, a median, says the opposite' if ones[0].opposite else ''}"
+        for ones in _together(found)
+    ]
+
+
+def _less_often_right(pairs: Iterable[PairRow], alpha: float) -> list[str]:
+    """Which model is right less often than which, over the same images."""
+    found = [
+        _Behind.of(pair, worse_is_second=(pair.accuracy_delta or 0.0) < 0, by=pair.accuracy_delta, opposite=False)
+        for pair in pairs
+        if pair.accuracy_delta and pair.p_accuracy is not None and pair.p_accuracy <= alpha
+    ]
+    return [
+        f"{ones[0].who} names {ones[0].whose}images rightly less often than {_names(ones)}: accuracy is lower by "
+        f"{_sizes(ones)}"
+        for ones in _together(found)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    """A model that is behind another one, on a subject or on all. `opposite`: medians say the opposite of means."""
+
+    worse: str
+    better: str
+    subject: str | None
+    by: float
+    opposite: bool
+
+    @classmethod
+    def of(cls, pair: PairRow, *, worse_is_second: bool, by: float | None, opposite: bool | None = None) -> Self:
+        worse, better = (pair.second, pair.first) if worse_is_second else (pair.first, pair.second)
+        opposite = pair.agreement == "opposite" if opposite is None else opposite
+        return cls(worse, better, pair.subject, abs(by or 0.0), opposite)
+
+    @property
+    def who(self) -> str:
+        return clean(self.worse, 60)
+
+    @property
+    def whose(self) -> str:
+        return "" if self.subject is None else f"{clean(self.subject, 60)} "
+
+
+def _together(found: Sequence[_Behind]) -> list[list[_Behind]]:
+    """Each model that is behind, with all that are ahead of it on the same images; a subject is told where the same is
+    not told of all subjects. Largest first."""
+    overall = {(one.worse, one.better) for one in found if one.subject is None}
+    of_worse: dict[tuple[str, str | None, bool], list[_Behind]] = {}
+    for one in found:
+        if one.subject is None or (one.worse, one.better) not in overall:
+            of_worse.setdefault((one.worse, one.subject, one.opposite), []).append(one)
+    return sorted(of_worse.values(), key=lambda ones: (ones[0].subject is not None, -max(one.by for one in ones)))
+
+
+def _names(ones: Sequence[_Behind]) -> str:
+    return ", ".join(clean(one.better, 60) for one in ones)
+
+
+def _sizes(ones: Sequence[_Behind]) -> str:
+    least, most = number(min(one.by for one in ones)), number(max(one.by for one in ones))
+    return least if least == most else f"{least} to {most}"
+
+
+def _beyond_chance(probe: RetrievalAudit, alpha: float) -> list[str]:
+    """Models of which more subjects lie beyond the fair ranker's 95% point than chance would put there (Bonferroni)."""
+    level = alpha / max(1, len(probe.summaries))
+    noun = "subject" if probe.kind == "retrieval" else "word"
+    return [
+        f"{clean(row.model, 60)}: MaxSkew@{row.k} over {clean(row.over, 60)} is beyond the fair ranker’s 95% point "
+        f"({number(row.null_p95)}) for {row.beyond} of {share_words(row.subjects, noun)}"
+        for row in probe.summaries
+        if row.beyond and bdtrc(row.beyond - 1, row.subjects, 0.05) <= level
+    ]
+
+
+_WHY: Final[dict[Agreement, str]] = {
+    "agree": "",
+    "pairing": "Mood’s test takes the sets of the two models as different ones, so that what scenes have in common "
+    "drowned the change; set by set it shows",
+    "few_sets": "Mood’s test compares medians, and the change sits in too few sets to move a median",
+    "cancels": "the medians differ, but over all sets changes up and down cancel out",
+    "independence": "Mood’s test takes the sets as independent samples; set by set there is no such change",
+    "opposite": "the medians and the means moved against each other: a median does not see what happens in fewer than "
+    "half of the sets",
+}
+
+
+def why_of(pair: PairRow) -> str:
+    """Why Mood's test and the paired test disagree on a pair; empty where they agree."""
+    return _WHY[pair.agreement] if pair.agreement is not None else ""
+
+
+def conclusion_of(pair: PairRow, margin: float) -> str:
+    """What the paired limits say about a pair: `base treats set-mates more alike`."""
+    if pair.conclusion is None:
+        return "not compared: no counterfactual sets"
+    if pair.conclusion == "alike":
+        return f"alike within {number(margin)}"
+    if pair.conclusion == "unsettled":
+        return f"unsettled at {number(margin)}"
+    return f"{clean(pair.first if pair.conclusion == 'first_fairer' else pair.second, 60)} is fairer"
+
+
+def subject_words(subject: str | None) -> str:
+    """A subject as a heading: `all subjects` for None."""
+    return "all subjects" if subject is None else clean(subject, 80)
+
+
+def percent_of(share: float) -> str:
+    """`97.5%`, `100%` where there is nothing behind the point, and `<0.1%` for what is not nothing."""
+    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
+
+
+def refusal_words(refusals: Iterable[Refusal]) -> list[str]:
+    """Refusals with one reason told once, with the models, and their subjects where others could be computed."""
+    subjects: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for one in refusals:
+        told = subjects.setdefault((one.what, one.reason), {})
+        named = told.setdefault(one.model or "", [])
+        if one.subject is None:
+            named.insert(0, "")
+        elif one.subject not in named:
+            named.append(one.subject)
+    told_once = []
+    for (what, reason), models in subjects.items():
+        parts = [name if named[0] == "" else f"{name} ({', '.join(named)})" for name, named in models.items() if name]
+        whose = f" of {clean(', '.join(parts), 300)}" if parts else ""
+        told_once.append(f"No {clean(what, 100)}{whose}: {clean(reason, 300)}")
+    return told_once
+
+
+def disagreements(pairs: Iterable[PairRow]) -> list[tuple[list[PairRow], str]]:
+    """Pairs on which Mood's test and the paired test disagree, by reason."""
+    told: dict[str, list[PairRow]] = {}
+    for pair in pairs:
+        if why := why_of(pair):
+            told.setdefault(why, []).append(pair)
+    return [(pairs, why) for why, pairs in told.items()]
+
+
+def family_words(record: AuditRecord) -> str:
+    """Over what p-values and limits are corrected."""
+    pairs = len(record.models) * (len(record.models) - 1) // 2
+    return (
+        f"Mood’s p is corrected by Bonferroni over {share_words(pairs, 'pair')} of models, paired limits and p-values "
+        "hold for all of these pairs at once (max-T bootstrap of sets); each subject is a family of its own. Group "
+        "effects are corrected by Holm over all models and groups of one outcome and grouping."
+    )

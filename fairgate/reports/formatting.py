@@ -1,0 +1,274 @@
+"""Numbers and verdicts in words: one phrasing for the page, the comment and the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final, Literal
+
+from fairgate.measures import MetricSpec, recorded
+from fairgate.plain_text import clean
+from fairgate.probes import value_name
+from fairgate.records import (
+    SHUT,
+    Against,
+    BaselineInfo,
+    CheckResult,
+    RunRecord,
+    Status,
+    Verdict,
+    WorstSet,
+    item_name,
+)
+
+ABSENT: Final = "–"
+SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
+Standing = Literal["fail", "error", "inconclusive", "waived", "pass"]
+READING_ORDER: Final[tuple[Standing, ...]] = ("fail", "error", "inconclusive", "waived", "pass")
+_COUNTED: Final[dict[Standing, str]] = {
+    "fail": "failed",
+    "error": "could not be computed",
+    "inconclusive": "inconclusive",
+    "waived": "waived",
+    "pass": "passed",
+}
+
+
+def number(value: float | None, status: Status = "ok") -> str:
+    """Three decimals, a fourth only where a small number would read as zero; `–` where nothing was measured.
+
+    >>> number(-0.31), number(0.0002), number(0.00001), number(None), number(None, "infinite")
+    ('−0.310', '0.0002', '≈0', '–', 'infinite')
+    """
+    if value is None or math.isnan(value):
+        return "infinite" if status == "infinite" else ABSENT
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value != 0 and abs(value) < 0.0005:
+        text = f"{value:.4f}" if abs(value) >= 0.00005 else "≈0"
+    else:
+        text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
+    return text.replace("-", "−")
+
+
+def signed(value: float | None) -> str:
+    """A change, with its sign: `+0.012`, `−0.310`; `≈0` for next to none, and `0.000` for none."""
+    text = number(value)
+    return f"+{text}" if value is not None and value > 0 and text != "≈0" else text
+
+
+def interval(lo: float | None, hi: float | None) -> str:
+    """`[0.790, 0.830]`, or nothing where there is no interval."""
+    return "" if lo is None or hi is None else f"[{number(lo)}, {number(hi)}]"
+
+
+def with_interval(text: str, lo: float | None, hi: float | None) -> str:
+    """A number followed by its interval, where it has one."""
+    return f"{text} {interval(lo, hi)}".rstrip()
+
+
+def p_value(value: float | None) -> str:
+    """A p-value: three decimals, `<0.001` below them."""
+    return "<0.001" if value is not None and value < 0.001 else number(value)
+
+
+def metric_words(metric: str) -> str:
+    """What a metric is called in prose, a ranking one with its k: `MaxSkew@100`."""
+    known, k = recorded(metric)
+    return clean(metric, 60).replace("_", " ") if known is None else known.spec.shown_as(clean(k, 12))
+
+
+def spec_of(check: CheckResult) -> MetricSpec | None:
+    """What is known of a check's metric; None for one that no installed package has."""
+    known, _ = recorded(check.metric)
+    return None if known is None else known.spec
+
+
+def reference(check: CheckResult) -> Against:
+    """What the check was compared with, in a word: the baseline, or the anchor."""
+    return check.against or "baseline"
+
+
+def check_name(check: CheckResult) -> str:
+    """The check's id, with `@anchor` where it was compared with that: its item without what it is about."""
+    return item_name(check.id, None, check.against)
+
+
+def bound_words(check: CheckResult) -> str:
+    """What the check asks: `≥ 0.850`, `≤ 0.900`, or `margin 0.040` against the baseline or the anchor."""
+    if check.bound is None:
+        return ABSENT
+    mark = {"at_least": "≥", "at_most": "≤", "no_worse_than": "margin"}[check.rule]
+    return f"{mark} {number(check.bound)}"
+
+
+def null_words(check: CheckResult) -> str:
+    """What chance alone gives a rank metric: `a fair ranker has 0.093, 95% under 0.234`; nothing for other metrics."""
+    if check.null_median is None or check.null_p95 is None:
+        return ""
+    side = "over" if check.better == "higher" else "under"
+    return f"a fair ranker has {number(check.null_median)}, 95% {side} {number(check.null_p95)}"
+
+
+def tie_words(check: CheckResult) -> str:
+    """How far the order of equal scores decided: `equal scores at the cut: 0.100 to 0.400 by their order`."""
+    if not check.tie_at_k:
+        return ""
+    if check.tie_lo is None or check.tie_hi is None:
+        return "equal scores at the cut: the order of files decides"
+    return f"equal scores at the cut: {number(check.tie_lo)} to {number(check.tie_hi)} by the order of files"
+
+
+def no_interval_words(check: CheckResult) -> str:
+    """Why a number that was measured has no interval; nothing where it has one."""
+    bare = check.value is not None and (check.lo is None or check.hi is None)
+    return clean(check.interval or "", 300) if bare else ""
+
+
+def unit_of(record: RunRecord) -> Literal["image", "set"]:
+    """What is resampled and compared: an image, where each is a set of its own, or a set."""
+    single = record.coverage.expected_sets == record.coverage.expected_images
+    return "image" if single and not record.dataset.counterfactual else "set"
+
+
+def measured_as(record: RunRecord, check: CheckResult) -> str:
+    """What the number of an image is: `P(true)` of a classification, `P(positive)` of an implicit association, `cosine`
+    of a ranking, a plain `value` elsewhere."""
+    kind = record.probes.get(check.probe, "").partition(":")[0]
+    return value_name(kind)
+
+
+def set_words(check: CheckResult, worst: WorstSet) -> str:
+    """How loudly a set speaks against a check, in the terms of its metric; nothing for a single image."""
+    if worst.spread is None:
+        return ""
+    metric = spec_of(check)
+    text = "spread {number}" if metric is None else metric.worst_set
+    return text.format(number=number(worst.spread), count=f"{worst.spread:g}")
+
+
+def subjects_of(record: RunRecord) -> set[str]:
+    """Every subject that the record names."""
+    named = {check.subject for check in record.checks if check.subject is not None}
+    named |= {worst.subject for check in record.checks for worst in check.worst_sets}
+    return named | {one.subject for one in record.confusions}
+
+
+def share_words(count: int, noun: str) -> str:
+    """`1 set`, `1,200 sets`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def compared_with(check: CheckResult, record: RunRecord) -> BaselineInfo | None:
+    """The baseline, or the anchor, that the check was compared with; None where the run has none."""
+    return record.anchor if reference(check) == "anchor" else record.baseline
+
+
+def why_absent(record: RunRecord, check: CheckResult, field: str) -> str:
+    """Why a number of a check is not there, in a few words."""
+    if check.verdict == "error":
+        return "could not be computed"
+    if field in ("baseline", "delta", "p_adjusted"):
+        other = reference(check)
+        if compared_with(check, record) is None:
+            return f"no {other}"
+        if field == "p_adjusted":
+            return f"not tested against the {other}"
+        infinite = check.status == "infinite" or check.baseline is not None
+        return "infinite" if field == "delta" and infinite else f"nothing finite in the {other}"
+    return "not measured"
+
+
+def common_cause(record: RunRecord) -> str | None:
+    """The one error that kept every check from being computed (problem, where, remedy, a line each), or None."""
+    reasons = {check.reason if check.verdict == "error" else None for check in record.checks}
+    return reasons.pop() if len(reasons) == 1 else None
+
+
+def standing(check: CheckResult) -> Standing:
+    """Where a report puts a check: its verdict, or `waived`, which is neither passed nor in the way."""
+    return "waived" if check.waived else check.verdict
+
+
+def reading_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
+    """What failed first, then what could not be computed or settled, what is waived, and the rest; the suite's order
+    inside."""
+    return sorted(checks, key=lambda check: READING_ORDER.index(standing(check)))
+
+
+def tally(record: RunRecord) -> dict[Standing, int]:
+    """Number of checks by where they stand, in reading order: a waived one counts as waived and as nothing else."""
+    stood = [standing(check) for check in record.checks]
+    return {place: stood.count(place) for place in READING_ORDER}
+
+
+def totals(record: RunRecord) -> str:
+    """`2 failed, 1 inconclusive, 1 waived, 14 passed`: every verdict that occurs."""
+    said = [f"{count} {_COUNTED[place]}" for place, count in tally(record).items() if count]
+    return ", ".join(said) or "no check was run"
+
+
+def verdict_words(record: RunRecord) -> str:
+    """The verdict of the run as a reader says it; one that rests on waivers, or has notices, says so.
+
+    `no verdict: nothing could be computed` where something could not be and nothing failed.
+    """
+    waived = tally(record)["waived"]
+    parts = [f"{share_words(waived, 'check')} waived"] if waived and record.ok else []
+    parts += [f"{share_words(len(record.notices), 'change')} to review"] if record.notices else []
+    suffix = f", with {' and '.join(parts)}" if parts else ""
+    if record.verdict == "inconclusive":
+        allowed = "inconclusive (allowed here)" if record.allow_inconclusive else "inconclusive (counts as a failure)"
+        return allowed + suffix
+    return (_incomplete(record) if record.verdict == "error" else record.verdict) + suffix
+
+
+def findings_headline(record: RunRecord) -> str:
+    """`7 of 24 checks failed`; where none did, how many did not pass."""
+    counted = tally(record)
+    of = f"of {share_words(len(record.checks), 'check')}"
+    if counted["fail"]:
+        return f"{counted['fail']:,} {of} failed"
+    return f"{counted['error'] + counted['inconclusive']:,} {of} did not pass"
+
+
+def headline_verdict(record: RunRecord) -> Verdict:
+    """The verdict whose symbol and colour a headline has: `fail` where something failed, whatever else is missing."""
+    return "fail" if record.verdict == "error" and record.exit_code == SHUT else record.verdict
+
+
+def _incomplete(record: RunRecord) -> str:
+    """What a run that could not be computed, or not wholly, says of itself."""
+    errors = sum(check.verdict == "error" for check in record.checks)
+    if record.exit_code == SHUT:
+        return f"fail, and {share_words(errors, 'check')} could not be computed"
+    if errors == len(record.checks) > 0:
+        return "no verdict: nothing could be computed"
+    if not errors:
+        return "no verdict: no check was held to its bound"
+    return f"no verdict: {errors:,} of {share_words(len(record.checks), 'check')} could not be computed"
+
+
+def coverage_words(record: RunRecord) -> str:
+    """Expected against scored, in one line."""
+    got, single = record.coverage, unit_of(record) == "image"
+    prompts, images = share_words(got.prompts, "prompt"), share_words(got.scored_images, "image")
+    if got.complete:
+        return (
+            f"all {images} scored ({prompts})"
+            if single
+            else f"all {share_words(got.scored_sets, 'set')} scored ({images}, {prompts})"
+        )
+    sets = "" if single else f"{got.scored_sets:,} of {share_words(got.expected_sets, 'set')}, "
+    return f"incomplete: {sets}{got.scored_images:,} of {share_words(got.expected_images, 'image')} scored"
+
+
+def moment(created_at: str) -> str:
+    """An ISO timestamp as a reader writes it; anything else as it stands."""
+    try:
+        when = datetime.fromisoformat(created_at)
+    except ValueError:
+        return clean(created_at, 60)
+    zone = "" if when.tzinfo is None else f" {when.tzname()}"
+    return f"{when:%Y-%m-%d %H:%M}{zone}"

@@ -1,0 +1,164 @@
+"""history.html: a figure per item over the runs, and where it moved; one file that loads nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from fairgate.plain_text import clean
+from fairgate.records.history import RULE, History, Move, Point, Series
+from fairgate.reports.charts import Scale, Tick, percent, scale_for
+from fairgate.reports.formatting import metric_words, number
+from fairgate.reports.history_text import (
+    absent,
+    checkpoint,
+    cut_words,
+    cuts,
+    day,
+    drift_words,
+    measured,
+    moved_at,
+    named,
+    notices,
+    side,
+    span_words,
+    unjudged,
+)
+from fairgate.reports.standalone_page import render_page
+
+MOST_FIGURES: Final = 60
+_TICKS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One run in a figure, in percent of it. `ring` is how a move to here counts: better, worse or moved; `fell` says
+    from which side the line comes."""
+
+    x: str
+    y: str
+    lo: str | None
+    hi: str | None
+    bound: str | None
+    left: str
+    right: str
+    ring: str | None
+    fell: bool
+    name: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of the table under a figure."""
+
+    point: Point
+    name: str
+    checkpoint: str
+    day: str
+    measured: str
+    bound: str
+    moved: str
+    cut: str
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One item. `lines` join points between cuts, in a square of 100 by 100; `gaps` are cuts, with their numbers."""
+
+    series: Series
+    metric: str
+    dots: tuple[Dot, ...]
+    lines: tuple[str, ...]
+    gaps: tuple[tuple[str, str], ...]
+    up: tuple[Tick, ...]
+    across: tuple[Tick, ...]
+    said: str
+    rows: tuple[Line, ...]
+
+
+def history_html(history: History) -> str:
+    """The page as text, in the look of report.html: items that moved first."""
+    ordered = sorted(history.series, key=lambda series: not (series.moves or series.drift))
+    numbers = {text: str(place) for place, text in enumerate(cuts(history), 1)}
+    return render_page(
+        "history",
+        history=history,
+        head=span_words(history),
+        moved=list(moved_at(history).items()),
+        drifted=[drift_words(series, series.drift) for series in history.series if series.drift],
+        cuts=list(numbers),
+        unknown=[*unjudged(history), *absent(history)],
+        notices=notices(history),
+        figures=[_figure(series, history, numbers) for series in ordered[:MOST_FIGURES]],
+        more=[series.item for series in ordered[MOST_FIGURES:]],
+        rule=RULE,
+    )
+
+
+def _figure(series: Series, history: History, numbers: dict[str, str]) -> Figure:
+    count = len(history.runs)
+    held = [point.bound for point in series.points] if series.held else []
+    scale = scale_for([*held, *(x for point in series.points for x in (point.value, point.lo, point.hi))])
+    moves = {move.after.place: move for move in series.moves}
+    first, last = series.points[0], series.points[-1]
+    words = [f"{series.item} over {len(series.points)} runs: first {measured(first)}, last {measured(last)}"]
+    words += [f"moved at {named(move.after)}" for move in series.moves]
+    step = max(1, -(-count // _TICKS))
+    runs = {point.place: point for point in series.points}
+    return Figure(
+        series=series,
+        metric=metric_words(series.question.metric),
+        dots=tuple(_dot(series, point, moves.get(point.place), scale, count) for point in series.points),
+        lines=tuple(
+            " ".join(f"{_across(point.place, count):.2f},{100 - scale.place(point.value):.2f}" for point in stretch)
+            for stretch in series.stretches
+        ),
+        gaps=tuple(
+            (percent(_across(point.place - 0.5, count)), numbers[cut_words(point)])
+            for point in series.points
+            if point.cut
+        ),
+        up=tuple(Tick(percent(100 - float(tick.at.rstrip("%"))), tick.label) for tick in scale.ticks),
+        across=tuple(
+            Tick(percent(_across(place, count)), named(runs[place])) for place in range(0, count, step) if place in runs
+        ),
+        said="; ".join(words),
+        rows=tuple(_row(series, point, moves.get(point.place)) for point in reversed(series.points)),
+    )
+
+
+def _across(place: float, count: int) -> float:
+    return 100 * (place + 0.5) / count
+
+
+def _dot(series: Series, point: Point, move: Move | None, scale: Scale, count: int) -> Dot:
+    def up(value: float | None) -> str | None:
+        return None if value is None else percent(100 - scale.place(value))
+
+    return Dot(
+        x=percent(_across(point.place, count)),
+        y=percent(100 - scale.place(point.value)),
+        lo=up(point.lo),
+        hi=up(point.hi),
+        bound=up(point.bound) if series.held else None,
+        left=percent(_across(point.place - 0.5, count)),
+        right=percent(_across(point.place + 0.5, count)),
+        ring=None if move is None else side(series, move) or "moved",
+        fell=move is not None and move.delta < 0,
+        name=named(point),
+        said=f"{named(point)}, {day(point)}: {measured(point)}",
+    )
+
+
+def _row(series: Series, point: Point, move: Move | None) -> Line:
+    return Line(
+        point=point,
+        name=named(point),
+        checkpoint=checkpoint(point),
+        day=day(point),
+        measured=measured(point),
+        bound=number(point.bound),
+        moved="" if move is None else f"{side(series, move) or 'moved'} by {number(abs(move.delta))}",
+        cut=clean(point.cut or "", 200),
+    )

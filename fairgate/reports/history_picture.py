@@ -1,0 +1,99 @@
+"""A history as PNG, for a README or a chat: the figures of the page, side by side."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fairgate.plain_text import clean
+from fairgate.records.history import History, Series
+from fairgate.reports.formatting import metric_words, share_words
+from fairgate.reports.history_text import named, notices, side, span_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_PANELS: Final = 12
+_NOW, _QUIET, _LINE, _INK = "#2a62a8", "#5b616b", "#e2e0db", "#1c1e21"
+_SIDES: Final = {"better": "#1c7443", "worse": "#b3261e", "": _NOW}
+_BOUND: Final = "#b3261e"
+_KEY: Final = (
+    "bar: a run's interval · ring: moved here · dotted: not comparable across it · dashed: the bound of its day"
+)
+
+
+def draw(history: History, path: Path) -> None:
+    """Write the picture: at most twelve items, those that moved first. OSError where it cannot be written."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    ordered = sorted(history.series, key=lambda series: not (series.moves or series.drift))
+    shown, left = ordered[:MOST_PANELS], len(ordered) - MOST_PANELS
+    columns = 1 if len(shown) == 1 else 2
+    rows = -(-len(shown) // columns)
+    with rc_context({"font.size": 9, "axes.edgecolor": _LINE, "xtick.color": _QUIET, "ytick.color": _QUIET}):
+        figure = Figure(figsize=(6.2 * columns, 2.5 * rows + 0.9), dpi=150, layout="constrained", facecolor="#fbfaf8")
+        FigureCanvasAgg(figure)
+        head = [f"{clean(history.suite, 80)}: {span_words(history)}"]
+        head += [f"{share_words(left, 'item')} more not shown: narrow with --check"] if left > 0 else []
+        head += [line for text in notices(history) for line in textwrap.wrap(text, 75 * columns)]
+        figure.supxlabel(_KEY, fontsize=7.5, color=_QUIET)
+        figure.suptitle(_plain("\n".join(head)), fontsize=9, color=_INK)
+        for place, series in enumerate(shown, 1):
+            _panel(figure.add_subplot(rows, columns, place), series, history)
+        figure.savefig(path, format="png", metadata={"Software": "fairgate"})
+
+
+def _panel(axes: Axes, series: Series, history: History) -> None:
+    better = {"higher": ", higher is better", "lower": ", lower is better"}.get(series.question.better or "", "")
+    title = f"{clean(series.item, 60)} › {metric_words(series.question.metric)}{better}"
+    axes.set_title(_plain(title), loc="left", fontsize=9, color=_INK)
+    axes.set_facecolor("#fbfaf8")
+    for stretch in series.stretches:
+        axes.plot([p.place for p in stretch], [p.value for p in stretch], color=_NOW, linewidth=1.4, zorder=2)
+    for point in series.points:
+        if point.lo is not None and point.hi is not None:
+            axes.vlines(point.place, point.lo, point.hi, color=_NOW, alpha=0.45, linewidth=1.2)
+        if point.cut is not None:
+            axes.axvline(point.place - 0.5, color=_QUIET, linestyle=(0, (2, 3)), linewidth=1)
+        if series.held and point.bound is not None:
+            ends = point.place - 0.5, point.place + 0.5
+            axes.hlines(point.bound, *ends, color=_BOUND, linestyle="dashed", linewidth=1)
+    axes.scatter([p.place for p in series.points], [p.value for p in series.points], s=18, color=_NOW, zorder=3)
+    for move in series.moves:
+        _ring(axes, move.after.place, move.after.value, named(move.after), _SIDES[side(series, move)], move.delta < 0)
+    _axis(axes, series, len(history.runs))
+
+
+def _ring(axes: Axes, x: float, y: float, name: str, colour: str, below: bool) -> None:
+    axes.scatter([x], [y], s=110, facecolors="none", edgecolors=colour, linewidths=1.6, zorder=4)
+    axes.annotate(
+        _plain(name),
+        (x, y),
+        xytext=(0, -22 if below else 14),
+        textcoords="offset points",
+        ha="center",
+        color=colour,
+        fontsize=8,
+        fontweight="bold",
+    )
+
+
+def _axis(axes: Axes, series: Series, count: int) -> None:
+    step = max(1, -(-count // 5))
+    ticks: dict[int, str] = {p.place: _plain(named(p)) for p in series.points if p.place % step == 0}
+    axes.set_xticks(list(ticks), list(ticks.values()), fontsize=7.5)
+    axes.set_xlim(-0.5, count - 0.5)
+    axes.margins(y=0.24)
+    axes.grid(axis="y", color=_LINE, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, labelsize=7.5)
+    sides: Any = axes.spines
+    sides[["top", "right", "left"]].set_visible(False)
+
+
+def _plain(text: str) -> str:
+    """Without the sign that starts a formula in matplotlib."""
+    return text.replace("$", r"\$")

@@ -1,0 +1,260 @@
+"""A history in words and in a terminal: a line per item, then each place where a number moved."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from fairgate.plain_text import clean
+from fairgate.records.history import RULE, History, Move, Point, Series
+from fairgate.reports.formatting import metric_words, number, share_words, signed, with_interval
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_BARS: Final = "▁▂▃▄▅▆▇"  # seven: noise about the middle must not stand on the edge of two
+_CUT: Final = "╎"
+_WIDEST: Final = 40
+"""Runs that a line of the terminal shows, the newest ones."""
+_PLACES: Final = 8
+"""Places where numbers moved that the terminal tells, the newest ones, and"""
+_MOVES: Final = 6
+"""moves that it tells of each."""
+_LINES: Final = 12
+"""Drifts, and cuts, that it tells."""
+
+
+def named(point: Point) -> str:
+    """The run's commit, with a star where files differed from it; of no commit, its time. Where runs of several
+    checkpoints have that commit, the checkpoint follows: `1a2b3c4-9f8e7d6c`, as MLflow names the run."""
+    return f"{_commit(point)}-{checkpoint(point)}" if point.shared and point.run.model else _commit(point)
+
+
+def _commit(point: Point) -> str:
+    run = point.run
+    commit = f"{clean(run.commit[:7])}{'*' if run.dirty else ''}" if run.commit else clean(run.created_at[:16])
+    return f"#{clean(run.pull_request, 12)} {commit}" if run.pull_request else commit
+
+
+def checkpoint(point: Point) -> str:
+    """The start of the checkpoint's fingerprint."""
+    return clean(point.run.model[:8]) if point.run.model else "unknown"
+
+
+def day(point: Point) -> str:
+    """The date of the run, in its own time zone."""
+    return clean(point.run.created_at[:10])
+
+
+def measured(point: Point) -> str:
+    """The number with its interval."""
+    return with_interval(number(point.value), point.lo, point.hi)
+
+
+def side(series: Series, move: Move) -> str:
+    """Whether a move is for the better or the worse; nothing where the metric has no good side."""
+    if series.question.better is None:
+        return ""
+    return "better" if (move.delta > 0) == (series.question.better == "higher") else "worse"
+
+
+def place_words(move: Move) -> str:
+    """Where it moved: `1a2b3c4 (2026-03-05), or one of the 3 commits since 9f8e7d6 that no run measured; checkpoint
+    0a1b2c3d, before it 4e5f6a7b`. A commit is named only where it can be what changed."""
+    before, after = move.before, move.after
+    if not move.by_commit:
+        return _untracked(move)
+    place = f"{named(after)} ({day(after)})"
+    if move.unseen:
+        several = f"one of the {move.unseen} commits" if move.unseen > 1 else "the one commit"
+        place += f", or {several} since {named(before)} that no run measured"
+    if move.same_model:
+        return f"{place}; the checkpoint is the same, {checkpoint(after)}"
+    if after.run.model and before.run.model:
+        return f"{place}; checkpoint {checkpoint(after)}, before it {checkpoint(before)}"
+    return place
+
+
+def _untracked(move: Move) -> str:
+    """Where it moved, of runs that their commits do not tell apart."""
+    before, after = move.before, move.after
+    if move.same_commit and move.same_model:
+        return f"{named(after)} ({day(after)}), with the commit and the checkpoint of the run before"
+    if move.same_commit and not (before.run.model and after.run.model):
+        return f"{named(after)} ({day(after)}), with the commit of the run before; whose checkpoint is not known"
+    of, at = f"checkpoint {checkpoint(after)} ({day(after)})", _commit(after)
+    if move.same_commit:
+        return f"{of}, before it {checkpoint(before)}, both at commit {at}"
+    return (
+        f"{of} at {at}, before it {checkpoint(before)} at {_commit(before)}: several checkpoints ran at one commit, so "
+        "that no commit is named for it"
+    )
+
+
+def move_words(series: Series, move: Move) -> str:
+    """`fairness 0.912 → 0.861, −0.051 where the intervals allow 0.021: worse`."""
+    judged = f": {verdict}" if (verdict := side(series, move)) else ""
+    return (
+        f"{clean(series.item, 120)} {number(move.before.value)} → {number(move.after.value)}, {signed(move.delta)} "
+        f"where the intervals allow {number(move.allowed)}{judged}"
+    )
+
+
+def drift_words(series: Series, move: Move) -> str:
+    """A way that was gone in steps too small to be seen one by one."""
+    return f"from {named(move.before)} to {named(move.after)}, in no single step: {move_words(series, move)}"
+
+
+def moved_at(history: History) -> dict[str, list[str]]:
+    """All moves in words by the place where they happened, oldest first; those for the worse first, then the largest
+    against what the intervals allow."""
+    moves = [(series, move) for series in history.series for move in series.moves]
+    moves.sort(key=lambda one: (one[1].after.place, one[1].before.place, side(*one) != "worse", -_loud(one[1])))
+    found: dict[str, list[str]] = {}
+    for series, move in moves:
+        found.setdefault(place_words(move), []).append(move_words(series, move))
+    return found
+
+
+def _loud(move: Move) -> float:
+    return abs(move.delta) / move.allowed if move.allowed else math.inf
+
+
+def cut_words(point: Point) -> str:
+    """Why numbers before a run are not compared with its own."""
+    return f"cut at {named(point)} ({day(point)}): {clean(point.cut or '', 200)}"
+
+
+def span_words(history: History) -> str:
+    """`12 runs from 2026-03-01 to 2026-03-14, in the order of their commits`."""
+    days = [clean(run.created_at[:10]) for run in history.runs]
+    order = "in the order of their commits" if history.by_commit else "in the order of time"
+    span = f"from {min(days)} to {max(days)}" if min(days) != max(days) else f"on {days[0]}"
+    return f"{share_words(len(history.runs), 'run')} {span}, {order}"
+
+
+def sparkline(series: Series, widest: int = _WIDEST) -> str:
+    """The newest numbers as bars, on the scale of their intervals, so that noise looks flat; `╎` where it is cut."""
+    shown = series.points[-widest:]
+    ends = [x for point in shown for x in (point.value, point.lo, point.hi) if x is not None]
+    low, high = min(ends), max(ends)
+    bars = ["…"] if len(series.points) > widest else []
+    for place, point in enumerate(shown):
+        share = (point.value - low) / (high - low) if high > low else 0.5
+        bars.append(_CUT if point.cut is not None and place else "")
+        bars.append(_BARS[min(len(_BARS) - 1, int(share * len(_BARS)))])
+    return "".join(bars)
+
+
+def terminal_table(history: History) -> Table:
+    """A row per item: first and last number, the line between, and where it moved last."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for head in ("check", "metric"):
+        table.add_column(head, no_wrap=True)
+    table.add_column("runs", justify="right", no_wrap=True)
+    table.add_column("first", justify="right", no_wrap=True)
+    table.add_column("history", no_wrap=True)
+    table.add_column("last", no_wrap=True)
+    table.add_column("moved", no_wrap=True)
+    for series in history.series:
+        moves = [*series.moves, *([series.drift] if series.drift else [])]
+        last = moves[-1] if moves else None
+        bad = last is not None and side(series, last) == "worse"
+        said = "" if last is None else f"{signed(last.delta)} {'since' if last is series.drift else 'at'} "
+        where = "" if last is None else named(last.before if last is series.drift else last.after)
+        table.add_row(
+            Text(clean(series.item, 60)),
+            Text(metric_words(series.question.metric)),
+            str(len(series.points)),
+            number(series.points[0].value),
+            Text(sparkline(series)),
+            Text(measured(series.points[-1])),
+            Text(said + where, style="red" if bad else ""),
+        )
+    return table
+
+
+def terminal_lines(history: History) -> list[str]:
+    """Every move by its commit, drifts and cuts, the rule by which they were found, and what the data is."""
+    places = [
+        [f"moved at {place}:", *_first([f"  {words}" for words in found], _MOVES)]
+        for place, found in moved_at(history).items()
+    ]
+    moved = [line for place in places[-_PLACES:] for line in place] or [
+        "No number moved, as far as there are intervals." if unjudged(history) else "No number moved."
+    ]
+    earlier = len(places) - _PLACES
+    drifts = [f"drifted {drift_words(series, series.drift)}" for series in history.series if series.drift]
+    return [
+        *([f"{share_words(earlier, 'earlier place')} where numbers moved: see --out FILE.html"] if earlier > 0 else []),
+        *moved,
+        *_first(drifts, _LINES),
+        *_first(unjudged(history), _LINES),
+        *_first(absent(history), _LINES),
+        *_first(cuts(history), _LINES),
+        *([f"not told, for they repeat a number above: {', '.join(_checks(history.repeats))}"] * bool(history.repeats)),
+        *_branches(history),
+        RULE,
+        *(f"Note: {notice}" for notice in notices(history)),
+    ]
+
+
+def _branches(history: History) -> list[str]:
+    """Runs of several branches stand in one line of commits: which of them to look at is for the reader to say."""
+    names = list(dict.fromkeys(run.branch for run in history.runs if run.branch))
+    if len(names) < 2:
+        return []
+    shown = ", ".join(clean(name, 60) for name in names[:_MOVES])
+    return [f"These are runs of {len(names)} branches ({shown}); --branch NAME shows one."]
+
+
+def unjudged(history: History) -> list[str]:
+    """Changes of which nothing is claimed, for a run has no interval."""
+    return [
+        f"not judged, for there is no interval: {clean(series.item, 120)} at {_several(series.unjudged)}"
+        for series in history.series
+        if series.unjudged
+    ]
+
+
+def absent(history: History) -> list[str]:
+    """Runs that asked a question and have no finite number for an answer: it could not be computed, or was infinite."""
+    return [
+        f"no finite number of {clean(series.item, 120)} at {_several(series.without)}: it could not be computed, "
+        "or was infinite; the run's report says which"
+        for series in history.series
+        if series.without
+    ]
+
+
+def _several(points: Sequence[Point]) -> str:
+    names = [f"{named(point)} ({day(point)})" for point in points[-_MOVES:]]
+    more = len(points) - len(names)
+    return ", ".join(names) + (f" and {more} earlier" if more else "")
+
+
+def cuts(history: History) -> list[str]:
+    """Every cut once, oldest first."""
+    found = sorted((point for series in history.series for point in series.points if point.cut), key=lambda p: p.place)
+    return list(dict.fromkeys(cut_words(point) for point in found))
+
+
+def notices(history: History) -> list[str]:
+    """What the datasets say of themselves."""
+    return list(dict.fromkeys(clean(run.notice, 600) for run in history.runs if run.notice))
+
+
+def _first(lines: Sequence[str], most: int) -> list[str]:
+    more = len(lines) - most
+    indent = " " * (len(lines[0]) - len(lines[0].lstrip())) if lines else ""
+    return [*lines[:most], *([f"{indent}and {more:,} more: see --out FILE.html, or narrow with --check"] * (more > 0))]
+
+
+def _checks(items: Sequence[str]) -> list[str]:
+    """Items by the checks they are of."""
+    return list(dict.fromkeys(clean(item.partition("[")[0], 80) for item in items))

@@ -1,0 +1,148 @@
+"""What surrounds the checks, in words that every report shares: waivers, the gate's definition, baselines, warnings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from fairgate.plain_text import clean
+from fairgate.records import BaselineInfo, CheckResult, Decider, DefinitionChange, RunRecord, Verdict
+from fairgate.reports.formatting import moment, number, reading_order, share_words
+
+NOT_THERE: Final = "not there"
+COMMIT: Final = 10
+"""Characters of a commit that are shown."""
+_MOST_WAIVERS: Final = 5
+_WOULD: Final[dict[Verdict, str]] = {
+    "pass": "would pass",
+    "fail": "would fail",
+    "inconclusive": "would be inconclusive",
+    "error": "could not be computed",
+}
+_REASON: Final = 300
+
+DECIDERS: Final[dict[Decider, str]] = {
+    "merge base": "the merge base",
+    "base tip": "the base branch",
+    "default branch": "the default branch",
+    "this change": "this change",
+}
+"""Whose definition of the gate it is, in words."""
+_NOTICE: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence about the run, cleaned but not escaped. A warning is what a reader must not overlook."""
+
+    level: Literal["warning", "note"]
+    text: str
+
+
+def notices(record: RunRecord, most: int) -> list[str]:
+    """What the change alters besides the weights, cleaned but not escaped; of more than `most`, a last line counts the
+    rest."""
+    said = [clean(text, _NOTICE) for text in record.notices[:most]]
+    more = len(record.notices) - most
+    return [*said, f"and {share_words(more, 'more change')} to review, in results.json"] if more > 0 else said
+
+
+def remarks(record: RunRecord) -> list[Remark]:
+    """Everything about a run that no check says, warnings first; what changed in the gate's definition stands apart."""
+    said = _waivers(record)
+    said += [Remark("warning", clean(text, _REASON)) for text in record.warnings]
+    for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
+        if info is not None and info.rescored:
+            said.append(Remark("note", f"the {name} was scored again in this run: {clean(info.rescored, _REASON)}"))
+        if info is not None and info.unchanged:
+            said.append(Remark("note", f"the candidate is the {name}'s checkpoint: nothing changed"))
+    if record.baseline_reason is not None:
+        said.append(Remark("note", f"this record became a baseline: {clean(record.baseline_reason, _REASON)}"))
+    return sorted(said, key=lambda remark: remark.level, reverse=True)
+
+
+def definition_words(record: RunRecord) -> str | None:
+    """`gate definition changed: 2 changes since the merge base 0123456789 (git:main)`; None where nothing changed."""
+    found = record.definition
+    if found is None or (found.suite_digest is not None and not found.changes):
+        return None
+    base = f"the merge base {clean(found.commit[:COMMIT])} ({clean(found.source, 80)})"
+    if found.suite_digest is None:
+        unread = any(change.what == "the suite" and change.before for change in found.changes)
+        lacks = "has a suite that cannot be read" if unread else "has no such suite"
+        who = "this change and a newer base say" if found.others else "only this change says"
+        return f"gate definition is new: {base} {lacks}, so that {who} what is asked"
+    return f"gate definition changed: {share_words(len(found.changes), 'change')} since {base}"
+
+
+def change_cells(change: DefinitionChange, limit: int) -> tuple[str, str, str]:
+    """What changed, before and now, each cut at `limit` characters."""
+    before, now = (NOT_THERE if text is None else clean(text, limit) for text in (change.before, change.now))
+    return clean(change.what, limit), before, now
+
+
+def waiver_words(check: CheckResult) -> str:
+    """`waived until 2027-03-01: reason`; of a waiver that waives nothing, why; nothing where none is needed."""
+    waiver = check.waiver
+    if waiver is None or check.verdict == "pass":
+        return ""
+    until, reason = clean(waiver.until, 24), clean(waiver.reason, _REASON)
+    if check.waived:
+        return f"waived until {until}: {reason}"
+    if waiver.expired:
+        return f"NOT waived: the waiver expired, its last day was {until}: {reason}"
+    return f"not waived, since it could not be computed (a waiver until {until} stands): {reason}"
+
+
+def waived_line(check: CheckResult) -> str:
+    """A waived check in a line: `skew[nurse]: fail, waived until 2027-03-01: reason`."""
+    return f"{clean(check.item, 120)}: {check.verdict}, {waiver_words(check)}"
+
+
+def decider_words(check: CheckResult) -> str:
+    """`decided by the merge base's bound 0.900; this change says 0.950`, where the two define the check otherwise."""
+    if check.decided_by is None:
+        return ""
+    other, owner = other_decider(check), f"{DECIDERS[check.decided_by]}'s"
+    noun = "margin" if check.rule == "no_worse_than" else "bound"
+    if check.other_verdict is None:
+        return f"decided by {owner} definition; {other} has no such check"
+    by_which = f"by which it {_WOULD[check.other_verdict]}" if check.other_verdict != check.verdict else ""
+    if check.other_bound is None or check.bound is None or check.other_bound == check.bound:
+        return f"decided by {owner} definition; {other} defines it otherwise{f', {by_which}' if by_which else ''}"
+    said = f"decided by {owner} {noun} {number(check.bound)}; {other} says {number(check.other_bound)}"
+    return f"{said}, {by_which}" if by_which else said
+
+
+def other_decider(check: CheckResult) -> str:
+    """Whose definition the other verdict is of, or whose has no such check."""
+    other = check.other_by or ("this change" if check.decided_by == "merge base" else "merge base")
+    return DECIDERS[other]
+
+
+def beside(check: CheckResult) -> list[str]:
+    """What must stand beside a check's verdict wherever it is told: who decided it, and its waiver."""
+    return [words for words in (decider_words(check), waiver_words(check)) if words]
+
+
+def provenance(info: BaselineInfo) -> str:
+    """Where a baseline or an anchor came from: `git:main, merge base 0123456789, recorded 2026-03-01 12:00 UTC`."""
+    parts = [clean(info.source, 120)] if info.source and not info.source.endswith(info.uri) else []
+    if info.commit is not None:
+        parts.append(f"merge base {clean(info.commit[:COMMIT])}")
+    if info.created_at is not None:
+        parts.append(f"recorded {moment(info.created_at)}")
+    if info.rescored:
+        parts.append("scored again in this run")
+    if info.unchanged:
+        parts.append("the candidate's own checkpoint")
+    return ", ".join(parts)
+
+
+def _waivers(record: RunRecord) -> list[Remark]:
+    """Expired waivers; of many, the first few."""
+    checks = [check for check in reading_order(record.checks) if check.verdict != "pass"]
+    expired = [check for check in checks if check.waiver is not None and check.waiver.expired]
+    said = [Remark("warning", f"{clean(check.item, 120)}: {waiver_words(check)}") for check in expired[:_MOST_WAIVERS]]
+    more = len(expired) - _MOST_WAIVERS
+    return [*said, Remark("warning", f"and {more:,} more expired waivers")] if more > 0 else said

@@ -1,0 +1,274 @@
+"""power.html: the detectable regression against the number of sets, a figure per check; one file that loads nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from fairgate.plain_text import clean
+from fairgate.records.power import CheckPower, GroupPower, PowerRecord
+from fairgate.reports.charts import Scale, Tick, Track, percent, scale_for
+from fairgate.reports.formatting import metric_words, number
+from fairgate.reports.standalone_page import render_page
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+_ROWS: Final = 400
+_LINES: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One curve, as points of a square of 100 by 100; the hardest of a figure is drawn stronger."""
+
+    name: str
+    points: str
+    hardest: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """All curves of one check: detectable regression (down is better) against sets, whose axis is logarithmic."""
+
+    lines: tuple[Line, ...]
+    across: tuple[Tick, ...]
+    up: tuple[Tick, ...]
+    margin: str
+    now: str
+    wanted: str | None
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One group of one subject."""
+
+    name: str
+    group: GroupPower
+    track: Track
+    detectable: str
+    needed: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """All subjects of one check."""
+
+    first: CheckPower
+    named: str
+    figure: Figure | None
+    rows: tuple[Row, ...]
+    scale: Scale
+    more: int
+    unavailable: tuple[tuple[str, str], ...]
+
+
+def power_html(record: PowerRecord) -> str:
+    """The page as text, in the look of report.html."""
+    by_id: dict[str, list[CheckPower]] = {}
+    for check in record.checks:
+        by_id.setdefault(check.id, []).append(check)
+    views = [_view(checks) for checks in by_id.values()]
+    return render_page(
+        "power",
+        record=record,
+        views=views,
+        assumptions=assumptions(record),
+    )
+
+
+def _view(checks: Sequence[CheckPower]) -> CheckView:
+    first = checks[0]
+    found = [(check, group) for check in checks for group in check.groups]
+    found.sort(key=lambda one: -(one[1].detectable or math.inf))
+    scale = scale_for([0.0, first.margin, first.wanted, *(group.detectable for _, group in found)])
+    bad = ((percent(scale.place(first.margin)), percent(100 - scale.place(first.margin))),)
+    rows = tuple(
+        Row(
+            name=_name(check, group, several=len(checks) > 1),
+            group=group,
+            track=Track(zero=scale.at(0.0), value=_place(scale, group.detectable), bounds=(bad[0][0],), bad=bad),
+            detectable=detectable_words(group),
+            needed=needed_words(check, group),
+        )
+        for check, group in found[:_ROWS]
+    )
+    reasons = tuple((check.item, check.unavailable) for check in checks if check.unavailable is not None)
+    return CheckView(first, named(first), _figure(checks), rows, scale, max(0, len(found) - _ROWS), reasons)
+
+
+def _place(scale: Scale, value: float | None) -> str | None:
+    return scale.at(value) if value is not None and math.isfinite(value) else None
+
+
+def _name(check: CheckPower, group: GroupPower, *, several: bool) -> str:
+    parts = [check.subject if several else None, group.group]
+    return " · ".join(part for part in parts if part) or "all sets"
+
+
+def _figure(checks: Sequence[CheckPower]) -> Figure | None:
+    """Every subject's hardest group, or of one subject all groups."""
+    several = len(checks) > 1
+    if several:
+        drawn = [(check, check.hardest) for check in checks if check.hardest is not None]
+    else:
+        drawn = [(check, group) for check in checks for group in check.groups]
+    curves = [(check, group) for check, group in drawn if group is not None and any(_finite(x) for x in group.curve)]
+    if not curves:
+        return None
+    sizes = [size for check, _ in curves for size in check.sizes]
+    low, high = math.log10(min(sizes)), math.log10(max(sizes))
+    first = curves[0][0]
+    shown = [x for _, group in curves for x in group.curve if x is not None and math.isfinite(x)]
+    # Few sets see next to nothing: beyond six times the median present value a curve leaves the picture.
+    present = sorted(group.detectable or 0.0 for _, group in curves)[len(curves) // 2]
+    top = scale_for([0.0, first.margin, min(max(shown), 6 * max(present, first.margin))])
+
+    def across(size: float) -> float:
+        return 100 * (math.log10(size) - low) / (high - low)
+
+    def up(value: float) -> float:
+        return 100 - top.place(value)
+
+    worst = max((group.detectable or math.inf for _, group in curves))
+    lines = [
+        Line(
+            name=_name(check, group, several=several),
+            points=" ".join(
+                f"{across(size):.2f},{up(value):.2f}"
+                for size, value in zip(check.sizes, group.curve, strict=True)
+                if value is not None and math.isfinite(value) and value <= top.high
+            ),
+            hardest=(group.detectable or math.inf) == worst,
+        )
+        for check, group in curves[:_LINES]
+    ]
+    now = max(check.n_sets for check, _ in curves)
+    return Figure(
+        lines=tuple(sorted(lines, key=lambda line: line.hardest)),
+        across=tuple(Tick(percent(across(size)), f"{size:,}") for size in _round_sizes(low, high)),
+        up=tuple(Tick(percent(100 - float(tick.at.rstrip("%"))), tick.label) for tick in top.ticks),
+        margin=percent(up(first.margin)),
+        now=percent(across(now)),
+        wanted=percent(up(first.wanted)) if first.wanted <= top.high else None,
+        said=f"{now:,} {first.unit} now",
+    )
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _round_sizes(low: float, high: float) -> list[int]:
+    """1, 2 and 5 times the powers of ten between two logarithms."""
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    sizes = [factor * 10**power for power in powers for factor in (1, 2, 5)]
+    return [size for size in sizes if low <= math.log10(size) <= high]
+
+
+_STEPS: Final = (4, 16)
+"""How many times as many sets the terminal tells of."""
+_BARS: Final = "▁▂▃▄▅▆▇█"
+
+
+def assumptions(record: PowerRecord) -> list[str]:
+    """What the numbers hold under; they belong beside every table."""
+    several = record.comparisons > 1
+    corrected = (
+        f"Every comparison is given alpha {record.alpha:g} / {record.comparisons} = {record.alpha_each:.2g}: what "
+        f"{record.correction} over the suite’s {record.comparisons} comparisons leaves in the worst case."
+        if several
+        else f"The suite has one comparison, at alpha {record.alpha:g}."
+    )
+    return [
+        f"Visible: fails the gate in {record.odds:.0%} of runs, if that is how much truly was lost.",
+        corrected,
+        "Noise between future runs is taken to be as between these two; where the differences of two runs are real, it "
+        "is overstated.",
+    ]
+
+
+def detectable_words(group: GroupPower | None) -> str:
+    """The smallest visible regression; `none` where no regression could fail."""
+    if group is None:
+        return number(None)
+    infinite = group.detectable is None or math.isinf(group.detectable)
+    return "none: too few" if infinite else number(group.detectable)
+
+
+def needed_words(check: CheckPower, group: GroupPower) -> str:
+    """Sets for the wished regression."""
+    if group.sets_needed is not None:
+        return f"{group.sets_needed:,}"
+    return "within the margin" if check.wanted <= check.margin else "more than 10⁹"
+
+
+def terminal_table(record: PowerRecord) -> Table:
+    """Every comparison of the suite: what it sees now, what the wished regression takes, and with more sets."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("check", no_wrap=True)
+    table.add_column("hardest group", no_wrap=True)
+    unit = record.checks[0].unit
+    for name in ("margin", unit, "visible now", *(f"×{step} {unit}" for step in _STEPS), "wished", f"{unit} for it"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("curve", no_wrap=True)
+    for check in record.checks:
+        table.add_row(*map(Text, _row(check)))
+    return table
+
+
+def terminal_lines(record: PowerRecord) -> list[str]:
+    """What could not be computed, what the table assumes, and the notice."""
+    reasons: dict[str, list[str]] = {}
+    for check in record.checks:
+        if check.unavailable is not None:
+            reasons.setdefault(check.unavailable, []).append(check.item)
+    lines = [f"no power for {clean(', '.join(items), 200)}: {clean(why, 400)}" for why, items in reasons.items()]
+    lines += assumptions(record)
+    lines.append(f"reproduce: {clean(record.command)}")
+    if record.dataset.notice:
+        lines.append(f"note: {clean(record.dataset.notice)}")
+    return lines
+
+
+def _row(check: CheckPower) -> list[str]:
+    group = check.hardest
+    where = [clean(check.item, 48), "" if group is None or group.group is None else clean(group.group, 40)]
+    if group is None:
+        return [*where, number(check.margin), f"{check.n_sets:,}", number(None), *(number(None) for _ in _STEPS)]
+    return [
+        *(*where, number(check.margin), f"{group.n_sets:,}", detectable_words(group)),
+        *(number(at_size(check, group, step * check.n_sets)) for step in _STEPS),
+        *(number(check.wanted), needed_words(check, group), sparkline(group.curve, check.margin)),
+    ]
+
+
+def at_size(check: CheckPower, group: GroupPower, n_sets: int) -> float | None:
+    """The detectable regression at the size of the curve that is nearest to a number of sets."""
+    nearest = min(range(len(check.sizes)), key=lambda at: abs(math.log(check.sizes[at] / n_sets)))
+    return group.curve[nearest]
+
+
+def sparkline(curve: list[float | None], margin: float = 0.0, width: int = 10) -> str:
+    """How far beyond the margin a regression must lie, as bars from few sets to many; a dot where none is visible.
+
+    >>> sparkline([None, 0.5, 0.3, 0.2], margin=0.1, width=4)
+    '·█▄▂'
+    """
+    step = max(1, len(curve) // width)
+    taken = [None if x is None or math.isinf(x) else x - margin for x in curve[::step][:width]]
+    top = max((x for x in taken if x is not None), default=1.0)
+    return "".join("·" if x is None else _BARS[max(0, math.ceil(len(_BARS) * x / top - 1e-9) - 1)] for x in taken)
+
+
+def named(check: CheckPower) -> str:
+    """What a check measures, in words."""
+    return metric_words(check.metric) + (f" over {clean(check.over, 60)}" if check.over else "")

@@ -1,0 +1,324 @@
+"""comment.md: one sticky comment on a pull request, verdict first, aggregates only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fairgate.errors import FairgateError
+from fairgate.markdown import escape, fenced, folded, table, web_address
+from fairgate.records import BaselineInfo, CheckResult, RunRecord
+from fairgate.reports.formatting import (
+    SYMBOL,
+    bound_words,
+    common_cause,
+    coverage_words,
+    headline_verdict,
+    moment,
+    no_interval_words,
+    null_words,
+    number,
+    p_value,
+    reading_order,
+    share_words,
+    signed,
+    tie_words,
+    totals,
+    unit_of,
+    verdict_words,
+    with_interval,
+)
+from fairgate.reports.notes import (
+    DECIDERS,
+    beside,
+    change_cells,
+    definition_words,
+    notices,
+    provenance,
+    remarks,
+    waiver_words,
+)
+from fairgate.reports.sentences import by_attribute, sentence, too_small
+
+LEAST_CHARS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Detail:
+    """How much is told: notices, sentences, rows, changes of the gate's definition and remarks at most, groups of
+    failing checks or not, text clipped to `clip`."""
+
+    sentences: int
+    rows: int
+    passing: int
+    groups: int
+    changes: int
+    remarks: int
+    clip: int
+    notices: int
+
+
+_LEVELS: Final = (
+    _Detail(20, 400, 400, 40, 100, 20, 300, 40),
+    _Detail(20, 200, 100, 10, 50, 20, 200, 20),
+    _Detail(10, 100, 0, 0, 25, 10, 120, 20),
+    _Detail(5, 30, 0, 0, 10, 5, 80, 10),
+    _Detail(3, 5, 0, 0, 3, 2, 40, 5),
+    _Detail(1, 0, 0, 0, 0, 0, 24, 2),
+)
+
+
+def render_comment(record: RunRecord, report_url: str | None = None, max_chars: int = 60_000) -> str:
+    """The comment's Markdown, detail shed until it has at most `max_chars` characters.
+
+    Begins with a marker naming the suite, by which the next run finds and replaces it. All text from models, datasets
+    and suites is escaped: no HTML, no link, no mention comes from it. FairgateError for a limit under 2,000.
+    """
+    marker = f"<!-- fairgate:{re.sub('[^A-Za-z0-9_]+', '-', record.suite).strip('-')[:60]} -->\n"
+    return marker + job_summary(record, report_url, max_chars - len(marker))
+
+
+def job_summary(record: RunRecord, report_url: str | None = None, max_chars: int = 60_000) -> str:
+    """The same text without the marker, for the summary page of a CI job."""
+    if max_chars < LEAST_CHARS - 100:
+        raise FairgateError(
+            f"{max_chars} characters cannot hold a verdict and its reasons.",
+            where="max_chars",
+            remedy=f"allow at least {LEAST_CHARS:,}",
+        )
+    drafts = (_body(record, report_url, detail) for detail in _LEVELS)
+    return next(draft for draft in drafts if len(draft) <= max_chars)
+
+
+def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
+    checks = reading_order(record.checks)
+    failing = [check for check in checks if check.verdict != "pass" and not check.waived]
+    waived = [check for check in checks if check.waived]
+    passing = [check for check in checks if check.verdict == "pass"]
+    parts = [
+        f"## {SYMBOL[headline_verdict(record)]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
+        _notices(record, detail),
+        _definition(record, detail),
+        _remarks(record, detail),
+        f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
+        _notice(record, detail),
+        *_told(failing, record, detail),
+        _waived(waived, record, detail),
+        _groups([*failing, *waived], record, detail),
+        _passing(passing, record, detail),
+        _about(record, detail),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _notices(record: RunRecord, detail: _Detail) -> str:
+    """What a reviewer must look at before merging, also where the verdict is a pass."""
+    lines = [f"- ⚠ {escape(text, max(2 * detail.clip, 120))}" for text in notices(record, detail.notices)]
+    return "\n".join(["**To review in this change:**", "", *lines]) if lines else ""
+
+
+def _definition(record: RunRecord, detail: _Detail) -> str:
+    """That the gate itself changed, and in a table what was asked before and is now."""
+    said = definition_words(record)
+    if said is None or record.definition is None:
+        return ""
+    text = f"⚠ **{escape(said[0].upper() + said[1:], max(detail.clip, 160))}.**"
+    changes = record.definition.changes
+    if not changes or not detail.changes:
+        return text
+    cells = [change_cells(change, detail.clip) for change in changes[: detail.changes]]
+    text += f"\n\n{table(('what', 'before', 'now'), [[*map(escape, row)] for row in cells])}"
+    more = len(changes) - detail.changes
+    return f"{text}\n\n<sub>{more:,} more changes are in results.json.</sub>" if more > 0 else text
+
+
+def _remarks(record: RunRecord, detail: _Detail) -> str:
+    lines = [f"- {'⚠ ' if one.level == 'warning' else ''}{escape(one.text, detail.clip)}" for one in remarks(record)]
+    return "\n".join(_at_most(lines, detail.remarks, "- and {} more remarks")) if detail.remarks else ""
+
+
+def _link(report_url: str | None) -> str:
+    address = web_address(report_url)
+    if address is not None and len(address) <= 500:
+        return f" [Full report, with pictures]({address})."
+    return "" if report_url is None else f" Full report: {escape(report_url, 80)}"
+
+
+def _notice(record: RunRecord, detail: _Detail) -> str:
+    return f"> {escape(record.dataset.notice, detail.clip)}" if record.dataset.notice else ""
+
+
+def _told(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> list[str]:
+    """What did not pass; where one error stands behind all of it, that error and nothing else."""
+    cause = common_cause(record)
+    if cause is None:
+        return [_sentences(failing, record, detail), _rows(failing, record, detail.rows, detail)]
+    lines = [escape(line.strip(), 2000) for line in cause.splitlines()]
+    return ["\n".join(["Nothing could be computed:", "", *(f"- {line}" for line in lines)])]
+
+
+def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
+    lines = []
+    for check in failing:
+        texts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
+        said = "; ".join([*texts, *(escape(text, detail.clip) for text in beside(check))])
+        lines.append(f"- {SYMBOL[check.verdict]} {said}")
+    return "\n".join(_at_most(lines, detail.sentences, "- and {} more"))
+
+
+def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
+    """Every check that a waiver keeps from closing the gate, by name, date and reason, and its numbers on demand."""
+    lines = [
+        f"- {SYMBOL[check.verdict]} {escape(check.item, detail.clip)}: {check.verdict}, "
+        f"{escape(waiver_words(check), detail.clip)}"
+        for check in waived
+    ]
+    told = _at_most(lines, detail.sentences, "- and {} more")
+    if not told:
+        return ""
+    rows = _rows(waived, record, detail.rows, detail)
+    numbers = folded("Numbers of the waived checks", rows) if rows else ""
+    return "\n".join([f"**Waived: {share_words(len(waived), 'check')}, not passed**", "", *told, "", numbers]).rstrip()
+
+
+def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:
+    if not checks or limit == 0:
+        return ""
+    head = ("", "check", "baseline", "now", "change", "bound", "adj. p", f"{unit_of(record)}s")
+    rows = [_row(check, detail) for check in checks[:limit]]
+    text = table(head, rows)
+    legend = " “–”: not measured, or not tested against a baseline." if any("–" in row for row in rows) else ""
+    more = f" {len(checks) - limit} more checks are in results.json." if len(checks) > limit else ""
+    told = "".join(f" {escape(text, detail.clip)}." for text in _notes(checks[:limit]))
+    note = f"<sub>Intervals in brackets.{legend}{told}{more}</sub>"
+    return f"{text}\n\n{note}"
+
+
+def _notes(checks: Sequence[CheckResult], most: int = 3) -> list[str]:
+    """Where equal scores decided, and why intervals are missing."""
+    ties = [f"{check.item}: {words}" for check in checks if (words := tie_words(check))]
+    bare = dict.fromkeys(filter(None, map(no_interval_words, checks)))
+    fair = ["Fair: what a perfectly fair ranker has half of the time, and is no worse than 95% of the time"]
+    return [*(fair if any(map(null_words, checks)) else []), *ties[:most], *list(bare)[:most]]
+
+
+def _row(check: CheckResult, detail: _Detail) -> list[str]:
+    return [
+        SYMBOL[check.verdict],
+        escape(check.item, detail.clip),
+        f"{number(check.baseline)} (anchor)" if check.against == "anchor" else number(check.baseline),
+        _cell(number(check.value, check.status), check.lo, check.hi),
+        _cell(signed(check.delta), check.delta_lo, check.delta_hi),
+        _bound(check),
+        p_value(check.p_adjusted).replace("<", "&lt;"),
+        f"{check.n_sets:,}",
+    ]
+
+
+def _bound(check: CheckResult) -> str:
+    """The bound, whose it is, and what a fair ranker has, which puts it in proportion."""
+    null = null_words(check).replace("a fair ranker has", "fair:")
+    whose = f"of {DECIDERS[check.decided_by]}" if check.decided_by else ""
+    beside_it = "; ".join(words for words in (whose, null) if words)
+    return f"{bound_words(check)} ({beside_it})" if beside_it else bound_words(check)
+
+
+def _cell(text: str, lo: float | None, hi: float | None) -> str:
+    return with_interval(text, lo, hi).replace("[", "\\[").replace("]", "\\]")
+
+
+def _groups(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
+    grouped = [check for check in failing if check.groups][: detail.groups]
+    if not grouped:
+        return ""
+    single = unit_of(record) == "image"
+    head = ("", "group", "baseline", "now", "change", "adj. p", *(() if single else ("sets",)), "images")
+    blocks = []
+    for check in grouped:
+        attributes = by_attribute(check)
+        rows = [
+            [
+                SYMBOL[group.verdict] if group.verdict else "",
+                escape(f"{attribute}: {group.group}" if len(attributes) > 1 else group.group, detail.clip),
+                number(group.baseline),
+                _cell(number(group.value, group.status), group.lo, group.hi),
+                _cell(signed(group.delta), group.delta_lo, group.delta_hi),
+                p_value(group.p_adjusted).replace("<", "&lt;"),
+                *(() if single else (f"{group.n_sets:,}",)),
+                f"{group.n_images:,}",
+            ]
+            for attribute, groups in attributes
+            for group in groups
+        ]
+        small = too_small(check, record)
+        note = f"\n\n<sub>{escape(small[0].upper() + small[1:], 3 * detail.clip)}.</sub>" if small else ""
+        blocks.append(f"**{escape(check.item, detail.clip)}**\n\n{table(head, rows)}{note}")
+    return folded("By group", "\n\n".join(blocks))
+
+
+def _passing(passing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
+    if not passing or detail.passing == 0:
+        return ""
+    return folded(f"{share_words(len(passing), 'check')} passed", _rows(passing, record, detail.passing, detail))
+
+
+def _about(record: RunRecord, detail: _Detail) -> str:
+    if detail.rows == 0:
+        return ""
+    data, decided = record.dataset, record.decision
+    lines = [
+        f"- model: {escape(record.model.uri, detail.clip)} ({escape(record.model.fingerprint[:12])})"
+        + _version(record, detail),
+        f"- baseline: {_reference(record.baseline, detail)}",
+        *([] if record.anchor is None else [f"- anchor: {_reference(record.anchor, detail)}"]),
+        f"- dataset: {escape(data.name, detail.clip)}/{escape(data.version, 24)} ({escape(data.fingerprint[:12])})",
+        f"- decided at alpha {decided.alpha:g}, corrected by {escape(decided.correction, 24)} over the whole suite, "
+        f"{decided.draws:,} draws, seed {decided.seed}",
+        f"- fairgate {escape(record.environment.fairgate, 24)}, {escape(moment(record.created_at), 40)}",
+    ]
+    again = fenced(record.command) if len(record.command) <= 8 * detail.clip else ""
+    return folded("Model, baseline, dataset, and the command to reproduce", "\n".join(lines) + f"\n\n{again}".rstrip())
+
+
+def _version(record: RunRecord, detail: _Detail) -> str:
+    held = record.model.registered
+    return "" if held is None else f", registered as {escape(held, detail.clip)}"
+
+
+def _reference(info: BaselineInfo | None, detail: _Detail) -> str:
+    if info is None:
+        return "none"
+    whence = provenance(info)
+    named = f"{escape(info.uri, detail.clip)} ({escape(info.fingerprint[:12])})"
+    return f"{named}, {escape(whence, detail.clip)}" if whence else named
+
+
+def _at_most(lines: Sequence[str], limit: int, more: str) -> list[str]:
+    if len(lines) <= limit:
+        return list(lines)
+    return [*lines[:limit], more.format(len(lines) - limit)]
+
+
+MAX_BYTES: Final = 1024 * 1024
+"""GitHub shows nothing at all of a step whose summary is larger."""
+
+
+def append_summary(record: RunRecord, path: Path) -> str | None:
+    """Append the record's summary to the file that GITHUB_STEP_SUMMARY names; None, or why it could not be.
+
+    Where little room is left the short form is taken, and where none is left, nothing. Never raises for a file that
+    cannot be written: the verdict stands.
+    """
+    try:
+        room = MAX_BYTES - (path.stat().st_size if path.exists() else 0)
+        for text in (job_summary(record), job_summary(record, max_chars=LEAST_CHARS)):
+            if len(text.encode()) + 1 <= room:
+                with path.open("a", encoding="utf-8") as page:
+                    page.write(f"{text}\n")
+                return None
+    except OSError as error:
+        return f"the job summary was not written, the verdict stands: {error}"
+    return "the job summary is full; the report has the rest"

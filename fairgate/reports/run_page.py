@@ -1,0 +1,275 @@
+"""report.html: which checks are told in full, with which drawings, tables and pictures, in one file under 5 MB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from fairgate.plain_text import clean
+from fairgate.records import CheckResult, MemberResult, RunRecord, WorstSet
+from fairgate.records.history import PastValue
+from fairgate.reports.charts import Estimate, GroupChart, GroupKey, Strip, estimate_of, groups_of, percent, strips_of
+from fairgate.reports.formatting import common_cause, measured_as, reading_order, set_words, subjects_of, unit_of
+from fairgate.reports.notes import Remark, beside, change_cells, definition_words, notices, remarks
+from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
+from fairgate.reports.run_sparklines import Spark, sparks_of
+from fairgate.reports.run_tables import (
+    ConfusionTable,
+    Effects,
+    HeatMap,
+    confusion_tables,
+    effects_of,
+    group_key,
+    heat_map,
+)
+from fairgate.reports.sentences import sentence
+from fairgate.reports.standalone_page import render_page
+
+MAX_BYTES: Final = 5_000_000
+_GROUPS_IN_A_CHECK: Final = 200
+_REMARKS: Final = 40
+_NOTICES: Final = 100
+_CHANGE_CHARS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one page holds: checks in full, checks in rows, changes of the gate's definition, group rows over all,
+    subjects in a drawing, pictures in characters."""
+
+    failing: int
+    waived: int
+    passing: int
+    changes: int
+    group_rows: int
+    tables: int
+    subjects: int
+    picture_chars: int
+
+
+_LEVELS: Final = (
+    Limits(
+        failing=60,
+        waived=30,
+        passing=300,
+        changes=200,
+        group_rows=1500,
+        tables=30,
+        subjects=40,
+        picture_chars=3_000_000,
+    ),
+    Limits(
+        failing=30, waived=10, passing=150, changes=50, group_rows=400, tables=10, subjects=20, picture_chars=2_000_000
+    ),
+    Limits(failing=10, waived=5, passing=50, changes=20, group_rows=100, tables=3, subjects=10, picture_chars=500_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member of a worst set with its picture, or why it has none. `share` draws a probability as a length."""
+
+    member: MemberResult
+    uri: str | None
+    lack: str | None
+    mark: Literal["lowest", "highest"] | None
+    taken_for_another: bool
+    share: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetView:
+    """A worst set, members in the order of groups. `said` is its subject, where that is not clear, and how bad it is;
+    `lack` says why the whole set has no pictures.
+
+    `shown_at` is the anchor of an earlier check where the pictures are: a set speaks against several checks, and its
+    pictures are in the file once.
+    """
+
+    worst: WorstSet
+    members: tuple[MemberView, ...]
+    said: str
+    lack: str | None
+    shown_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckView:
+    """A check with all that is drawn for it."""
+
+    check: CheckResult
+    anchor: str
+    sentence: str
+    told: bool
+    estimate: Estimate | None = None
+    groups: GroupChart | None = None
+    heat: HeatMap | None = None
+    sets: tuple[SetView, ...] = ()
+    confusion: ConfusionTable | None = None
+    history: Spark | None = None
+    unit: str = "value"
+
+    @property
+    def beside(self) -> list[str]:
+        """What stands beside the verdict: who decided it, and its waiver."""
+        return beside(self.check)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything the template reads. `counted` is what is compared, sets or single images; `cause` the one error that
+    kept everything from being computed."""
+
+    record: RunRecord
+    counted: Literal["image", "set"]
+    cause: str | None
+    notices: tuple[str, ...]
+    definition: str | None
+    changes: tuple[tuple[str, str, str], ...]
+    remarks: tuple[Remark, ...]
+    failing: tuple[CheckView, ...]
+    waived: tuple[CheckView, ...]
+    untold_waived: int
+    passing: tuple[CheckView, ...]
+    untold_passing: int
+    strips: tuple[Strip, ...]
+    effects: tuple[Effects, ...]
+    confusions: tuple[ConfusionTable, ...]
+    untold_confusions: int
+
+
+def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequence[PastValue] | None = None) -> str:
+    """The page as text, under 5 MB in UTF-8. It loads nothing: no script, no font, no address is fetched.
+
+    `pictures` is asked once, for the sets that are shown, and answers with encoded pictures; None, or an answer without
+    pictures, is for datasets that have scores only. `history` holds what earlier runs measured, oldest first; a check
+    that has fewer than two numbers in it, with this run's, shows none. What does not fit is left to results.json, and
+    the page says so.
+    """
+    sets = wanted_sets(reading_order(record.checks))
+    given = pictures(sets[:MOST_SETS]) if pictures is not None and sets else {}
+    text = ""
+    for limits in _LEVELS:
+        page = page_of(record, album(given, sets, limits.picture_chars), limits, history or ())
+        text = render_page("run", admit={"img-src": "data:"}, page=page, record=record)
+        if len(text.encode()) <= MAX_BYTES:
+            break
+    return text
+
+
+def page_of(record: RunRecord, album: Album, limits: Limits, history: Sequence[PastValue] = ()) -> Page:
+    """Arrange a record for reading within limits; what does not fit is counted, and stands in results.json."""
+    key = group_key(record.dataset)
+    checks = reading_order(record.checks)
+    failing = [check for check in checks if check.verdict != "pass" and not check.waived]
+    waived = [check for check in checks if check.waived]
+    passing = [check for check in checks if check.verdict == "pass"]
+    tables = confusion_tables(record.confusions, key)
+    shown = [*failing[: limits.failing], *waived[: limits.waived], *passing[: limits.passing]]
+    sparks = sparks_of(record, history, shown)
+    arrange = _Arrangement(record, album, key, tables, limits.group_rows, sparks)
+    told = arrange.views(failing, 0, limits.failing)
+    aside = arrange.views(waived[: limits.waived], len(told), limits.waived)
+    held = arrange.views(passing[: limits.passing], len(told) + len(aside), limits.passing)
+    return Page(
+        record=record,
+        counted=unit_of(record),
+        cause=common_cause(record),
+        notices=tuple(notices(record, _NOTICES)),
+        definition=definition_words(record),
+        changes=tuple(
+            change_cells(change, _CHANGE_CHARS)
+            for change in (record.definition.changes[: limits.changes] if record.definition else ())
+        ),
+        remarks=tuple(remarks(record)[:_REMARKS]),
+        failing=told,
+        waived=aside,
+        untold_waived=len(waived) - len(aside),
+        passing=held,
+        untold_passing=max(0, len(passing) - limits.passing),
+        strips=tuple(strips_of(checks, limits.subjects))[: limits.tables],
+        effects=tuple(effects_of(checks, key, limits.subjects)[: limits.tables]),
+        confusions=tuple(tables[: limits.tables]),
+        untold_confusions=max(0, len(tables) - limits.tables),
+    )
+
+
+class _Arrangement:
+    """Turns checks into views, spending group rows until there are none left."""
+
+    def __init__(
+        self,
+        record: RunRecord,
+        album: Album,
+        key: GroupKey,
+        tables: Sequence[ConfusionTable],
+        group_rows: int,
+        sparks: Mapping[str, Spark],
+    ) -> None:
+        self._record = record
+        self._album = album
+        self._key = key
+        self._tables = {(table.probe, table.subject): table for table in tables}
+        self._rows_left = group_rows
+        self._sparks = sparks
+        self._several = len(subjects_of(record)) > 1
+        self._shown_at: dict[str, str] = {}
+
+    def views(self, checks: Sequence[CheckResult], earlier: int, most: int) -> tuple[CheckView, ...]:
+        """One view per check, after `earlier` others; the first `most` of them in full."""
+        return tuple(self.view(check, earlier + at, at < most) for at, check in enumerate(checks))
+
+    def view(self, check: CheckResult, place: int, told: bool) -> CheckView:
+        """A check with its drawings, or, where it is not told in full, its sentence alone."""
+        anchor, said = f"check-{place + 1}", sentence(check, self._record)
+        if not told:
+            return CheckView(check, anchor, said, told=False)
+        failing = check.verdict != "pass"
+        grouped = len(check.groups) <= min(self._rows_left, _GROUPS_IN_A_CHECK)
+        self._rows_left -= len(check.groups) if grouped else 0
+        unit = measured_as(self._record, check)
+        return CheckView(
+            check,
+            anchor,
+            said,
+            told=True,
+            estimate=estimate_of(check),
+            groups=groups_of(check) if grouped else None,
+            heat=heat_map(check, self._key) if grouped else None,
+            sets=tuple(self._set(check, worst, anchor, unit) for worst in shown_sets(check)),
+            confusion=self._tables.pop((check.probe, check.subject or ""), None) if failing else None,
+            history=self._sparks.get(check.item),
+            unit=unit,
+        )
+
+    def _set(self, check: CheckResult, worst: WorstSet, anchor: str, unit: str) -> SetView:
+        earlier = self._shown_at.setdefault(worst.set_id, anchor)
+        shown_at = None if earlier == anchor or self._album.empty else earlier
+        members = sorted(worst.members, key=lambda member: self._key(member.group))
+        values = [member.value for member in members if member.value is not None]
+        ends = (min(values), max(values)) if len(values) > 1 and min(values) < max(values) else None
+        views = []
+        for member in members:
+            place = (worst.set_id, member.member)
+            uri = None if shown_at else self._album.uris.get(place)
+            lack = None if uri or shown_at else "unreadable" if place in self._album.unreadable else "no picture"
+            mark: Literal["lowest", "highest"] | None = None
+            if ends and member.value in ends:
+                mark = "lowest" if member.value == ends[0] else "highest"
+            share = _share(member.value) if unit == "P(true)" else None
+            views.append(MemberView(member, uri, lack, mark, member.correct is False, share))
+        subject = clean(worst.subject, 80) if self._several and check.subject is None else ""
+        said = " · ".join(part for part in (subject, set_words(check, worst)) if part)
+        return SetView(worst, tuple(views), said, self._lack(worst.set_id), shown_at)
+
+    def _lack(self, set_id: str) -> str | None:
+        if self._album.empty:
+            return "No pictures are in this dataset."
+        if set_id in self._album.left_out:
+            return "Pictures left out to keep this file small."
+        return None
+
+
+def _share(value: float | None) -> str | None:
+    return percent(100 * value) if value is not None and 0 <= value <= 1 else None

@@ -1,0 +1,127 @@
+"""How a check's number moved over earlier runs: a small line beside the check, from points that come from outside.
+
+Nothing of it is part of a verdict.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fairgate.plain_text import clean
+from fairgate.records import CheckResult, RunRecord
+from fairgate.records.history import PastValue
+from fairgate.reports.charts import Scale, scale_for
+from fairgate.reports.formatting import moment, number, share_words, signed
+
+MOST_POINTS: Final = 60
+_COMMIT: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Spark:
+    """A line over runs as SVG paths in a square of 100 by 100: numbers, their intervals, what they were held to."""
+
+    line: str
+    dots: str
+    now: str
+    intervals: str
+    bounds: str
+    said: tuple[str, ...]
+
+
+def sparks_of(
+    record: RunRecord, history: Iterable[PastValue], checks: Sequence[CheckResult] | None = None
+) -> dict[str, Spark]:
+    """A drawing per item of these checks (of all of the record's) that has at least two numbers, this run's included;
+    `history` oldest first.
+
+    Of many runs the last 60 are drawn. Bounds are drawn for checks that hold their number to one, not for margins.
+    """
+    by_item: dict[str, list[PastValue]] = {}
+    for point in history:
+        if point.created_at != record.created_at:
+            by_item.setdefault(point.item, []).append(point)
+    drawn = {}
+    for check in record.checks if checks is None else checks:
+        points = [*by_item.get(check.item, ()), _present(check, record)]
+        measured = [point for point in points if _finite(point.value) is not None]
+        if len(measured) >= 2:
+            drawn[check.item] = _spark(measured[-MOST_POINTS:], check)
+    return drawn
+
+
+def _present(check: CheckResult, record: RunRecord) -> PastValue:
+    commit = record.environment.git_commit
+    numbers = check.value, check.lo, check.hi, check.bound
+    return PastValue(commit, record.created_at, check.item, *numbers, model=record.model.fingerprint)
+
+
+def _spark(points: Sequence[PastValue], check: CheckResult) -> Spark:
+    held = check.rule != "no_worse_than"
+    bounds = [_finite(point.bound) if held else None for point in points]
+    scale = scale_for([x for point in points for x in (point.value, _finite(point.lo), _finite(point.hi))] + bounds)
+    step = 96 / (len(points) - 1)
+    places = [2 + step * at for at in range(len(points))]
+    heights = [_y(scale, point.value or 0.0) for point in points]
+    marks = [f"{x:.1f} {y}" for x, y in zip(places, heights, strict=True)]
+    intervals = [
+        f"M{x:.1f} {_y(scale, point.lo)}V{_y(scale, point.hi)}"
+        for x, point in zip(places, points, strict=True)
+        if _finite(point.lo) is not None
+        and _finite(point.hi) is not None
+        and point.lo is not None
+        and point.hi is not None
+    ]
+    return Spark(
+        line=f"M{'L'.join(marks)}",
+        dots="".join(f"M{mark}h0" for mark in marks[:-1]),
+        now=f"M{marks[-1]}h0",
+        intervals="".join(intervals),
+        bounds="".join(
+            f"M{max(0.0, x - step / 2):.1f} {_y(scale, bound)}H{min(100.0, x + step / 2):.1f}"
+            for x, bound in zip(places, bounds, strict=True)
+            if bound is not None
+        ),
+        said=_said(points, held),
+    )
+
+
+def _said(points: Sequence[PastValue], held: bool) -> tuple[str, ...]:
+    """The drawing in words: from when to when, first and last, lowest and highest, and where it moved most."""
+    values = [point.value or 0.0 for point in points]
+    moves = [later - earlier for earlier, later in itertools.pairwise(values)]
+    at = max(range(len(moves)), key=lambda place: abs(moves[place]))
+    first, last = points[0], points[-1]
+    said = [
+        f"{share_words(len(points), 'run')} from {moment(first.created_at)} to {moment(last.created_at)}",
+        f"first {number(values[0])}, now {number(values[-1])}, lowest {number(min(values))}, "
+        f"highest {number(max(values))}",
+    ]
+    if moves[at] != 0:
+        said.append(f"moved most, by {signed(moves[at])}, at {_place(points[at], points[at + 1])}")
+    if held and len({point.bound for point in points}) > 1:
+        said.append("its bound changed on the way")
+    return tuple(said)
+
+
+def _place(before: PastValue, after: PastValue) -> str:
+    """The commit, and the checkpoint where it changed: an untracked one may have changed without a commit."""
+    if after.model is None or after.model == before.model:
+        return _commit(after)
+    return f"{_commit(after)} with checkpoint {clean(after.model[:8])}"
+
+
+def _commit(point: PastValue) -> str:
+    return clean(point.commit[:_COMMIT]) if point.commit else moment(point.created_at)
+
+
+def _y(scale: Scale, value: float) -> str:
+    return f"{100 - scale.place(value):.1f}"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,304 @@
+"""The run in a terminal: a table that fits 100 columns, and the lines that follow it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from fairgate.plain_text import clean
+from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
+from fairgate.reports.ci import inert
+from fairgate.reports.formatting import (
+    ABSENT,
+    SYMBOL,
+    bound_words,
+    common_cause,
+    coverage_words,
+    headline_verdict,
+    interval,
+    measured_as,
+    moment,
+    no_interval_words,
+    number,
+    p_value,
+    reading_order,
+    signed,
+    subjects_of,
+    tie_words,
+    totals,
+    unit_of,
+    verdict_words,
+    with_interval,
+)
+from fairgate.reports.notes import (
+    DECIDERS,
+    beside,
+    change_cells,
+    definition_words,
+    notices,
+    provenance,
+    remarks,
+    waived_line,
+)
+from fairgate.reports.sentences import sentence
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+_CHECK_WIDTH: Final = 20
+_NOTES: Final = 3
+_CHANGES: Final = 8
+_FAILING: Final = 20
+_WAIVED: Final = 5
+_NOTICES: Final = 20
+_STYLE: Final[dict[Verdict, str]] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "magenta"}
+
+
+def terminal_table(record: RunRecord) -> Table:
+    """Every check in a row, failing ones first. Foreign text is plain: it carries no markup and no control codes.
+
+    The number in the column "baseline" is the anchor's where it says so. Under a verdict stands that it is waived, and
+    under a bound whose it is. A bound of `Δ 0.020` is the margin of a `no_worse_than` check; `fair` and `95%` under a
+    bound are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    shown.add_column("check", no_wrap=True)
+    for name in ("baseline", "now", "delta"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("bound", no_wrap=True)
+    shown.add_column("adj. p", justify="right", no_wrap=True)
+    shown.add_column("verdict", no_wrap=True)
+    for check in reading_order(record.checks):
+        style = _STYLE[check.verdict]
+        regression = check.rule == "no_worse_than"
+        shown.add_row(
+            Text(_folded(check.item), style="bold" if check.verdict == "fail" else ""),
+            Text(_stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else None)),
+            Text(_stacked(number(check.value, check.status), None if regression else interval(check.lo, check.hi))),
+            Text(_stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi))),
+            Text(_stacked(_stacked(bound_words(check).replace("margin", "Δ"), _whose(check)), _fair(check))),
+            p_value(check.p_adjusted),
+            Text(_stacked(f"{SYMBOL[check.verdict]} {check.verdict}", _waived(check)), style=style),
+        )
+    return shown
+
+
+def terminal_summary(record: RunRecord) -> list[str]:
+    """Plain lines under the table: the verdict, what to review, what changed in the gate itself, totals and coverage,
+    what failed and what is waived, the worst set, the command, the notice. No line is a command to the CI that shows
+    it."""
+    name = f"{SYMBOL[headline_verdict(record)]} {clean(record.suite, 80)}"
+    lines = [f"{name}: {verdict_words(record)} ({totals(record)})"]
+    lines += [f"notice: {text}" for text in notices(record, _NOTICES)]
+    lines += _definition(record)
+    lines.append(f"coverage: {coverage_words(record)}")
+    if record.coverage.missing:
+        named = ", ".join(clean(name, 60) for name in record.coverage.missing[:5])
+        more = len(record.coverage.missing) - 5
+        lines.append(f"missing: {named}{f' and {more:,} more' if more > 0 else ''}")
+    lines += _compared(record)
+    lines += [f"{remark.level}: {remark.text}" for remark in remarks(record)]
+    checks = reading_order(record.checks)
+    failing = [check for check in checks if check.verdict != "pass" and not check.waived]
+    cause = common_cause(record)
+    lines += _told(failing, record) if cause is None else _cause(cause)
+    waived = [check for check in checks if check.waived]
+    lines += [f"{SYMBOL[check.verdict]} {waived_line(check)}" for check in waived[:_WAIVED]]
+    if len(waived) > _WAIVED:
+        lines.append(f"  and {len(waived) - _WAIVED} more waived checks in the table")
+    lines += [f"note: {clean(text)}" for text in _notes(record)]
+    worst = _worst_set([*failing, *waived]) if cause is None else None
+    if worst is not None:
+        lines.append(f"worst {unit_of(record)}: {_set_words(record, *worst)}")
+    lines.append(f"reproduce: {clean(record.command)}")
+    if record.dataset.notice:
+        lines.append(f"note: {clean(record.dataset.notice)}")
+    return [inert(line) for line in lines]
+
+
+def _definition(record: RunRecord) -> list[str]:
+    """What changed in the gate itself, a line per change; of many, the first few."""
+    said = definition_words(record)
+    if said is None or record.definition is None:
+        return []
+    changes = record.definition.changes
+    lines = [f"warning: {said}"]
+    for change in changes[:_CHANGES]:
+        what, before, now = change_cells(change, 80)
+        lines.append(f"  {what}: {before} → {now}")
+    if len(changes) > _CHANGES:
+        lines.append(f"  and {len(changes) - _CHANGES:,} more in results.json")
+    return lines
+
+
+def _compared(record: RunRecord) -> list[str]:
+    """Baseline and anchor, where the command that reproduces the run does not name them whole."""
+    shown = [("baseline", record.baseline)] if record.baseline is not None and record.baseline.commit else []
+    shown += [("anchor", record.anchor)] if record.anchor is not None else []
+    return [f"{name}: {clean(info.uri, 120)} ({provenance(info)})" for name, info in shown if info is not None]
+
+
+def _told(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
+    """What closes the gate in a sentence each; of many, the first few."""
+    lines = [
+        "; ".join([f"{SYMBOL[check.verdict]} {sentence(check, record)}", *beside(check)])
+        for check in failing[:_FAILING]
+    ]
+    if len(failing) > _FAILING:
+        lines.append(f"  and {len(failing) - _FAILING} more in the table")
+    untested = [check for check in failing if check.rule == "no_worse_than" and check.verdict == "inconclusive"]
+    if record.baseline is None and untested:
+        lines.append(f"  {clean(untested[0].reason)}")
+    return lines
+
+
+def _cause(cause: str) -> list[str]:
+    first, *rest = cause.splitlines() or [""]
+    return [f"! nothing could be computed: {clean(first)}", *(f"  {clean(line)}" for line in rest)]
+
+
+def _notes(record: RunRecord) -> list[str]:
+    """What a reader of the table must know: what `fair` means, where equal scores decided, why an interval lacks."""
+    notes = []
+    if any(check.null_median is not None for check in record.checks):
+        notes.append(
+            "fair, 95%: what a perfectly fair ranker has half of the time, and is no worse than 95% of the time"
+        )
+    notes += [f"{check.item}: {words}" for check in record.checks if (words := tie_words(check))][:_NOTES]
+    return [*notes, *list(dict.fromkeys(filter(None, map(no_interval_words, record.checks))))[:_NOTES]]
+
+
+def _folded(item: str) -> str:
+    """Lines of at most the column's width, broken after a hyphen or a space or before a bracket where there is one."""
+    lines = [""]
+    for piece in re.split(r"(?<=[- ])|(?=\[)", clean(item, 90)):
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > _CHECK_WIDTH:
+            lines.append("")
+        whole = lines.pop() + piece
+        lines += [whole[at : at + _CHECK_WIDTH] for at in range(0, len(whole), _CHECK_WIDTH)] or [whole]
+    return "\n".join(inert(line.rstrip()) for line in lines)
+
+
+def _whose(check: CheckResult) -> str | None:
+    """Whose bound decided, where the base's and this change's differ."""
+    return None if check.decided_by is None else f"of {DECIDERS[check.decided_by]}"
+
+
+def _waived(check: CheckResult) -> str | None:
+    """That a waiver holds, or that it has expired, under a verdict that is no pass."""
+    if check.waiver is None or check.verdict == "pass":
+        return None
+    return "waived" if check.waived else "waiver\nexpired" if check.waiver.expired else "not waived"
+
+
+def _fair(check: CheckResult) -> str | None:
+    """The fair ranker's median and 95% point, under a bound that they put in proportion."""
+    if check.null_median is None or check.null_p95 is None:
+        return None
+    return f"fair {number(check.null_median)}\n 95% {number(check.null_p95)}"
+
+
+def _stacked(text: str, below: str | None) -> str:
+    return f"{text}\n{below}" if below else text
+
+
+def _worst_set(failing: Sequence[CheckResult]) -> tuple[CheckResult, WorstSet] | None:
+    return next(((check, check.worst_sets[0]) for check in failing if check.worst_sets), None)
+
+
+def _set_words(record: RunRecord, check: CheckResult, worst: WorstSet) -> str:
+    """Where it stands, and its member with the lowest number; of several members also the one with the highest."""
+    named = [worst.subject] if check.subject is None and len(subjects_of(record)) > 1 else []
+    said = f"{clean(worst.set_id, 60)} ({', '.join(clean(name, 80) for name in [*named, check.item])})"
+    measured = [member for member in worst.members if member.value is not None]
+    if not measured:
+        return said
+    low = min(measured, key=lambda member: member.value or 0.0)
+    high = max(measured, key=lambda member: member.value or 0.0)
+    taken = f", taken for {clean(low.predicted, 40)}" if low.predicted and low.correct is False else ""
+    said += f": {clean(low.group, 80)}, {measured_as(record, check)} {number(low.value)}{taken}"
+    return said if low is high else f"{said}; {clean(high.group, 80)}, {number(high.value)}"
+
+
+def kept_lines(record: RunRecord) -> list[str]:
+    """Whose record it is: checkpoint, data, commit, and why it was kept."""
+    commit = record.environment.git_commit
+    return [f"{name}: {said}" for name, said in _facts(record).items()] + [
+        f"made: {moment(record.created_at)}, fairgate {clean(record.environment.fairgate, 40)}"
+        + (f", at commit {clean(commit[:12], 12)}" if commit else ""),
+    ]
+
+
+def kept_table(record: RunRecord) -> Table:
+    """Every check's value at that time."""
+    table = _table("check", "value", "bound", "verdict")
+    for check in record.checks:
+        held = with_interval(number(check.value, check.status), check.lo, check.hi)
+        _row(table, clean(check.item, 80), held, bound_words(check), _verdict(check))
+    return table
+
+
+def difference_lines(before: RunRecord, now: RunRecord) -> list[str]:
+    """What differs between two records, beside their numbers."""
+    one, other = _facts(before), _facts(now)
+    lines = [f"{name}: {one[name]} -> {other[name]}" for name in one if one[name] != other[name]]
+    if before.probes != now.probes:
+        names = [name for name in {**before.probes, **now.probes} if before.probes.get(name) != now.probes.get(name)]
+        lines.append(
+            f"asked otherwise: {', '.join(clean(name, 60) for name in names)}: values are not comparable there"
+        )
+    return lines or ["the same checkpoint, on the same data"]
+
+
+def difference_table(before: RunRecord, now: RunRecord) -> Table:
+    """Every check's value in both, and the change."""
+    table = _table("check", "before", "now", "change")
+    old = {check.item: check for check in before.checks}
+    new = {check.item: check for check in now.checks}
+    for item in dict.fromkeys([*new, *old]):
+        one, other = old.get(item), new.get(item)
+        comparable = one is not None and other is not None and None not in (one.value, other.value)
+        change = (other.value or 0) - (one.value or 0) if comparable and one and other else None
+        _row(table, clean(item, 80), _value(one), _value(other), signed(change))
+    return table
+
+
+def _verdict(check: CheckResult) -> str:
+    said = f"{SYMBOL[check.verdict]} {check.verdict}"
+    return f"{said}, waived" if check.waived else said
+
+
+def _facts(record: RunRecord) -> dict[str, str]:
+    data, model = record.dataset, record.model
+    return {
+        "verdict": record.verdict,
+        "reason": clean(record.baseline_reason, 300) if record.baseline_reason else "none was given",
+        "model": f"{clean(model.uri, 200)} ({clean(model.fingerprint[:12], 12)})",
+        "dataset": f"{clean(data.name, 80)}/{clean(data.version, 20)} ({clean(data.fingerprint[:12], 12)})",
+    }
+
+
+def _value(check: CheckResult | None) -> str:
+    return ABSENT if check is None else number(check.value, check.status)
+
+
+def _table(*columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for place, name in enumerate(columns):
+        table.add_column(name, justify="left" if place == 0 else "right", no_wrap=place > 0)
+    return table
+
+
+def _row(table: Table, *cells: str) -> None:
+    from rich.text import Text
+
+    table.add_row(*(Text(cell) for cell in cells))

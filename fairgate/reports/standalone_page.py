@@ -1,0 +1,97 @@
+"""The shell of every page: one file that needs nothing else, in one look, and loads nothing; readable for years."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from collections.abc import Mapping
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from fairgate import plain_text
+from fairgate.reports import formatting, notes
+from fairgate.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+def render_page(name: str, /, *, admit: Mapping[str, str] = _NOTHING, **context: Any) -> str:
+    """The page of `templates/NAME.html.j2`, which extends `page.html.j2`, with base.css, NAME.css and NAME.js inside.
+
+    `admit` adds to the page's policy, which admits this style and this script alone.
+    """
+    css, js = _own(name)
+    template = _environment().get_template(f"{name}.html.j2")
+    return template.render(css=css, js=js, policy=page_policy(name, admit), version=__version__, **context)
+
+
+def page_policy(name: str, admit: Mapping[str, str] = _NOTHING) -> str:
+    """The content security policy of a page: nothing is fetched, and only its own style and script are admitted."""
+    css, js = _own(name)
+    policy = {"default-src": "'none'", **admit, "style-src": _source(css)}
+    policy |= {"script-src": _source(js)} if js else {}
+    policy |= {"base-uri": "'none'", "form-action": "'none'"}
+    return "; ".join(f"{key} {value}" for key, value in policy.items())
+
+
+def _own(name: str) -> tuple[str, str]:
+    """A page's style sheet, on top of the one that all share, and its script."""
+    return _text("base.css") + _text(f"{name}.css"), _text(f"{name}.js")
+
+
+def _source(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"
+
+
+def _text(name: str) -> str:
+    """A file of templates/; nothing where there is none."""
+    file = resources.files("fairgate.reports").joinpath(f"templates/{name}")
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+def safe_link(url: str | None) -> str | None:
+    """An address that may stand in a link: http(s) only."""
+    return url if url is not None and url == plain_text.clean(url) and url.startswith(("http://", "https://")) else None
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("fairgate.reports", "templates")
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {
+        "bound": formatting.bound_words,
+        "owner": lambda check: notes.DECIDERS[check.decided_by],
+        "other_decider": notes.other_decider,
+        "decider": notes.decider_words,
+        "provenance": notes.provenance,
+        "reference": formatting.reference,
+        "standing": formatting.standing,
+        "waiver": notes.waiver_words,
+        "clean": plain_text.clean,
+        "interval": formatting.interval,
+        "link": safe_link,
+        "metric": formatting.metric_words,
+        "moment": formatting.moment,
+        "name": formatting.check_name,
+        "number": formatting.number,
+        "p": formatting.p_value,
+        "share": formatting.share_words,
+        "signed": formatting.signed,
+        "ties": formatting.tie_words,
+    }
+    made.globals |= {
+        "headline": formatting.headline_verdict,
+        "coverage": formatting.coverage_words,
+        "headline_of": formatting.findings_headline,
+        "symbol": formatting.SYMBOL,
+        "totals": formatting.totals,
+        "verdict": formatting.verdict_words,
+        "why_absent": formatting.why_absent,
+    }
+    return made
