@@ -26,7 +26,7 @@ _FAMILIES = {
 
 
 def _checked(name: str, thing: Any) -> Metric:
-    metric = thing() if isinstance(thing, type) else thing
+    metric = thing() if isinstance(thing, type) and issubclass(thing, Metric) else thing
     if not isinstance(metric, Metric):
         raise TypeError("it is no fairgate.measures.Metric")
     if metric.spec.name != name:

@@ -44,11 +44,11 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
             f"{check.metric} needs {with_article(' or '.join(spec.probes))} probe",
             "probe",
         )
-    if spec.truth and probe.positive_label is not None:
+    if spec.truth and probe.truth_of is None:
+        positive = f"'{probe.positive_label}' is a positive label: " if probe.positive_label else ""
         raise refuse(
             f"measures {check.metric} on the probe '{check.probe}', where no image is right or wrong.",
-            f"'{probe.positive_label}' is a positive label: ask `fairness` or `group_gap` of it, and {check.metric} of "
-            "a probe with a truth",
+            f"{positive}ask `fairness` or `group_gap` of it, and {check.metric} of a probe with a truth",
             "probe",
         )
     if check.by == "word" and not probe.ranked_words:
