@@ -81,7 +81,6 @@ def _serve(address: str) -> None:
 
 def _import_everything() -> None:
     """Imports only: no model and no pool of threads may be there when a run is forked."""
-    import fairgate.reports.run_page
     import open_clip
     import PIL.Image
     import pyarrow.parquet
@@ -90,6 +89,7 @@ def _import_everything() -> None:
 
     import fairgate.cli.check
     import fairgate.gate
+    import fairgate.reports.run_page
 
     assert all((open_clip, PIL.Image, pyarrow.parquet, scipy.stats, fairgate.cli.check, fairgate.gate))
     assert fairgate.reports.run_page

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
+from fairgate.models import Capability
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Probe, RankingQuery
 from fairgate.probes.registry import register
@@ -22,7 +23,7 @@ class AssociationProbe(Probe):
     Every word makes one prompt by the template; all images of a check compete for it.
     """
 
-    needs: ClassVar[str] = "similarity"
+    needs: ClassVar[Capability] = "similarity"
     answers_as: ClassVar[str] = "association"
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from fairgate.errors import SuiteError, did_you_mean
+from fairgate.models import Capability
 from fairgate.probes.answers import Contest, ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has
 from fairgate.probes.registry import register
@@ -27,7 +28,7 @@ class ZeroShotProbe(Probe):
     implicit association.
     """
 
-    needs: ClassVar[str] = "log_probabilities"
+    needs: ClassVar[Capability] = "log_probabilities"
     answers_as: ClassVar[str] = "zero_shot_classification"
     columns: ClassVar[tuple[str, ...]] = ("predicted", "correct")
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "classification"

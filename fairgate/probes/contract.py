@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError, did_you_mean
+from fairgate.models import Capability
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.settings import Part
 
@@ -54,7 +55,7 @@ class RankingQuery:
 class Probe(Part):
     """One probe of a suite: the keys of its YAML, and what follows from them.
 
-    `needs` names the method of a model that it asks, `columns` what its answers hold besides `value`, and `value_name`
+    `needs` is what a model must be able to do, `columns` what its answers hold besides `value`, and `value_name`
     what a value is. Metrics of other kinds of probe can be measured where `answers_as` names such a kind.
     `compared_as` says how `fairgate audit` compares models by it, None for not at all.
 
@@ -63,7 +64,7 @@ class Probe(Part):
     """
 
     kind: str
-    needs: ClassVar[str]
+    needs: ClassVar[Capability]
     answers_as: ClassVar[str]
     columns: ClassVar[tuple[str, ...]] = ()
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = None

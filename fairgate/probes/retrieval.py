@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
+from fairgate.models import Capability
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Probe, RankingQuery
 from fairgate.probes.registry import register
@@ -22,7 +23,7 @@ class RetrievalProbe(Probe):
     The text embeddings of the prompts are averaged into one query per subject.
     """
 
-    needs: ClassVar[str] = "similarity"
+    needs: ClassVar[Capability] = "similarity"
     answers_as: ClassVar[str] = "retrieval"
     columns: ClassVar[tuple[str, ...]] = ("rank",)
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from fairgate.models.contract import Floats, Scorer, equal_columns, log_softmax
+from fairgate.models.contract import Capability, Floats, Scorer, equal_columns, log_softmax
 from fairgate.models.scores import PrecomputedScores
 from fairgate.probes import Rows
 from fairgate.suites.schema import Suite
@@ -52,6 +53,9 @@ class Columns:
     `probability` marks a table of probabilities, whose logits are their logarithms; else `scale` times a cosine (or
     whatever unit the model ranks by).
     """
+
+    uri: ClassVar[str] = "the table of planted scores"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
 
     of: Mapping[str, Floats]
     scale: float

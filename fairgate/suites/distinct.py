@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fairgate.errors import ModelError
+from fairgate.models import Capable
 from fairgate.probes import Probe
 from fairgate.suites.schema import Suite
 
 _SHOWN = 5
 
 
-class Reader(Protocol):
+class Reader(Capable, Protocol):
     """What is needed of a scorer of `fairgate.models`."""
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]: ...

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairgate.errors import ModelError
 from fairgate.hashing import digest
+from fairgate.models import require_capability
 from fairgate.probes import METRIC_VERSION, ProbeScores, Rows
 from fairgate.suites.distinct import Reader, require_distinct
 from fairgate.suites.schema import Suite
@@ -19,12 +19,7 @@ def run_probes(model: Reader, index: Rows, suite: Suite) -> dict[str, ProbeScore
     the same text.
     """
     for name, probe in suite.probes.items():
-        if not callable(getattr(model, probe.needs, None)):
-            raise ModelError(
-                f"the model has no `{probe.needs}`, which probe '{name}' ({probe.kind}) needs.",
-                where=f"probe '{name}'",
-                remedy="judge a model that has it, or leave the probe out",
-            )
+        require_capability(model, probe.needs, f"probe '{name}' ({probe.kind})")
     require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
     scores: dict[str, ProbeScores] = {}
     for name, probe in suite.probes.items():

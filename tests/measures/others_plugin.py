@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fairgate.measures import Answers, Cell, Drawn, Measure, Metric, MetricRequest, MetricSettings, MetricSpec
+from fairgate.models import Capability
 from fairgate.probes import Choice, Probe, ProbeScores, Rows, Text
 
 
@@ -49,7 +50,7 @@ class LowSets(Metric):
 class ContrastProbe(Probe):
     """Probability of one prompt against another, of every image."""
 
-    needs: ClassVar[str] = "log_probabilities"
+    needs: ClassVar[Capability] = "log_probabilities"
     answers_as: ClassVar[str] = "zero_shot_classification"
 
     kind: Literal["contrast"]
@@ -68,7 +69,7 @@ class ContrastProbe(Probe):
 class NeedsAnswers(ContrastProbe):
     """A probe of what no scorer here can do."""
 
-    needs: ClassVar[str] = "answer"
+    needs: ClassVar[Capability] = "answer"
 
     kind: Literal["question"]  # type: ignore[assignment]
 
