@@ -16,7 +16,7 @@ from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
 from fairgate.metrics._checks import FloatArray, IntArray, at_least_two, codes, every_group, finite
 from fairgate.metrics._ranking import check_k
-from fairgate.metrics.groups import by_set_and_group, group_means
+from fairgate.metrics.counterfactual import by_set_and_group, group_means
 
 
 def c_asc(scores: ArrayLike, labels: ArrayLike, *, groups: int, ddof: int = 1) -> FloatArray:

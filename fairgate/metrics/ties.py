@@ -17,8 +17,7 @@ from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
 from fairgate.metrics._checks import BoolArray, FloatArray, IntArray
 from fairgate.metrics._counts import Several, Zero, bias_of_counts, entropy_terms, recall_of_counts, skew_of_counts
-from fairgate.metrics._inputs import ranked_for_bias, with_positives
-from fairgate.metrics._ranking import Desired, Scores
+from fairgate.metrics._ranking import Desired, Scores, ranked_for_bias, with_positives
 
 CountMetric: TypeAlias = Literal[
     "skew_at_k", "max_skew_at_k", "min_skew_at_k", "bias_at_k", "normalized_entropy_at_k", "ndkl_at_k"

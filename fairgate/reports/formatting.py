@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from fairgate.measures import MetricSpec, recorded
 from fairgate.plain_text import clean
-from fairgate.probes import value_name
 from fairgate.records import (
     SHUT,
     Against,
@@ -21,6 +19,9 @@ from fairgate.records import (
     WorstSet,
     item_name,
 )
+
+if TYPE_CHECKING:
+    from fairgate.measures import MetricSpec
 
 ABSENT: Final = "–"
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -75,12 +76,16 @@ def p_value(value: float | None) -> str:
 
 def metric_words(metric: str) -> str:
     """What a metric is called in prose, a ranking one with its k: `MaxSkew@100`."""
+    from fairgate.measures import recorded  # with numpy
+
     known, k = recorded(metric)
     return clean(metric, 60).replace("_", " ") if known is None else known.spec.shown_as(clean(k, 12))
 
 
 def spec_of(check: CheckResult) -> MetricSpec | None:
     """What is known of a check's metric; None for one that no installed package has."""
+    from fairgate.measures import recorded  # with numpy
+
     known, _ = recorded(check.metric)
     return None if known is None else known.spec
 
@@ -135,8 +140,9 @@ def unit_of(record: RunRecord) -> Literal["image", "set"]:
 def measured_as(record: RunRecord, check: CheckResult) -> str:
     """What the number of an image is: `P(true)` of a classification, `P(positive)` of an implicit association, `cosine`
     of a ranking, a plain `value` elsewhere."""
-    kind = record.probes.get(check.probe, "").partition(":")[0]
-    return value_name(kind)
+    from fairgate.probes import value_name  # with numpy
+
+    return value_name(record.probes.get(check.probe, "").partition(":")[0])
 
 
 def set_words(check: CheckResult, worst: WorstSet) -> str:

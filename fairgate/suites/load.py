@@ -15,8 +15,8 @@ from fairgate.hashing import digest
 from fairgate.measures import METRICS
 from fairgate.probes import PROBES
 from fairgate.suites import schema
-from fairgate.suites.source import Loc, Source, parse_source, read_source
 from fairgate.suites.validate import check_makes_sense, leaves, require_inside, require_utility
+from fairgate.suites.yaml_source import Loc, Source, parse_source, read_source
 
 FOLDER = "fairness_suites"
 

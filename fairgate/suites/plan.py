@@ -11,8 +11,8 @@ from fairgate.probes import DatasetFacts, dataset_has
 from fairgate.records import CROSS, Against, item_name
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Check
-from fairgate.suites.source import Loc
 from fairgate.suites.validate import require_utility
+from fairgate.suites.yaml_source import Loc
 
 
 @dataclass(frozen=True, slots=True)

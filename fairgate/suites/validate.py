@@ -14,7 +14,7 @@ from fairgate.measures import METRICS, Metric, MetricSpec
 from fairgate.models import local_path
 from fairgate.probes import with_article
 from fairgate.suites.schema import Check, Suite
-from fairgate.suites.source import Source
+from fairgate.suites.yaml_source import Source
 
 Refuse = Callable[..., SuiteError]
 
