@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from fairgate.measures import Cell, Floats, Limits, Measure, Ties
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
+from fairgate.records import STRICTNESS
 from fairgate.statistics import Comparison, Design, PairedResult, Resamples
-from fairgate.statistics.paired import BY_GROUP, compare_draws, compare_means, decided, not_judged
+from fairgate.statistics.paired import BY_GROUP, Outcome, compare_draws, compare_means, decided, not_judged
 from fairgate.statistics.regression import compare_images
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import DecisionRule, Suite
@@ -109,3 +110,16 @@ def _filled(part: Compared, found: PairedResult) -> PairedResult:
         values[name] = getattr(part.blank, name).copy()
         values[name][part.large_enough] = getattr(found, name)
     return replace(found, **values, overall="fail" if found.overall == "fail" else "inconclusive")
+
+
+def stricter(own: PairedResult, tempered: PairedResult) -> tuple[PairedResult, bool]:
+    """Of comparisons at the model's own temperature and at the baseline's: each group as the stricter one has it (its
+    own where both agree), and whether `own` alone is milder.
+
+    P(true) depends on the temperature, a number in the checkpoint: a lower one shrinks every spread and every gap.
+    """
+    rank = [np.array([STRICTNESS[one.outcome(at)] for at in range(one.delta.size)]) for one in (own, tempered)]
+    counts = rank[1] > rank[0]
+    chosen = {name: np.where(counts, getattr(tempered, name), getattr(own, name)) for name in BY_GROUP}
+    overall: Outcome = max(own.overall, tempered.overall, key=STRICTNESS.__getitem__)
+    return replace(own, **chosen, overall=overall), STRICTNESS[tempered.overall] > STRICTNESS[own.overall]

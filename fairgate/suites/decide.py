@@ -12,11 +12,10 @@ from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import Against, CheckResult
 from fairgate.statistics import PairedResult, Resamples
-from fairgate.suites.compare import Assessed, Compared, compare, decide_family
+from fairgate.suites.compare import Assessed, Compared, compare, decide_family, stricter
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.result import result_of, undecided
 from fairgate.suites.schema import Suite
-from fairgate.suites.tempered import stricter
 
 Null = Mapping[str, NullSkew]
 
