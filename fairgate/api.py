@@ -1,4 +1,4 @@
-"""What `import fairgate` offers: gate a checkpoint, compare several, and read what came of it, from a notebook or a loop.
+"""What `import fairgate` offers: gate a checkpoint, compare several, and read what came of it, from Python.
 
 Same evaluation as `fairgate check` and `pytest --fairness-suite`; nothing is printed, and nothing is written unless a
 report folder or a tracking server is named.
@@ -115,7 +115,7 @@ def check(  # noqa: PLR0913 - the options of a command
     """
     from fairgate import gate
     from fairgate.suites import named_bases
-    from fairgate.suites.command import command_line
+    from fairgate.suites.settings import command_line
 
     folder = Path(root).resolve()
     where = None if report is None else str(report)
