@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,7 @@ from fairgate.reports.comparison_findings import (
     small_differences,
     why_of,
 )
-from fairgate.reports.formatting import interval, number, p_value, signed
+from fairgate.reports.formatting import interval, number, p_value, percent_words, signed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -187,8 +186,3 @@ def _within(probe: RetrievalAudit) -> Table:
         )
     names = ["model", "MaxSkew of", "lowest", "highest", "relative difference", "fair: median, 95%"]
     return _table(f"{probe.name}: one attribute within each group of another", names, rows)
-
-
-def percent_words(value: float | None) -> str:
-    """A relative difference as a reader says it: `64%`; `∞` (absent in JSON) where the smallest is 0."""
-    return "∞" if value is None or math.isinf(value) else f"{value:.0%}"
