@@ -318,6 +318,11 @@ class Scale:
         return None if value is None or math.isnan(value) else percent(self.place(value))
 
 
+def upright(scale: Scale) -> tuple[Tick, ...]:
+    """The ticks of a line that stands, from the bottom up."""
+    return tuple(Tick(percent(100 - float(tick.at.rstrip("%"))), tick.label) for tick in scale.ticks)
+
+
 def percent(place: float) -> str:
     """`12.34%`."""
     return f"{place:.2f}%"
