@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fairgate.errors import FairgateError
 from fairgate.gate.temperature import without_pass
 from fairgate.models import Scorer
-from fairgate.models.two_towers import EmbeddingScorer
+from fairgate.models.two_towers import TwoTowers
 from fairgate.probes import ProbeScores
 from fairgate.records import STRICTNESS, Against, CheckResult
 
@@ -63,7 +63,7 @@ def counterpart(
 
     `theirs` is how the baseline's record says that it reads.
     """
-    if not isinstance(candidate, EmbeddingScorer) or Reading.of(candidate) == theirs:
+    if not isinstance(candidate, TwoTowers) or Reading.of(candidate) == theirs:
         return Counterpart()
     known = None not in (theirs.tokenizer, theirs.preprocessing)
     try:
@@ -72,7 +72,7 @@ def counterpart(
         return _not_to_be_had(_changed(candidate, theirs), error, against) if known else _unknown(error, against)
     reads = Reading.of(other)
     changed = _changed(candidate, reads)
-    if not isinstance(other, EmbeddingScorer) or not changed:
+    if not isinstance(other, TwoTowers) or not changed:
         return Counterpart()
     mixed = candidate.reading_as(
         other,

@@ -1,16 +1,35 @@
-"""Models: a model URI and images in, scores out, with embeddings cached by content."""
+"""Models that are judged: a model URI and images in, answers out, with embeddings cached by content."""
 
 from fairgate.models.cache import CacheWarning, EmbeddingCache
-from fairgate.models.contract import ImageIndex, ImageSource, Scorer
-from fairgate.models.registry import local_path, open_scorer, require_uri
+from fairgate.models.contract import (
+    Capability,
+    ImageIndex,
+    ImageSource,
+    LabelModel,
+    Model,
+    ModelFamily,
+    Request,
+    Scorer,
+    SimilarityModel,
+    require_capability,
+)
+from fairgate.models.registry import local_path, open_scorer, register, require_uri
 
 __all__ = [
     "CacheWarning",
+    "Capability",
     "EmbeddingCache",
     "ImageIndex",
     "ImageSource",
+    "LabelModel",
+    "Model",
+    "ModelFamily",
+    "Request",
     "Scorer",
+    "SimilarityModel",
     "local_path",
     "open_scorer",
+    "register",
+    "require_capability",
     "require_uri",
 ]

@@ -1,20 +1,21 @@
-"""What the gate asks of a dataset's images, and what a model gives back."""
+"""What a judged model is: its source of images, its capabilities, and the family that opens it by URI."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from fairgate.errors import ModelError
 
 if TYPE_CHECKING:
     from fairgate.models.cache import EmbeddingCache
 
 Floats = NDArray[np.float64]
-Embeddings = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Progress = Callable[[int, int], None]
 
@@ -51,8 +52,12 @@ class ImageSource(Protocol):
         ...
 
 
-class Scorer(Protocol):
-    """A model's opinion on every image of one source.
+Capability = Literal["log_probabilities", "similarity", "generate", "edit", "answer", "predict", "detect", "embed"]
+"""What a model can do, by the name of the method that does it; a probe names the one that it needs."""
+
+
+class Model(Protocol):
+    """A model that is judged, bound to the items of one source, so that answers can be cached and streamed.
 
     `fingerprint` is a digest over the checkpoint's files, taken before they are loaded. `precision` says how numbers
     were computed ("fp32", "amp_bf16", "precomputed"), `device` where, `preparation` which code prepared images and
@@ -74,10 +79,20 @@ class Scorer(Protocol):
     def tokenizer(self) -> str | None: ...
     @property
     def preprocessing(self) -> str | None: ...
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
 
-    def logits(self, prompts: Sequence[str]) -> Floats:
-        """Scale times cosine, plus the bias where the model has one: (images, prompts) float64."""
+
+class LabelModel(Model, Protocol):
+    """A model that weighs labels against each other: a CLIP, a classifier, a language model's label likelihood."""
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        """Log-softmax over exactly these prompts: (images, prompts) float64."""
         ...
+
+
+class SimilarityModel(Model, Protocol):
+    """A model that compares images with texts."""
 
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
         """Cosine of each image to the re-normalised average of each ensemble's unit text embeddings.
@@ -86,14 +101,48 @@ class Scorer(Protocol):
         """
         ...
 
-    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
-        """Log-softmax of the logits over exactly these prompts: (images, prompts) float64."""
+
+class Scorer(LabelModel, SimilarityModel, Protocol):
+    """A model that does both from one score of an image and a prompt."""
+
+    def logits(self, prompts: Sequence[str]) -> Floats:
+        """Scale times cosine, plus the bias where the model has one: (images, prompts) float64."""
         ...
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Places of ensembles with different prompts that are one and the same to the model; the first of each pair is
         the earlier one."""
         ...
+
+
+class ModelFamily(Protocol):
+    """Models of one URI scheme: how a checkpoint is found, hashed and opened, and what its models can do.
+
+    `forms` are the ways to write its URIs, for messages.
+    """
+
+    scheme: ClassVar[str]
+    forms: ClassVar[tuple[str, ...]]
+    capabilities: ClassVar[frozenset[Capability]]
+
+    def local_path(self, address: str) -> Path | None:
+        """The file or folder that an address names, as it is written; None for another kind of name. Reads nothing."""
+        ...
+
+    def open(self, request: Request) -> Model:
+        """Find and hash the model; load it on first use. Raises ModelError."""
+        ...
+
+
+def require_capability(model: Model, needed: Capability, where: str) -> None:
+    """Raises ModelError, with the name of the capability that a model lacks; `where` says who needs it."""
+    if needed not in model.capabilities:
+        have = ", ".join(sorted(model.capabilities)) or "none"
+        raise ModelError(
+            f"the model {model.uri} lacks the capability '{needed}' (it has: {have}).",
+            where=where,
+            remedy="judge a model that has it, or leave out what needs it",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from fairgate.checkpoints.transformers_folder import (
     load_model,
     loading,
 )
-from fairgate.models.contract import Request
+from fairgate.models.contract import Capability, Request
 from fairgate.models.reading import preprocessing_digest, tokenizer_digest
-from fairgate.models.two_towers import EmbeddingScorer
+from fairgate.models.two_towers import TwoTowers
 
 if TYPE_CHECKING:
     import torch
@@ -32,11 +32,22 @@ CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other em
 MODEL_TYPES = ("clip", "siglip")
 
 
-def scorer(request: Request) -> EmbeddingScorer:
-    """Find and hash a folder of transformers. Raises ModelError; loading waits until an embedding is asked for."""
-    folder = resolve(request.address, request.base)
-    require_folder(folder)
-    return EmbeddingScorer(checkpoint(folder), request)
+class HuggingFace:
+    """Folders that transformers saved."""
+
+    scheme: ClassVar[str] = "hf"
+    forms: ClassVar[tuple[str, ...]] = ("hf:FOLDER",)
+    capabilities: ClassVar[frozenset[Capability]] = TwoTowers.capabilities
+
+    def local_path(self, address: str) -> Path | None:
+        """The folder."""
+        return Path(address)
+
+    def open(self, request: Request) -> TwoTowers:
+        """Find and hash a folder. Raises ModelError; loading waits until an embedding is needed."""
+        folder = resolve(request.address, request.base)
+        require_folder(folder)
+        return TwoTowers(checkpoint(folder), request)
 
 
 def checkpoint(folder: Path) -> Checkpoint:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fairgate.checkpoints.closed import require_closed, require_closed_towers, require_text_tower
 from fairgate.checkpoints.device import Device
@@ -28,12 +28,13 @@ from fairgate.checkpoints.files import (
 )
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.hashing import digest
-from fairgate.models.contract import Request
+from fairgate.models.contract import Capability, Request
 from fairgate.models.reading import preprocessing_digest, tokenizer_digest
-from fairgate.models.two_towers import EmbeddingScorer
+from fairgate.models.two_towers import TwoTowers
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
+_FOLDER = "local-dir:"
 _CONFIG = "open_clip_config.json"
 _TEXT_FOLDER, _TOKENIZER = "text", "tokenizer/"
 _NAMED = "hf_tokenizer_name"
@@ -90,16 +91,30 @@ class Parts:
             yield folder
 
 
-def scorer(request: Request) -> EmbeddingScorer:
-    """Find and hash an open_clip checkpoint. Raises ModelError; loading waits until an embedding is asked for."""
-    found = checkpoint(request.uri, request.address, request.base, allow_pickle=request.allow_pickle)
-    return EmbeddingScorer(found, request)
+class OpenClip:
+    """Checkpoints of open_clip: an architecture with a file or a published tag, or a folder."""
+
+    scheme: ClassVar[str] = "open_clip"
+    forms: ClassVar[tuple[str, ...]] = ("open_clip:ARCH@FILE", "open_clip:local-dir:FOLDER")
+    capabilities: ClassVar[frozenset[Capability]] = TwoTowers.capabilities
+
+    def local_path(self, address: str) -> Path | None:
+        """The file after `@` unless it is a tag, or the folder after `local-dir:`."""
+        if address.startswith(_FOLDER):
+            return Path(address.removeprefix(_FOLDER))
+        weights = address.partition("@")[2]
+        return Path(weights) if "/" in weights or Path(weights).suffix in WEIGHTS else None
+
+    def open(self, request: Request) -> TwoTowers:
+        """Find and hash a checkpoint. Raises ModelError; loading waits until an embedding is needed."""
+        found = checkpoint(request.uri, request.address, request.base, allow_pickle=request.allow_pickle)
+        return TwoTowers(found, request)
 
 
 def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False) -> Checkpoint:
     """The model that an address names, hashed and not loaded. Raises ModelError."""
-    if address.startswith("local-dir:"):
-        return _of_folder(resolve(address.removeprefix("local-dir:"), base), allow_pickle)
+    if address.startswith(_FOLDER):
+        return _of_folder(resolve(address.removeprefix(_FOLDER), base), allow_pickle)
     architecture, at, weights = address.partition("@")
     if not at or not architecture or not weights:
         raise ModelError(

@@ -1,25 +1,52 @@
-"""Which adapter answers which model URI. Adapters are imported when they are asked for."""
+"""Families of judged models by URI scheme: the package's own, and those that installed packages add."""
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
-from fairgate.checkpoints.files import WEIGHTS
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.models.contract import ImageSource, Progress, Request, Scorer
+from fairgate.models.contract import Capability, ImageSource, Model, ModelFamily, Progress, Request, Scorer
+from fairgate.models.hf import HuggingFace
+from fairgate.models.open_clip import OpenClip
+from fairgate.models.scores import ScoreTables
+from fairgate.plugins import Registry
 
 if TYPE_CHECKING:
     from fairgate.models.cache import EmbeddingCache
 
-# scheme -> module with a function `scorer(request: Request) -> Scorer`
-ADAPTERS = {
-    "open_clip": "fairgate.models.open_clip",
-    "hf": "fairgate.models.hf",
-    "scores": "fairgate.models.scores",
-}
+F = TypeVar("F", bound=type[Any])
+
+
+def _checked(scheme: str, family: Any) -> ModelFamily:
+    """A family, or the class of one. Raises TypeError for what is none, or has another scheme."""
+    family = family() if isinstance(family, type) else family
+    if getattr(family, "scheme", None) != scheme:
+        raise TypeError(f"its scheme is '{getattr(family, 'scheme', None)}'")
+    for part in ("forms", "capabilities", "local_path", "open"):
+        if not hasattr(family, part):
+            raise TypeError(f"it lacks `{part}`, which fairgate.models.ModelFamily describes")
+    if unknown := sorted(set(family.capabilities) - set(get_args(Capability))):
+        raise TypeError(f"'{unknown[0]}' is no capability (they are: {', '.join(get_args(Capability))})")
+    return cast(ModelFamily, family)
+
+
+_OWN: tuple[ModelFamily, ...] = (OpenClip(), HuggingFace(), ScoreTables())
+_MODULES = {family.scheme: type(family).__module__ for family in _OWN}
+FAMILIES: Registry[ModelFamily] = Registry("model", _MODULES, _checked)
+"""Models of images and texts, by scheme; others by the entry points `fairgate.models`."""
+GENERATORS: Registry[ModelFamily] = Registry("generator", _MODULES, _checked)
+"""Models that make images and are judged by them, by scheme, by the entry points `fairgate.generators` alone."""
+
+for _family in _OWN:
+    FAMILIES.register(_family.scheme, _family)
+
+
+def register(family: F) -> F:
+    """Class decorator: make a family known by its scheme. Raises FairgateError for a scheme that is taken."""
+    FAMILIES.register(family.scheme, family)
+    return family
 
 
 def open_scorer(
@@ -46,16 +73,15 @@ def open_scorer(
             where=uri,
             remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
         )
-    adapter = importlib.import_module(ADAPTERS[scheme])
     request = Request(uri, address, source, device, cache, allow_pickle, base, progress, batch_size)
-    scorer: Scorer = adapter.scorer(request)
-    return scorer
+    model: Model = _family_of(scheme).open(request)
+    return cast(Scorer, model)
 
 
 def require_uri(uri: str) -> tuple[str, str]:
     """A model URI's scheme and what follows it. Raises ModelError for what is none."""
     scheme, colon, address = uri.partition(":")
-    if not colon or scheme not in ADAPTERS:
+    if not colon or not _is_known(scheme):
         raise _unknown_scheme(uri, scheme)
     if not address:
         raise ModelError(f"model '{uri}' names nothing after '{scheme}:'.", remedy=_known_schemes())
@@ -69,17 +95,19 @@ def local_path(uri: str) -> Path | None:
     'runs/ckpt.safetensors'
     """
     scheme, _, address = uri.partition(":")
-    if scheme == "open_clip" and not address.startswith("local-dir:"):
-        address = address.partition("@")[2]
-        return Path(address) if "/" in address or Path(address).suffix in WEIGHTS else None
-    if scheme not in ADAPTERS or not address:
-        return None
-    address = address.removeprefix("local-dir:") if scheme == "open_clip" else address
-    return Path(address.partition("?")[0] if scheme == "scores" else address)
+    return _family_of(scheme).local_path(address) if address and _is_known(scheme) else None
+
+
+def _is_known(scheme: str) -> bool:
+    return scheme in FAMILIES or scheme in GENERATORS
+
+
+def _family_of(scheme: str) -> ModelFamily:
+    return FAMILIES[scheme] if scheme in FAMILIES else GENERATORS[scheme]
 
 
 def _unknown_scheme(uri: str, scheme: str) -> ModelError:
-    hint = did_you_mean(scheme, ADAPTERS)
+    hint = did_you_mean(scheme, [*FAMILIES, *GENERATORS])
     return ModelError(
         f"'{uri}' is not a model URI that fairgate knows.",
         remedy=f"{hint} {_known_schemes()}" if hint else _known_schemes(),
@@ -87,5 +115,5 @@ def _unknown_scheme(uri: str, scheme: str) -> ModelError:
 
 
 def _known_schemes() -> str:
-    listed = ", ".join(f"{scheme}:" for scheme in ADAPTERS)
-    return f"known schemes: {listed} (open_clip:ARCH@FILE, open_clip:local-dir:FOLDER, hf:FOLDER, scores:FILE)"
+    listed = ", ".join(f"{scheme}:" for scheme in dict.fromkeys([*FAMILIES, *GENERATORS]))
+    return f"known schemes: {listed} ({', '.join(form for family in _OWN for form in family.forms)})"

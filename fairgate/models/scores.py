@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast, get_args
+from pathlib import Path
+from typing import ClassVar, Literal, cast, get_args
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -16,20 +17,31 @@ import numpy as np
 from fairgate.checkpoints.files import require_file, resolve
 from fairgate.errors import ScoresError, did_you_mean
 from fairgate.hashing import digest, sha256_file
-from fairgate.models.contract import Floats, Request, equal_columns, log_softmax
+from fairgate.models.contract import Capability, Floats, Request, equal_columns, log_softmax
 from fairgate.models.score_table import ScoreTable, read_table
 
 Values = Literal["cosine", "logit", "probability"]
 
 
-def scorer(request: Request) -> PrecomputedScores:
-    """Open a table of scores. Raises ScoresError: unreadable, undeclared scale, images missing, doubled or foreign."""
-    address, _, query = request.address.partition("?")
-    values, logit_scale = _declared_scale(query, request.uri)
-    path = resolve(address, request.base)
-    require_file(path, ScoresError)
-    fingerprint = digest({"file": sha256_file(path), "values": values, "logit_scale": logit_scale})
-    return PrecomputedScores(request.uri, fingerprint, values, logit_scale, read_table(path, request.source.index))
+class ScoreTables:
+    """Tables of scores that someone computed before."""
+
+    scheme: ClassVar[str] = "scores"
+    forms: ClassVar[tuple[str, ...]] = ("scores:FILE",)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
+
+    def local_path(self, address: str) -> Path | None:
+        """The table."""
+        return Path(address.partition("?")[0])
+
+    def open(self, request: Request) -> PrecomputedScores:
+        """Open a table. Raises ScoresError: unreadable, undeclared scale, images missing, doubled or foreign."""
+        address, _, query = request.address.partition("?")
+        values, logit_scale = _declared_scale(query, request.uri)
+        path = resolve(address, request.base)
+        require_file(path, ScoresError)
+        fingerprint = digest({"file": sha256_file(path), "values": values, "logit_scale": logit_scale})
+        return PrecomputedScores(request.uri, fingerprint, values, logit_scale, read_table(path, request.source.index))
 
 
 def _declared_scale(query: str, uri: str) -> tuple[Values, float | None]:
@@ -65,7 +77,9 @@ def _declared_scale(query: str, uri: str) -> tuple[Values, float | None]:
 
 @dataclass(frozen=True)
 class PrecomputedScores:
-    """A scorer that only looks up. Its prompts are the table's columns."""
+    """A model that only looks up. Its prompts are the table's columns."""
+
+    capabilities: ClassVar[frozenset[Capability]] = ScoreTables.capabilities
 
     uri: str
     fingerprint: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from fairgate.checkpoints.device import Device, find_device
 from fairgate.checkpoints.encoder import Checkpoint, Embeddings, Encoder, Guarded, naming
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
-from fairgate.models.contract import Floats, Request, log_softmax
+from fairgate.models.contract import Capability, Floats, Request, log_softmax
 
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
 
@@ -21,8 +22,10 @@ _SAME_TEXT = {"fp32": 64 * 2.0**-23, "amp_fp16": 4 * 2.0**-11, "amp_bf16": 4 * 2
 order of sums in float32, and a handful of roundings of the last layer's output under autocast."""
 
 
-class EmbeddingScorer:
-    """A `Scorer` over a checkpoint that is loaded only when an embedding is not in the cache."""
+class TwoTowers:
+    """A judged model over a checkpoint that is loaded only when an embedding is not in the cache."""
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
 
     def __init__(self, checkpoint: Checkpoint, request: Request) -> None:
         self.uri = request.uri
@@ -122,7 +125,7 @@ class EmbeddingScorer:
                 self._request.cache.write(name, {"embeddings": embeddings}, notes)
         return np.stack([known[prompt] for prompt in prompts])
 
-    def reading_as(self, other: EmbeddingScorer, *, tokenizer: bool, preprocessing: bool) -> EmbeddingScorer:
+    def reading_as(self, other: TwoTowers, *, tokenizer: bool, preprocessing: bool) -> TwoTowers:
         """This checkpoint, given texts by another one's tokenizer, or pictures by its preprocessing, or both.
 
         Scoring raises ReadingMisfit where it cannot take them.
@@ -136,14 +139,14 @@ class EmbeddingScorer:
         theirs = {"fingerprint": other.fingerprint, "identity": dict(other._checkpoint.identity)}
         reads = {**theirs, "tokenizer": tokenizer, "preprocessing": preprocessing}
         identity = {**self._checkpoint.identity, "reads_as": reads}
-        mixed = EmbeddingScorer(replace(self._checkpoint, identity=identity, load=load), self._request)
+        mixed = TwoTowers(replace(self._checkpoint, identity=identity, load=load), self._request)
         if not preprocessing:
             mixed._images, mixed._scale_and_bias = self.image_embeddings(), self._scale_and_bias
         if not tokenizer:
             mixed._texts = self._known_texts()
         return mixed
 
-    def embeds_alike(self, other: EmbeddingScorer) -> bool:
+    def embeds_alike(self, other: TwoTowers) -> bool:
         """Whether two scorers that embedded the same images and prompts gave them the same vectors, up to rounding."""
         here, there = self._known_texts(), other._known_texts()
         near = _SAME_TEXT[self.precision]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -31,17 +29,6 @@ def test_an_unknown_scheme_names_the_known_ones(uri: str, remedy: str, pictures:
     with pytest.raises(ModelError) as caught:
         open_scorer(uri, pictures, cache=None)
     assert remedy in str(caught.value.remedy)
-
-
-def test_a_new_adapter_is_one_line_in_the_registry(pictures: Pictures, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairgate.models import registry
-
-    module = ModuleType("adapter_of_this_test")
-    module.scorer = lambda request: request  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(registry.ADAPTERS, "mine", module.__name__)
-    request = open_scorer("mine:a:b?c=d", pictures, cache=None, base=Path("here"), batch_size=3)
-    assert (request.address, request.base, request.batch_size) == ("a:b?c=d", Path("here"), 3)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,16 @@ from model_world import PROMPTS, Pictures
 
 from fairgate.models import open_scorer
 from fairgate.models.reading import ReadingMisfit, tokenizer_digest
-from fairgate.models.two_towers import EmbeddingScorer
+from fairgate.models.two_towers import TwoTowers
 
 SHIPPED = Path(__file__).parents[2] / "build" / "portraits" / "checkpoints" / "base"
 Change = Callable[[Any], object]
 
 
-def scorer_of(folder: Path, pictures: Pictures) -> EmbeddingScorer:
+def scorer_of(folder: Path, pictures: Pictures) -> TwoTowers:
     scheme = "open_clip:local-dir" if (folder / "open_clip_config.json").is_file() else "hf"
     found = open_scorer(f"{scheme}:{folder}", pictures, device="cpu", cache=None)
-    assert isinstance(found, EmbeddingScorer)
+    assert isinstance(found, TwoTowers)
     return found
 
 

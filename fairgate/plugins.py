@@ -1,0 +1,86 @@
+"""Things that are known by name: the package's own, and those that installed packages add by an entry point."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
+from typing import Any, Generic, TypeVar
+
+from fairgate.errors import FairgateError
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """A look-up by name that imports what a name stands for when it is first asked for.
+
+    `built_in` says which module registers each name of the package itself; other names come from the entry points
+    `fairgate.KINDs` of installed packages, which are found once, and loaded one by one as their names are looked up.
+    No package can take a built-in name. `check(name, thing)` returns what is registered, or raises TypeError.
+    """
+
+    def __init__(self, kind: str, built_in: Mapping[str, str], check: Callable[[str, Any], T]) -> None:
+        self._kind = kind
+        self._built_in = built_in
+        self._check = check
+        self._found: dict[str, T] = {}
+        self._entries: dict[str, metadata.EntryPoint] | None = None
+
+    def register(self, name: str, thing: Any) -> None:
+        """Make a thing known by its name. Raises FairgateError for a name that is taken."""
+        module = getattr(thing, "__module__", None)
+        if self._built_in.get(name, module) != module or name in self._found:
+            raise FairgateError(
+                f"{module} registers the {self._kind} '{name}', and there is one of this name.",
+                where=f"entry point group fairgate.{self._kind}s",
+                remedy="give it another name",
+            )
+        self._found[name] = self._check(name, thing)
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._found:
+            if name in self._built_in:
+                importlib.import_module(self._built_in[name])
+            else:
+                self._load(self._plugins()[name])
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._found or name in self._built_in or name in self._plugins()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._built_in, *self._plugins(), *self._found]))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _plugins(self) -> dict[str, metadata.EntryPoint]:
+        """Entry points by name. Raises FairgateError where two packages, or a package and this one, share a name."""
+        if self._entries is None:
+            found: dict[str, metadata.EntryPoint] = {}
+            for entry in metadata.entry_points(group=f"fairgate.{self._kind}s"):
+                if entry.name in self._built_in or found.setdefault(entry.name, entry).value != entry.value:
+                    raise FairgateError(
+                        f"the {self._kind} '{entry.name}' of {_package(entry)} has the name of another one.",
+                        where=f"entry point {entry.value}",
+                        remedy="give it another name, or uninstall the package",
+                    )
+            self._entries = found
+        return self._entries
+
+    def _load(self, entry: metadata.EntryPoint) -> None:
+        try:
+            thing = entry.load()
+            if entry.name not in self._found:  # the module may have registered it itself
+                self.register(entry.name, thing)
+        except Exception as error:
+            raise FairgateError(
+                f"the {self._kind} '{entry.name}' of {_package(entry)} cannot be loaded: {error}.",
+                where=f"entry point {entry.value}",
+                remedy="mend or uninstall the package",
+            ) from error
+
+
+def _package(entry: metadata.EntryPoint) -> str:
+    return "an installed package" if entry.dist is None else f"the package '{entry.dist.name}'"

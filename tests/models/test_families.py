@@ -1,0 +1,102 @@
+"""Families of models: one class each, found by the scheme of a URI, here or in an installed package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from model_world import Pictures
+
+from fairgate.errors import FairgateError, ModelError
+from fairgate.models import local_path, open_scorer, register, require_capability
+from fairgate.models.registry import FAMILIES, GENERATORS
+
+PLUGIN = """
+from pathlib import Path
+
+class Family:
+    scheme = "SCHEME"
+    forms = ("SCHEME:FILE",)
+    capabilities = frozenset({"log_probabilities"})
+
+    def local_path(self, address):
+        return Path(address)
+
+    def open(self, request):
+        return request
+"""
+
+
+@pytest.fixture(autouse=True)
+def _registries_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    for registry in (FAMILIES, GENERATORS):
+        monkeypatch.setattr(registry, "_found", dict(registry._found))
+        monkeypatch.setattr(registry, "_entries", None)
+
+
+def install(folder: Path, group: str, name: str, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package `team_models` with one entry point, on the path as pip would leave it."""
+    (folder / f"{name}_plugin.py").write_text(content.replace("SCHEME", name))
+    metadata = folder / f"team_{name}-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: team-{name}\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[fairgate.{group}]\n{name} = {name}_plugin:Family\n")
+    monkeypatch.syspath_prepend(str(folder))
+
+
+def test_a_new_family_is_one_registered_class(pictures: Pictures) -> None:
+    @register
+    class Mine:
+        scheme: ClassVar[str] = "mine"
+        forms: ClassVar[tuple[str, ...]] = ("mine:NAME",)
+        capabilities: ClassVar[frozenset[str]] = frozenset({"generate"})
+
+        def local_path(self, address: str) -> Path | None:
+            return Path(address)
+
+        def open(self, request: Any) -> Any:
+            return request
+
+    request = open_scorer("mine:a:b?c=d", pictures, cache=None, base=Path("here"), batch_size=3)
+    assert (request.address, request.base, request.batch_size) == ("a:b?c=d", Path("here"), 3)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("group", ["models", "generators"])
+def test_an_installed_package_adds_a_family(
+    group: str, pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, group, f"team{group}", PLUGIN, monkeypatch)
+    assert local_path(f"team{group}:a/b.bin") == Path("a/b.bin")
+    assert open_scorer(f"team{group}:a", pictures, cache=None).address == "a"  # type: ignore[attr-defined]
+    with pytest.raises(ModelError) as caught:
+        open_scorer("nobody:a", pictures, cache=None)
+    assert f"team{group}:" in str(caught.value.remedy)
+
+
+def test_a_family_that_is_not_one_is_refused_with_its_package(
+    pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "models", "odd", PLUGIN.replace("log_probabilities", "guess"), monkeypatch)
+    with pytest.raises(FairgateError, match=r"team-odd.*'guess' is no capability") as caught:
+        open_scorer("odd:a", pictures, cache=None)
+    assert "uninstall" in str(caught.value.remedy)
+
+
+def test_the_packages_own_schemes_cannot_be_taken(
+    local_dir: Path, pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "models", "open_clip", PLUGIN, monkeypatch)
+    opened = open_scorer(f"open_clip:local-dir:{local_dir}", pictures, cache=None)
+    assert opened.preparation == "open_clip/1"
+    with pytest.raises(FairgateError, match="open_clip"):
+        register(type("Mine", (), {"scheme": "open_clip", "__module__": __name__}))
+
+
+def test_a_model_that_lacks_a_capability_is_refused_by_its_name(local_dir: Path, pictures: Pictures) -> None:
+    model = open_scorer(f"open_clip:local-dir:{local_dir}", pictures, cache=None)
+    require_capability(model, "similarity", "probe 'pilots'")
+    with pytest.raises(ModelError, match="lacks the capability 'generate'") as caught:
+        require_capability(model, "generate", "probe 'painted'")
+    assert caught.value.where == "probe 'painted'"
+    assert "judge a model that has it" in str(caught.value.remedy)
