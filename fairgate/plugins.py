@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fairgate.errors import FairgateError
+from fairgate.hashing import digest, sha256_file
 
 T = TypeVar("T")
 
@@ -72,6 +75,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def _load(self, entry: metadata.EntryPoint) -> None:
         try:
             thing = entry.load()
+            _LOADED[_distribution(entry)] = f"{entry.dist.version if entry.dist else '?'} sha256:{_code_digest(entry)}"
             if entry.name not in self._found:  # the module may have registered it itself
                 self.register(entry.name, thing)
         except Exception as error:
@@ -80,6 +84,29 @@ class Registry(Mapping[str, T], Generic[T]):
                 where=f"entry point {entry.value}",
                 remedy="mend or uninstall the package",
             ) from error
+
+
+_LOADED: dict[str, str] = {}
+
+
+def loaded_plugins() -> dict[str, str]:
+    """Installed packages of which something was loaded in this process, by name: `VERSION sha256:CODE`."""
+    return dict(sorted(_LOADED.items()))
+
+
+def _distribution(entry: metadata.EntryPoint) -> str:
+    return entry.module if entry.dist is None else entry.dist.name
+
+
+def _code_digest(entry: metadata.EntryPoint) -> str:
+    """Digest over all files of the package that an entry point is in, as they are on disk: a version is a claim."""
+    spec = importlib.util.find_spec(entry.module.partition(".")[0])
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    if spec is not None and not files and spec.origin:
+        files = [Path(spec.origin)]
+    kept = [path for path in files if "__pycache__" not in path.parts]
+    return digest([(path.name, sha256_file(path)) for path in kept])
 
 
 def _package(entry: metadata.EntryPoint) -> str:
