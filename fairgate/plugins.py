@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +13,13 @@ from fairgate.errors import FairgateError
 from fairgate.hashing import digest, sha256_file
 
 T = TypeVar("T")
+
+_LOADED: dict[str, str] = {}
+
+
+def loaded_packages() -> dict[str, str]:
+    """Installed packages that took part in this process, by name: `VERSION sha256:CODE`."""
+    return dict(sorted(_LOADED.items()))
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -75,7 +82,8 @@ class Registry(Mapping[str, T], Generic[T]):
     def _load(self, entry: metadata.EntryPoint) -> None:
         try:
             thing = entry.load()
-            _LOADED[_distribution(entry)] = f"{entry.dist.version if entry.dist else '?'} sha256:{_code_digest(entry)}"
+            if entry.dist is not None and entry.dist.name != "fairgate":
+                _LOADED[entry.dist.name] = f"{entry.dist.version} sha256:{_code_digest(entry.module)}"
             if entry.name not in self._found:  # the module may have registered it itself
                 self.register(entry.name, thing)
         except Exception as error:
@@ -86,26 +94,12 @@ class Registry(Mapping[str, T], Generic[T]):
             ) from error
 
 
-_LOADED: dict[str, str] = {}
-
-
-def loaded_plugins() -> dict[str, str]:
-    """Installed packages of which something was loaded in this process, by name: `VERSION sha256:CODE`."""
-    return dict(sorted(_LOADED.items()))
-
-
-def _distribution(entry: metadata.EntryPoint) -> str:
-    return entry.module if entry.dist is None else entry.dist.name
-
-
-def _code_digest(entry: metadata.EntryPoint) -> str:
-    """Digest over all files of the package that an entry point is in, as they are on disk: a version is a claim."""
-    spec = importlib.util.find_spec(entry.module.partition(".")[0])
-    folders = [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
+def _code_digest(module: str) -> str:
+    """Hex SHA-256 of the files of an imported module's top package, or of the module: a version is a claim."""
+    top = sys.modules[module.partition(".")[0]]
+    folders = [Path(folder) for folder in getattr(top, "__path__", ())]
     files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
-    if spec is not None and not files and spec.origin:
-        files = [Path(spec.origin)]
-    kept = [path for path in files if "__pycache__" not in path.parts]
+    kept = [path for path in files if "__pycache__" not in path.parts] or [Path(str(top.__file__))]
     return digest([(path.name, sha256_file(path)) for path in kept])
 
 

@@ -13,7 +13,11 @@ from toy_repository import SUITE, Toy
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
-PROMPTS = {"a photo of a doctor": 3.0, "a photo of a leader": 1.0}
+BEFORE = {
+    f"a photo of {label}": place / 1000
+    for place, label in enumerate(["a chef", "a line cook", "a doctor", "a nurse", "a leader", "an assistant"])
+}
+AFTER = {**BEFORE, "a photo of a doctor": 3.0, "a photo of a leader": 1.0}
 TEXT = (
     SUITE.replace("model: scores:tuned.csv?values=logit", "model: brightness:weights.json")
     .replace("baseline: model:scores:base.csv?values=logit", "baseline: model:brightness:before.json")
@@ -49,8 +53,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def repository(toy: Toy) -> Toy:
     toy.write_suite(TEXT)
-    (toy.root / "weights.json").write_text(json.dumps(PROMPTS), encoding="utf-8")
-    (toy.root / "before.json").write_text(json.dumps({}), encoding="utf-8")
+    (toy.root / "weights.json").write_text(json.dumps(AFTER), encoding="utf-8")
+    (toy.root / "before.json").write_text(json.dumps(BEFORE), encoding="utf-8")
     return toy
 
 
@@ -91,8 +95,9 @@ def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, reposito
 
     history = fairgate(installed, repository.root, "history", "jobs", "--mlflow", "sqlite:///runs.db")
     assert "worst" in history.stdout, history.stdout + history.stderr
-    power = fairgate(installed, repository.root, "power", "jobs", "--from", "out")
-    assert power.returncode in (0, 4), power.stdout + power.stderr
+    power = fairgate(installed, repository.root, "power", "jobs", "--cache", "off")
+    assert power.returncode == 0, power.stdout + power.stderr
+    assert "worse" in power.stdout
     audit = fairgate(installed, repository.root, "audit", "jobs", *("--model", "brightness:weights.json"))
     assert audit.returncode == 0, audit.stderr
 
