@@ -20,15 +20,7 @@ from fairgate.builds.shard_log import Ledger, SetRecord
 from fairgate.builds.shard_store import read_part, storing
 from fairgate.data import Manifest
 from fairgate.recipes import Recipe
-from fairgate.records.build import (
-    DROP_COLUMNS,
-    DROPS_FILE,
-    YIELD_FILE,
-    BuildYield,
-    GroupYield,
-    PartYield,
-    SubjectYield,
-)
+from fairgate.records.build import DROPS_FILE, PLOT_FILE, YIELD_FILE, BuildYield, GroupYield, PartYield, SubjectYield
 
 
 class Census:
@@ -81,7 +73,6 @@ class Census:
         return self._first[subject], stop
 
 
-PLOT_FILE = "yield.csv"
 WRITTEN = (YIELD_FILE, PLOT_FILE, DROPS_FILE)
 WHOLE = "(set)"
 """Stands for the member where a set was dropped as a whole."""
@@ -161,20 +152,22 @@ def write_yields(
         subjects[subject] = _subject(subject, parts, len(chosen.set_ids), census)
         total.update(_spent(parts))
         lines += _lines(subject, parts)
-    whole = BuildYield(
+    summary = BuildYield(
         sets=manifest.n_sets,
         images=manifest.n_rows,
         per_image=_per_image(total, manifest.n_rows),
         balance={name: _balance(groups) for name, groups in manifest.counts.groups.items()},
         exact_duplicates=census.exact(),
         subjects=subjects,
-    )
+    ).model_dump()
     # A plot adds up what it is given: sets are in it once, and not again for each of their groups.
     once = [(subject, f"{part}: {reason}", count) for subject, part, over, _, reason, count in lines if over == "all"]
     with storing(places.root):
-        atomic_write(places.root / YIELD_FILE, json.dumps(whole.model_dump(), indent=1, ensure_ascii=False) + "\n")
+        atomic_write(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
         atomic_write(places.root / PLOT_FILE, _table(("subject", "outcome", "count"), once))
-        atomic_write(places.root / DROPS_FILE, _table(DROP_COLUMNS, lines))
+        atomic_write(
+            places.root / DROPS_FILE, _table(("subject", "part", "attribute", "group", "reason", "count"), lines)
+        )
 
 
 def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
@@ -186,10 +179,9 @@ def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
 
 
 def _subject(subject: str, parts: Mapping[str, Tally], chosen: int, census: Census) -> SubjectYield:
-    images = census.images_of(subject)
     return SubjectYield(
         sets=chosen,
-        images=images,
+        images=census.images_of(subject),
         exact_duplicates=census.exact_of(subject),
         balance={name: _balance(groups) for name, groups in census.groups_of(subject).items()},
         parts={
@@ -202,16 +194,20 @@ def _subject(subject: str, parts: Mapping[str, Tally], chosen: int, census: Cens
             )
             for name, tally in parts.items()
         },
-        per_image=_per_image(_spent(parts), images),
+        per_image=_per_image(_spent(parts), census.images_of(subject)),
     )
 
 
 def _by_group(tally: Tally) -> dict[str, dict[str, GroupYield]]:
+    """Attribute -> group -> its members.
+
+    Where members are made one after the other until one fails, later groups are tried less often: shares compare.
+    """
     found: dict[str, dict[str, GroupYield]] = {}
     for (attribute, group), tried in sorted(tally.tried.items()):
         failed = tally.failed[attribute, group]
-        passed = GroupYield(tried=tried, failed=failed, passed_share=round(1 - failed / tried, 4))
-        found.setdefault(attribute, {})[group] = passed
+        share = round(1 - failed / tried, 4)
+        found.setdefault(attribute, {})[group] = GroupYield(tried=tried, failed=failed, passed_share=share)
     return found
 
 

@@ -1,62 +1,53 @@
-"""The yields of a build: how much of what was started is in the dataset, per subject, part and group (`yield.json`)."""
+"""How much of what a build started came out: `yield.json`, written by the build, read by the dataset card."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 YIELD_FILE: Final = "yield.json"
+PLOT_FILE: Final = "yield.csv"
 DROPS_FILE: Final = "drops.csv"
-"""Dropped sets by member and group: a row has `DROP_COLUMNS`."""
-DROP_COLUMNS: Final = ("subject", "part", "attribute", "group", "reason", "count")
+
+_Count = Annotated[int, Field(ge=0)]
 
 
-class _Yield(BaseModel):
-    """Counts are checked when a file is read; keys of later versions are passed over."""
+class GroupYield(BaseModel):
+    """Members of one group: those made, those that failed where a set was dropped, and the share that passed."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class GroupYield(_Yield):
-    """Members of a group: those made, and those that failed where a set was dropped.
-
-    Where members are made one after the other until one fails, later groups are tried less often: shares compare.
-    """
-
-    tried: int = Field(ge=0)
-    failed: int = Field(ge=0)
-    passed_share: float = 0.0
+    tried: _Count
+    failed: _Count
+    passed_share: float | None = None
 
 
-class PartYield(_Yield):
-    """Starting sets of a part, those kept, and drops by reason; `groups` is attribute -> group -> members."""
+class PartYield(BaseModel):
+    """Sets of one part of a recipe, started and kept, those dropped by reason, and members by attribute and group."""
 
-    started: int = Field(ge=0)
-    kept: int = Field(ge=0)
-    kept_share: float = 0.0
+    started: _Count
+    kept: _Count
+    kept_share: float | None = None
     dropped: dict[str, int]
     groups: dict[str, dict[str, GroupYield]] = {}
 
 
-class SubjectYield(_Yield):
-    """What one subject adds to the dataset. `balance` is images of the smallest group over those of the largest;
-    `per_image` counts models' evaluations per image of the dataset, dropped ones included."""
+class SubjectYield(BaseModel):
+    """One subject of the build. `balance` by attribute: images of the smallest group over those of the largest."""
 
-    sets: int = Field(ge=0)
-    images: int = Field(ge=0)
-    exact_duplicates: int = 0
+    sets: _Count
+    images: _Count
+    exact_duplicates: int | None = None
     balance: dict[str, float] = {}
     parts: dict[str, PartYield]
     per_image: dict[str, float] = {}
 
 
-class BuildYield(_Yield):
-    """The same of a whole build."""
+class BuildYield(BaseModel):
+    """A whole build. `per_image` are evaluations of models per finished image, all dropped ones paid for."""
 
-    sets: int = 0
+    sets: int | None = None
     images: int
     per_image: dict[str, float] = {}
     balance: dict[str, float] = {}
-    exact_duplicates: int = 0
+    exact_duplicates: int | None = None
     subjects: dict[str, SubjectYield]
