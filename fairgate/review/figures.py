@@ -14,6 +14,7 @@ from scipy.special import ndtri
 from fairgate.data import Dataset
 from fairgate.data.manifest import CROSS
 from fairgate.errors import StatisticsError
+from fairgate.reports.formatting import ABSENT
 from fairgate.review.agreement import (
     Agreement,
     GroupAgreement,
@@ -28,7 +29,6 @@ from fairgate.review.rows import Rows
 from fairgate.review.sample import ImageItem, SetItem
 
 ALPHA: Final = 0.05
-ABSENT: Final = "–"
 
 
 @dataclass(frozen=True, slots=True)
