@@ -36,6 +36,18 @@ def _questions(probe: Probe, subjects: Sequence[str]) -> list[tuple[str, dict[st
     return asked
 
 
+def _indistinct(model: Any, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Places of ensembles that are one and the same to a model: as it says itself, else those that give every image
+    the same number."""
+    if hasattr(model, "indistinct"):
+        return list(model.indistinct(ensembles))
+    if "similarity" in model.capabilities:
+        return equal_columns(model.similarity(ensembles), ensembles)
+    if "log_probabilities" in model.capabilities and all(len(prompts) == 1 for prompts in ensembles):
+        return equal_columns(model.log_probabilities([prompts[0] for prompts in ensembles]), ensembles)
+    return []
+
+
 def _require(model: Capable, probe: str, what: str, asked: dict[str, list[str]]) -> None:
     names = list(asked)
     if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in _indistinct(model, list(asked.values()))]:
@@ -64,18 +76,6 @@ def _warn_of_doubles(model: Capable, probe: str, queries: Sequence[Sequence[str]
             UserWarning,
             stacklevel=2,
         )
-
-
-def _indistinct(model: Any, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """Places of ensembles that are the same to a model: as it says itself, else by its answers about every image."""
-    if hasattr(model, "indistinct"):
-        found: list[tuple[int, int]] = model.indistinct(ensembles)
-        return found
-    if "similarity" in model.capabilities:
-        return equal_columns(model.similarity(ensembles), ensembles)
-    if "log_probabilities" in model.capabilities:  # of labels, each with one prompt
-        return equal_columns(model.log_probabilities([prompt for (prompt,) in ensembles]), ensembles)
-    return []
 
 
 def _some(pairs: Sequence[str]) -> str:
