@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairgate.errors import ModelError
-from fairgate.models import Capable
-from fairgate.models.contract import equal_columns
+from fairgate.models import Capable, equal_columns
 from fairgate.probes import Probe
 from fairgate.suites.schema import Suite
 
