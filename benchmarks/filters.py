@@ -102,22 +102,22 @@ class Caught:
         return self.caught / dropped if dropped else float("nan")
 
 
-def filters(knobs: OccupationSettings, device: str = "cpu") -> list[Filter]:
+def filters(settings: OccupationSettings, device: str = "cpu") -> list[Filter]:
     """The filters of a build of `occupations`, and paper 3's of captions."""
     asker, detector, segmenter, reader = (
-        open_model(role, getattr(knobs, role), device=device)  # type: ignore[arg-type]
+        open_model(role, getattr(settings, role), device=device)  # type: ignore[arg-type]
         for role in ("asker", "detector", "segmenter", "face_reader")
     )
     matcher = CaptionMatcher(open_model("matcher", MATCHER, device=device))
-    thresholds = (knobs.person, knobs.box_threshold, knobs.text_threshold, knobs.batch)
-    colours: list[Step] = [CountColours(), Within("n_colours", "grey", at_least=knobs.min_colours)]
+    thresholds = (settings.person, settings.box_threshold, settings.text_threshold, settings.batch)
+    colours: list[Step] = [CountColours(), Within("n_colours", "grey", at_least=settings.min_colours)]
     mask: list[Step] = [MaskPerson(detector, segmenter, *thresholds)]
 
     def ask(*judge: Step) -> Callable[[str], Sequence[Step]]:
-        return lambda subject: [Ask(asker, questions(knobs, subject), knobs.batch), *judge]
+        return lambda subject: [Ask(asker, questions(settings, subject), settings.batch), *judge]
 
     def perceive(attribute: str) -> Callable[[str], Sequence[Step]]:
-        return lambda _: [Perceive(reader, (Trait(attribute, {}),), knobs.batch)]
+        return lambda _: [Perceive(reader, (Trait(attribute, {}),), settings.batch)]
 
     def spoilt(how: Callable[..., Image.Image]) -> Callable[[Sitter], Image.Image]:
         return lambda sitter: how(sitter.picture(), stream(SEED, "spoil", sitter.number))
@@ -178,7 +178,7 @@ def _set(sitter: Sitter, image: Image.Image) -> SetRows:
 
 
 def settings_of(build: str, root: Path = Path()) -> OccupationSettings:
-    """The knobs of a build of params.yaml."""
+    """The settings of a build of params.yaml."""
     params = yaml.safe_load((root / "params.yaml").read_text(encoding="utf-8"))["builds"][build]
     known = OccupationSettings.model_fields
     return OccupationSettings(**{name: value for name, value in params.items() if name in known})

@@ -94,18 +94,18 @@ def _ours(query: torch.Tensor, key: torch.Tensor, values: torch.Tensor, scale: f
 
 def published(recipe: SocialCounterfactuals, subject: str, painter: Any, matcher: CaptionMatcher) -> Bill:
     """The authors' procedure: every attempt to its end, filtered by caption, ranked by directional similarity."""
-    knobs, bill = recipe.knobs, Bill()
+    settings, bill = recipe.settings, Bill()
     parts, before = painter.model, painter.spent["unet"]
     with timed(bill):
         for shards in _by_captions(recipe, subject):
             ranked = []
             for rows in shards:
                 attempt = Attempt(rows.seed_of("noise"), rows.columns["guidance"], rows.columns["share"])
-                pictures = published_set(parts, rows.column("caption"), attempt, knobs.steps)
+                pictures = published_set(parts, rows.column("caption"), attempt, settings.steps)
                 match = matcher.match(pictures, rows.column("caption"))
-                if match.least >= knobs.min_caption_cosine:
+                if match.least >= settings.min_caption_cosine:
                     ranked.append((-match.directional, rows.set_id, pictures))
-            for _, set_id, pictures in sorted(ranked, key=lambda found: found[:2])[: knobs.kept]:
+            for _, set_id, pictures in sorted(ranked, key=lambda found: found[:2])[: settings.kept]:
                 bill.chosen[set_id] = pictures
     bill.unet = painter.spent["unet"] - before
     return bill
@@ -136,13 +136,13 @@ def _by_captions(recipe: SocialCounterfactuals, subject: str) -> list[list[SetRo
 
 def compare_social(build: str, attempts: int, keep: float) -> tuple[Bill, Bill, Bill, float]:
     """Published, recipe, recipe with pruning; and the largest difference between pictures of the first two."""
-    knobs: SocialSettings = read_build(build).recipe.knobs  # type: ignore[assignment]
-    told = {**knobs.model_dump(), "attempts": attempts, "prefixes": knobs.prefixes[:1], "prune_keep": None}
+    settings: SocialSettings = read_build(build).recipe.settings  # type: ignore[assignment]
+    told = {**settings.model_dump(), "attempts": attempts, "prefixes": settings.prefixes[:1], "prune_keep": None}
     told |= {"kept": max(1, attempts // 10)}
     plain: Any = open_recipe("social_counterfactuals", told)
     pruned: Any = open_recipe("social_counterfactuals", {**told, "prune_keep": keep})
     subject = plain.subjects()[0]
-    painter, matcher = (open_model(role, getattr(knobs, role)) for role in ("painter", "matcher"))  # type: ignore[arg-type]
+    painter, matcher = (open_model(role, getattr(settings, role)) for role in ("painter", "matcher"))  # type: ignore[arg-type]
     was = published(plain, subject, painter, CaptionMatcher(matcher))
     now, less = ours(plain, subject), ours(pruned, subject)
     return was, now, less, _farthest(was, now)

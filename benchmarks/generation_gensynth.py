@@ -84,9 +84,9 @@ class Compared:
 
 def compare_embedded(build: str = "gensynth-embedded", photographs: int = PHOTOGRAPHS, pilot: int = PILOT) -> Compared:
     """One occupation of a build of params.yaml, both ways. Raises AssertionError where 1 set in 20 is not the same."""
-    knobs = read_build(build).recipe.knobs
-    assert isinstance(knobs, GensynthSettings)
-    recipe = Gensynth(knobs.model_copy(update={"pilot_photos": pilot, "sets": None}))
+    settings = read_build(build).recipe.settings
+    assert isinstance(settings, GensynthSettings)
+    recipe = Gensynth(settings.model_copy(update={"pilot_photos": pilot, "sets": None}))
     photos = _run(recipe, 0, Before(), Meter())
     before = Before(dict(list(photos.kept.items())[:photographs]))
     ours = Bill()
@@ -96,7 +96,7 @@ def compare_embedded(build: str = "gensynth-embedded", photographs: int = PHOTOG
     ours.seconds, ours.unet, ours.edits = time.process_time() - started, meter.counts["unet"], meter.counts["edits"]
     ours.images = {set_id: [png(picture(row["image"])) for row in rows.rows] for set_id, rows in edits.kept.items()}
     pool = recipe.parts()[2].context(SUBJECT, pilots)
-    plain, kept = _published(recipe.knobs, before, pool)
+    plain, kept = _published(recipe.settings, before, pool)
     compared = Compared(plain, ours, len(before.kept), kept)
     assert compared.same >= 0.95 * max(len(plain.images), len(ours.images))
     return compared
@@ -116,27 +116,29 @@ def _run(recipe: Gensynth, number: int, before: Before, meter: Meter) -> Before:
     return Before({rows.set_id: rows for rows in chain.from_iterable(shards) if rows.drop is None})
 
 
-def _published(knobs: GensynthSettings, photos: Before, pool: NeighbourPool) -> tuple[Bill, int]:
+def _published(settings: GensynthSettings, photos: Before, pool: NeighbourPool) -> tuple[Bill, int]:
     """All edits, then the filter, then one accepted edit of each group; and how many the paper's own pool keeps."""
     bill, meter = Bill(), Meter()
-    workshop: EditWorkshop = knobs.workshop("cpu")
+    workshop: EditWorkshop = settings.workshop("cpu")
     started = time.process_time()
     made: dict[str, list[Row]] = {}
     for set_id, stored in photos.kept.items():
         rows = SetRows(set_id, stored.subject, stored.names, stored.seed, columns=dict(stored.columns))
-        made[set_id] = workshop.edit(rows, knobs.photographs.crop(rows), knobs.candidates, meter)
+        made[set_id] = workshop.edit(rows, settings.photographs.crop(rows), settings.candidates, meter)
     accepted = {
-        set_id: [knobs.rule.accepts(pool.standing(row["embedding"], row["gender"], set_id, knobs.rule)) for row in rows]
+        set_id: [
+            settings.rule.accepts(pool.standing(row["embedding"], row["gender"], set_id, settings.rule)) for row in rows
+        ]
         for set_id, rows in made.items()
     }
     for set_id, rows in made.items():
         start = photos.kept[set_id]
         chosen = [_chosen(start, group, rows, accepted[set_id]) for group in GROUPS]
         if all(chosen):
-            photo = knobs.photographs.open(start)
+            photo = settings.photographs.open(start)
             bill.images[set_id] = [png(pasted(photo, picture(row["image"]), box_of(start))) for row in chosen if row]
     bill.seconds, bill.unet, bill.edits = time.process_time() - started, meter.counts["unet"], meter.counts["edits"]
-    return bill, _kept_by_all(knobs, photos, made)
+    return bill, _kept_by_all(settings, photos, made)
 
 
 def _chosen(rows: SetRows, group: str, made: Sequence[Row], accepted: Sequence[bool]) -> Row | None:
@@ -146,7 +148,7 @@ def _chosen(rows: SetRows, group: str, made: Sequence[Row], accepted: Sequence[b
     return next((own[place][0] for place in order if own[place][1]), None)
 
 
-def _kept_by_all(knobs: GensynthSettings, photos: Before, made: dict[str, list[Row]]) -> int:
+def _kept_by_all(settings: GensynthSettings, photos: Before, made: dict[str, list[Row]]) -> int:
     """Photographs with an accepted edit of each group, all crops and all edits being the pool (eqs. 4 and 5)."""
     crops = [next(row for row in rows.rows if row["member"] == PHOTO) for rows in photos.kept.values()]
     edits = list(chain.from_iterable(made.values()))
@@ -157,9 +159,9 @@ def _kept_by_all(knobs: GensynthSettings, photos: Before, made: dict[str, list[R
     flags = knn_accept(
         *columns(crops),
         *columns(edits),
-        k=knobs.neighbours,
-        tau_real=knobs.tau_real,
-        tau_group=knobs.tau_group,
+        k=settings.neighbours,
+        tau_real=settings.tau_real,
+        tau_group=settings.tau_group,
     ).reshape(len(made), len(GROUPS), -1)
     return int(flags.any(axis=2).all(axis=1).sum())
 

@@ -76,8 +76,8 @@ def compare_embedded(build: str = "occupations-embedded", candidates: int = 60, 
     Raises AssertionError where the two keep other sets.
     """
     recipe = read_build(build).recipe
-    knobs = recipe.knobs.model_copy(update={"candidates": candidates, "pool": candidates, "sets": sets})
-    recipe = Occupations(knobs)
+    settings = recipe.settings.model_copy(update={"candidates": candidates, "pool": candidates, "sets": sets})
+    recipe = Occupations(settings)
     pool, members = recipe.parts()
     [painting, *filtering] = pool.steps(SUBJECT, "cpu", None)
     assert isinstance(painting, Paint)
@@ -90,7 +90,7 @@ def compare_embedded(build: str = "occupations-embedded", candidates: int = 60, 
 
     asker = next(step.asker for step in filtering if isinstance(step, Ask))
     started = time.perf_counter()
-    real = plain_filter(asker, [rows.rows[0]["image"] for rows in bases], knobs)
+    real = plain_filter(asker, [rows.rows[0]["image"] for rows in bases], settings)
     plain.filter_seconds = time.perf_counter() - started
     started = time.perf_counter()
     traces = run_steps(filtering, bases, Meter())
@@ -101,15 +101,15 @@ def compare_embedded(build: str = "occupations-embedded", candidates: int = 60, 
         bill.all_seconds = bill.filter_seconds
 
     steps = members.steps(SUBJECT, "cpu", None)
-    plain_sets(steps, list(chain.from_iterable(members.shards(SUBJECT, before))), knobs, plain)
+    plain_sets(steps, list(chain.from_iterable(members.shards(SUBJECT, before))), settings, plain)
     our_sets(steps, members.shards(SUBJECT, before), recipe, ours)
     assert plain.kept == ours.kept
     return plain, ours
 
 
-def plain_filter(asker: VQAModel, pictures: Sequence[bytes], knobs: OccupationSettings) -> list[int]:
+def plain_filter(asker: VQAModel, pictures: Sequence[bytes], settings: OccupationSettings) -> list[int]:
     """Places of the pictures that stay: three runs of one picture and one question, then colours, as published."""
-    asked = questions(knobs, SUBJECT)
+    asked = questions(settings, SUBJECT)
     values: list[list[float]] = []
     for question in asked:
         values.append([])
@@ -122,11 +122,11 @@ def plain_filter(asker: VQAModel, pictures: Sequence[bytes], knobs: OccupationSe
     return [
         place
         for place in range(len(pictures))
-        if present[place] >= 0.5 and distorted[place] <= 0.5 and colours[place] >= knobs.min_colours
+        if present[place] >= 0.5 and distorted[place] <= 0.5 and colours[place] >= settings.min_colours
     ]
 
 
-def plain_sets(steps: Sequence[Step], sets: Sequence[SetRows], knobs: OccupationSettings, bill: Bill) -> None:
+def plain_sets(steps: Sequence[Step], sets: Sequence[SetRows], settings: OccupationSettings, bill: Bill) -> None:
     """Every member of every set is made, each by a call of its own; then every face is read; then sets are judged."""
     [masking] = [step for step in steps if isinstance(step, MaskPerson)]
     varying = [step for step in steps if isinstance(step, Vary)]
@@ -134,7 +134,7 @@ def plain_sets(steps: Sequence[Step], sets: Sequence[SetRows], knobs: Occupation
     inpainter = varying[0].inpainter
     spent = inpainter.spent["unet"]
     started = time.perf_counter()
-    run_steps([masking, Within("mask_share", "mask_empty", at_least=knobs.min_mask)], sets, Meter())
+    run_steps([masking, Within("mask_share", "mask_empty", at_least=settings.min_mask)], sets, Meter())
     masked = [rows for rows in sets if rows.drop is None]
     made: dict[str, list[bytes]] = {}
     for rows in masked:
@@ -145,15 +145,15 @@ def plain_sets(steps: Sequence[Step], sets: Sequence[SetRows], knobs: Occupation
             made[rows.set_id].append(png(image))
             bill.members += 1
     reading = time.perf_counter()
-    groups = [variant.columns[knobs.attribute] for step in varying for variant in step.variants]
-    [trait] = traits(knobs)
+    groups = [variant.columns[settings.attribute] for step in varying for variant in step.variants]
+    [trait] = traits(settings)
     for set_id, images in made.items():
         seen = []
         for data in images:
             [faces] = reader.read([picture(data)])
             seen.append(trait.group(faces[0].perceived(trait.attribute)) if len(faces) == 1 else None)
             bill.faces += 1
-        if seen == groups and len(bill.kept) < knobs.sets:
+        if seen == groups and len(bill.kept) < settings.sets:
             bill.kept.append(set_id)
             bill.images[set_id] = images
     ended = time.perf_counter()
@@ -173,7 +173,7 @@ def our_sets(steps: Sequence[Step], shards: Iterator[list[SetRows]], recipe: Occ
         traces += run_steps(timed, shard, meter)
         images |= {rows.set_id: [png(row["image"]) for row in rows.rows] for rows in shard if rows.drop is None}
         bill.members += sum(len(rows.rows) for rows in shard)
-        if part.enough(SUBJECT, len(images)):
+        if len(images) >= part.target_sets(SUBJECT):
             break
     bill.all_seconds += time.perf_counter() - started
     bill.kept = part.choose(SUBJECT, traces)
@@ -203,14 +203,14 @@ def compare_vilt(folder: Path, pictures: int = VILT_PICTURES) -> tuple[float, fl
 
     Raises AssertionError where the two keep other pictures.
     """
-    knobs = open_recipe("occupations", {}).knobs
-    assert isinstance(knobs, OccupationSettings)
+    settings = open_recipe("occupations", {}).settings
+    assert isinstance(settings, OccupationSettings)
     stored = [png(_photograph(number, grey=number % 4 == 3)) for number in range(pictures)]
     coloured = [picture(data) for number, data in enumerate(stored) if number % 4 != 3]
-    write_vilt(folder, coloured, [question.text for question in questions(knobs, SUBJECT)])
+    write_vilt(folder, coloured, [question.text for question in questions(settings, SUBJECT)])
     asker = open_model("asker", f"hf:{folder}")
     started = time.perf_counter()
-    places = plain_filter(asker, stored, knobs)
+    places = plain_filter(asker, stored, settings)
     plain = time.perf_counter() - started
     sets = [
         SetRows(f"{SUBJECT}-{place}", SUBJECT, (SUBJECT, place), rows=[{"member": "base", "image": data}])
@@ -218,8 +218,8 @@ def compare_vilt(folder: Path, pictures: int = VILT_PICTURES) -> tuple[float, fl
     ]
     steps: list[Step] = [
         CountColours(),
-        Within("n_colours", "grey", at_least=knobs.min_colours),
-        Ask(asker, questions(knobs, SUBJECT), knobs.batch),
+        Within("n_colours", "grey", at_least=settings.min_colours),
+        Ask(asker, questions(settings, SUBJECT), settings.batch),
         Within("vqa_present", "not_present", at_least=0.5),
         Within("vqa_distorted", "distorted", at_most=0.5),
     ]

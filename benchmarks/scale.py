@@ -35,7 +35,7 @@ from fairgate.builds.shards import encode
 from fairgate.data import read_dataset
 from fairgate.data.writer import SHARD_BYTES
 from fairgate.engines.local import LocalEngine
-from fairgate.recipes import Before, Knobs, Part, Recipe
+from fairgate.recipes import Before, Part, Recipe, RecipeSettings
 from fairgate.steps import Drop, Meter, SetRows, Step, Trace
 from fairgate.steps.pictures import picture
 
@@ -44,7 +44,7 @@ SUBJECT_SETS = 10_000
 GROUPS = ("light", "dark")
 
 
-class ScaleSettings(Knobs):
+class ScaleSettings(RecipeSettings):
     """`sets` starting sets over subjects of at most 10,000 each."""
 
     sets: int = 1000
@@ -113,14 +113,14 @@ class Pool(Part):
 
     name = "pool"
 
-    def __init__(self, knobs: ScaleSettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: ScaleSettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """By number."""
         place = int(subject.removeprefix("subject "))
-        stop = min((place + 1) * SUBJECT_SETS, self.knobs.sets)
-        size = self.knobs.shard_sets
+        stop = min((place + 1) * SUBJECT_SETS, self.settings.sets)
+        size = self.settings.shard_sets
         for first in range(place * SUBJECT_SETS, stop, size):
             yield [
                 SetRows(f"set-{number}", subject, ("scale", number), 0, [{"member": "base"}])
@@ -129,7 +129,7 @@ class Pool(Part):
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Draw, judge."""
-        return [Draw(self.knobs.side), Good()]
+        return [Draw(self.settings.side), Good()]
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         """By score."""
@@ -142,12 +142,12 @@ class Sets(Part):
 
     name = "sets"
 
-    def __init__(self, knobs: ScaleSettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: ScaleSettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """In the order of the scores, so that they are read from all over the pool's shards."""
-        size = self.knobs.shard_sets
+        size = self.settings.shard_sets
         for first in range(0, len(before.set_ids), size):
             yield [
                 SetRows(base.set_id, subject, base.names, 0, [], {**base.columns, "base": base.rows[0]["image"]})
@@ -165,15 +165,15 @@ class Scale(Recipe):
     name = "scale"
     paper = "no paper: noise"
     Settings = ScaleSettings
-    knobs: ScaleSettings
+    settings: ScaleSettings
 
     def parts(self) -> Sequence[Part]:
         """Two."""
-        return [Pool(self.knobs), Sets(self.knobs)]
+        return [Pool(self.settings), Sets(self.settings)]
 
     def subjects(self) -> list[str]:
         """`subject 0`, ..."""
-        return [f"subject {place}" for place in range(-(-self.knobs.sets // SUBJECT_SETS))]
+        return [f"subject {place}" for place in range(-(-self.settings.sets // SUBJECT_SETS))]
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """Two groups."""

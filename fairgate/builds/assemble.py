@@ -58,12 +58,12 @@ def assemble(name: str, ground: Ground, places: Places, finished: Mapping[str, C
 
 def _facts(name: str, ground: Ground, finished: Mapping[str, Chosen]) -> dict[str, Any]:
     recipe = ground.recipe
-    knobs = recipe.knobs
+    settings = recipe.settings
     made: dict[str, Any] = {
         "name": recipe.name,
         "paper": recipe.paper,
         "code": ground.code,
-        "knobs": knobs.model_dump(mode="json"),
+        "knobs": settings.model_dump(mode="json"),
         "models": dict(recipe.models()),
     }
     if ground.limit is not None:
@@ -74,12 +74,12 @@ def _facts(name: str, ground: Ground, finished: Mapping[str, Chosen]) -> dict[st
     lineage |= {f"input {role}": found for role, found in ground.inputs.items()}
     limited = f" A trial: at most {ground.limit} starting sets per subject and part." if ground.limit else ""
     return {
-        "name": knobs.name or name,
+        "name": settings.name or name,
         "attributes": recipe.attributes(),
         "recipe": made,
-        "licence": knobs.licence,
+        "licence": settings.licence,
         "counterfactual": recipe.counterfactual,
-        "notice": knobs.notice,
+        "notice": settings.notice,
         "lineage": lineage,
         "about": recipe.about() + limited,
     }
@@ -115,13 +115,14 @@ def _rows(recipe: Recipe, finished: Mapping[str, Chosen], census: Census) -> Ite
 
 
 def _finished_rows(recipe: Recipe, each: StoredSet, census: Census) -> Iterator[dict[str, object]]:
-    known = {
-        id(row["image"]): pixels for row, pixels in zip(each.rows.rows, each.pixels, strict=False) if "image" in row
-    }
+    # The stored digest of a picture that the recipe hands on unchanged: it need not be decoded again.
+    stored_rows = zip(each.rows.rows, each.pixels, strict=False)
+    known = {row["image"]: pixels for row, pixels in stored_rows if isinstance(row.get("image"), bytes)}
     for row in recipe.finish(each.rows):
         where = f"set '{row.get('set_id')}', member '{row.get('member')}'"
         kept = {name: stored(value, f"{where}, column '{name}'") for name, value in row.items()}
-        pixels = known.get(id(row.get("image"))) or pixel_digest(row.get("image"), kept.get("image"))
+        image = row.get("image")
+        pixels = (known.get(image) if isinstance(image, bytes) else None) or pixel_digest(image, kept.get("image"))
         census.add(kept, pixels)
         yield {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in kept.items()}
 

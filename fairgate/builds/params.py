@@ -1,4 +1,4 @@
-"""Builds that `params.yaml` names: a recipe and the knobs that differ from the paper's."""
+"""Builds that `params.yaml` names: a recipe and the settings that differ from the paper's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESERVED = ("status", "run")
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """A named build: its recipe with the knobs set. `where` is its line in the file."""
+    """A named build: its recipe with the settings set. `where` is its line in the file."""
 
     name: str
     recipe: Recipe
@@ -27,7 +27,7 @@ class Build:
 
 
 def read_build(name: str, params: Path = PARAMS) -> Build:
-    """The build of a name. Raises RecipeError for a file that is not plain YAML, an unknown name, recipe or knob.
+    """The build of a name. Raises RecipeError for a file that is not plain YAML, an unknown name, recipe or setting.
 
     The recipe is the one that `recipe:` names, or else the build's own name. Recipes are those of fairgate: a file that
     comes with a pull request names no code.
@@ -41,18 +41,18 @@ def read_build(name: str, params: Path = PARAMS) -> Build:
         )
     where = source.where(("builds", name))
     _check_name(name, where)
-    settings = builds[name] or {}
-    if not isinstance(settings, dict):
-        raise RecipeError("a build is a mapping of knobs.", where=where, remedy=f"write `{name}: {{recipe: NAME}}`")
-    knobs = {knob: value for knob, value in settings.items() if knob != "recipe"}
-    recipe = settings.get("recipe", name)
-    if not isinstance(recipe, str) or ("recipe" not in settings and name not in recipe_names()):
+    entry = builds[name] or {}
+    if not isinstance(entry, dict):
+        raise RecipeError("a build is a mapping of settings.", where=where, remedy=f"write `{name}: {{recipe: NAME}}`")
+    settings = {setting: value for setting, value in entry.items() if setting != "recipe"}
+    recipe = entry.get("recipe", name)
+    if not isinstance(recipe, str) or ("recipe" not in entry and name not in recipe_names()):
         raise RecipeError(
             f"build '{name}' does not say which recipe it is.",
             where=where,
             remedy=f"add `recipe: NAME`; recipes: {', '.join(recipe_names())}",
         )
-    return Build(name, open_recipe(recipe, knobs, where=where), where)
+    return Build(name, open_recipe(recipe, settings, where=where), where)
 
 
 def build_names(params: Path = PARAMS) -> list[str]:
@@ -74,7 +74,7 @@ def _builds(params: Path) -> tuple[Source, dict[str, Any]]:
         raise RecipeError(
             "the file names no builds.",
             where=source.shown,
-            remedy="add `builds:` with a mapping of names to recipes and knobs",
+            remedy="add `builds:` with a mapping of names to recipes and settings",
         )
     return source, builds
 

@@ -19,7 +19,6 @@ from fairgate.steps import SetRows, Trace
 
 FRUITLESS = 20_000
 """Starting sets after which a part that has kept none is given up: its models or limits are wrong."""
-_MOST = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +76,11 @@ class _Run:
     total: int = 0
 
     @property
+    def target(self) -> int | None:
+        """Kept sets that end the part."""
+        return self.job.part.target_sets(self.job.subject)
+
+    @property
     def chooses(self) -> bool:
         """Whether the part chooses by its traces, which are then held in memory."""
         return type(self.job.part).choose is not Part.choose
@@ -92,7 +96,7 @@ class _Run:
             self.prefix += 1
             self.started += shard.starts
             self.kept += len(shard.kept)
-            if self.job.part.enough(subject, self.kept):
+            if self.target is not None and self.kept >= self.target:
                 self.end = self.prefix
             elif not self.kept and self.started >= FRUITLESS:
                 raise RecipeError(
@@ -122,7 +126,7 @@ def build_part(job: PartJob, engine: Engine | None, watch: Watcher) -> Chosen:
     """Make what is missing of a part, and choose. Without an engine, raises RecipeError where something is missing."""
     job.shelf.open()
     run = _Run(job, watch)
-    sets = wanted(job.part, job.subject)
+    sets = run.target
     watch.part(job.subject, job.part.name, wanted_sets=sets, shards=_number_of_shards(job))
     tasks = run.tasks()
     first = next(tasks, None)
@@ -214,25 +218,9 @@ def _chosen_ids(run: _Run, number: int, shard_of: dict[str, int]) -> list[str]:
     return chosen
 
 
-def wanted(part: Part, subject: str) -> int | None:
-    """How many kept sets are enough, found by asking the part; None where it never has enough."""
-    if type(part).enough is Part.enough:
-        return None
-    high = 1
-    while not part.enough(subject, high):
-        high *= 2
-        if high > _MOST:
-            return None
-    low = high // 2
-    while low + 1 < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if part.enough(subject, middle) else (middle, high)
-    return high
-
-
 def _number_of_shards(job: PartJob) -> int | None:
     """Counted where starting sets are cheap (no part before) and come to an end by themselves; for time left only."""
-    if job.before.set_ids or type(job.part).enough is not Part.enough:
+    if job.before.set_ids or job.part.target_sets(job.subject) is not None:
         return None
     return sum(1 for _ in islice(job.starts(), 1_000_000))
 

@@ -94,7 +94,9 @@ def _is_text(node: ast.stmt) -> bool:
 FORMAT = 1
 """Raised when shards are stored otherwise than before."""
 _ABOUT = ("name", "licence", "notice")
-"""Knobs that change the manifest and nothing else."""
+"""Settings that change the manifest and nothing else."""
+_SHOWN = {"knobs": "settings", "before": "what the part before chose", "code": "the recipe's code"}
+"""Keys of a plan as messages name them; stored plans and manifests call the settings `knobs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +118,13 @@ class Ground:
 
     def plan(self, part: Part, subject: str, before: str) -> dict[str, Any]:
         """Everything that a shard of a part depends on, as plain data; `before` names what the part before chose."""
-        knobs = self.recipe.knobs.of_subject(subject).model_dump(mode="json")
+        settings = self.recipe.settings.of_subject(subject).model_dump(mode="json")
         return {
             "format": FORMAT,
             "recipe": self.recipe.name,
             "part": part.name,
             "subject": subject,
-            "knobs": {name: value for name, value in knobs.items() if name not in (*_ABOUT, *part.ignores)},
+            "knobs": {name: value for name, value in settings.items() if name not in (*_ABOUT, *part.ignores)},
             "models": {role: found for role, found in self.models.items() if role not in part.ignores},
             "inputs": dict(self.inputs),
             "code": self.code,
@@ -140,7 +142,7 @@ def what_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     """In words, what makes shards of an old plan stale.
 
     >>> what_changed({"knobs": {"seed": 0}, "code": "a"}, {"knobs": {"seed": 1}, "code": "a"})
-    'knobs seed'
+    'settings seed'
     """
     told = []
     for name in new:
@@ -149,9 +151,9 @@ def what_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
             continue
         if isinstance(was, dict) and isinstance(now, dict):
             differing = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
-            told.append(f"{name} {', '.join(differing)}")
+            told.append(f"{_SHOWN.get(name, name)} {', '.join(differing)}")
         else:
-            told.append({"before": "what the part before chose", "code": "the recipe's code"}.get(name, name))
+            told.append(_SHOWN.get(name, name))
     return "; ".join(told)
 
 

@@ -102,7 +102,7 @@ class Shelf:
 
     @property
     def stocked(self) -> int:
-        """How many shards finished runs under this plan have asked for at most: lower knobs throw none of them away."""
+        """The most shards that a finished run under this plan needed: a lower number of sets discards none of them."""
         said = read_part(self.folder)
         number = said.get("stocked", said.get("shards", 0)) if said.get("plan") == self.digest else 0
         return number if isinstance(number, int) else 0

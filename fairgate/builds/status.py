@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from fairgate.builds.build import Factory
-from fairgate.builds.part import wanted
 from fairgate.builds.plan import Ground, plan_digest, what_changed
 from fairgate.builds.shard_log import read_ledger
 from fairgate.builds.shard_store import read_part
@@ -46,7 +45,7 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
             folder = factory.places.part(subject, part.name)
             said = read_part(folder)
             stale = _stale(said, ground.plan(part, subject, before)) if ground and said else None
-            sets = wanted(part, subject) if factory.limit is None else None
+            sets = part.target_sets(subject) if factory.limit is None else None
             tally, shards = Tally(), 0
             for path in sorted(folder.glob("shard-*.json")):
                 ledger = read_ledger(path)
@@ -64,7 +63,7 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
                 chosen,
                 tally,
                 stale,
-                wanted(part, subject) if factory.limit is None else None,
+                sets,
             )
             before = str(said.get("chain", ""))
 

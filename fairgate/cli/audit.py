@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly
+from fairgate.cli.console import friendly, progress_line, wide_console
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -35,29 +35,35 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
 ) -> None:
     """Compare models. Exit code 0: compared (an audit judges nothing), 4: something is wrong with what was asked."""
-    from rich.console import Console
-
     from fairgate import gate
     from fairgate.comparison import Wishes
     from fairgate.comparison import audit as compare
     from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
-    from fairgate.suites import resolve
 
     prepared = gate.prepare(suite, root.resolve())
-    typed = {"device": device, "cache": cache, "baseline": "none", "mlflow": "off"}
     models = [
-        (uri, resolve(prepared.loaded.suite, {**typed, "model": uri}, allow_pickle=allow_pickle)) for uri in model
+        (
+            uri,
+            gate.settings_of(
+                prepared,
+                model=uri,
+                device=device,
+                cache=cache,
+                baseline="none",
+                mlflow="off",
+                allow_pickle=allow_pickle,
+            ),
+        )
+        for uri in model
     ]
-    aside, console = Console(stderr=True), Console()
-    if not console.is_terminal:
-        console.width = max(console.width, TABLE_WIDTH)
-    with aside.status("fairgate") as status:
+    console = wide_console(TABLE_WIDTH)
+    with progress_line() as progress:
         record = compare(
             prepared,
             models,
             Wishes(reference=tuple(reference or ()), margin=margin, k=k),
             command=_command(suite, model, reference or [], margin, k),
-            progress=lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images"),
+            progress=progress,
         )
     for table in terminal_tables(record):
         console.print(table)

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly
+from fairgate.cli.console import friendly, wide_console
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
     from fairgate.records import RunRecord
+
+TABLE_WIDTH = 100  # a log file has room for it
 
 baseline_app = typer.Typer(no_args_is_help=True, help="Show, compare and update what checkpoints are compared with.")
 
@@ -36,7 +38,7 @@ def show(
     record = _read(baseline or _committed(suite), suite, root.resolve(), mlflow)
     for line in kept_lines(record):
         typer.echo(line)
-    _print(kept_table(record))
+    wide_console(TABLE_WIDTH).print(kept_table(record))
 
 
 @baseline_app.command()
@@ -55,7 +57,7 @@ def diff(
     other = _read(now or _committed(suite), suite, root.resolve(), mlflow)
     for line in difference_lines(one, other):
         typer.echo(line)
-    _print(difference_table(one, other))
+    wide_console(TABLE_WIDTH).print(difference_table(one, other))
 
 
 @baseline_app.command()
@@ -79,12 +81,12 @@ def update(
     """
     from fairgate import gate
     from fairgate.cli.check import gated
-    from fairgate.suites import resolve
 
     gate.refuse_update(reason)
     prepared = gate.prepare(suite, root.resolve())
-    typed = {"model": model, "baseline": baseline, "report": report, "mlflow": mlflow, "device": device, "cache": cache}
-    settings = resolve(prepared.loaded.suite, typed)
+    settings = gate.settings_of(
+        prepared, model=model, baseline=baseline, report=report, mlflow=mlflow, device=device, cache=cache
+    )
     if baseline is None and gate.first_baseline(prepared):
         typer.echo("This is the suite's first baseline: there is nothing to compare it with yet.")
         settings = replace(settings, baseline="none")
@@ -109,12 +111,3 @@ def _read(text: str, suite: str, root: Path, mlflow: str | None) -> RunRecord:
     suite_path(suite, root)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         return read_results(gate.kept_record(parse_baseline(text), suite, root, mlflow, Path(scratch)).results)
-
-
-def _print(table: object) -> None:
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, 100)
-    console.print(table)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, tell_github
+from fairgate.cli.console import friendly, progress_line, tell_github, wide_console
 from fairgate.errors import FairgateError
 from fairgate.suites.options import OPTIONS
 
@@ -41,23 +41,24 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     """
     from fairgate import gate
     from fairgate.records import NO_VERDICT, OPEN
-    from fairgate.suites import named_bases, resolve
+    from fairgate.suites import named_bases
 
-    typed = {
-        "model": model,
-        "baseline": baseline,
-        "base": base,
-        "report": report,
-        "mlflow": mlflow,
-        "on-inconclusive": on_inconclusive,
-        "device": device,
-        "cache": cache,
-    }
     folder = root.resolve()
     try:
-        gate.clear_report(suite, folder, typed)
+        gate.clear_report(suite, folder, report, baseline)
         prepared = gate.prepare(suite, folder, named_bases(base))
-        settings = resolve(prepared.loaded.suite, typed, allow_pickle=allow_pickle)
+        settings = gate.settings_of(
+            prepared,
+            model=model,
+            baseline=baseline,
+            base=base,
+            report=report,
+            mlflow=mlflow,
+            on_inconclusive=on_inconclusive,
+            device=device,
+            cache=cache,
+            allow_pickle=allow_pickle,
+        )
         evaluation, _ = gated(suite, prepared, settings)
     except FairgateError:
         raise
@@ -71,22 +72,18 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
 
 def gated(suite: str, prepared: Prepared, settings: Settings) -> tuple[Evaluation, Prepared]:
     """Evaluate, publish and tell: what `fairgate check` does once its options are known."""
-    from rich.console import Console
-
     from fairgate import gate
     from fairgate.reports import terminal_summary, terminal_table
     from fairgate.suites.command import command_line
 
     prepared = gate.hold(prepared, settings)
-    aside, console = Console(stderr=True), Console()
-    if not console.is_terminal:
-        console.width = max(console.width, TABLE_WIDTH)
-    with aside.status("fairgate") as status:
+    console = wide_console(TABLE_WIDTH)
+    with progress_line() as progress:
         evaluation = gate.evaluate(
             prepared,
             settings,
             command=command_line(suite, prepared.effective(settings)),
-            progress=lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images"),
+            progress=progress,
         )
     evaluation = gate.publish(evaluation, prepared, settings)
     console.print(terminal_table(evaluation.record))

@@ -14,6 +14,7 @@ from fairgate.errors import FairgateError, SettingsError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+    from rich.console import Console
 
     from fairgate.records import RunRecord
 
@@ -42,6 +43,25 @@ def friendly(code: int = INVALID) -> Iterator[None]:
     except KeyboardInterrupt as stop:
         typer.echo("\ninterrupted: nothing was concluded. What is finished is kept; run it again to go on.", err=True)
         raise typer.Exit(INTERRUPTED) from stop
+
+
+def wide_console(width: int) -> Console:
+    """A terminal's own width, or at least `width` columns: a log file has room for them."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, width)
+    return console
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str, int, int], None]]:
+    """A line on stderr that says how many images are done of how many, while the block runs."""
+    from rich.console import Console
+
+    with Console(stderr=True).status("fairgate") as status:
+        yield lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images")
 
 
 def print_error(error: FairgateError) -> None:

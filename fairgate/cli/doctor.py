@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import FOUND, friendly
+from fairgate.cli.console import FOUND, friendly, wide_console
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -37,12 +37,10 @@ def doctor(
     """Look at all that a gate run stands on. Exit code 0: nothing is wrong, 1: something is, 4: wrong usage."""
     from rich.console import Console
 
-    from fairgate.selftest import Wishes, examine, healthy
+    from fairgate.selftest import SelfTestOptions, examine, healthy
 
-    wishes = Wishes(tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
-    aside, console = Console(stderr=True), Console()
-    if not console.is_terminal:
-        console.width = max(console.width, TABLE_WIDTH)
+    options = SelfTestOptions(tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
+    aside, console = Console(stderr=True), wide_console(TABLE_WIDTH)
     with aside.status("fairgate doctor") as status:
 
         def progress(what: str) -> None:
@@ -50,7 +48,7 @@ def doctor(
             if not aside.is_terminal and not what.endswith("images"):  # a log wants the steps, not each batch
                 typer.echo(f"fairgate doctor: {what}", err=True)
 
-        found = examine(root.resolve(), wishes, progress)
+        found = examine(root.resolve(), options, progress)
     console.print(_table(found))
     counts = {level: sum(one.level == level for one in found) for level in _MARKS}
     typer.echo(f"\n{counts['ok']} ok, {counts['warning']} warning(s), {counts['trouble']} in trouble")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly
+from fairgate.cli.console import friendly, wide_console
 from fairgate.errors import SettingsError
 from fairgate.tracking import DEFAULT_URI
 
@@ -39,7 +39,6 @@ def history(
     Runs are joined only where dataset and question are the same; elsewhere the line is cut. A number moved where two
     runs in a row differ by more than both their intervals allow. Exit code 0: told, 4: nothing to tell, and why.
     """
-    from rich.console import Console
 
     from fairgate.history import suite_history
     from fairgate.reports.history_text import span_words, terminal_lines, terminal_table
@@ -49,9 +48,7 @@ def history(
         raise SettingsError(f"'{out.name}' is no picture.", where="--out", remedy="name it FILE.html or FILE.png")
     runs = past_runs(suite, mlflow, limit=limit, branch=branch, pull_requests=pull_requests)
     found = suite_history(suite, runs, check=check, metric=metric, subject=subject)
-    console = Console()
-    if not console.is_terminal:
-        console.width = max(console.width, TABLE_WIDTH)
+    console = wide_console(TABLE_WIDTH)
     typer.echo(f"{found.suite}: {span_words(found)}")
     console.print(terminal_table(found))
     for line in terminal_lines(found):

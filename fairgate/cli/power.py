@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly
+from fairgate.cli.console import friendly, progress_line, wide_console
 from fairgate.suites.options import OPTIONS
 
 if TYPE_CHECKING:
@@ -32,27 +32,23 @@ def power(
     root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
 ) -> None:
     """What a suite can see. Exit code 0: told, 4: something is wrong with what was asked."""
-    from rich.console import Console
-
     from fairgate import gate
     from fairgate.power import suite_power
     from fairgate.reports.power_page import terminal_lines, terminal_table
-    from fairgate.suites import resolve
 
     prepared = gate.prepare(suite, root.resolve())
-    typed = {"model": model, "baseline": baseline, "device": device, "cache": cache, "mlflow": "off"}
-    settings = resolve(prepared.loaded.suite, typed, allow_pickle=allow_pickle)
-    aside, console = Console(stderr=True), Console()
-    if not console.is_terminal:
-        console.width = max(console.width, TABLE_WIDTH)
-    with aside.status("fairgate") as status:
+    settings = gate.settings_of(
+        prepared, model=model, baseline=baseline, device=device, cache=cache, mlflow="off", allow_pickle=allow_pickle
+    )
+    console = wide_console(TABLE_WIDTH)
+    with progress_line() as progress:
         record = suite_power(
             prepared,
             settings,
             command=_command(suite, settings, wanted, odds),
             wanted=wanted,
             odds=odds,
-            progress=lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images"),
+            progress=progress,
         )
     console.print(terminal_table(record))
     for line in terminal_lines(record):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -92,10 +93,15 @@ def unpack(
 @report_app.command()
 @friendly()
 def tell(folder: Folder) -> None:
-    """Tell a GitHub runner of a record: annotations, and a section of the job's summary. Elsewhere: nothing."""
+    """Report a record to a GitHub runner: annotations, a section of the job's summary, and `verdict` as the step's
+    output. Elsewhere: nothing."""
     from fairgate.cli.console import tell_github
 
-    tell_github(_record(folder))
+    record = _record(folder)
+    tell_github(record)
+    if output := os.environ.get("GITHUB_OUTPUT"):
+        with Path(output).open("a", encoding="utf-8") as file:
+            file.write(f"verdict={record.verdict}\n")
 
 
 def _record(folder: Path) -> RunRecord:

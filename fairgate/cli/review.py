@@ -90,10 +90,12 @@ def release(
     from fairgate.review import find_build
     from fairgate.review import release as freeze
     from fairgate.review.figures import percent
-    from fairgate.review.release import Wishes
+    from fairgate.review.release import ReleaseOptions
 
-    wishes = Wishes(tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device))
-    done = freeze(find_build(build), name, root, wishes=wishes, reviews=reviews)
+    options = ReleaseOptions(
+        tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device)
+    )
+    done = freeze(find_build(build), name, root, options=options, reviews=reviews)
     dataset = done.dataset
     typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.manifest.fingerprint[:12]})")
     if done.figures is not None:

@@ -8,7 +8,7 @@ from fairgate.gate.compared_run import dataset_info, kept_record
 from fairgate.gate.evaluate import Evaluation, evaluate
 from fairgate.gate.hold import hold
 from fairgate.gate.intact import require_intact
-from fairgate.gate.prepare import Definition, Prepared, prepare
+from fairgate.gate.prepare import Definition, Prepared, prepare, settings_of
 from fairgate.gate.publish import clear_report, publish
 from fairgate.gate.score import Progress, Scored, Scores, decide_one, score
 from fairgate.gate.update_baseline import first_baseline, keep_baseline, refuse_update
@@ -33,5 +33,6 @@ __all__ = [
     "refuse_update",
     "require_intact",
     "score",
+    "settings_of",
     "suites_of_bases",
 ]

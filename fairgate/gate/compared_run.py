@@ -119,13 +119,20 @@ def open_model(
     uri: str, prepared: Prepared, settings: Settings, progress: Progress | None = None, base: Path | None = None
 ) -> Scorer:
     """The model of a URI, over the prepared dataset."""
+    return open_local(registered(uri, settings)[0], prepared, settings, progress, base)
+
+
+def open_local(
+    uri: str, prepared: Prepared, settings: Settings, progress: Progress | None = None, base: Path | None = None
+) -> Scorer:
+    """The model of a URI that needs no registry."""
 
     def report(done: int, total: int) -> None:
         if progress is not None:
             progress(uri, done, total)
 
     return open_scorer(
-        registered(uri, settings)[0],
+        uri,
         prepared.dataset,
         device=settings.device,
         cache=EmbeddingCache(settings.cache) if settings.cache is not None else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -11,7 +12,16 @@ from fairgate.errors import FairgateError, NoVerdict, SuiteError
 from fairgate.gate.bases import Place, places_of, suites_at
 from fairgate.metrics import NullSkew
 from fairgate.records import Decider, GateDefinition
-from fairgate.suites import LoadedSuite, PlannedCheck, Settings, load_suite, plan_checks, suite_names, suite_path
+from fairgate.suites import (
+    LoadedSuite,
+    PlannedCheck,
+    Settings,
+    load_suite,
+    plan_checks,
+    resolve,
+    suite_names,
+    suite_path,
+)
 from fairgate.suites.load import FOLDER, load_text
 from fairgate.suites.null import fair_rankers, require_attainable
 from fairgate.suites.present import require_groups_present
@@ -69,6 +79,21 @@ class Prepared:
     def effective(self, settings: Settings) -> Settings:
         """The options as they count in this run."""
         return settings if self.baseline is None else replace(settings, baseline=self.baseline)
+
+
+def settings_of(
+    prepared: Prepared,
+    *,
+    ini: Callable[[str], str | None] = lambda _name: None,
+    allow_pickle: bool = False,
+    **typed: str | None,
+) -> Settings:
+    """The options of a run of a prepared suite, from what was typed: `model=`, `on_inconclusive=`, ... (None: nothing).
+
+    Raises SettingsError as `fairgate.suites.resolve` does.
+    """
+    options = {name.replace("_", "-"): value for name, value in typed.items()}
+    return resolve(prepared.loaded.suite, options, ini=ini, allow_pickle=allow_pickle)
 
 
 def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prepared:

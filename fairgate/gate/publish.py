@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,19 +58,21 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
     return replace(evaluation, messages=tuple(messages))
 
 
-def clear_report(suite: str, root: Path, typed: Mapping[str, str | None], *parts: str) -> None:
+def clear_report(suite: str, root: Path, report: str | None, baseline: str | None, *parts: str) -> None:
     """Remove what an earlier run left in the report folder, before anything is read or scored.
 
-    A run that is killed, or ends with a wrong option, must not leave the record of another one to speak for it. `parts`
-    lead from the folder that was named to this suite's. Raises SettingsError where the folder is also the baseline.
+    A run that is killed, or ends with a wrong option, must not leave the record of another one to speak for it.
+    `report` and `baseline` are what was typed (None: the environment's), `parts` lead from the folder that was named to
+    this suite's. Raises SettingsError where the folder is also the baseline.
     """
-    named = {key: typed.get(key) or os.environ.get(OPTIONS[key].environment) for key in ("report", "baseline")}
-    if not named["report"]:
+    report = report or os.environ.get(OPTIONS["report"].environment)
+    baseline = baseline or os.environ.get(OPTIONS["baseline"].environment)
+    if not report:
         return
-    folder = Path(named["report"], *parts)
+    folder = Path(report, *parts)
     with contextlib.suppress(FairgateError):
-        named["baseline"] = named["baseline"] or load_suite(suite_path(suite, root), root).suite.baseline
-    kind, _, target = (named["baseline"] or "").partition(":")
+        baseline = baseline or load_suite(suite_path(suite, root), root).suite.baseline
+    kind, _, target = (baseline or "").partition(":")
     kept = (root / target).resolve()
     if kind == "file" and folder.resolve() == (kept.parent if kept.suffix == ".json" else kept):
         raise SettingsError(

@@ -7,7 +7,17 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from fairgate.errors import SuiteError, did_you_mean
-from fairgate.gate.compared_run import Asked, Compared, Progress, Run, Scores, compare_with, logit_scale_of, registered
+from fairgate.gate.compared_run import (
+    Asked,
+    Compared,
+    Progress,
+    Run,
+    Scores,
+    compare_with,
+    logit_scale_of,
+    open_local,
+    registered,
+)
 from fairgate.gate.counterparts import comparisons_without_pass, stricter_reading
 from fairgate.gate.intact import require_intact
 from fairgate.gate.prepare import Definition, Prepared
@@ -91,7 +101,7 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     require_intact(prepared.dataset, settings, progress)
     run = Run(prepared, settings, progress)
     uri, version = registered(settings.model, settings)
-    scorer = run.open(uri)
+    scorer = open_local(uri, prepared, settings, progress)
     asked = _asked(prepared, ask(scorer, prepared.dataset.index, prepared.loaded.suite), scorer)
     baseline = compare_with(settings.baseline, asked, scorer, run)
     anchors: dict[str, Compared | None] = {}

@@ -73,8 +73,13 @@ class ScoreTable:
                 where=str(self.path),
                 remedy="write one number a row",
             )
-        chunks = column.cast(pa.float64(), safe=False).fill_null(float("nan")).chunks
-        return np.concatenate([np.empty(0), *map(np.from_dlpack, chunks)])  # to_numpy() would import pandas
+        chunks = column.cast(pa.float64(), safe=False).chunks
+        return np.concatenate([np.empty(0), *map(_floats, chunks)])
+
+
+def _floats(chunk: Any) -> Floats:
+    """An Arrow array of floats with NaN for what is missing; to_numpy() and fill_null() would import pandas: 0.3 s."""
+    return np.asarray(chunk.to_pylist() if chunk.null_count else np.from_dlpack(chunk), dtype=np.float64)
 
 
 def read_table(path: Path, index: ImageIndex) -> ScoreTable:

@@ -77,10 +77,10 @@ class GateSession:
         """Remove what earlier runs of these suites left in the report folder; before anything is prepared."""
         if hasattr(self.config, "workerinput"):  # xdist's controller has done so, and other workers may have written
             return
-        typed = {key: self._given(key) for key in ("report", "baseline")}
+        report, baseline = self._given("report"), self._given("baseline")
         wanted = suite_names(self.root) if "all" in names else list(dict.fromkeys(names))
         for name in wanted:
-            gate.clear_report(name, self.root, typed, *([name] if len(wanted) > 1 else []))
+            gate.clear_report(name, self.root, report, baseline, *([name] if len(wanted) > 1 else []))
 
     def _given(self, key: str) -> str | None:
         """An option of the command line, the environment or the ini file."""

@@ -1,4 +1,4 @@
-"""What a recipe is: knobs, and parts that turn starting sets into kept sets, shard by shard."""
+"""What a recipe is: settings, and parts that turn starting sets into kept sets, shard by shard."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairgate.errors import RecipeError, did_you_mean
 from fairgate.steps import SetRows, Step, Trace
 
 
-class Knobs(BaseModel):
+class RecipeSettings(BaseModel):
     """Settings of a recipe; defaults are the paper's. Everything that changes what is built stands here."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,12 +27,12 @@ class Knobs(BaseModel):
     notice: str | None = Field(None, description="Shown wherever the data are shown.")
 
     def of_subject(self, subject: str) -> Self:
-        """These knobs without what is other subjects' alone. They stand in the plan: another value of any makes the
+        """These settings without what is other subjects' alone. They stand in the plan: another value of any makes the
         subject's shards stale, so that adding a subject leaves the others as they are. Default: all of them."""
         return self
 
 
-def require_fields(knob: str, template: str, *fields: str) -> None:
+def require_fields(setting: str, template: str, *fields: str) -> None:
     """Raises ValueError for a template that does not hold each of `fields` once, and nothing else to fill in.
 
     >>> require_fields("template", "A photo of a doctor", "phrase")
@@ -46,7 +46,7 @@ def require_fields(knob: str, template: str, *fields: str) -> None:
     found = [name for _, name, spec, conversion in parsed if name and not spec and not conversion]
     if len(found) < len(parsed) or sorted(found) != sorted(fields):
         each = " and ".join(f"{{{field}}}" for field in fields)
-        raise ValueError(f"`{knob}` holds {each}, once{' each' * (len(fields) > 1)}, and no other field")
+        raise ValueError(f"`{setting}` holds {each}, once{' each' * (len(fields) > 1)}, and no other field")
 
 
 class Before(Protocol):
@@ -65,21 +65,21 @@ class Before(Protocol):
 class Part(ABC):
     """One part of a recipe, a DVC stage: starting sets -> steps -> kept sets -> a choice among them.
 
-    A part holds no state but its recipe's knobs, and can be pickled. Steps open their models when they are made.
+    A part holds no state but its recipe's settings, and can be pickled. Steps open their models when they are made.
     """
 
     name: ClassVar[str]
     ignores: ClassVar[tuple[str, ...]] = ()
-    """Knobs and roles of models that do not change what a shard of this part holds: those that only `enough`, `choose`
-    or a later part read. Another change of a knob or model makes all shards of a part stale. A batch size is not
-    among them: sums over a batch of another size round otherwise, in the last bits."""
+    """Settings and roles of models that do not change what a shard of this part holds: those that only `target_sets`,
+    `choose` or a later part read. Another change of a setting or model makes all shards of a part stale. A batch size
+    is not among them: sums over a batch of another size round otherwise, in the last bits."""
 
     @abstractmethod
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The starting sets of every shard, in order, made lazily; the same on every machine and in every run.
 
         A shard is made whole or not at all, and nothing of it depends on other shards. May be endless where
-        `enough` ends it.
+        `target_sets` ends it.
         """
 
     @abstractmethod
@@ -90,9 +90,12 @@ class Part(ABC):
         """What every worker needs of the part before (a reference pool, say): small, and it can be pickled."""
         return None
 
-    def enough(self, subject: str, kept: int) -> bool:
-        """Whether the shards so far, an unbroken run from the first, hold enough kept sets. Default: never."""
-        return False
+    def target_sets(self, subject: str) -> int | None:
+        """How many kept sets end the part: it is the shortest run of shards, from the first, that holds as many.
+
+        None, the default, for all shards.
+        """
+        return None
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         """Which kept sets go on, by id, in order. Sees all traces of the part, kept and dropped. Default: all kept."""
@@ -100,14 +103,14 @@ class Part(ABC):
 
 
 class Recipe(ABC):
-    """A published pipeline. `Settings` are its knobs; `parts` run one after the other for each subject."""
+    """A published pipeline. `Settings` are its settings; `parts` run one after the other for each subject."""
 
     name: ClassVar[str]
     paper: ClassVar[str]
-    Settings: ClassVar[type[Knobs]]
+    Settings: ClassVar[type[RecipeSettings]]
 
-    def __init__(self, knobs: Knobs) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: RecipeSettings) -> None:
+        self.settings = settings
 
     @abstractmethod
     def parts(self) -> Sequence[Part]:
@@ -163,7 +166,7 @@ def recipe_names() -> list[str]:
 
 
 def open_recipe(name: str, settings: Mapping[str, Any], *, where: str = "settings") -> Recipe:
-    """The recipe of a name with its knobs set. Raises RecipeError for an unknown recipe, knob or value."""
+    """The recipe of a name with its settings set. Raises RecipeError for an unknown recipe, setting or value."""
     if name not in RECIPES:
         raise RecipeError(
             f"there is no recipe '{name}'.",
@@ -180,5 +183,5 @@ def open_recipe(name: str, settings: Mapping[str, Any], *, where: str = "setting
         raise RecipeError(
             f"recipe '{name}' does not take {place or 'this'}: {first['msg']}.",
             where=f"{where}: {place}",
-            remedy=hint or f"knobs: {', '.join(recipe.Settings.model_fields)}",
+            remedy=hint or f"settings: {', '.join(recipe.Settings.model_fields)}",
         ) from error

@@ -15,7 +15,7 @@ from fairgate.data.coco import AnnotatedImage, read_coco
 from fairgate.errors import RecipeError
 from fairgate.generation import Matcher, open_model
 from fairgate.randomness import stream
-from fairgate.recipes.contract import Before, Knobs, Part
+from fairgate.recipes.contract import Before, Part, RecipeSettings
 from fairgate.steps import SetRows, Step
 from fairgate.steps.caption_gender import WIDER_WORDS, WORDS, GenderWords
 from fairgate.steps.person_photographs import PHOTO, CropPerson, LabelByCaptions, OnePerson, PerceivePerson, Photographs
@@ -25,7 +25,7 @@ GROUPS = ("male", "female")
 """What captions name; the members of every set, in this order."""
 
 
-class PhotographKnobs(Knobs):
+class PhotographSettings(RecipeSettings):
     """Where the photographs are, and which of them are used."""
 
     captions: Path = Path("data/coco/annotations/captions_train2017.json")
@@ -82,16 +82,16 @@ class PhotographsPart(Part):
 
     name: ClassVar[str] = "photos"
 
-    def __init__(self, knobs: PhotographKnobs, recipe: str) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: PhotographSettings, recipe: str) -> None:
+        self.settings = settings
         self.recipe = recipe
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """Every captioned image of the subject, by ascending id."""
-        knobs = self.knobs
-        images = images_of(knobs, subject)
-        for first in range(0, len(images), knobs.shard_sets):
-            yield [self._start(subject, image) for image in images[first : first + knobs.shard_sets]]
+        settings = self.settings
+        images = images_of(settings, subject)
+        for first in range(0, len(images), settings.shard_sets):
+            yield [self._start(subject, image) for image in images[first : first + settings.shard_sets]]
 
     def _start(self, subject: str, image: AnnotatedImage) -> SetRows:
         name = f"{image.image_id:012d}"
@@ -99,7 +99,7 @@ class PhotographsPart(Part):
             set_id=name,
             subject=subject,
             names=(self.recipe, subject, name),
-            seed=self.knobs.seed,
+            seed=self.settings.seed,
             columns={
                 PHOTO: image.file,
                 "captions": json.dumps(image.captions),
@@ -113,15 +113,15 @@ class PhotographsPart(Part):
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Annotations first: no photograph is opened that they rule out."""
-        knobs = self.knobs
+        settings = self.settings
         steps: list[Step] = [
-            OnePerson(knobs.min_side),
-            LabelByCaptions(knobs.words),
-            CropPerson(knobs.photographs, self.matcher(device)),
+            OnePerson(settings.min_side),
+            LabelByCaptions(settings.words),
+            CropPerson(settings.photographs, self.matcher(device)),
         ]
-        if knobs.perceived:
-            reader = open_model("face_reader", knobs.face_reader, device=device)
-            steps.append(PerceivePerson(reader, tuple(knobs.perceived)))
+        if settings.perceived:
+            reader = open_model("face_reader", settings.face_reader, device=device)
+            steps.append(PerceivePerson(reader, tuple(settings.perceived)))
         return steps
 
     def matcher(self, device: str) -> Matcher | None:
@@ -129,13 +129,13 @@ class PhotographsPart(Part):
         return None
 
 
-def images_of(knobs: PhotographKnobs, subject: str) -> list[AnnotatedImage]:
+def images_of(settings: PhotographSettings, subject: str) -> list[AnnotatedImage]:
     """The images whose captions name this subject and no earlier one of `subjects`. Raises RecipeError for none."""
-    images = [image for image in _annotated(knobs) if _subject(knobs.subjects, image.captions) == subject]
+    images = [image for image in _annotated(settings) if _subject(settings.subjects, image.captions) == subject]
     if not images:
         raise RecipeError(
             f"no image's captions name the subject '{subject}'.",
-            where=f"subjects: {subject}: {', '.join(knobs.subjects[subject])}",
+            where=f"subjects: {subject}: {', '.join(settings.subjects[subject])}",
             remedy="give words that stand in captions, or an empty list to take every image",
         )
     return images
@@ -168,8 +168,8 @@ def _subject(subjects: Mapping[str, Sequence[str]], captions: Sequence[str]) -> 
     return None
 
 
-def _annotated(knobs: PhotographKnobs) -> Sequence[AnnotatedImage]:
-    return _read(knobs.captions, knobs.instances, knobs.category)
+def _annotated(settings: PhotographSettings) -> Sequence[AnnotatedImage]:
+    return _read(settings.captions, settings.instances, settings.category)
 
 
 @lru_cache(maxsize=1)

@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from fairgate.data.image_import import MEMBER
 from fairgate.data.labels import unique_ids
 from fairgate.recipes import photograph_listings
-from fairgate.recipes.contract import Before, Knobs, Part, Recipe
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
 from fairgate.recipes.photograph_listings import Photograph
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.filters import Likeness, Within, first_of_each
@@ -37,8 +37,8 @@ MIN_SIDE = 64
 """Pixels; no paper names a limit."""
 
 
-class FaceSettings(Knobs):
-    """Knobs of `faces`."""
+class FaceSettings(RecipeSettings):
+    """Settings of `faces`."""
 
     layout: Literal["table", "cfd", "coco"] = "table"
     folder: Path = Field(description="Folder of the photographs.")
@@ -89,36 +89,36 @@ class Photographs(Part):
 
     name: ClassVar[str] = "photographs"
 
-    def __init__(self, knobs: FaceSettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: FaceSettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """Photographs as they are listed; files are opened later, by the workers."""
-        listed = list(self.knobs.listed())
+        listed = list(self.settings.listed())
         ids = unique_ids([photograph.path for photograph in listed])
         sets = (self._set(photograph, ids[photograph.path]) for photograph in listed)
-        while shard := list(islice(sets, self.knobs.shard_sets)):
+        while shard := list(islice(sets, self.settings.shard_sets)):
             yield shard
 
     def _set(self, photograph: Photograph, set_id: str) -> SetRows:
         row = {"member": MEMBER, "path": photograph.path, "caption": photograph.caption, **photograph.labels}
         return SetRows(
             set_id=set_id,
-            subject=self.knobs.subject,
+            subject=self.settings.subject,
             names=(RECIPE.name, photograph.path),
-            seed=self.knobs.seed,
+            seed=self.settings.seed,
             rows=[row],
             columns=dict(photograph.columns),
         )
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """What the labels tell first, then what the file shows."""
-        knobs = self.knobs
+        settings = self.settings
         return [
-            *([OnePerson(knobs.min_side)] if knobs.layout == "coco" else []),
-            Labelled(knobs.groups()),
-            ReadPhotograph(knobs.folder, knobs.found_by == "file name"),
-            Within("shorter_side", "too_small", at_least=knobs.min_side),
+            *([OnePerson(settings.min_side)] if settings.layout == "coco" else []),
+            Labelled(settings.groups()),
+            ReadPhotograph(settings.folder, settings.found_by == "file name"),
+            Within("shorter_side", "too_small", at_least=settings.min_side),
             Likeness(),
         ]
 
@@ -132,20 +132,20 @@ class Faces(Recipe):
 
     name: ClassVar[str] = "faces"
     paper: ClassVar[str] = PAPER
-    Settings: ClassVar[type[Knobs]] = FaceSettings
-    knobs: FaceSettings
+    Settings: ClassVar[type[RecipeSettings]] = FaceSettings
+    settings: FaceSettings
 
     def parts(self) -> Sequence[Part]:
         """One."""
-        return [Photographs(self.knobs)]
+        return [Photographs(self.settings)]
 
     def subjects(self) -> list[str]:
         """One for all."""
-        return [self.knobs.subject]
+        return [self.settings.subject]
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """The layout's, or as set."""
-        return self.knobs.groups()
+        return self.settings.groups()
 
     @property
     def counterfactual(self) -> bool:
@@ -158,7 +158,7 @@ class Faces(Recipe):
 
     def inputs(self) -> Mapping[str, Path]:
         """The labels. (A photograph that changes is noticed by its bytes in the dataset, not here.)"""
-        files = {"labels": self.knobs.labels, "captions": self.knobs.captions}
+        files = {"labels": self.settings.labels, "captions": self.settings.captions}
         return {name: path for name, path in files.items() if path is not None}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:

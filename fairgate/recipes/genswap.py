@@ -22,8 +22,8 @@ from pydantic import Field, field_validator
 from fairgate.data.labels import inside, read_labels
 from fairgate.errors import RecipeError
 from fairgate.generation import open_model
-from fairgate.recipes.contract import Before, Knobs, Part, Recipe
-from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
+from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.face_swap import Faces, FindFace, SwapFace
 from fairgate.steps.person_photographs import DescribeMembers
@@ -33,8 +33,8 @@ MIN_AGE = 20
 FAIRFACE_GENDERS = {"male": "Male", "female": "Female"}
 
 
-class GenswapSettings(PhotographKnobs):
-    """Knobs of `genswap`; the defaults are the paper's."""
+class GenswapSettings(PhotographSettings):
+    """Settings of `genswap`; the defaults are the paper's."""
 
     only: Path | None = Field(None, description="A built dataset whose sets say which photographs are used.")
     faces: Path = Field(Path("data/fairface"), description="Folder of face photographs.")
@@ -73,71 +73,74 @@ class Swaps(Part):
     name: ClassVar[str] = "swaps"
     ignores = ("sets",)
 
-    def __init__(self, knobs: GenswapSettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: GenswapSettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The photographs in a drawn order, so that the first sets kept are a random sample of all."""
-        knobs = self.knobs
-        used = None if knobs.only is None else _sets_of(knobs.only)
+        settings = self.settings
+        used = None if settings.only is None else _sets_of(settings.only)
         ids = [name for name in before.set_ids if used is None or name in used]
         if not ids:
             raise RecipeError(
                 f"none of the photographs of '{subject}' is to be used.",
-                where=f"only: {knobs.only}",
+                where=f"only: {settings.only}",
                 remedy="name a dataset that was built from the same photographs, or none",
             )
-        ids = drawn(ids, RECIPE.name, subject, knobs.seed, "swaps")
-        for first in range(0, len(ids), knobs.shard_sets):
+        ids = drawn(ids, RECIPE.name, subject, settings.seed, "swaps")
+        for first in range(0, len(ids), settings.shard_sets):
             yield [
-                continued(stored, RECIPE.name, knobs.seed)
-                for stored in before.sets(ids[first : first + knobs.shard_sets])
+                continued(stored, RECIPE.name, settings.seed)
+                for stored in before.sets(ids[first : first + settings.shard_sets])
             ]
 
     def context(self, subject: str, before: Before) -> Faces:
         """The faces of each group, by their labels."""
-        return faces_of(self.knobs)
+        return faces_of(self.settings)
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Find, swap, describe."""
-        knobs = self.knobs
-        detector = open_model("detector", knobs.detector, device=device)
+        settings = self.settings
+        detector = open_model("detector", settings.detector, device=device)
         return [
-            FindFace(detector, knobs.photographs, knobs.face_text, knobs.box_threshold, knobs.text_threshold),
-            SwapFace(knobs.photographs, context),
-            DescribeMembers(knobs.words),
+            FindFace(
+                detector, settings.photographs, settings.face_text, settings.box_threshold, settings.text_threshold
+            ),
+            SwapFace(settings.photographs, context),
+            DescribeMembers(settings.words),
         ]
 
-    def enough(self, subject: str, kept: int) -> bool:
-        """Once the wanted number is kept."""
-        return self.knobs.sets is not None and kept >= self.knobs.sets
+    def target_sets(self, subject: str) -> int | None:
+        """The wanted number; None for all."""
+        return self.settings.sets
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         """The first `sets` of them, or all."""
-        return [trace.set_id for trace in traces if trace.kept][: self.knobs.sets]
+        return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
-def faces_of(knobs: GenswapSettings) -> Faces:
+def faces_of(settings: GenswapSettings) -> Faces:
     """The faces old enough, group by group. Raises RecipeError where a group has none, DatasetError for bad labels."""
-    labels = read_labels(knobs.face_labels)
-    column = labels.image_column(knobs.face_file_column)
-    labels.column(knobs.face_gender_column, "should hold genders")
-    labels.column(knobs.face_age_column, "should hold ages")
-    found: dict[str, list[str]] = {group: [] for group in knobs.face_genders}
+    labels = read_labels(settings.face_labels)
+    column = labels.image_column(settings.face_file_column)
+    labels.column(settings.face_gender_column, "should hold genders")
+    labels.column(settings.face_age_column, "should hold ages")
+    found: dict[str, list[str]] = {group: [] for group in settings.face_genders}
     for line, fields in labels:
-        if _youngest(fields[knobs.face_age_column], labels.place(line)) < knobs.min_age:
+        if _youngest(fields[settings.face_age_column], labels.place(line)) < settings.min_age:
             continue
-        for group, word in knobs.face_genders.items():
-            if fields[knobs.face_gender_column] == word:
+        for group, word in settings.face_genders.items():
+            if fields[settings.face_gender_column] == word:
                 found[group].append(str(inside(fields[column], labels.place(line))))
     for group, paths in found.items():
         if not paths:
             raise RecipeError(
-                f"there is no face of group '{group}' and age {knobs.min_age} or above.",
-                where=str(knobs.face_labels),
-                remedy=f"check face_genders: '{knobs.face_genders[group]}' in column '{knobs.face_gender_column}'",
+                f"there is no face of group '{group}' and age {settings.min_age} or above.",
+                where=str(settings.face_labels),
+                remedy=f"check face_genders: '{settings.face_genders[group]}' in column "
+                f"'{settings.face_gender_column}'",
             )
-    return Faces(knobs.faces, {group: tuple(paths) for group, paths in found.items()})
+    return Faces(settings.faces, {group: tuple(paths) for group, paths in found.items()})
 
 
 def _youngest(age: str, place: str) -> int:
@@ -162,16 +165,16 @@ class Genswap(Recipe):
 
     name: ClassVar[str] = "genswap"
     paper: ClassVar[str] = PAPER
-    Settings: ClassVar[type[Knobs]] = GenswapSettings
-    knobs: GenswapSettings
+    Settings: ClassVar[type[RecipeSettings]] = GenswapSettings
+    settings: GenswapSettings
 
     def parts(self) -> Sequence[Part]:
         """`photos`, `swaps`."""
-        return [Photos(self.knobs, self.name), Swaps(self.knobs)]
+        return [Photos(self.settings, self.name), Swaps(self.settings)]
 
     def subjects(self) -> list[str]:
         """What the captions are searched for; the paper has one subject, the person."""
-        return list(self.knobs.subjects)
+        return list(self.settings.subjects)
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """Gender, as the faces are labelled."""
@@ -184,13 +187,13 @@ class Genswap(Recipe):
 
     def models(self) -> Mapping[str, str]:
         """One role, and a face reader where `perceived` asks for it."""
-        return {"detector": self.knobs.detector, **self.knobs.reader}
+        return {"detector": self.settings.detector, **self.settings.reader}
 
     def inputs(self) -> Mapping[str, Path]:
         """Annotations, labels, and the manifest of the dataset that says which photographs are used."""
-        knobs = self.knobs
-        files = {"captions": knobs.captions, "instances": knobs.instances, "face_labels": knobs.face_labels}
-        return files if knobs.only is None else {**files, "only": knobs.only / "manifest.json"}
+        settings = self.settings
+        files = {"captions": settings.captions, "instances": settings.instances, "face_labels": settings.face_labels}
+        return files if settings.only is None else {**files, "only": settings.only / "manifest.json"}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """Two members."""

@@ -26,8 +26,8 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 
 from fairgate.generation import Matcher, Sampling, open_model
-from fairgate.recipes.contract import Before, Knobs, Part, Recipe
-from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographKnobs, PhotographsPart, continued, drawn
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
+from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.crop_edit import Candidate, EditAll, EditUntilAccepted, EditWorkshop, candidates
 from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule
@@ -60,8 +60,8 @@ PILOT_PHOTOS = 500
 """Not from the paper: 8,500 images in the pool, 4% of the edits that the paper made."""
 
 
-class GensynthSettings(PhotographKnobs):
-    """Knobs of `gensynth`; the defaults are the paper's, with CLIP as the filter's eyes."""
+class GensynthSettings(PhotographSettings):
+    """Settings of `gensynth`; the defaults are the paper's, with CLIP as the filter's eyes."""
 
     instructions: dict[str, list[str]] = Field(INSTRUCTIONS, description="Group -> what the editor is told.")
     guidances: list[float] = Field(list(GUIDANCES), min_length=1)
@@ -148,7 +148,7 @@ class Photos(PhotographsPart):
 
     def matcher(self, device: str) -> Matcher | None:
         """The filter's eyes."""
-        found: Matcher = open_model("matcher", self.knobs.matcher, device=device)  # type: ignore[attr-defined]
+        found: Matcher = open_model("matcher", self.settings.matcher, device=device)  # type: ignore[attr-defined]
         return found
 
 
@@ -158,25 +158,25 @@ class Pilot(Part):
     name: ClassVar[str] = "pilot"
     ignores = ("neighbours", "tau_real", "group_neighbours", "tau_group", "sets", "wave")
 
-    def __init__(self, knobs: GensynthSettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: GensynthSettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """All photographs in a drawn order; the first of them are the pilot."""
-        knobs = self.knobs
-        ids = drawn(before.set_ids, RECIPE.name, subject, knobs.seed, "pilot")
-        for first in range(0, len(ids), knobs.shard_sets):
+        settings = self.settings
+        ids = drawn(before.set_ids, RECIPE.name, subject, settings.seed, "pilot")
+        for first in range(0, len(ids), settings.shard_sets):
             starts = []
-            for place, stored in enumerate(before.sets(ids[first : first + knobs.shard_sets]), start=first):
-                start = continued(stored, RECIPE.name, knobs.seed)
-                start.columns["pilot"] = place < knobs.pilot_photos
+            for place, stored in enumerate(before.sets(ids[first : first + settings.shard_sets]), start=first):
+                start = continued(stored, RECIPE.name, settings.seed)
+                start.columns["pilot"] = place < settings.pilot_photos
                 starts.append(start)
             yield starts
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """One step."""
-        knobs = self.knobs
-        return [EditAll(knobs.workshop(device), knobs.photographs, knobs.candidates)]
+        settings = self.settings
+        return [EditAll(settings.workshop(device), settings.photographs, settings.candidates)]
 
 
 class Edits(Part):
@@ -185,22 +185,22 @@ class Edits(Part):
     name: ClassVar[str] = "edits"
     ignores = ("sets", "wave")
 
-    def __init__(self, knobs: GensynthSettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: GensynthSettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The photographs in another drawn order, so that the first sets kept are a random sample of all."""
-        knobs = self.knobs
-        ids = drawn(before.set_ids, RECIPE.name, subject, knobs.seed, "edits")
-        for first in range(0, len(ids), knobs.shard_sets):
+        settings = self.settings
+        ids = drawn(before.set_ids, RECIPE.name, subject, settings.seed, "edits")
+        for first in range(0, len(ids), settings.shard_sets):
             yield [
-                continued(stored, RECIPE.name, knobs.seed)
-                for stored in before.sets(ids[first : first + knobs.shard_sets])
+                continued(stored, RECIPE.name, settings.seed)
+                for stored in before.sets(ids[first : first + settings.shard_sets])
             ]
 
     def context(self, subject: str, before: Before) -> NeighbourPool:
         """The pilot's crops and edits."""
-        ids = list(before.set_ids)[: self.knobs.pilot_photos]
+        ids = list(before.set_ids)[: self.settings.pilot_photos]
         real: list[tuple[Any, str, str]] = []
         synthetic: list[tuple[Any, str, str]] = []
         for stored in before.sets(ids):
@@ -211,21 +211,26 @@ class Edits(Part):
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Search, then describe what was found."""
-        knobs = self.knobs
+        settings = self.settings
         return [
             EditUntilAccepted(
-                knobs.workshop(device), knobs.photographs, knobs.candidates, context, knobs.rule, knobs.wave
+                settings.workshop(device),
+                settings.photographs,
+                settings.candidates,
+                context,
+                settings.rule,
+                settings.wave,
             ),
-            DescribeMembers(knobs.words),
+            DescribeMembers(settings.words),
         ]
 
-    def enough(self, subject: str, kept: int) -> bool:
-        """Once the wanted number is kept."""
-        return self.knobs.sets is not None and kept >= self.knobs.sets
+    def target_sets(self, subject: str) -> int | None:
+        """The wanted number; None for all."""
+        return self.settings.sets
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         """The first `sets` of them, or all."""
-        return [trace.set_id for trace in traces if trace.kept][: self.knobs.sets]
+        return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
 class Gensynth(Recipe):
@@ -233,16 +238,16 @@ class Gensynth(Recipe):
 
     name: ClassVar[str] = "gensynth"
     paper: ClassVar[str] = PAPER
-    Settings: ClassVar[type[Knobs]] = GensynthSettings
-    knobs: GensynthSettings
+    Settings: ClassVar[type[RecipeSettings]] = GensynthSettings
+    settings: GensynthSettings
 
     def parts(self) -> Sequence[Part]:
         """`photos`, `pilot`, `edits`."""
-        return [Photos(self.knobs, self.name), Pilot(self.knobs), Edits(self.knobs)]
+        return [Photos(self.settings, self.name), Pilot(self.settings), Edits(self.settings)]
 
     def subjects(self) -> list[str]:
         """What the captions are searched for; the paper has one subject, the person."""
-        return list(self.knobs.subjects)
+        return list(self.settings.subjects)
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """Gender, as asked of the editor and confirmed by the neighbours' captions."""
@@ -255,20 +260,20 @@ class Gensynth(Recipe):
 
     def models(self) -> Mapping[str, str]:
         """Two roles, and a face reader where `perceived` asks for it."""
-        return {"editor": self.knobs.editor, "matcher": self.knobs.matcher, **self.knobs.reader}
+        return {"editor": self.settings.editor, "matcher": self.settings.matcher, **self.settings.reader}
 
     def inputs(self) -> Mapping[str, Path]:
         """The annotations. Photographs are held against their digests one by one."""
-        return {"captions": self.knobs.captions, "instances": self.knobs.instances}
+        return {"captions": self.settings.captions, "instances": self.settings.instances}
 
     def about(self) -> str:
         """What was edited, by what, and how few of the edits are taken for granted."""
-        knobs = self.knobs
+        settings = self.settings
         return (
-            f"{super().about()} The person in a photograph was edited by {knobs.editor} into each gender that captions "
-            "name, and pasted back; the background is the photograph's own. An edit was accepted where more than "
-            f"{knobs.tau_real:g} of its neighbours are real persons and more than {knobs.tau_group:g} of the gender "
-            f"that was asked for, as {knobs.matcher} sees them."
+            f"{super().about()} The person in a photograph was edited by {settings.editor} into each gender that "
+            "captions name, and pasted back; the background is the photograph's own. An edit was accepted where more "
+            f"than {settings.tau_real:g} of its neighbours are real persons and more than {settings.tau_group:g} of "
+            f"the gender that was asked for, as {settings.matcher} sees them."
         )
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:

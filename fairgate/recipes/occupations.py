@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
 from fairgate.randomness import stream
-from fairgate.recipes.contract import Before, Knobs, Part, Recipe, require_fields
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.filters import CountColours, Forget, Likeness, Within, first_of_each
 from fairgate.steps.paint import Paint, Variant, Vary
@@ -61,8 +61,8 @@ DISTORTED = "Are this person's limbs distorted?"
 REAL = "Is this image real or fake?"
 
 
-class OccupationSettings(Knobs):
-    """Knobs of `occupations`; the defaults are the paper's."""
+class OccupationSettings(RecipeSettings):
+    """Settings of `occupations`; the defaults are the paper's."""
 
     occupations: dict[str, str] = Field(OCCUPATIONS, min_length=1, description="Subject -> its phrase in the prompts.")
     asked_as: dict[str, str] = Field(ASKED_AS, description="Subject -> its name in the question, where it differs.")
@@ -144,7 +144,7 @@ class OccupationSettings(Knobs):
         return occupation, gender
 
 
-# knobs and models that one part reads and the other does not
+# settings and models that one part reads and the other does not
 _OF_POOL = (
     "painter",
     "asker",
@@ -171,20 +171,20 @@ class Pool(Part):
     name: ClassVar[str] = "pool"
     ignores: ClassVar[tuple[str, ...]] = ("candidates", "pool", "sets", *_OF_SETS)
 
-    def __init__(self, knobs: OccupationSettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: OccupationSettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """`candidates` sets of one picture to be painted; more can be asked for later, so every shard is full."""
-        caption = self.knobs.phrase(subject)
-        size = self.knobs.shard_sets
-        for first in range(0, self.knobs.candidates, size):
+        caption = self.settings.phrase(subject)
+        size = self.settings.shard_sets
+        for first in range(0, self.settings.candidates, size):
             yield [
                 SetRows(
                     set_id=f"{subject}-{number:05d}",
                     subject=subject,
                     names=(RECIPE.name, subject, number),
-                    seed=self.knobs.seed,
+                    seed=self.settings.seed,
                     rows=[{"member": "base", "caption": caption}],
                 )
                 for number in range(first, first + size)
@@ -192,19 +192,19 @@ class Pool(Part):
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Paint, count colours (cheap, so first), ask, judge."""
-        knobs = self.knobs
+        settings = self.settings
         how = Sampling(
-            knobs.paint_steps,
-            knobs.paint_guidance,
-            negative=knobs.paint_negative,
-            size=knobs.size,
-            scheduler=knobs.scheduler,
+            settings.paint_steps,
+            settings.paint_guidance,
+            negative=settings.paint_negative,
+            size=settings.size,
+            scheduler=settings.scheduler,
         )
         return [
-            Paint(open_model("painter", knobs.painter, device=device), how, knobs.batch),
+            Paint(open_model("painter", settings.painter, device=device), how, settings.batch),
             CountColours(),
-            Within("n_colours", "grey", at_least=knobs.min_colours),
-            Ask(open_model("asker", knobs.asker, device=device), questions(knobs, subject), knobs.batch),
+            Within("n_colours", "grey", at_least=settings.min_colours),
+            Ask(open_model("asker", settings.asker, device=device), questions(settings, subject), settings.batch),
             Within("vqa_present", "not_present", at_least=0.5),
             Within("vqa_distorted", "distorted", at_most=0.5),
             Likeness(),
@@ -214,7 +214,7 @@ class Pool(Part):
         """The `pool` most real ones, a picture that comes twice once."""
         kept = [trace for trace in traces if trace.kept]
         ranked = sorted(kept, key=lambda trace: (-trace.numbers["vqa_real"], trace.set_id))
-        return [trace.set_id for trace in first_of_each(ranked)][: self.knobs.pool]
+        return [trace.set_id for trace in first_of_each(ranked)][: self.settings.pool]
 
 
 class Sets(Part):
@@ -223,16 +223,16 @@ class Sets(Part):
     name: ClassVar[str] = "sets"
     ignores: ClassVar[tuple[str, ...]] = ("candidates", "pool", "sets", *_OF_POOL)
 
-    def __init__(self, knobs: OccupationSettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: OccupationSettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The pool in a drawn order, so that the first sets kept are a random sample of all."""
-        knobs = self.knobs
-        order = stream(knobs.seed, RECIPE.name, subject, "order").permutation(len(before.set_ids))
+        settings = self.settings
+        order = stream(settings.seed, RECIPE.name, subject, "order").permutation(len(before.set_ids))
         ids = [before.set_ids[place] for place in order]
-        for first in range(0, len(ids), knobs.shard_sets):
-            yield [self._start(base) for base in before.sets(ids[first : first + knobs.shard_sets])]
+        for first in range(0, len(ids), settings.shard_sets):
+            yield [self._start(base) for base in before.sets(ids[first : first + settings.shard_sets])]
 
     def _start(self, base: SetRows) -> SetRows:
         row = base.rows[0]
@@ -242,72 +242,74 @@ class Sets(Part):
             set_id=base.set_id,
             subject=base.subject,
             names=(RECIPE.name, base.subject, base.set_id),
-            seed=self.knobs.seed,
+            seed=self.settings.seed,
             columns={**scores, **made, "base": row["image"]},
         )
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Mask, then vary and perceive, wave by wave."""
-        knobs = self.knobs
-        inpainter = open_model("inpainter", knobs.inpainter, device=device)
-        reader = open_model("face_reader", knobs.face_reader, device=device)
+        settings = self.settings
+        inpainter = open_model("inpainter", settings.inpainter, device=device)
+        reader = open_model("face_reader", settings.face_reader, device=device)
         how = Sampling(
-            knobs.vary_steps,
-            knobs.vary_guidance,
-            strength=knobs.strength,
-            refine_from=knobs.refine_from,
-            refine_guidance=knobs.refine_guidance,
-            size=knobs.size,
-            scheduler=knobs.scheduler,
+            settings.vary_steps,
+            settings.vary_guidance,
+            strength=settings.strength,
+            refine_from=settings.refine_from,
+            refine_guidance=settings.refine_guidance,
+            size=settings.size,
+            scheduler=settings.scheduler,
         )
         steps: list[Step] = [
             MaskPerson(
-                open_model("detector", knobs.detector, device=device),
-                open_model("segmenter", knobs.segmenter, device=device),
-                knobs.person,
-                knobs.box_threshold,
-                knobs.text_threshold,
-                knobs.batch,
+                open_model("detector", settings.detector, device=device),
+                open_model("segmenter", settings.segmenter, device=device),
+                settings.person,
+                settings.box_threshold,
+                settings.text_threshold,
+                settings.batch,
             ),
-            Within("mask_share", "mask_empty", at_least=knobs.min_mask),
+            Within("mask_share", "mask_empty", at_least=settings.min_mask),
         ]
-        for wave in knobs.waves or [[group] for group in knobs.words]:
-            steps.append(Vary(inpainter, how, tuple(variant(knobs, subject, group) for group in wave), knobs.batch))
-            steps.append(Perceive(reader, traits(knobs), knobs.batch))
+        for wave in settings.waves or [[group] for group in settings.words]:
+            steps.append(
+                Vary(inpainter, how, tuple(variant(settings, subject, group) for group in wave), settings.batch)
+            )
+            steps.append(Perceive(reader, traits(settings), settings.batch))
         return [*steps, Forget(("base",))]
 
-    def enough(self, subject: str, kept: int) -> bool:
-        """Once the wanted number is kept."""
-        return kept >= self.knobs.sets
+    def target_sets(self, subject: str) -> int:
+        """The wanted number, the same for every subject."""
+        return self.settings.sets
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         """The first `sets` of them: the same number for every subject, so that the dataset is balanced."""
-        return [trace.set_id for trace in traces if trace.kept][: self.knobs.sets]
+        return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
-def questions(knobs: OccupationSettings, subject: str) -> tuple[Question, ...]:
+def questions(settings: OccupationSettings, subject: str) -> tuple[Question, ...]:
     """The paper's three questions: is the occupation there, are limbs distorted, is the image real."""
-    occupation, _ = knobs.split(subject)
-    present = knobs.present.format(occupation=knobs.asked_as.get(occupation, occupation))
+    occupation, _ = settings.split(subject)
+    present = settings.present.format(occupation=settings.asked_as.get(occupation, occupation))
     return (
         Question("vqa_present", present, "yes", against="no"),
-        Question("vqa_distorted", knobs.distorted, "yes", against="no"),
-        Question("vqa_real", knobs.real, "real"),
+        Question("vqa_distorted", settings.distorted, "yes", against="no"),
+        Question("vqa_real", settings.real, "real"),
     )
 
 
-def variant(knobs: OccupationSettings, subject: str, group: str) -> Variant:
+def variant(settings: OccupationSettings, subject: str, group: str) -> Variant:
     """The member of a group: its prompt, and its groups as columns."""
-    _, gender = knobs.split(subject)
-    columns = {knobs.attribute: group} | ({"gender": gender} if gender else {})
-    return Variant(group, knobs.phrase(subject, knobs.words[group]), columns)
+    _, gender = settings.split(subject)
+    columns = {settings.attribute: group} | ({"gender": gender} if gender else {})
+    return Variant(group, settings.phrase(subject, settings.words[group]), columns)
 
 
-def traits(knobs: OccupationSettings) -> tuple[Trait, ...]:
+def traits(settings: OccupationSettings) -> tuple[Trait, ...]:
     """What is read off every face: the varied attribute and, where it is named, gender."""
-    varied = Trait(knobs.attribute, knobs.reads_as)
-    gender = Trait("gender", knobs.gender_reads_as, must_match=knobs.gender_must_match)
-    return (varied, gender) if knobs.genders else (varied,)
+    varied = Trait(settings.attribute, settings.reads_as)
+    gender = Trait("gender", settings.gender_reads_as, must_match=settings.gender_must_match)
+    return (varied, gender) if settings.genders else (varied,)
 
 
 class Occupations(Recipe):
@@ -315,24 +317,24 @@ class Occupations(Recipe):
 
     name: ClassVar[str] = "occupations"
     paper: ClassVar[str] = PAPER
-    Settings: ClassVar[type[Knobs]] = OccupationSettings
-    knobs: OccupationSettings
+    Settings: ClassVar[type[RecipeSettings]] = OccupationSettings
+    settings: OccupationSettings
 
     def parts(self) -> Sequence[Part]:
         """`pool`, then `sets`."""
-        return [Pool(self.knobs), Sets(self.knobs)]
+        return [Pool(self.settings), Sets(self.settings)]
 
     def subjects(self) -> list[str]:
         """Occupations; with genders named, each occupation once per gender, so that both come out equal in number."""
-        knobs = self.knobs
-        if not knobs.genders:
-            return list(knobs.occupations)
-        return [f"{occupation}-{gender}" for occupation in knobs.occupations for gender in knobs.genders]
+        settings = self.settings
+        if not settings.genders:
+            return list(settings.occupations)
+        return [f"{occupation}-{gender}" for occupation in settings.occupations for gender in settings.genders]
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """The varied attribute and, where it is named, gender (the same for all members of a set)."""
-        varied = {self.knobs.attribute: list(self.knobs.words)}
-        return varied | ({"gender": self.knobs.genders} if self.knobs.genders else {})
+        varied = {self.settings.attribute: list(self.settings.words)}
+        return varied | ({"gender": self.settings.genders} if self.settings.genders else {})
 
     @property
     def counterfactual(self) -> bool:
@@ -342,12 +344,12 @@ class Occupations(Recipe):
     def models(self) -> Mapping[str, str]:
         """Six roles."""
         roles = ("painter", "inpainter", "asker", "detector", "segmenter", "face_reader")
-        return {role: getattr(self.knobs, role) for role in roles}
+        return {role: getattr(self.settings, role) for role in roles}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """Members in the order of the groups; the subject is the occupation."""
-        occupation, _ = self.knobs.split(rows.subject)
-        order = list(self.knobs.words)
+        occupation, _ = self.settings.split(rows.subject)
+        order = list(self.settings.words)
         members = sorted(super().finish(rows), key=lambda row: order.index(row["member"]))
         return [{**row, "subject": occupation, "recipe": self.name} for row in members]
 

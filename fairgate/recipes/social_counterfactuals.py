@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
-from fairgate.recipes.contract import Before, Knobs, Part, Recipe, require_fields
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields
 from fairgate.recipes.social_captions import (
     ATTRIBUTES,
     PREFIXES,
@@ -52,8 +52,8 @@ PRUNE_AT = 0.5
 Range = tuple[float, float]
 
 
-class SocialSettings(Knobs):
-    """Knobs of `social_counterfactuals`; the defaults are the paper's, for race and gender of occupations."""
+class SocialSettings(RecipeSettings):
+    """Settings of `social_counterfactuals`; the defaults are the paper's, for race and gender of occupations."""
 
     shard_sets: int = Field(25, ge=1, description="Attempts of a shard; with `prune_keep`, all attempts are one shard.")
     of: Kind = "occupations"
@@ -116,54 +116,60 @@ class Sets(Part):
     name: ClassVar[str] = "sets"
     ignores: ClassVar[tuple[str, ...]] = ("kept",)
 
-    def __init__(self, knobs: SocialSettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: SocialSettings) -> None:
+        self.settings = settings
 
     @property
     def block(self) -> int:
         """Attempts of a shard."""
-        return self.knobs.shard_sets
+        return self.settings.shard_sets
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """A block of the attempts at one set of captions."""
-        knobs, block = self.knobs, self.block
-        for prefix in knobs.prefixes:
-            for first in range(0, knobs.attempts, block):
-                numbers = range(first, min(first + block, knobs.attempts))
+        settings, block = self.settings, self.block
+        for prefix in settings.prefixes:
+            for first in range(0, settings.attempts, block):
+                numbers = range(first, min(first + block, settings.attempts))
                 yield [self._attempt(prefix, subject, number) for number in numbers]
 
     def _attempt(self, prefix: str, subject: str, number: int) -> SetRows:
-        knobs, name = self.knobs, set_name(prefix, self.knobs.pair, subject)
+        settings, name = self.settings, set_name(prefix, self.settings.pair, subject)
         rows = SetRows(
             set_id=f"{name}-{number:03d}",
             subject=subject,
             names=(RECIPE.name, name, number),
-            seed=knobs.seed,
+            seed=settings.seed,
             rows=[
-                {"member": member.name, "caption": member.caption, **dict(zip(knobs.pair, member.groups, strict=True))}
-                for member in knobs.captions(prefix, subject)
+                {
+                    "member": member.name,
+                    "caption": member.caption,
+                    **dict(zip(settings.pair, member.groups, strict=True)),
+                }
+                for member in settings.captions(prefix, subject)
             ],
         )
-        rows.columns[SHARE] = float(rows.stream("share").uniform(*knobs.shares))
-        rows.columns["guidance"] = float(rows.stream("guidance").uniform(*knobs.guidances))
+        rows.columns[SHARE] = float(rows.stream("share").uniform(*settings.shares))
+        rows.columns["guidance"] = float(rows.stream("guidance").uniform(*settings.guidances))
         return rows
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Paint, match with captions, judge."""
-        knobs = self.knobs
-        matcher = CaptionMatcher(open_model("matcher", knobs.matcher, device=device))
+        settings = self.settings
+        matcher = CaptionMatcher(open_model("matcher", settings.matcher, device=device))
         pruning = None
-        if knobs.prune_keep is not None:
-            pruning = Pruning(matcher, knobs.min_caption_cosine, knobs.kept, knobs.prune_at, knobs.prune_keep)
+        if settings.prune_keep is not None:
+            pruning = Pruning(
+                matcher, settings.min_caption_cosine, settings.kept, settings.prune_at, settings.prune_keep
+            )
         paint = PaintSets(
-            open_model("painter", knobs.painter, device=device),
-            Sampling(knobs.steps, knobs.guidances[0], size=knobs.size, scheduler=knobs.scheduler),
-            knobs.sharing,
-            knobs.rows,
-            tuple(word for words in knobs.words for word in words.values()),
+            open_model("painter", settings.painter, device=device),
+            Sampling(settings.steps, settings.guidances[0], size=settings.size, scheduler=settings.scheduler),
+            settings.sharing,
+            settings.rows,
+            tuple(word for words in settings.words for word in words.values()),
             pruning,
         )
-        return [paint, MatchCaptions(matcher), EveryCaptionMatches(knobs.min_caption_cosine), MembersDiffer()]
+        return [paint, MatchCaptions(matcher), EveryCaptionMatches(settings.min_caption_cosine), MembersDiffer()]
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         """Of each set of captions the best `kept` attempts by directional similarity, best first."""
@@ -175,7 +181,7 @@ class Sets(Part):
             trace.set_id
             for same in found.values()
             for trace in sorted(same, key=lambda trace: (-trace.numbers["directional"], trace.set_id))[
-                : self.knobs.kept
+                : self.settings.kept
             ]
         ]
 
@@ -188,7 +194,7 @@ class PrunedSets(Sets):
     @property
     def block(self) -> int:
         """All attempts at a set of captions."""
-        return self.knobs.attempts
+        return self.settings.attempts
 
 
 class SocialCounterfactuals(Recipe):
@@ -196,20 +202,20 @@ class SocialCounterfactuals(Recipe):
 
     name: ClassVar[str] = "social_counterfactuals"
     paper: ClassVar[str] = PAPER
-    Settings: ClassVar[type[Knobs]] = SocialSettings
-    knobs: SocialSettings
+    Settings: ClassVar[type[RecipeSettings]] = SocialSettings
+    settings: SocialSettings
 
     def parts(self) -> Sequence[Part]:
         """One."""
-        return [Sets(self.knobs) if self.knobs.prune_keep is None else PrunedSets(self.knobs)]
+        return [Sets(self.settings) if self.settings.prune_keep is None else PrunedSets(self.settings)]
 
     def subjects(self) -> list[str]:
         """Occupations or traits."""
-        return list(self.knobs.subjects) or different(subjects_of(self.knobs.of))
+        return list(self.settings.subjects) or different(subjects_of(self.settings.of))
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """The two attributes of the pair."""
-        return {name: list(self.knobs.attributes[name]) for name in self.knobs.pair}
+        return {name: list(self.settings.attributes[name]) for name in self.settings.pair}
 
     @property
     def counterfactual(self) -> bool:
@@ -218,7 +224,7 @@ class SocialCounterfactuals(Recipe):
 
     def models(self) -> Mapping[str, str]:
         """The painter, and the matcher that filters and ranks."""
-        return {"painter": self.knobs.painter, "matcher": self.knobs.matcher}
+        return {"painter": self.settings.painter, "matcher": self.settings.matcher}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """Every member, with what its set was made with and how well it matches."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
-from fairgate.recipes.contract import Before, Knobs, Part, Recipe, require_fields
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.paint import Paint
 
@@ -29,8 +29,8 @@ IMAGES = 256
 STEPS, GUIDANCE = 100, 8.5
 
 
-class IdentitySettings(Knobs):
-    """Knobs of `social_identities`; the defaults are the paper's."""
+class IdentitySettings(RecipeSettings):
+    """Settings of `social_identities`; the defaults are the paper's."""
 
     identities: dict[str, dict[str, str]] = Field(IDENTITIES, min_length=1, description="Phrase -> its groups.")
     template: str = TEMPLATE
@@ -65,25 +65,25 @@ class Headshots(Part):
     name: ClassVar[str] = "headshots"
     ignores: ClassVar[tuple[str, ...]] = ("images", "subject")
 
-    def __init__(self, knobs: IdentitySettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: IdentitySettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """`images` sets of one picture; more can be asked for later, so every shard is full."""
-        phrase = next(phrase for phrase in self.knobs.identities if _slug(phrase) == subject)
+        phrase = next(phrase for phrase in self.settings.identities if _slug(phrase) == subject)
         row = {
             "member": "only",
-            "caption": self.knobs.template.format(identity=phrase),
-            **self.knobs.identities[phrase],
+            "caption": self.settings.template.format(identity=phrase),
+            **self.settings.identities[phrase],
         }
-        size = self.knobs.shard_sets
-        for first in range(0, self.knobs.images, size):
+        size = self.settings.shard_sets
+        for first in range(0, self.settings.images, size):
             yield [
                 SetRows(
                     set_id=f"{subject}-{number:05d}",
                     subject=subject,
                     names=(RECIPE.name, subject, number),
-                    seed=self.knobs.seed,
+                    seed=self.settings.seed,
                     rows=[dict(row)],
                     columns={"identity": phrase},
                 )
@@ -92,13 +92,13 @@ class Headshots(Part):
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Paint."""
-        knobs = self.knobs
-        how = Sampling(knobs.steps, knobs.guidance, size=knobs.size, scheduler=knobs.scheduler)
-        return [Paint(open_model("painter", knobs.painter, device=device), how, knobs.batch)]
+        settings = self.settings
+        how = Sampling(settings.steps, settings.guidance, size=settings.size, scheduler=settings.scheduler)
+        return [Paint(open_model("painter", settings.painter, device=device), how, settings.batch)]
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         """The first `images` of them: the same number for every identity."""
-        return [trace.set_id for trace in traces if trace.kept][: self.knobs.images]
+        return [trace.set_id for trace in traces if trace.kept][: self.settings.images]
 
 
 class SocialIdentities(Recipe):
@@ -106,21 +106,21 @@ class SocialIdentities(Recipe):
 
     name: ClassVar[str] = "social_identities"
     paper: ClassVar[str] = PAPER
-    Settings: ClassVar[type[Knobs]] = IdentitySettings
-    knobs: IdentitySettings
+    Settings: ClassVar[type[RecipeSettings]] = IdentitySettings
+    settings: IdentitySettings
 
     def parts(self) -> Sequence[Part]:
         """One."""
-        return [Headshots(self.knobs)]
+        return [Headshots(self.settings)]
 
     def subjects(self) -> list[str]:
         """An identity each, in small letters with hyphens."""
-        return [_slug(phrase) for phrase in self.knobs.identities]
+        return [_slug(phrase) for phrase in self.settings.identities]
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """Groups in the order in which identities first name them."""
         groups: dict[str, dict[str, None]] = {}
-        for identity in self.knobs.identities.values():
+        for identity in self.settings.identities.values():
             for attribute, group in identity.items():
                 groups.setdefault(attribute, {})[group] = None
         return {attribute: list(known) for attribute, known in groups.items()}
@@ -132,11 +132,11 @@ class SocialIdentities(Recipe):
 
     def models(self) -> Mapping[str, str]:
         """The painter."""
-        return {"painter": self.knobs.painter}
+        return {"painter": self.settings.painter}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """The subject is what the image depicts; whom it depicts is in `identity` and the attributes."""
-        return [{**row, "subject": self.knobs.subject, "recipe": self.name} for row in super().finish(rows)]
+        return [{**row, "subject": self.settings.subject, "recipe": self.name} for row in super().finish(rows)]
 
 
 def _slug(phrase: str) -> str:

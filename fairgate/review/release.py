@@ -128,7 +128,7 @@ TOLERANCE: Final = 0.1
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ReleaseOptions:
     """What a release asks for. `least` images must have been marked (all, where the dataset has fewer); `unreviewed` is
     the reason why none needs to be. `zero_shot` is a model whose groups the card holds against the people's."""
 
@@ -152,7 +152,7 @@ def release(
     name: str | None = None,
     root: Path = ROOT,
     *,
-    wishes: Wishes | None = None,
+    options: ReleaseOptions | None = None,
     reviews: Path = REVIEWS,
 ) -> Released:
     """Freeze a build as the next version of `root/name` (the dataset's own name, if left out).
@@ -160,23 +160,23 @@ def release(
     Raises DatasetError where the build was limited, is unbalanced, was not reviewed or changed since, holds a picture
     twice, has problems, or is released already; each says what to do.
     """
-    wishes = wishes or Wishes()
+    options = options or ReleaseOptions()
     name = name or build.dataset.name
     check_name(name)
     _require_whole(build)
-    balance = _require_balance(build, wishes.tolerance)
-    sections = [balance_section(balance.ratio, wishes.tolerance)]
+    balance = _require_balance(build, options.tolerance)
+    sections = [balance_section(balance.ratio, options.tolerance)]
     records: Sequence[Record] = ()
     figures = None
-    if wishes.unreviewed is not None:
-        if not wishes.unreviewed.strip():
+    if options.unreviewed is not None:
+        if not options.unreviewed.strip():
             raise SettingsError("a release without review needs a reason.", where="--unreviewed", remedy="say why")
         _require_no_review(build, reviews)
-        lineage = {"review": harmless(f"none: {' '.join(wishes.unreviewed.split())}")}
-        sections.append(unreviewed_section(build.dataset, wishes.unreviewed))
+        lineage = {"review": harmless(f"none: {' '.join(options.unreviewed.split())}")}
+        sections.append(unreviewed_section(build.dataset, options.unreviewed))
     else:
-        records, figures = reviewed(build, reviews, wishes.zero_shot)
-        _require_review(build, records, figures, wishes.least, reviews)
+        records, figures = reviewed(build, reviews, options.zero_shot)
+        _require_review(build, records, figures, options.least, reviews)
         lineage = {f"review by {record.rater}": record.sha256 for record in records}
         sections.append(review_section(build.dataset, records, figures))
     if (yields := yield_section(build.folder, build.dataset.manifest)) is not None:

@@ -18,13 +18,13 @@ from fairgate.selftest.pytest_config import Ini, read_ini
 from fairgate.selftest.pytest_setup import look_at_pytest
 from fairgate.selftest.suite_inputs import git_refs, look_at_models, look_at_suite
 from fairgate.selftest.workflows import look_at_workflows
-from fairgate.suites import Settings, resolve, suite_names, suite_path
+from fairgate.suites import Settings, suite_names, suite_path
 from fairgate.suites.options import OPTIONS
 from fairgate.tracking import DEFAULT_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class SelfTestOptions:
     """What a person may choose about an examination. None is what a gate run would take.
 
     `suites` are those to look at (none named: every one), `inject` the strength of bias to plant and `keep` a folder
@@ -41,64 +41,62 @@ class Wishes:
     allow_pickle: bool = False
 
 
-def examine(root: Path, wishes: Wishes, progress: Progress = lambda _what: None) -> list[Finding]:
+def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _what: None) -> list[Finding]:
     """Look at everything; nothing that is wrong stops the rest.
 
     Raises SuiteError for a suite that does not exist, SettingsError for a strength out of range.
     """
-    if wishes.inject is not None and not 0 < wishes.inject < 1:
+    if options.inject is not None and not 0 < options.inject < 1:
         raise SettingsError(
-            f"the strength is {wishes.inject:g}.",
+            f"the strength is {options.inject:g}.",
             where="--inject-bias",
             remedy="give a probability to take away, between 0 and 1, such as 0.1",
         )
-    names = list(dict.fromkeys(wishes.suites)) or suite_names(root)
-    for name in wishes.suites:
+    names = list(dict.fromkeys(options.suites)) or suite_names(root)
+    for name in options.suites:
         suite_path(name, root)
     ini = read_ini(root)
     progress("python, packages, device")
     found = look_at_machine(
-        wishes.device or _said("device", ini) or "auto", cache_of(wishes.cache or _said("cache", ini))
+        options.device or _said("device", ini) or "auto", cache_of(options.cache or _said("cache", ini))
     )
     if not names:
         found.append(trouble("suites", "no suite stands in fairness_suites/.", remedy="see README.md for a first one"))
-    suites, sick = _prepared(root, names, wishes, ini)
+    suites, sick = _prepared(root, names, options, ini)
     found += sick
-    found += _on_suites(suites, wishes, progress)
+    found += _on_suites(suites, options, progress)
     progress("pytest, environment")
     found += look_at_pytest(root, {name: len(one.planned) for name, (one, _) in suites.items()}, ini)
     found += look_at_workflows(root)
     progress("git, DVC, MLflow")
     found += look_at_git(root, git_refs(_specs(suites)))
     found += look_at_dvc(root)
-    uri = wishes.mlflow or _said("mlflow", ini) or OPTIONS["mlflow"].default
+    uri = options.mlflow or _said("mlflow", ini) or OPTIONS["mlflow"].default
     found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
-    if wishes.inject is not None:
+    if options.inject is not None:
         for name, (_, settings) in suites.items():
-            found += prove(name, root, settings, wishes.inject, progress, wishes.keep)
+            found += prove(name, root, settings, options.inject, progress, options.keep)
     return found
 
 
 _Suites = dict[str, tuple[gate.Prepared, Settings]]
 
 
-def _prepared(root: Path, names: Sequence[str], wishes: Wishes, ini: Ini) -> tuple[_Suites, list[Finding]]:
+def _prepared(root: Path, names: Sequence[str], options: SelfTestOptions, ini: Ini) -> tuple[_Suites, list[Finding]]:
     """The suites that load and plan, with their settings; and why the others do not."""
     suites, sick = _Suites(), list[Finding]()
     for name in names:
         try:
             prepared = gate.prepare(name, root)
-            typed = {"device": wishes.device, "mlflow": wishes.mlflow, "cache": wishes.cache}
-            suites[name] = (
-                prepared,
-                resolve(prepared.loaded.suite, typed, ini=ini.get, allow_pickle=wishes.allow_pickle),
-            )
+            typed = {"device": options.device, "mlflow": options.mlflow, "cache": options.cache}
+            settings = gate.settings_of(prepared, ini=ini.get, allow_pickle=options.allow_pickle, **typed)
+            suites[name] = (prepared, settings)
         except FairgateError as error:
             sick.append(of_error(f"suite {name}", error))
     return suites, sick
 
 
-def _on_suites(suites: _Suites, wishes: Wishes, progress: Progress) -> list[Finding]:
+def _on_suites(suites: _Suites, options: SelfTestOptions, progress: Progress) -> list[Finding]:
     found, seen = list[Finding](), set[str]()
     today = datetime.now(UTC).date()
     for name, (prepared, settings) in suites.items():
@@ -109,7 +107,7 @@ def _on_suites(suites: _Suites, wishes: Wishes, progress: Progress) -> list[Find
         if prepared.dataset.manifest.ref not in seen:
             seen.add(prepared.dataset.manifest.ref)
             progress(f"dataset {prepared.dataset.manifest.ref}")
-            found += look_at_dataset(prepared.dataset, wishes.full)
+            found += look_at_dataset(prepared.dataset, options.full)
     return found
 
 

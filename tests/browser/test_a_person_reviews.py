@@ -19,7 +19,7 @@ from fairgate.data import open_dataset
 from fairgate.reports.review_page import review_page
 from fairgate.review import Build, ReviewServer, Session, draw_sample, find_build, read_records, release
 from fairgate.review.instructions import INSTRUCTIONS
-from fairgate.review.release import Wishes
+from fairgate.review.release import ReleaseOptions
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -200,7 +200,7 @@ def test_the_rest_is_finished_and_the_figures_and_the_release_follow(
         assert page.inner_text("#finished") == "Everything is answered. Thank you."
         page.click("#stop")
         page.wait_for_selector("#stopped:visible")
-    done = release(build, None, tmp_path / "datasets", wishes=Wishes(least=SIZE), reviews=reviews)
+    done = release(build, None, tmp_path / "datasets", options=ReleaseOptions(least=SIZE), reviews=reviews)
     assert done.figures is not None
     found = done.figures.rows[0].shares
     assert (done.figures.images, done.figures.sets, found["not realistic"].count) == (10, 1, 1)

@@ -116,7 +116,7 @@ def test_shards_of_other_knobs_are_set_aside_and_come_back_with_their_knobs(fair
     params = folder / "params.yaml"
     params.write_text("builds:\n  toys: {recipe: toy, seed: 1}\n")
     said = fairgate("toys").output
-    assert "'baker', part 'pool': what is here was made otherwise (knobs seed). It is set aside in" in said
+    assert "'baker', part 'pool': what is here was made otherwise (settings seed). It is set aside in" in said
     assert fingerprint() != first
     assert len(list(Path("build/toys/.aside").rglob("shard-*.json"))) > 20
     params.write_text("builds:\n  toys: {recipe: toy}\n")
@@ -126,12 +126,12 @@ def test_shards_of_other_knobs_are_set_aside_and_come_back_with_their_knobs(fair
     assert fingerprint() == first
 
 
-def test_a_knob_that_a_part_ignores_redoes_none_of_its_shards(fairgate: Fairgate, folder: Path) -> None:
+def test_a_setting_that_a_part_ignores_redoes_none_of_its_shards(fairgate: Fairgate, folder: Path) -> None:
     fairgate("toys")
     (folder / "params.yaml").write_text("builds:\n  toys: {recipe: toy, sets: 5}\n")
     said = fairgate("toys").output
     assert "baker pool: 10 shards (10 found)" in said
-    assert "part 'sets': what is here was made otherwise (knobs sets)" in said
+    assert "part 'sets': what is here was made otherwise (settings sets)" in said
 
 
 def test_fewer_sets_throw_no_finished_shard_away(fairgate: Fairgate, folder: Path) -> None:
@@ -346,7 +346,7 @@ def test_what_cannot_be_built_is_refused_with_a_remedy(words: tuple[str, ...], f
 PARAMS = {
     "builds: [a]": "the file names no builds",
     "other: 1": "the file names no builds",
-    "builds: {toys: 3}": "a build is a mapping of knobs",
+    "builds: {toys: 3}": "a build is a mapping of settings",
     "builds: {toys: {}}": "does not say which recipe it is",
     "builds: {toys: {recipe: os.path}}": "there is no recipe 'os.path'",
     "builds: {toys: {recipe: 'toy_recipe:Toy'}}": "there is no recipe 'toy_recipe:Toy'",

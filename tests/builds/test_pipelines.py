@@ -65,31 +65,31 @@ def test_a_plain_repro_builds_the_embedded_builds_and_no_other() -> None:
 
 def test_the_published_builds_keep_the_papers_settings() -> None:
     builds = yaml.safe_load((ROOT / "params.yaml").read_text())["builds"]
-    changed = {name: set(knobs) for name, knobs in builds.items() if not name.endswith("-embedded") and knobs}
+    changed = {name: set(options) for name, options in builds.items() if not name.endswith("-embedded") and options}
     assert changed == {"occupations-gender": {"recipe", "genders", "candidates", "pool", "sets"}}
     assert builds["occupations-gender"]["sets"] == 100
 
 
-def occupations_per_image(knobs: Any) -> float:
-    groups = len(knobs.words)
-    painted = knobs.candidates * 2 * knobs.paint_steps
-    varied = knobs.pool * groups * 2 * int(knobs.vary_steps * knobs.strength)
-    return float(painted + varied) / (knobs.sets * groups)
+def occupations_per_image(options: Any) -> float:
+    groups = len(options.words)
+    painted = options.candidates * 2 * options.paint_steps
+    varied = options.pool * groups * 2 * int(options.vary_steps * options.strength)
+    return float(painted + varied) / (options.sets * groups)
 
 
-def social_counterfactuals_per_image(knobs: Any) -> float:
-    return float(knobs.attempts * 2 * knobs.steps) / knobs.kept
+def social_counterfactuals_per_image(options: Any) -> float:
+    return float(options.attempts * 2 * options.steps) / options.kept
 
 
-def gensynth_per_photograph(knobs: Any) -> float:
-    return float(sum(3 * each.how.steps for each in knobs.candidates))
+def gensynth_per_photograph(options: Any) -> float:
+    return float(sum(3 * each.how.steps for each in options.candidates))
 
 
 EVALUATIONS = {
     "occupations": (occupations_per_image, 302),  # the paper's: 198 to 302
-    "social_identities": (lambda knobs: 2 * knobs.steps, 200),
+    "social_identities": (lambda options: 2 * options.steps, 200),
     "social_counterfactuals": (social_counterfactuals_per_image, 2_000),
-    "gensynth": (gensynth_per_photograph, 24_000),  # 16 edits: no knob says how many images come of them
+    "gensynth": (gensynth_per_photograph, 24_000),  # 16 edits: no setting says how many images come of them
     "genswap": (lambda _: 0, 0),
 }
 """Recipe -> UNet evaluations per wanted image where a build has to make all that it may, and the most that is taken."""
@@ -99,7 +99,7 @@ EVALUATIONS = {
 def test_no_published_build_costs_more_per_wanted_image_than_the_papers(name: str) -> None:
     recipe = read_build(name, ROOT / "params.yaml").recipe
     cost, most = EVALUATIONS[recipe.name]
-    assert cost(recipe.knobs) <= most
+    assert cost(recipe.settings) <= most
 
 
 def test_every_published_build_has_stages_that_build_it_and_one_that_puts_all_of_it_together() -> None:

@@ -18,15 +18,15 @@ import numpy as np
 from PIL import Image
 
 from fairgate.errors import ModelError
-from fairgate.recipes import Before, Knobs, Part, Recipe
+from fairgate.recipes import Before, Part, Recipe, RecipeSettings
 from fairgate.steps import Drop, Meter, SetRows, Step, Trace
 from fairgate.steps.pictures import picture
 
 GROUPS = ("light", "tan", "dark")
 
 
-class ToySettings(Knobs):
-    """Knobs."""
+class ToySettings(RecipeSettings):
+    """Settings of the toy."""
 
     shard_sets: int = 4
     subjects: tuple[str, ...] = ("baker", "car mechanic")
@@ -44,16 +44,16 @@ class ToySettings(Knobs):
 class Paint:
     """Noise of one set's own."""
 
-    knobs: ToySettings
+    settings: ToySettings
     reads: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[tuple[str, ...]] = ("image", "score")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         for rows in sets:
-            _fail(self.knobs, rows)
-            time.sleep(self.knobs.seconds)
+            _fail(self.settings, rows)
+            time.sleep(self.settings.seconds)
             draw = rows.stream("picture")
-            pixels = draw.integers(0, 256, (self.knobs.side, self.knobs.side, 3), dtype=np.uint8)
+            pixels = draw.integers(0, 256, (self.settings.side, self.settings.side, 3), dtype=np.uint8)
             rows.rows[0]["image"] = Image.fromarray(pixels)
             rows.rows[0]["mask"] = pixels[..., 0] > 128
             rows.columns["score"] = float(draw.random())
@@ -61,14 +61,14 @@ class Paint:
             meter.count("unet", 2)
 
 
-def _fail(knobs: ToySettings, rows: SetRows) -> None:
-    if knobs.fault == "refused":
+def _fail(settings: ToySettings, rows: SetRows) -> None:
+    if settings.fault == "refused":
         raise ModelError("the toy's model is not there.", where="toy:model", remedy="make one")
-    if knobs.fault == "broken":
+    if settings.fault == "broken":
         raise ZeroDivisionError("a defect of the toy")
-    if knobs.fault == "killed always" or (knobs.fault == "killed once" and rows.names[-1] in (5, 17)):
-        mark = Path(knobs.marks, f"{rows.subject}-{rows.names[-1]}-{len(list(Path(knobs.marks).iterdir()))}")
-        if knobs.fault == "killed always" or not list(mark.parent.glob(f"{rows.subject}-{rows.names[-1]}-*")):
+    if settings.fault == "killed always" or (settings.fault == "killed once" and rows.names[-1] in (5, 17)):
+        mark = Path(settings.marks, f"{rows.subject}-{rows.names[-1]}-{len(list(Path(settings.marks).iterdir()))}")
+        if settings.fault == "killed always" or not list(mark.parent.glob(f"{rows.subject}-{rows.names[-1]}-*")):
             mark.touch()
             os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does where memory runs out
 
@@ -125,23 +125,25 @@ class Pool(Part):
     name = "pool"
     ignores = ("sets", "pool", "seconds", "loose", "fault", "marks")
 
-    def __init__(self, knobs: ToySettings) -> None:
-        self.knobs = knobs
+    def __init__(self, settings: ToySettings) -> None:
+        self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        size = self.knobs.shard_sets
-        for first in range(0, self.knobs.candidates, size):
+        size = self.settings.shard_sets
+        for first in range(0, self.settings.candidates, size):
             yield [
-                SetRows(f"{subject}-{number}", subject, ("toy", subject, number), self.knobs.seed, [{"member": "base"}])
-                for number in range(first, min(first + size, self.knobs.candidates))
+                SetRows(
+                    f"{subject}-{number}", subject, ("toy", subject, number), self.settings.seed, [{"member": "base"}]
+                )
+                for number in range(first, min(first + size, self.settings.candidates))
             ]
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        return [Paint(self.knobs), Presentable()]
+        return [Paint(self.settings), Presentable()]
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
         kept = [trace for trace in traces if trace.kept]
-        return [trace.set_id for trace in sorted(kept, key=lambda trace: -trace.numbers["score"])][: self.knobs.pool]
+        return [trace.set_id for trace in sorted(kept, key=lambda trace: -trace.numbers["score"])][: self.settings.pool]
 
 
 class Sets(Part):
@@ -149,12 +151,12 @@ class Sets(Part):
 
     name = "sets"
 
-    def __init__(self, knobs: ToySettings) -> None:
-        self.knobs = knobs
-        self.ignores = ("seconds", "loose", "fault", "marks", *(["sets"] if knobs.loose else []))
+    def __init__(self, settings: ToySettings) -> None:
+        self.settings = settings
+        self.ignores = ("seconds", "loose", "fault", "marks", *(["sets"] if settings.loose else []))
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        ids, size = list(before.set_ids), self.knobs.shard_sets
+        ids, size = list(before.set_ids), self.settings.shard_sets
         for first in range(0, len(ids), size):
             yield [
                 SetRows(base.set_id, subject, base.names, base.seed, [], {"base": base.rows[0]["image"]})
@@ -165,11 +167,11 @@ class Sets(Part):
         return len(before.set_ids)
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        assert context <= self.knobs.pool
-        return [Vary(self.knobs.seconds)]
+        assert context <= self.settings.pool
+        return [Vary(self.settings.seconds)]
 
-    def enough(self, subject: str, kept: int) -> bool:
-        return kept >= self.knobs.sets
+    def target_sets(self, subject: str) -> int:
+        return self.settings.sets
 
 
 class Toy(Recipe):
@@ -178,13 +180,13 @@ class Toy(Recipe):
     name = "toy"
     paper = "nobody's paper"
     Settings = ToySettings
-    knobs: ToySettings
+    settings: ToySettings
 
     def parts(self) -> Sequence[Part]:
-        return [Pool(self.knobs), Sets(self.knobs)]
+        return [Pool(self.settings), Sets(self.settings)]
 
     def subjects(self) -> list[str]:
-        return list(self.knobs.subjects)
+        return list(self.settings.subjects)
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
         return {"skin_tone": GROUPS}

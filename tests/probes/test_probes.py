@@ -143,17 +143,26 @@ def test_kept_scores_with_a_gap_in_a_column_are_refused(tmp_path: Path) -> None:
         read_scores(path, columns([0, 1, 2]))
 
 
-def test_reading_kept_scores_does_not_import_pandas(tmp_path: Path) -> None:
+def test_keeping_scores_and_reading_them_does_not_import_pandas(tmp_path: Path) -> None:
     path = tmp_path / "scores.parquet"
-    write_scores(path, columns([0, 1, 2]), {"pair": ProbeScores(np.ones(3), np.array(["u", "v", "w"], dtype=object))})
     code = f"""
 import sys
 from pathlib import Path
 from types import SimpleNamespace as Namespace
 import numpy as np
-from fairgate.probes import read_scores
-rows = Namespace(set_id=np.array(list("abb"), dtype=object), member=np.array(list("001"), dtype=object))
-assert read_scores(Path({str(path)!r}), rows)["pair"].predicted.tolist() == ["u", "v", "w"]
+from fairgate.probes import ProbeScores, read_scores, write_scores
+ids, members, subjects = (np.array(list(text), dtype=object) for text in ("abb", "001", "xxx"))
+rows = Namespace(set_id=ids, member=members, subject=subjects, attributes={{"tone": members}})
+said = ProbeScores(
+    np.array([0.5, 1, 0]), np.array(["u", "v", "wé"], dtype=object), np.array([True, False, True]), np.array([1, 2, 3])
+)
+write_scores(Path({str(path)!r}), rows, {{"pair": said, "bare": ProbeScores(np.ones(3))}})
+kept = read_scores(Path({str(path)!r}), rows)
+assert kept["pair"].value.tolist() == [0.5, 1, 0]
+assert kept["pair"].predicted.tolist() == ["u", "v", "wé"]
+assert kept["pair"].correct.tolist() == [True, False, True]
+assert kept["pair"].rank.tolist() == [1, 2, 3]
+assert kept["bare"].predicted is None
 print("pandas" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -29,7 +29,7 @@ def run_part(part, subject, before, most_shards=None) -> Finished:
     for shard in itertools.islice(part.shards(subject, before), most_shards):
         done.traces += run_steps(steps, shard, done.meter)
         done.kept |= {rows.set_id: stored(rows) for rows in shard if rows.drop is None}
-        if part.enough(subject, len(done.kept)):
+        if (target := part.target_sets(subject)) is not None and len(done.kept) >= target:
             break
     done.set_ids = part.choose(subject, done.traces)
     return done

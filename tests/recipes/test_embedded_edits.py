@@ -27,10 +27,10 @@ def drawn(tmp_path_factory):
     return {"captions": folder / "captions.json", "instances": folder / "instances.json", "images": folder / "images"}
 
 
-def built(name, drawn, **knobs):
+def built(name, drawn, **options):
     """The build's recipe for doctors alone, on these photographs."""
     recipe = read_build(name, REPOSITORY / "params.yaml").recipe
-    settings = recipe.knobs.model_dump() | drawn | {"subjects": {"doctor": ["doctor"]}} | knobs
+    settings = recipe.settings.model_dump() | drawn | {"subjects": {"doctor": ["doctor"]}} | options
     return open_recipe(recipe.name, settings)
 
 
@@ -42,7 +42,7 @@ def test_the_shipped_editor_turns_people_into_who_was_asked_for_and_leaves_the_r
     rows = rows_of(recipe, edits)
     assert len(rows) == 6
     crops = [picture(row["image"]).crop(tuple(row[column] for column in BOX)) for row in rows]
-    matcher = open_model("matcher", recipe.knobs.matcher)
+    matcher = open_model("matcher", recipe.settings.matcher)
     groups = ["male", "female"]
     asked = matcher.embed_texts([f"a photo of a {group} doctor" for group in groups])
     seen = (matcher.embed_images(crops) @ asked.T).argmax(axis=1)

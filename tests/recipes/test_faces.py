@@ -170,11 +170,11 @@ def test_a_photograph_of_another_size_than_its_annotations_is_refused(tmp_path):
 
 
 def test_annotations_are_read_once(tmp_path, monkeypatch):
-    knobs = open_recipe("faces", coco(tmp_path)).knobs
+    options = open_recipe("faces", coco(tmp_path)).settings
     read = []
     opened = Path.open
     monkeypatch.setattr(Path, "open", lambda path, *how, **more: read.append(path.name) or opened(path, *how, **more))
-    [sets] = Photographs(knobs).shards("person", Finished())
+    [sets] = Photographs(options).shards("person", Finished())
     assert len(sets) == 5
     assert sorted(read) == ["captions.json", "instances.json"]
 

@@ -47,14 +47,14 @@ def folder(tmp_path_factory):
     return {**settings, "faces": faces, "face_labels": root / "labels.csv", "detector": "fake:detector"}
 
 
-def build(folder, **knobs):
-    recipe = open_recipe("genswap", {**folder, **knobs})
+def build(folder, **options):
+    recipe = open_recipe("genswap", {**folder, **options})
     return recipe, run_recipe(recipe, recipe.subjects()[0])
 
 
 def test_faces_are_of_people_above_nineteen(folder):
     assert published.MIN_AGE == 20
-    faces = faces_of(open_recipe("genswap", folder).knobs)
+    faces = faces_of(open_recipe("genswap", folder).settings)
     assert faces.of == {"male": ("6.png", "8.png", "10.png"), "female": ("7.png", "9.png", "11.png")}
 
 
@@ -98,7 +98,7 @@ def test_photographs_of_a_built_gensynth_alone_are_used(fakes, folder, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("knobs", "error", "message"),
+    ("options", "error", "message"),
     [
         ({"face_genders": {"male": "Man", "female": "Female"}}, RecipeError, "no face of group 'male'"),
         ({"min_age": 90}, RecipeError, "age 90 or above"),
@@ -106,9 +106,9 @@ def test_photographs_of_a_built_gensynth_alone_are_used(fakes, folder, tmp_path)
         ({"face_age_column": "years"}, DatasetError, "no column 'years'"),
     ],
 )
-def test_labels_that_do_not_fit_are_told(folder, knobs, error, message):
+def test_labels_that_do_not_fit_are_told(folder, options, error, message):
     with pytest.raises(error, match=message):
-        faces_of(open_recipe("genswap", {**folder, **knobs}).knobs)
+        faces_of(open_recipe("genswap", {**folder, **options}).settings)
 
 
 def test_a_face_that_is_gone_is_named(fakes, folder, tmp_path):

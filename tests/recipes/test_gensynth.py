@@ -43,19 +43,19 @@ def folder(tmp_path_factory):
     return edit_fakes.write_folder(tmp_path_factory.mktemp("coco"), PHOTOS)
 
 
-def build(folder, **knobs):
-    recipe = open_recipe("gensynth", {**FEW, **folder, **knobs})
+def build(folder, **options):
+    recipe = open_recipe("gensynth", {**FEW, **folder, **options})
     return recipe, run_recipe(recipe, "person")
 
 
 def test_the_published_settings_are_the_defaults():
-    knobs = open_recipe("gensynth", {}).knobs
-    assert (knobs.edit_steps, knobs.guidances) == (500, [9.5, 15.0])
-    assert (knobs.neighbours, knobs.group_neighbours, knobs.tau_real, knobs.tau_group) == (50, None, 0.08, 0.5)
-    assert knobs.rule == NeighbourRule(50, 50, 0.08, 0.5)
-    assert {how.size for how in (each.how for each in knobs.candidates)} == {512}
-    assert (knobs.editor, knobs.subjects, knobs.gender_words) == ("instruct-pix2pix", {"person": []}, "published")
-    assert len(knobs.candidates) == 16
+    options = open_recipe("gensynth", {}).settings
+    assert (options.edit_steps, options.guidances) == (500, [9.5, 15.0])
+    assert (options.neighbours, options.group_neighbours, options.tau_real, options.tau_group) == (50, None, 0.08, 0.5)
+    assert options.rule == NeighbourRule(50, 50, 0.08, 0.5)
+    assert {how.size for how in (each.how for each in options.candidates)} == {512}
+    assert (options.editor, options.subjects, options.gender_words) == ("instruct-pix2pix", {"person": []}, "published")
+    assert len(options.candidates) == 16
     frames = ["Make this person more {}", "Make this person look like a {}", "Turn this person into a {}"]
     for group, words in {"male": ("masculine", "man"), "female": ("feminine", "woman")}.items():
         lines = [frame.format(words[place > 0]) for place, frame in enumerate([*frames, "Convert this into a {}"])]
@@ -64,12 +64,12 @@ def test_the_published_settings_are_the_defaults():
 
 def test_the_dino_variant_is_settings_alone():
     dino = {"neighbours": 217, "tau_real": 0.0046, "group_neighbours": 50, "tau_group": 0.4}
-    knobs = open_recipe("gensynth", dino).knobs
-    assert knobs.rule == NeighbourRule(217, 50, 0.0046, 0.4)
-    pool, papers = 17 * knobs.pilot_photos, 17 * 11_541
-    assert knobs.neighbours == round(5_000 * pool / papers)  # as large a share of the pool as in appendix F
-    assert knobs.rule.accepts(Standing(real=1 / 217, group=0.5))  # one real image is enough
-    assert not knobs.rule.accepts(Standing(real=0.0, group=0.5))
+    options = open_recipe("gensynth", dino).settings
+    assert options.rule == NeighbourRule(217, 50, 0.0046, 0.4)
+    pool, papers = 17 * options.pilot_photos, 17 * 11_541
+    assert options.neighbours == round(5_000 * pool / papers)  # as large a share of the pool as in appendix F
+    assert options.rule.accepts(Standing(real=1 / 217, group=0.5))  # one real image is enough
+    assert not options.rule.accepts(Standing(real=0.0, group=0.5))
 
 
 def test_a_set_is_one_photograph_with_its_person_edited_both_ways_and_nothing_else_changed(fakes, folder):
@@ -131,8 +131,8 @@ def test_the_filter_rejects_planted_failures_with_the_precision_and_recall_that_
     for rows in pilot.kept.values():
         for row in rows.rows[1:]:
             failed = seen(picture(row["image"])) != row["gender"]
-            standing = pool.standing(row["embedding"], row["gender"], rows.set_id, recipe.knobs.rule)
-            told[failed, not recipe.knobs.rule.accepts(standing)] += 1
+            standing = pool.standing(row["embedding"], row["gender"], rows.set_id, recipe.settings.rule)
+            told[failed, not recipe.settings.rule.accepts(standing)] += 1
     assert sum(told.values()) == 16 * PILOT
     assert told[True, True] / (told[True, True] + told[True, False]) == 1.0  # recall: every failure is rejected
     # precision: tau_real is so near the share of real images in the pool (1 of 17) that good edits are lost as well
@@ -195,8 +195,8 @@ def test_a_dropped_set_tells_whom_it_tried(fakes, folder):
 def test_what_is_chosen_does_not_depend_on_waves_batches_or_shards(fakes, folder):
     recipe, (_, _, edits) = build(folder)
     expected = {row["set_id"] + row["member"]: row["seed"] for row in rows_of(recipe, edits)}
-    for knobs in ({"wave": 3}, {"batch": 1, "wave": 8}, {"shard_sets": 5}):
-        other, (_, _, again) = build(folder, **knobs)
+    for options in ({"wave": 3}, {"batch": 1, "wave": 8}, {"shard_sets": 5}):
+        other, (_, _, again) = build(folder, **options)
         assert {row["set_id"] + row["member"]: row["seed"] for row in rows_of(other, again)} == expected
 
 
@@ -257,13 +257,13 @@ def test_a_photograph_that_changed_under_the_build_is_noticed(fakes, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "knobs",
+    "options",
     [{"pilot_photos": 2, "neighbours": 18}, {"pilot_photos": 2, "neighbours": 5, "group_neighbours": 18}],
 )
-def test_settings_with_more_neighbours_than_the_pool_can_hold_are_refused(knobs):
+def test_settings_with_more_neighbours_than_the_pool_can_hold_are_refused(options):
     with pytest.raises(RecipeError, match="are a pool of 17 for each of them; raise pilot_photos"):
-        open_recipe("gensynth", {**FEW, **knobs})
-    assert open_recipe("gensynth", {**FEW, **knobs, "pilot_photos": 3})
+        open_recipe("gensynth", {**FEW, **options})
+    assert open_recipe("gensynth", {**FEW, **options, "pilot_photos": 3})
 
 
 def test_photographs_too_few_for_the_neighbours_say_what_to_do(fakes, tmp_path):
@@ -272,15 +272,15 @@ def test_photographs_too_few_for_the_neighbours_say_what_to_do(fakes, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("knobs", "remedy"),
+    ("options", "remedy"),
     [
         ({"subjects": {"pilot": ["pilot", "pilots"]}}, "no image's captions name the subject 'pilot'"),
         ({"instructions": {"male": ["Make it so"]}}, "give instructions for each of: male, female"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(fakes, folder, knobs, remedy):
+def test_settings_that_make_no_sense_are_refused(fakes, folder, options, remedy):
     def run():
-        recipe = open_recipe("gensynth", {**FEW, **folder, **knobs})
+        recipe = open_recipe("gensynth", {**FEW, **folder, **options})
         run_recipe(recipe, recipe.subjects()[0])
 
     with pytest.raises(RecipeError, match=remedy):

@@ -41,38 +41,38 @@ SMALL = {
 SURGEON = {"asked_as": {"surgeon": "doctor"}}
 
 
-def build(fakes, **knobs):
-    recipe = open_recipe("occupations", SMALL | knobs)
+def build(fakes, **options):
+    recipe = open_recipe("occupations", SMALL | options)
     pool, sets = run_recipe(recipe, recipe.subjects()[0])
     return recipe, pool, sets
 
 
 def test_the_published_settings_are_the_defaults():
-    knobs = open_recipe("occupations", {}).knobs
-    assert (knobs.paint_steps, knobs.paint_guidance, knobs.size) == (50, 5.0, 1024)
-    assert (knobs.vary_steps, knobs.strength, knobs.refine_from) == (40, 0.7, 0.8)
-    assert (knobs.box_threshold, knobs.text_threshold, knobs.person) == (0.35, 0.25, "person")
-    assert (knobs.paint_negative, knobs.vary_guidance, knobs.refine_guidance) == ("", 7.5, 5.0)
-    assert knobs.detector == "hf:IDEA-Research/grounding-dino-tiny"
-    assert (knobs.min_colours, knobs.pool, knobs.sets) == (10_000, 2_000, 1_200)
-    assert 5_000 <= knobs.candidates <= 10_000
+    options = open_recipe("occupations", {}).settings
+    assert (options.paint_steps, options.paint_guidance, options.size) == (50, 5.0, 1024)
+    assert (options.vary_steps, options.strength, options.refine_from) == (40, 0.7, 0.8)
+    assert (options.box_threshold, options.text_threshold, options.person) == (0.35, 0.25, "person")
+    assert (options.paint_negative, options.vary_guidance, options.refine_guidance) == ("", 7.5, 5.0)
+    assert options.detector == "hf:IDEA-Research/grounding-dino-tiny"
+    assert (options.min_colours, options.pool, options.sets) == (10_000, 2_000, 1_200)
+    assert 5_000 <= options.candidates <= 10_000
     assert open_recipe("occupations", {}).attributes() == {"race": ["Black", "Caucasian", "East Asian", "Indian"]}
 
 
 def test_prompts_are_the_papers_to_the_letter():
     recipe = open_recipe("occupations", {})
-    assert [recipe.knobs.phrase(subject) for subject in recipe.subjects()] == [
+    assert [recipe.settings.phrase(subject) for subject in recipe.subjects()] == [
         "A photo of the face of a car mechanic",
         "A photo of the face of a chef in a chef's jacket",
         "A photo of the face of a commercial pilot",
         "A photo of the face of a doctor in a white coat with a stethoscope",
         "A photo of the face of a firefighter",
     ]
-    told = [variant(recipe.knobs, "firefighter", group).caption for group in recipe.attributes()["race"]]
+    told = [variant(recipe.settings, "firefighter", group).caption for group in recipe.attributes()["race"]]
     assert told == [
         f"A photo of the face of a {word} firefighter" for word in ("Black", "Caucasian", "Asian", "Indian")
     ]
-    assert [question.text for question in questions(recipe.knobs, "mechanic")] == [
+    assert [question.text for question in questions(recipe.settings, "mechanic")] == [
         "Is there a car mechanic in this image?",
         "Are this person's limbs distorted?",
         "Is this image real or fake?",
@@ -82,12 +82,12 @@ def test_prompts_are_the_papers_to_the_letter():
 def test_the_gender_balanced_variant_names_the_gender_in_both_prompts_and_builds_as_many_of_each():
     recipe = open_recipe("occupations", {"genders": list(published.GENDERS), "sets": 100})
     assert recipe.subjects()[-2:] == ["firefighter-male", "firefighter-female"]
-    assert recipe.knobs.phrase("firefighter-female") == "A photo of the face of a female firefighter"
-    member = variant(recipe.knobs, "firefighter-female", "Black")
+    assert recipe.settings.phrase("firefighter-female") == "A photo of the face of a female firefighter"
+    member = variant(recipe.settings, "firefighter-female", "Black")
     assert member.caption == "A photo of the face of a Black female firefighter"
     assert dict(member.columns) == {"race": "Black", "gender": "female"}
     assert recipe.attributes()["gender"] == ["male", "female"]
-    assert questions(recipe.knobs, "firefighter-female")[0].text == "Is there a firefighter in this image?"
+    assert questions(recipe.settings, "firefighter-female")[0].text == "Is there a firefighter in this image?"
 
 
 def test_the_painter_reads_an_empty_negative_and_the_refiner_has_a_guidance_of_its_own(fakes):
@@ -234,8 +234,8 @@ def test_a_reader_without_the_group_says_which_it_has(fakes):
     assert "its groups: light, tan" in str(caught.value)
 
 
-def made_by_the_factory(tmp_path, **knobs):
-    recipe = open_recipe("occupations", SMALL | knobs)
+def made_by_the_factory(tmp_path, **options):
+    recipe = open_recipe("occupations", SMALL | options)
     factory = Factory("occupations", recipe, tmp_path / "build")
     return factory.complete(open_engine("local", device="cpu")), factory.places.root
 

@@ -25,14 +25,14 @@ FEW = {"candidates": 8, "pool": 4, "sets": 2, "shard_sets": 4, "batch": 4, "pain
 def recipe(monkeypatch):
     """The build of params.yaml, which names its models from the repository's root, with fewer and quicker pictures."""
     monkeypatch.chdir(ROOT)
-    return Occupations(read_build("occupations-embedded").recipe.knobs.model_copy(update=FEW))
+    return Occupations(read_build("occupations-embedded").recipe.settings.model_copy(update=FEW))
 
 
 def test_an_image_of_the_tiny_generator_is_made_again_alone_from_its_columns(recipe):
     _, sets = run_recipe(recipe, "doctor")
     rows = rows_of(recipe, sets)
     assert rows, [trace.drop for trace in sets.traces]
-    painter = open_model("painter", recipe.knobs.painter)
+    painter = open_model("painter", recipe.settings.painter)
     inpainter = open_model("inpainter", rows[0]["generator"])
     for row in rows[::3]:
         kept = np.asarray(picture(row["image"]), dtype=int)

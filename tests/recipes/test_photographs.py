@@ -38,9 +38,9 @@ def drawn(tmp_path_factory):
     return folder
 
 
-def recipe_of(folder, **knobs):
+def recipe_of(folder, **options):
     settings = {"captions": folder / "captions.json", "instances": folder / "instances.json"}
-    return open_recipe("genswap", {**settings, "images": folder / "images", **knobs})
+    return open_recipe("genswap", {**settings, "images": folder / "images", **options})
 
 
 def test_of_drawn_rooms_those_with_one_person_and_one_gender_are_kept_and_the_rest_say_why(drawn):
@@ -122,13 +122,13 @@ def test_the_same_photographs_are_drawn_every_time(drawn, tmp_path):
 
 
 def test_faces_for_genswap_come_with_labels_and_some_are_too_young(drawn):
-    knobs = recipe_of(
+    options = recipe_of(
         drawn, faces=drawn, face_labels=drawn / "faces.csv", face_genders={"male": "male", "female": "female"}
-    ).knobs
+    ).settings
     with (drawn / "faces.csv").open(newline="") as table:
         ages = Counter(row["age"] for row in csv.DictReader(table))
     assert ages["10-19"] == 16
-    faces = faces_of(knobs)
+    faces = faces_of(options)
     assert {group: len(paths) for group, paths in faces.of.items()} == {"male": 40, "female": 40}
     assert faces.open(faces.of["male"][0]).size[0] in range(24, 32)
 

@@ -47,8 +47,8 @@ def test_every_line_of_the_authors_file_comes_out_in_its_order() -> None:
 def test_what_the_authors_drew_lies_in_the_published_ranges_and_fills_them() -> None:
     with gzip.open(REAL / "socialcounterfactuals_generation_metadata.csv.gz", "rt") as file:
         drawn = list(csv.DictReader(file))
-    knobs = open_recipe("social_counterfactuals", {}).knobs
-    for column, (low, high) in {"p2p_threshold": knobs.shares, "cfg_scale": knobs.guidances}.items():  # type: ignore[attr-defined]
+    options = open_recipe("social_counterfactuals", {}).settings
+    for column, (low, high) in {"p2p_threshold": options.shares, "cfg_scale": options.guidances}.items():  # type: ignore[attr-defined]
         values = [float(row[column]) for row in drawn]
         assert low <= min(values) < low + 0.02 * (high - low)
         assert high - 0.02 * (high - low) < max(values) <= high

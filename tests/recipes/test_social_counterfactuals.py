@@ -81,11 +81,11 @@ def open_matcher(uri: str, address: str, *, device: str, base: Path) -> Matcher:
 
 
 def test_the_published_settings_are_the_defaults() -> None:
-    knobs: Any = open_recipe("social_counterfactuals", {}).knobs
-    assert (knobs.steps, knobs.attempts, knobs.kept, knobs.min_caption_cosine) == (100, 100, 10, 0.2)
-    assert (knobs.shares, knobs.guidances, knobs.scheduler) == ((0.1, 0.9), (7.5, 15.0), "euler_ancestral")
-    assert (knobs.sharing, knobs.prune_keep) == ("self", None)
-    assert knobs.painter == "hf:stable-diffusion-v1-5/stable-diffusion-v1-5?vae=stabilityai/sd-vae-ft-mse"
+    options: Any = open_recipe("social_counterfactuals", {}).settings
+    assert (options.steps, options.attempts, options.kept, options.min_caption_cosine) == (100, 100, 10, 0.2)
+    assert (options.shares, options.guidances, options.scheduler) == ((0.1, 0.9), (7.5, 15.0), "euler_ancestral")
+    assert (options.sharing, options.prune_keep) == ("self", None)
+    assert options.painter == "hf:stable-diffusion-v1-5/stable-diffusion-v1-5?vae=stabilityai/sd-vae-ft-mse"
 
 
 def test_draws_of_an_attempt_are_its_own_and_lie_in_the_published_ranges() -> None:

@@ -15,8 +15,8 @@ from fairgate.steps.remake import repaint
 
 def test_the_published_settings_are_the_defaults():
     recipe = open_recipe("social_identities", {})
-    knobs = recipe.knobs
-    assert (knobs.painter, knobs.steps, knobs.guidance, knobs.images) == ("sd21", 100, 8.5, 256)
+    options = recipe.settings
+    assert (options.painter, options.steps, options.guidance, options.images) == ("sd21", 100, 8.5, 256)
     assert recipe.attributes() == {"race": ["Caucasian", "African-American"], "gender": ["man", "woman"]}
     assert not recipe.counterfactual
 

@@ -12,7 +12,7 @@ from fairgate.data import open_dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.hashing import sha256_file
 from fairgate.review import find_build, release
-from fairgate.review.release import Doubles, Imbalance, Wishes, most_unequal
+from fairgate.review.release import Doubles, Imbalance, ReleaseOptions, most_unequal
 
 PASSED = {"gender": {"man": {"tried": 6, "failed": 0}, "woman": {"tried": 5, "failed": 2}}}
 PARTS = {
@@ -38,8 +38,8 @@ def built(tmp_path):
     return find_build("people", tmp_path / "build")
 
 
-def freeze(tmp_path: Path, build, name=None, **wishes):
-    return release(build, name, tmp_path / "datasets", wishes=Wishes(**wishes), reviews=tmp_path / "reviews")
+def freeze(tmp_path: Path, build, name=None, **options):
+    return release(build, name, tmp_path / "datasets", options=ReleaseOptions(**options), reviews=tmp_path / "reviews")
 
 
 def reviewed(tmp_path: Path, build, size: int = 48, rater: str = "ada", **wrong):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from github_expressions import holds
 from github_files import ACTION, Ran, carry_out, defaults, read
 from scratch_git import ScratchGit, scratch_git
 from typer.testing import CliRunner
+from warm_python import warm_python
 
 from fairgate.cli.main import app
 from fairgate.records import RunRecord
@@ -180,7 +180,7 @@ class Repository:
             **(environment or {}),
         }
         named = {name.replace("_", "-"): text for name, text in inputs.items()}
-        given = {**defaults(ACTION), "suite": self.suite_name, "python": sys.executable, "report": REPORT, **named}
+        given = {**defaults(ACTION), "suite": self.suite_name, "python": warm_python(), "report": REPORT, **named}
         context: dict[str, object] = {"inputs": given, "github": github, "steps": {}, "runner": {"temp": str(temp)}}
         return _carried_out(context, work, temp, env)
 
@@ -203,9 +203,7 @@ def _carried_out(context: dict[str, object], work: Path, temp: Path, env: Mappin
         if "id" in step:
             outputs[step["id"]] = {"outputs": ran.outputs, "outcome": "failure" if ran.code else "success"}
         if step.get("id") == "gate":
-            gate = ran
-        if step.get("id") == "verdict":
-            verdict = ran.outputs.get("verdict", "error")
+            gate, verdict = ran, ran.outputs.get("verdict", "error")
         code = code or ran.code
     assert gate is not None or code, logs
     return Judged(code, "\n".join(logs), verdict, gate or ran, work / REPORT)

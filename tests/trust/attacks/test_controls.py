@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from attack_world import Repository, ToyRepository
 
@@ -13,7 +15,7 @@ def test_tables_of_scores_a_harmless_change_passes_and_a_more_biased_one_fails(
     toy_repo.branch()
     toy_repo.use(name)
     toy_repo.push("fine-tuned")
-    judged = toy_repo.judge()
+    judged = toy_repo.judge(python=sys.executable)  # a fresh one, as a runner has it; others are forks of a warm one
     assert judged.code == code, judged.log
     assert judged.verdict == ("fail" if code else "pass")
     assert any("doctor" in item for item in judged.failed) == bool(code)
@@ -26,6 +28,16 @@ def test_checkpoints_a_harmless_change_passes_and_a_more_biased_one_fails(
     team_repo.branch()
     team_repo.use(name)
     team_repo.push("fine-tuned")
-    judged = team_repo.judge()
+    judged = team_repo.judge(python=sys.executable)
     assert judged.code == code, judged.log
     assert "dark × female" in judged.comment or code == 0
+
+
+def test_a_fork_of_a_warm_python_judges_as_a_fresh_python_does(team_repo: Repository) -> None:
+    team_repo.branch()
+    team_repo.use("biased")
+    team_repo.push("fine-tuned")
+    fresh, fork = team_repo.judge(python=sys.executable), team_repo.judge()
+    assert (fresh.code, fresh.verdict) == (fork.code, fork.verdict)
+    assert fresh.record.checks == fork.record.checks
+    assert fresh.record.notices == fork.record.notices

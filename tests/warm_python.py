@@ -1,0 +1,131 @@
+"""A Python that has imported everything once, for tests that carry out scripts which start fairgate many times.
+
+`warm_python()` is the path of a program, called as `python -P -m fairgate.cli WORDS`: it hands its words, folder,
+environment and open files to a server, which forks. A fork costs milliseconds, where a fresh interpreter imports for
+a second, and with PyTorch for five. Tests about what is imported, and from where, take `sys.executable`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from typing import Any
+
+CALL = ["-P", "-m", "fairgate.cli"]
+_CLIENT = """\
+#!{python} -SI
+import json, os, socket, sys
+words = sys.argv[1:]
+if words[:3] != {call!r}:
+    os.execv({python!r}, [{python!r}, *words])
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
+socket.send_fds(server, [b"f"], [0, 1, 2])
+request = {{"words": words[3:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+server.sendall(json.dumps(request).encode() + b"\\n")
+answer = server.makefile().readline()
+sys.exit(int(answer) if answer else 137)
+"""
+
+
+@functools.cache
+def warm_python() -> str:
+    """The path of the program; its server is started once, and ends with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="warm-"))
+    client, address = folder / "python", str(folder / "socket")
+    client.write_text(_CLIENT.format(python=sys.executable, call=CALL, address=address), encoding="utf-8")
+    client.chmod(0o755)
+    environment = {name: text for name, text in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
+    environment["OMP_NUM_THREADS"] = "1"  # threads of before a fork are not there after it
+    server = subprocess.Popen(
+        [sys.executable, "-P", __file__, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+    )
+
+    def close() -> None:
+        server.kill()
+        with server:  # closes its pipes
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(close)
+    assert server.stdout is not None
+    assert server.stdout.readline() == b"ready\n", "the warm Python did not start"
+    return str(client)
+
+
+def _serve(address: str) -> None:
+    _import_everything()
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(address)
+    listening.listen()
+    print("ready", flush=True)
+    while True:
+        asked, _ = listening.accept()
+        if os.fork() == 0:
+            listening.close()
+            _child(asked)
+        asked.close()
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG) != (0, 0):
+                pass
+
+
+def _import_everything() -> None:
+    """Imports only: no model and no pool of threads may be there when a run is forked."""
+    import open_clip
+    import PIL.Image
+    import pyarrow.parquet
+    import scipy.stats
+    import torch
+
+    import fairgate.cli.check
+    import fairgate.gate
+    import fairgate.reports.run_page
+
+    assert all((open_clip, PIL.Image, pyarrow.parquet, scipy.stats, fairgate.cli.check, fairgate.gate))
+    assert fairgate.reports.run_page
+    torch.set_num_threads(1)
+
+
+def _child(asked: socket.socket) -> None:
+    code = 70
+    try:
+        _, files, _, _ = socket.recv_fds(asked, 1, 3)
+        request: dict[str, Any] = json.loads(asked.makefile().readline())
+        for source, target in zip(files, (0, 1, 2), strict=True):
+            os.dup2(source, target)
+        os.chdir(request["folder"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        sys.argv = ["fairgate", *request["words"]]
+        code = _fairgate()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        asked.sendall(f"{code}\n".encode())
+        os._exit(code)
+
+
+def _fairgate() -> int:
+    from fairgate.cli.main import app
+
+    try:
+        app(prog_name="fairgate")
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
+    return 0
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
