@@ -100,3 +100,9 @@ def test_a_model_that_lacks_a_capability_is_refused_by_its_name(local_dir: Path,
         require_capability(model, "generate", "probe 'painted'")
     assert caught.value.where == "probe 'painted'"
     assert "judge a model that has it" in str(caught.value.remedy)
+
+
+def test_the_family_that_the_docs_show_is_the_one_that_runs() -> None:
+    root = Path(__file__).parents[2]
+    shown = (root / "docs" / "models.md").read_text().split("```python\n")[1].split("```")[0]
+    assert shown in (root / "fairgate" / "models" / "hf.py").read_text()
