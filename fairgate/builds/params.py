@@ -10,7 +10,7 @@ from typing import Any
 from fairgate.data.manifest import NAME_PATTERN
 from fairgate.errors import RecipeError, SuiteError, did_you_mean
 from fairgate.recipes import Recipe, open_recipe, recipe_names
-from fairgate.suites.source import Source, read_source
+from fairgate.suites.yaml_source import Source, read_source
 
 PARAMS = Path("params.yaml")
 RESERVED = ("status", "run")

@@ -74,7 +74,7 @@ def gated(suite: str, prepared: Prepared, settings: Settings) -> tuple[Evaluatio
     """Evaluate, publish and tell: what `fairgate check` does once its options are known."""
     from fairgate import gate
     from fairgate.reports import terminal_summary, terminal_table
-    from fairgate.suites.command import command_line
+    from fairgate.suites.settings import command_line
 
     prepared = gate.hold(prepared, settings)
     console = wide_console(TABLE_WIDTH)

@@ -50,10 +50,10 @@ def new(
     from fairgate.data import open_dataset
     from fairgate.errors import SuiteError
     from fairgate.models import require_uri
-    from fairgate.suites.inside import require_inside
     from fairgate.suites.load import FOLDER, load_text
     from fairgate.suites.plan import plan_checks
     from fairgate.suites.scaffold import new_suite
+    from fairgate.suites.validate import require_inside
 
     root = root.resolve()
     path = root / FOLDER / f"{name}.yaml"

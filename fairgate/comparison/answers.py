@@ -9,10 +9,9 @@ from itertools import combinations
 import numpy as np
 
 from fairgate.errors import SettingsError, did_you_mean
+from fairgate.measures import Cell, Crossing, Index
 from fairgate.probes import ProbeScores
 from fairgate.records import CROSS
-from fairgate.suites.cell import Cell, Index
-from fairgate.suites.plan import Grouping
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +25,8 @@ class Asked:
     index: Index
     suite: str
     attributes: Mapping[str, Sequence[str]]
-    groupings: tuple[Grouping, ...]
-    left_out: Mapping[Grouping, str]
+    groupings: tuple[Crossing, ...]
+    left_out: Mapping[Crossing, str]
     counterfactual: bool
     reference: Mapping[str, str]
     alpha: float
@@ -64,21 +63,21 @@ class Asked:
         for subject in self.scopes:
             yield subject, self.cell(subject)
 
-    def reference_of(self, grouping: Grouping) -> str:
+    def reference_of(self, grouping: Crossing) -> str:
         """The group that others are measured against, crossed where attributes are."""
         return CROSS.join(self.reference[name] for name in grouping)
 
 
 def viable_groupings(
     index: Index, attributes: Sequence[str], min_sets: int, unit: str = "set"
-) -> tuple[tuple[Grouping, ...], dict[Grouping, str]]:
+) -> tuple[tuple[Crossing, ...], dict[Crossing, str]]:
     """Each attribute, and all of them crossed; where some group would hold too few sets, every pair that does not.
 
     Also the crossings that are left out, each with its emptiest group in words, counted in units.
     """
     singles = tuple((name,) for name in attributes)
     whole = tuple(attributes)
-    left_out: dict[Grouping, str] = {}
+    left_out: dict[Crossing, str] = {}
     if len(whole) < 2:
         return singles, left_out
     thin = _thinnest(index, whole, min_sets, unit)
@@ -94,7 +93,7 @@ def viable_groupings(
     return (*singles, *pairs), left_out
 
 
-def _thinnest(index: Index, grouping: Grouping, min_sets: int, unit: str) -> str | None:
+def _thinnest(index: Index, grouping: Crossing, min_sets: int, unit: str) -> str | None:
     """The group with the fewest sets, where that are too few."""
     codes, names = index.codes(grouping)
     _, sets = np.unique(index.set_id, return_inverse=True)

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from fairgate.comparison.answers import Answers, Asked
 from fairgate.errors import MetricError, StatisticsError
+from fairgate.measures import Cell, Crossing, Floats
 from fairgate.metrics import implicit_association
 from fairgate.records import CROSS
 from fairgate.records.comparison import OUTCOMES, EffectRow, ImplicitAudit, ImplicitRow, Outcome, Refusal, TakenFor
 from fairgate.statistics import ClusterOLS, cluster_ols, holm
-from fairgate.suites.cell import Cell, Floats
 from fairgate.suites.confusions import wrong_answers
-from fairgate.suites.plan import Grouping
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def taken_for(asked: Asked, answers: Answers, truth: str) -> list[TakenFor]:
     ]
 
 
-def finest(groupings: Sequence[Grouping], truth: str | None) -> list[Grouping]:
+def finest(groupings: Sequence[Crossing], truth: str | None) -> list[Crossing]:
     """The groupings that no other one crosses further, and that of the truth where none of them has it.
 
     >>> finest([("gender",), ("age",), ("race",), ("gender", "race")], "gender")

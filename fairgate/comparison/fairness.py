@@ -11,6 +11,7 @@ import numpy as np
 
 from fairgate.comparison.answers import Answers, Asked
 from fairgate.errors import StatisticsError
+from fairgate.measures import Cell, Floats
 from fairgate.metrics import set_std
 from fairgate.randomness import stream
 from fairgate.records.comparison import Agreement, Conclusion, FairnessRow, PairRow
@@ -24,7 +25,6 @@ from fairgate.statistics import (
     set_count_chunks,
     weighted_median,
 )
-from fairgate.suites.cell import Cell, Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairgate.comparison.answers import Answers, Asked
 from fairgate.errors import MetricError
+from fairgate.measures import Crossing, Floats
 from fairgate.metrics import (
     NullSkew,
     expected_max_skew,
@@ -19,12 +20,11 @@ from fairgate.metrics import (
     skew_of_counts,
     tie_at_k,
 )
+from fairgate.metrics.fair_ranker import fair_counts
 from fairgate.randomness import stream
 from fairgate.records import CROSS, status_of
 from fairgate.records.comparison import RecallRow, Refusal, RelativeDifference, SkewRow, SkewSummary, WithinRow
 from fairgate.statistics import bootstrap
-from fairgate.suites.cell import Floats
-from fairgate.suites.plan import Grouping
 
 NULL_DRAWS = 2000
 
@@ -101,7 +101,7 @@ class _Fair:
         total = np.zeros(NULL_DRAWS)
         for gallery in galleries:
             rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query.name, *gallery.names)
-            shown = rng.multivariate_hypergeometric(gallery.present, cut.k, size=NULL_DRAWS, method="marginals")
+            shown = fair_counts(gallery.present, cut.k, NULL_DRAWS, rng)
             total += skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
         return total / len(galleries)
 
@@ -158,7 +158,7 @@ def _refusal(what: str, over: str, error: MetricError) -> Refusal:
     return Refusal(what=what, over=over, reason=error.problem)
 
 
-def _galleries(asked: Asked, queries: Sequence[Query], grouping: Grouping) -> list[_Gallery]:
+def _galleries(asked: Asked, queries: Sequence[Query], grouping: Crossing) -> list[_Gallery]:
     codes, names = asked.index.codes(grouping)
     whole = np.asarray(codes, dtype=np.int64)
     return [_Gallery(query, query.rows, whole[query.rows], tuple(names)) for query in queries]

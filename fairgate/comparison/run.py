@@ -17,6 +17,7 @@ from fairgate.comparison.fairness import compare_fairness
 from fairgate.comparison.model_names import short_names
 from fairgate.comparison.ranking import Cut, Query, compare_ranking, everybody, own_galleries, recalls, summaries
 from fairgate.errors import ModelError, ScoresError, SettingsError
+from fairgate.measures import METRICS
 from fairgate.probes import scores_digest
 from fairgate.records import CROSS
 from fairgate.records.comparison import (
@@ -28,9 +29,8 @@ from fairgate.records.comparison import (
     RetrievalAudit,
 )
 from fairgate.suites import Settings
-from fairgate.suites.asked import probe_digests
-from fairgate.suites.catalog import METRICS
-from fairgate.suites.schema import AssociationProbe, RetrievalProbe, Suite
+from fairgate.suites.run_probes import probe_digests
+from fairgate.suites.schema import Suite
 from fairgate.tracking.environment import environment
 
 MARGIN = 0.01
@@ -169,20 +169,20 @@ def _probes(
         def answers(key: str) -> Answers:
             return {model: one.scores[key] for model, one in opened.items()}
 
-        if isinstance(probe, AssociationProbe):
-            queries = everybody(asked, {word: answers(f"{name}[{word}]") for word in probe.words})
+        if probe.compared_as == "ranking" and probe.ranked_words:
+            queries = everybody(asked, {word: answers(f"{name}[{word}]") for word in probe.ranked_words})
             cuts = _cuts(suite, name, asked, wishes.k)
             found.append(_retrieval(asked, name, digests[name], "association", queries, cuts))
-        elif isinstance(probe, RetrievalProbe):
+        elif probe.compared_as == "ranking":
             queries, cuts = own_galleries(asked, answers(name)), _cuts(suite, name, asked, wishes.k)
             ranked = _retrieval(asked, name, digests[name], "retrieval", queries, cuts)
             recall = recalls(asked, name, answers(name), _recall_ks(suite, name))
             found.append(ranked.model_copy(update={"recall": recall}))
-        elif probe.positive is not None:
-            found.append(compare_implicit(asked, name, digests[name], probe.positive, answers(name)))
-        else:
+        elif probe.positive_label is not None:
+            found.append(compare_implicit(asked, name, digests[name], probe.positive_label, answers(name)))
+        elif probe.truth_of is not None and probe.compared_as == "classification":
             margin = _margin(suite, name) if wishes.margin is None else wishes.margin
-            found.append(_classification(asked, name, digests[name], answers(name), margin, probe.truth))
+            found.append(_classification(asked, name, digests[name], answers(name), margin, probe.truth_of))
     return found
 
 
@@ -229,20 +229,20 @@ def _margin(suite: Suite, probe: str) -> float:
     named = [
         check.bound
         for check in suite.checks
-        if check.probe == probe and check.metric == "fairness" and check.no_worse_than is not None
+        if check.probe == probe and METRICS[check.metric].spec.counterfactual and check.no_worse_than is not None
     ]
     return min(named, default=MARGIN)
 
 
 def _recall_ks(suite: Suite, probe: str) -> list[int]:
     """Where the suite asks whether a search finds its subject; else at the first place."""
-    asked = [check.k for check in suite.checks if check.probe == probe and check.metric == "recall_at_k" and check.k]
-    return list(dict.fromkeys(asked)) or [1]
+    useful = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].spec.utility]
+    return list(dict.fromkeys(check.k for check in useful if check.k)) or [1]
 
 
 def _cuts(suite: Suite, probe: str, asked: Asked, k: int | None) -> list[Cut]:
     """Where the suite's own checks cut this probe's rankings; else at one place per crossed group (paper 3)."""
-    checks = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].ranks]
+    checks = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].counts_groups]
     desired = checks[0].desired if checks else "dataset"
     if k is not None:
         return [Cut(k, desired)]

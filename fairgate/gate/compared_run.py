@@ -34,11 +34,10 @@ from fairgate.models import EmbeddingCache, Scorer, local_path, open_scorer
 from fairgate.probes import Entropies, ProbeScores, mean_entropies, read_scores, read_set_ids, scores_digest
 from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, RunRecord
 from fairgate.suites import PlannedCheck, Settings
-from fairgate.suites.ask import ask
-from fairgate.suites.asked import probe_digests
-from fairgate.suites.inside import leaves
+from fairgate.suites.run_probes import probe_digests, run_probes
 from fairgate.suites.schema import Suite
 from fairgate.suites.settings import default_cache
+from fairgate.suites.validate import leaves
 
 Progress = Callable[[str, int, int], None]
 Scores = dict[str, ProbeScores]
@@ -77,7 +76,7 @@ class Run:
 
     def ask(self, scorer: Scorer, suite: Suite) -> Scores:
         """A model's answers to a suite's probes."""
-        return ask(scorer, self.prepared.dataset.index, suite)
+        return run_probes(scorer, self.prepared.dataset.index, suite)
 
 
 @dataclass(frozen=True, slots=True)

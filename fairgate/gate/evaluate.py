@@ -32,10 +32,10 @@ from fairgate.records import (
 )
 from fairgate.suites import Settings
 from fairgate.suites.advice import advice
-from fairgate.suites.asked import probe_digests, prompt_count
 from fairgate.suites.confusions import confusions
-from fairgate.suites.definition import stricter
 from fairgate.suites.result import undecided
+from fairgate.suites.run_probes import probe_digests, prompt_count
+from fairgate.suites.suite_diff import stricter
 from fairgate.suites.temperature import Run, temperature_notices
 from fairgate.suites.waivers import waive
 from fairgate.tracking.environment import environment

@@ -12,8 +12,8 @@ from fairgate.gate.prepare import Definition, Prepared, planned_on
 from fairgate.models import local_path
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
 from fairgate.suites import LoadedSuite, Settings, suite_names
-from fairgate.suites.definition import asks_the_same, changes_between, with_subjects_of
 from fairgate.suites.load import FOLDER, load_text
+from fairgate.suites.suite_diff import asks_the_same, changes_between, with_subjects_of
 
 _NAMED = 5
 _TABLE = "scores"

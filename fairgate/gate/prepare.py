@@ -22,9 +22,8 @@ from fairgate.suites import (
     suite_names,
     suite_path,
 )
+from fairgate.suites.attainable import fair_rankers, require_attainable, require_groups_present
 from fairgate.suites.load import FOLDER, load_text
-from fairgate.suites.null import fair_rankers, require_attainable
-from fairgate.suites.present import require_groups_present
 from fairgate.suites.waivers import require_waived_checks
 
 

@@ -22,15 +22,14 @@ from fairgate.gate.counterparts import comparisons_without_pass, stricter_readin
 from fairgate.gate.intact import require_intact
 from fairgate.gate.prepare import Definition, Prepared
 from fairgate.gate.temperature import Tempered, tempered, tempered_without_pass
+from fairgate.measures import Index
 from fairgate.models import Scorer
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
 from fairgate.suites import Settings
-from fairgate.suites.ask import ask
-from fairgate.suites.cell import Index
+from fairgate.suites.attainable import fair_rankers, require_groups_present
 from fairgate.suites.decide import decide
-from fairgate.suites.null import fair_rankers
 from fairgate.suites.plan import plan_check
-from fairgate.suites.present import require_groups_present
+from fairgate.suites.run_probes import run_probes
 from fairgate.suites.schema import Check
 
 __all__ = ["Answers", "Progress", "Scored", "Scores", "decide_definition", "decide_one", "score"]
@@ -102,7 +101,7 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     run = Run(prepared, settings, progress)
     uri, version = registered(settings.model, settings)
     scorer = open_local(uri, prepared, settings, progress)
-    asked = _asked(prepared, ask(scorer, prepared.dataset.index, prepared.loaded.suite), scorer)
+    asked = _asked(prepared, run_probes(scorer, prepared.dataset.index, prepared.loaded.suite), scorer)
     baseline = compare_with(settings.baseline, asked, scorer, run)
     anchors: dict[str, Compared | None] = {}
     for one in asked:
@@ -158,7 +157,7 @@ def _asked(prepared: Prepared, scores: Scores, scorer: Scorer) -> list[Asked]:
     asked = [Asked(here.loaded.suite, scores, here.planned)]
     for other in others:
         same = next((one.scores for one in asked if one.suite.probes == other.loaded.suite.probes), None)
-        answers = ask(scorer, prepared.dataset.index, other.loaded.suite) if same is None else same
+        answers = run_probes(scorer, prepared.dataset.index, other.loaded.suite) if same is None else same
         asked.append(Asked(other.loaded.suite, answers, other.planned))
     return asked
 

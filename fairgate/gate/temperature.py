@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from fairgate.probes import Entropies, ProbeScores, match_entropies
 from fairgate.records import Against, CheckResult, GroupResult
-from fairgate.suites.catalog import METRICS
 from fairgate.suites.plan import PlannedCheck
 
 Scores = dict[str, ProbeScores]
@@ -39,7 +38,7 @@ class Tempered:
 
 def depends_on_temperature(planned: PlannedCheck) -> bool:
     """Whether the check's number depends on the label temperature: it is made of P(true)."""
-    return METRICS[planned.check.metric].tempered
+    return planned.metric.spec.tempered
 
 
 def needs_entropy(planned: Sequence[PlannedCheck], against: Against) -> set[str]:

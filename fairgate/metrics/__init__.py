@@ -1,6 +1,6 @@
 """Scores in, numbers out: one value per set, query or group first, a summary second. Pure functions on NumPy arrays."""
 
-from fairgate.metrics.association import (
+from fairgate.metrics.associations import (
     ImplicitAssociation,
     association,
     c_asc,
@@ -11,8 +11,12 @@ from fairgate.metrics.association import (
 )
 from fairgate.metrics.counterfactual import (
     GroupAccuracy,
+    GroupMeans,
     accuracy_by_group,
+    by_set_and_group,
     fairness,
+    group_means,
+    intersection,
     misclassification_table,
     set_deviation,
     set_std,
@@ -27,7 +31,6 @@ from fairgate.metrics.editing import (
     individual_typology_angle,
     skin_mask,
 )
-from fairgate.metrics.groups import GroupMeans, by_set_and_group, group_means, intersection
 from fairgate.metrics.neighbours import NeighbourShares, knn_accept, neighbour_shares
 from fairgate.metrics.overview import RetrievalOverview, retrieval_overview, streamed_overview
 from fairgate.metrics.presets import BERG, GENSYNTH, HOWARD, SO_B_IT, Preset, average_prompts

@@ -15,9 +15,8 @@ from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
 from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, at_least_two, codes, every_group, finite, floating
 from fairgate.metrics._counts import bias_of_counts, entropy_of_counts, ndkl_of_ranking, skew_of_counts
-from fairgate.metrics._inputs import two_groups
-from fairgate.metrics._moments import Moments, moments
-from fairgate.metrics._ranking import Desired, Scores
+from fairgate.metrics._ranking import Desired, Scores, two_groups
+from fairgate.metrics.associations import Moments, moments
 
 
 @dataclass(frozen=True, slots=True)

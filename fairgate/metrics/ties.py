@@ -17,8 +17,7 @@ from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
 from fairgate.metrics._checks import BoolArray, FloatArray, IntArray
 from fairgate.metrics._counts import Several, Zero, bias_of_counts, entropy_terms, recall_of_counts, skew_of_counts
-from fairgate.metrics._inputs import ranked_for_bias, with_positives
-from fairgate.metrics._ranking import Desired, Scores
+from fairgate.metrics._ranking import Desired, Scores, ranked_for_bias, with_positives
 
 CountMetric: TypeAlias = Literal[
     "skew_at_k", "max_skew_at_k", "min_skew_at_k", "bias_at_k", "normalized_entropy_at_k", "ndkl_at_k"
@@ -60,30 +59,29 @@ def tie_range(
         ranked, group = ranked_for_bias(scores, labels, k, groups, first, second, defined_first)
         # Undefined images hold places: they are one more group.
         sure, tied = _at_the_cut(ranked, np.where(group < 0, groups, group), k, groups + 1)
-        low, high = _bias(sure, tied, k, first, second)
-        return TieRange(low, high, _torn(sure, tied, k))
+        return TieRange(*_bias(sure, tied, k, first, second), _torn(sure, tied, k))
     table, group = _ranking.gallery(scores, labels, k, groups)
     sure, tied = _at_the_cut(table, group, k, groups)
     values = np.repeat(np.arange(k + 1)[:, None], groups, axis=1)
-    if metric == "normalized_entropy_at_k":
-        cost = entropy_terms(values / k) / np.log(groups)
-        low, high = _joined(cost, sure, tied, k, np.add, 0.0)
-    elif metric in ("skew_at_k", "max_skew_at_k", "min_skew_at_k"):
-        cost = skew_of_counts(values, np.bincount(group, minlength=groups), desired=desired, zero=zero, k=k)
-        if metric == "skew_at_k":
+    present = np.bincount(group, minlength=groups)
+    match metric:
+        case "normalized_entropy_at_k":
+            low, high = _joined(entropy_terms(values / k) / np.log(groups), sure, tied, k, np.add, 0.0)
+        case "skew_at_k":
+            cost = skew_of_counts(values, present, desired=desired, zero=zero, k=k)
             low, high = _per_group(cost, sure, tied, k)
-        elif metric == "max_skew_at_k":
-            low, high = _joined(np.where(np.isnan(cost), -np.inf, cost), sure, tied, k, np.maximum, -np.inf)
-        else:
-            low, high = _joined(np.where(np.isnan(cost), np.inf, cost), sure, tied, k, np.minimum, np.inf)
-    else:
-        raise MetricError(
-            f"no range over tie-breaks is known for '{metric}'.",
-            where="metric",
-            remedy="ask for a metric of counts (skew_at_k, max_skew_at_k, min_skew_at_k, bias_at_k, "
-            "normalized_entropy_at_k); ndkl_at_k depends on the order inside every run of equal scores, "
-            "so break ties before ranking it",
-        )
+        case "max_skew_at_k" | "min_skew_at_k":
+            cost = skew_of_counts(values, present, desired=desired, zero=zero, k=k)
+            join, nothing = (np.maximum, -np.inf) if metric.startswith("max") else (np.minimum, np.inf)
+            low, high = _joined(np.where(np.isnan(cost), nothing, cost), sure, tied, k, join, nothing)
+        case _:
+            raise MetricError(
+                f"no range over tie-breaks is known for '{metric}'.",
+                where="metric",
+                remedy="ask for a metric of counts (skew_at_k, max_skew_at_k, min_skew_at_k, bias_at_k, "
+                "normalized_entropy_at_k); ndkl_at_k depends on the order inside every run of equal scores, "
+                "so break ties before ranking it",
+            )
     return TieRange(low, high, _torn(sure, tied, k))
 
 

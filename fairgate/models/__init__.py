@@ -3,6 +3,7 @@
 from fairgate.models.cache import CacheWarning, EmbeddingCache
 from fairgate.models.contract import (
     Capability,
+    Capable,
     ImageIndex,
     ImageSource,
     LabelModel,
@@ -18,6 +19,7 @@ from fairgate.models.registry import local_path, open_scorer, register, require_
 __all__ = [
     "CacheWarning",
     "Capability",
+    "Capable",
     "EmbeddingCache",
     "ImageIndex",
     "ImageSource",

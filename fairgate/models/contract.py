@@ -56,7 +56,16 @@ Capability = Literal["log_probabilities", "similarity", "generate", "edit", "ans
 """What a model can do, by the name of the method that does it; a probe names the one that it needs."""
 
 
-class Model(Protocol):
+class Capable(Protocol):
+    """What names what it can do."""
+
+    @property
+    def uri(self) -> str: ...
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+
+class Model(Capable, Protocol):
     """A model that is judged, bound to the items of one source, so that answers can be cached and streamed.
 
     `fingerprint` is a digest over the checkpoint's files, taken before they are loaded. `precision` says how numbers
@@ -65,8 +74,6 @@ class Model(Protocol):
     `preprocessing` are digests of how texts and pictures are read, None where nothing is.
     """
 
-    @property
-    def uri(self) -> str: ...
     @property
     def fingerprint(self) -> str: ...
     @property
@@ -79,8 +86,6 @@ class Model(Protocol):
     def tokenizer(self) -> str | None: ...
     @property
     def preprocessing(self) -> str | None: ...
-    @property
-    def capabilities(self) -> frozenset[Capability]: ...
 
 
 class LabelModel(Model, Protocol):
@@ -134,7 +139,7 @@ class ModelFamily(Protocol):
         ...
 
 
-def require_capability(model: Model, needed: Capability, where: str) -> None:
+def require_capability(model: Capable, needed: Capability, where: str) -> None:
     """Raises ModelError, with the name of the capability that a model lacks; `where` says who needs it."""
     if needed not in model.capabilities:
         have = ", ".join(sorted(model.capabilities)) or "none"

@@ -11,15 +11,12 @@ import numpy as np
 
 from fairgate import gate
 from fairgate.errors import BaselineError, SettingsError, StatisticsError, SuiteError
+from fairgate.measures import Cell, Cells, Measure, measure, resample
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records.power import CheckPower, GroupPower, PowerRecord
 from fairgate.statistics import Power, Resamples, image_changes, power, power_of_draws, power_of_images
 from fairgate.suites import PlannedCheck, Settings
-from fairgate.suites.catalog import METRICS
-from fairgate.suites.cell import Cell, Cells
-from fairgate.suites.measure import Measure, measure
-from fairgate.suites.resample import resample
 from fairgate.tracking.environment import environment
 
 WANTED_OF_NOTHING = 0.02
@@ -114,11 +111,11 @@ class _Look:
     def at(self, planned: PlannedCheck) -> CheckPower:
         """The power of one check, or why it has none."""
         check = planned.check
-        cell = self._cells.of(planned)
+        cell = self._cells.of(planned.subject, planned.groupings)
         told = CheckPower(
             id=check.id,
             subject=planned.subject or planned.word,
-            metric=check.metric if check.k is None else check.metric.replace("_at_k", f"_at_{check.k}"),
+            metric=planned.metric.spec.recorded_as(check.k),
             over=planned.over,
             unit=cell.unit,
             margin=check.bound,
@@ -126,8 +123,8 @@ class _Look:
             n_sets=cell.n_sets,
         )
         try:
-            now = measure(planned, cell, [self._now[name] for name in planned.answers])
-            before = measure(planned, cell, [self._before[name] for name in planned.answers])
+            now = measure(planned.request(), cell, [self._now[name] for name in planned.answers])
+            before = measure(planned.request(), cell, [self._before[name] for name in planned.answers])
             found = self._power(planned, cell, now, before, told.wanted)
         except StatisticsError as error:
             why = "; ".join(filter(None, [error.problem.rstrip("."), error.remedy]))
@@ -161,7 +158,7 @@ class _Look:
             "alpha": self._alpha,
             "odds": self._odds,
             "wanted": wanted,
-            "harm": "lower" if METRICS[check.metric].better == "higher" else "higher",
+            "harm": "lower" if planned.metric.spec.better == "higher" else "higher",
         }
         rng = stream(seed, "power", self._suite.suite, planned.subject or "")
         if now.paired is not None and before.paired is not None:

@@ -2,12 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field, field_validator
 
+from fairgate.models import Capability
+from fairgate.probes.answers import ProbeScores, Rows
+from fairgate.probes.contract import Probe, RankingQuery
+from fairgate.probes.registry import register
 from fairgate.probes.retrieval import Ranker
-from fairgate.probes.scores import ProbeScores
+from fairgate.probes.settings import Text, checked_template, filled
+
+
+@register
+class AssociationProbe(Probe):
+    """Rank images of everybody by a word that none of them shows: whom does it bring up? (So-B-IT, paper 4).
+
+    Every word makes one prompt by the template; all images of a check compete for it.
+    """
+
+    needs: ClassVar[Capability] = "similarity"
+    answers_as: ClassVar[str] = "association"
+    compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
+
+    kind: Literal["association"]
+    template: Text
+    words: Annotated[list[Text], Field(min_length=1)]
+
+    @field_validator("template")
+    @classmethod
+    def _template(cls, value: str) -> str:
+        return checked_template(value, "word")
+
+    @field_validator("words")
+    @classmethod
+    def _words(cls, value: list[str]) -> list[str]:
+        if len(set(value)) < len(value):
+            raise ValueError(f"words stand twice: {sorted({x for x in value if value.count(x) > 1})}")
+        return value
+
+    @classmethod
+    def value_names(cls) -> Mapping[str, str]:
+        """To the word's prompt."""
+        return {"association": "cosine"}
+
+    @property
+    def ranked_words(self) -> tuple[str, ...]:
+        """`words`."""
+        return tuple(self.words)
+
+    def prompt(self, word: str) -> str:
+        """The text that the model sees for a word."""
+        return filled(self.template, "word", word)
+
+    def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
+        """One per word."""
+        return [RankingQuery(word, (self.prompt(word),)) for word in self.words]
+
+    def run(self, name: str, model: Ranker, rows: Rows) -> dict[str, ProbeScores]:
+        """Similarity of every image to every word's prompt."""
+        return {f"{name}[{word}]": one for word, one in associate(model, self.words, self.prompt).items()}
 
 
 def associate(scorer: Ranker, words: Sequence[str], prompt: Callable[[str], str]) -> dict[str, ProbeScores]:

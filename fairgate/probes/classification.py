@@ -2,13 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, field_validator, model_validator
 
-from fairgate.probes.scores import Contest, ProbeScores
+from fairgate.errors import SuiteError, did_you_mean
+from fairgate.models import Capability
+from fairgate.probes.answers import Contest, ProbeScores, Rows
+from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has
+from fairgate.probes.registry import register
+from fairgate.probes.settings import Prose, Text, checked_template, filled, in_words, plain
+
+
+@register
+class ZeroShotProbe(Probe):
+    """Ask which label fits an image: softmax over the labels at the model's own scale (paper 1).
+
+    `labels` is one list, or a list per subject; `truth` is the subject or the name of an attribute; `words` says how a
+    subject or a group is written in a prompt where that differs from its name. `positive` is one label that no image
+    is right or wrong about (`trustworthy person` of two): its probability is then measured instead of the truth's, an
+    implicit association.
+    """
+
+    needs: ClassVar[Capability] = "log_probabilities"
+    answers_as: ClassVar[str] = "zero_shot_classification"
+    columns: ClassVar[tuple[str, ...]] = ("predicted", "correct")
+    compared_as: ClassVar[Literal["classification", "ranking"] | None] = "classification"
+
+    kind: Literal["zero_shot_classification"]
+    template: Text
+    labels: list[Prose] | dict[str, list[Prose]]
+    truth: str = "subject"
+    positive: Text | None = None
+    words: dict[str, Text] = Field(default_factory=dict)
+
+    @field_validator("template")
+    @classmethod
+    def _template(cls, value: str) -> str:
+        return checked_template(value, "label")
+
+    @model_validator(mode="after")
+    def _positive(self) -> ZeroShotProbe:
+        if self.positive is None:
+            return self
+        if "truth" in self.model_fields_set or self.words:
+            raise ValueError("`positive` takes the place of `truth` and `words`: no image is right or wrong about it")
+        for labels in self._lists():
+            if self.positive not in labels:
+                raise ValueError(f"the positive label '{self.positive}' is not among the labels {labels}")
+        return self
+
+    @field_validator("labels")
+    @classmethod
+    def _labels(cls, value: list[str] | dict[str, list[str]]) -> list[str] | dict[str, list[str]]:
+        for labels in [value] if isinstance(value, list) else value.values():
+            if len(labels) < 2:
+                raise ValueError("a classification needs at least two labels")
+            for label in labels:
+                plain(label)
+            if len(set(labels)) < len(labels):
+                raise ValueError(f"labels stand twice: {sorted({x for x in labels if labels.count(x) > 1})}")
+        return value
+
+    @property
+    def digest_kind(self) -> str:
+        """Without a right label it is another question."""
+        return self.kind if self.positive is None else "implicit_association"
+
+    @classmethod
+    def value_names(cls) -> Mapping[str, str]:
+        """Of the true label, or of the positive one."""
+        return {"zero_shot_classification": "P(true)", "implicit_association": "P(positive)"}
+
+    @property
+    def truth_of(self) -> str | None:
+        """None where `positive` is measured."""
+        return self.truth if self.positive is None else None
+
+    @property
+    def positive_label(self) -> str | None:
+        """`positive`."""
+        return self.positive
+
+    def prompt(self, label: str) -> str:
+        """The text that the model sees for a label."""
+        return filled(self.template, "label", label)
+
+    def labels_of(self, subject: str) -> list[str]:
+        """The labels that compete for an image of a subject."""
+        return self.labels if isinstance(self.labels, list) else self.labels[subject]
+
+    def word(self, name: str) -> str:
+        """How a subject or group is written."""
+        return in_words(name, self.words)
+
+    def _lists(self) -> list[list[str]]:
+        return [self.labels] if isinstance(self.labels, list) else list(self.labels.values())
+
+    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+        """Every image must find its truth among the labels that compete for it."""
+        if isinstance(self.labels, dict):
+            missing = [subject for subject in dataset.subjects if subject not in self.labels]
+            unknown = [subject for subject in self.labels if subject not in dataset.subjects]
+            if missing or unknown:
+                near = did_you_mean(unknown[0], dataset.subjects) if unknown else None
+                raise SuiteError(
+                    f"probe '{name}' has labels for {', '.join(self.labels)}; dataset "
+                    f"'{dataset.name}/{dataset.version}' shows {', '.join(dataset.subjects)}.",
+                    where=at("labels"),
+                    remedy=" ".join(filter(None, [near, "give one list of labels per subject of the dataset"])),
+                )
+        if self.positive is not None:
+            return
+        if self.truth != "subject":
+            dataset_has(self.truth, f"probe '{name}' takes as truth", dataset, at("truth"))
+        for subject in dataset.subjects:
+            truths = [subject] if self.truth == "subject" else list(dataset.attributes[self.truth])
+            labels = self.labels_of(subject)
+            lost = [self.word(truth) for truth in truths if self.word(truth) not in labels]
+            if lost:
+                near = did_you_mean(lost[0], labels)
+                raise SuiteError(
+                    f"probe '{name}' can never be right for '{subject}': the true label '{lost[0]}' is not among its "
+                    f"labels ({', '.join(labels)}).",
+                    where=at("labels"),
+                    remedy=" ".join(filter(None, [near, "add the label, or say in `words` how the truth is written"])),
+                )
+
+    def choices(self, subjects: Sequence[str]) -> list[Choice]:
+        """The labels of each subject."""
+        return [Choice(one, {label: self.prompt(label) for label in self.labels_of(one)}) for one in subjects]
+
+    def truths(self, rows: Rows) -> NDArray[Any]:
+        """The true label, as it is written, or the positive one."""
+        if self.positive is not None:
+            return np.full(len(rows.subject), self.positive, dtype=object)
+        truth = rows.subject if self.truth == "subject" else rows.attributes[self.truth]
+        word = {value: self.word(value) for value in dict.fromkeys(truth.tolist())}
+        return np.array([word[value] for value in truth.tolist()], dtype=object)
+
+    def run(self, name: str, model: Classifier, rows: Rows) -> dict[str, ProbeScores]:
+        """P(true label) of every image, or P(positive label)."""
+        scores = classify(model, rows.subject, self.truths(rows), self.labels_of, self.prompt)
+        return {name: scores if self.positive is None else replace(scores, correct=None)}
+
+    def blind_labels(self, subjects: int | None) -> int:
+        """Of labels that are true for some image of several, the fewest."""
+        if self.truth == "subject" and (isinstance(self.labels, dict) or subjects == 1):
+            return 1
+        return min(map(len, self._lists()))
+
+    def utility_check(self, name: str) -> str | None:
+        """Accuracy, where all subjects share their labels."""
+        shared = self.positive is None and (isinstance(self.labels, list) or self.truth != "subject")
+        return f"id: still-useful, probe: {name}, metric: accuracy" if shared else None
+
+    def with_subjects_of(self, other: Probe) -> Probe:
+        """With the other's labels of subjects that it lacks, where both have labels by subject."""
+        if not (isinstance(other, ZeroShotProbe) and isinstance(self.labels, dict) and isinstance(other.labels, dict)):
+            return self
+        labels = {subject: self.labels.get(subject, added) for subject, added in other.labels.items()}
+        words = {subject: word for subject, word in other.words.items() if subject not in self.labels}
+        return self.model_copy(update={"labels": labels, "words": {**words, **self.words}})
+
+    @property
+    def sees_temperature(self) -> tuple[str, str]:
+        """P(true), or, where no label is true, the gap between groups."""
+        return ("p_true", "") if self.positive is None else ("group_gap", "over: crossed, ")
 
 
 class Classifier(Protocol):

@@ -2,13 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, field_validator
 
-from fairgate.probes.scores import ProbeScores
+from fairgate.models import Capability
+from fairgate.probes.answers import ProbeScores, Rows
+from fairgate.probes.contract import Probe, RankingQuery
+from fairgate.probes.registry import register
+from fairgate.probes.settings import Text, checked_template, filled, in_words
+
+
+@register
+class RetrievalProbe(Probe):
+    """Rank a subject's images by prompts that name the subject and no attribute (paper 3).
+
+    The text embeddings of the prompts are averaged into one query per subject.
+    """
+
+    needs: ClassVar[Capability] = "similarity"
+    answers_as: ClassVar[str] = "retrieval"
+    columns: ClassVar[tuple[str, ...]] = ("rank",)
+    compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
+
+    kind: Literal["retrieval"]
+    prompts: Annotated[list[Text], Field(min_length=1)]
+    words: dict[str, Text] = Field(default_factory=dict)
+
+    @field_validator("prompts")
+    @classmethod
+    def _prompts(cls, value: list[str]) -> list[str]:
+        return [checked_template(prompt, "subject") for prompt in value]
+
+    @classmethod
+    def value_names(cls) -> Mapping[str, str]:
+        """To the subject's query."""
+        return {"retrieval": "cosine"}
+
+    def prompts_of(self, subject: str) -> list[str]:
+        """The prompts whose embeddings are averaged into the subject's query."""
+        return [filled(prompt, "subject", in_words(subject, self.words)) for prompt in self.prompts]
+
+    def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
+        """One per subject."""
+        return [RankingQuery(subject, tuple(self.prompts_of(subject)), subject) for subject in subjects]
+
+    def run(self, name: str, model: Ranker, rows: Rows) -> dict[str, ProbeScores]:
+        """Similarity of every image to its subject's query."""
+        return {name: retrieve(model, rows.subject, self.prompts_of)}
+
+    def utility_check(self, name: str) -> str | None:
+        """Recall."""
+        return f"id: finds-its-subject, probe: {name}, metric: recall_at_k, k: 1"
 
 
 class Ranker(Protocol):

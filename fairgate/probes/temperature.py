@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.probes.scores import Contest, ProbeScores
+from fairgate.probes.answers import Contest, ProbeScores
 
 Floats = NDArray[np.float64]
 Entropies = dict[str, float]

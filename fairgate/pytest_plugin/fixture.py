@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairgate import gate
 from fairgate.errors import SuiteError, did_you_mean
+from fairgate.measures import METRICS, Metric
 from fairgate.pytest_plugin.explain import explain_check, number, worst_set_line
 from fairgate.records import CheckResult
 from fairgate.reports.formatting import no_interval_words, null_words, tie_words
 from fairgate.suites import Settings
-from fairgate.suites.catalog import METRICS
 from fairgate.suites.schema import Check
 
 
@@ -79,7 +79,7 @@ class Fairness:
 
     def _classification(self) -> str:
         probes = self._prepared.loaded.suite.probes
-        named = [name for name, probe in probes.items() if probe.kind == "zero_shot_classification"]
+        named = [name for name, probe in probes.items() if probe.compared_as == "classification"]
         if len(named) != 1:
             raise SuiteError(
                 f"suite '{self._prepared.loaded.name}' has {len(named)} classification probes.",
@@ -101,58 +101,38 @@ class Probe:
         """The same probe on one subject's sets."""
         return Probe(self._fairness, self._name, name)
 
-    def fairness(self) -> Measured:
-        """1 minus the median spread of P(true label) inside a set (Lui et al. 2023)."""
-        return self._measure("fairness")
+    def __getattr__(self, alias: str) -> Callable[..., Measured]:
+        """One method per metric, by its alias: `accuracy(over="gender")`, `max_skew(over="race", k=100)`.
 
-    def accuracy(self, over: str | Sequence[str] | None = None) -> Measured:
-        """Share of images whose most probable label is the true one; with `over`, of the worst group."""
-        return self._measure("accuracy", over=over)
-
-    def group_gap(self, over: str | Sequence[str]) -> Measured:
-        """How far the worst group's P(true label) stands below its set-mates' mean (0 or less).
-
-        Where images form no sets, below the mean of all groups.
+        `over` names the attributes of the groups, `k` the cut of a ranking (100, and 1 for `recall`, unless given), and
+        further arguments the metric's other settings.
         """
-        return self._measure("group_gap", over=over)
+        metric = next((one for one in METRICS.values() if alias in (one.spec.alias, one.spec.name)), None)
+        if metric is None:
+            raise AttributeError(f"a probe measures no '{alias}'; {did_you_mean(alias, _aliases()) or ''}".rstrip("; "))
 
-    def max_skew(self, over: str | Sequence[str], k: int = 100) -> Measured:
-        """MaxSkew@k over groups (Geyik et al. 2019); 0 is parity, and chance alone gives more than 0."""
-        return self._measure("max_skew_at_k", over=over, k=k)
+        def measured(over: str | Sequence[str] | None = None, **settings: Any) -> Measured:
+            return self._measure(metric, over, settings)
 
-    def min_skew(self, over: str | Sequence[str], k: int = 100) -> Measured:
-        """MinSkew@k over groups; minus infinity where a group is absent from the top k."""
-        return self._measure("min_skew_at_k", over=over, k=k)
+        measured.__name__, measured.__doc__ = alias, metric.spec.meaning
+        return measured
 
-    def ndkl(self, over: str | Sequence[str], k: int = 100) -> Measured:
-        """NDKL@k over groups (Geyik et al. 2019)."""
-        return self._measure("ndkl_at_k", over=over, k=k)
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *_aliases()]
 
-    def bias(self, over: str | Sequence[str], k: int = 100) -> Measured:
-        """|Bias@k| of an attribute with two groups: how unequally the top k shows them (Wang et al. 2021)."""
-        return self._measure("bias_at_k", over=over, k=k)
-
-    def entropy(self, over: str | Sequence[str], k: int = 100) -> Measured:
-        """Normalised entropy of the groups in the top k: 1 is uniform (Hamidieh et al. 2024)."""
-        return self._measure("normalized_entropy_at_k", over=over, k=k)
-
-    def recall(self, over: str | Sequence[str] | None = None, k: int = 1) -> Measured:
-        """Share of images whose own subject's query is among the k nearest; with `over`, of the worst group."""
-        return self._measure("recall_at_k", over=over, k=k)
-
-    def p_true(self, over: str | Sequence[str] | None = None) -> Measured:
-        """Mean P(true label); with `over`, of the worst group."""
-        return self._measure("p_true", over=over)
-
-    def c_asc(self, over: str | Sequence[str]) -> Measured:
-        """The largest |C-ASC| over groups, averaged over the probe's words or queries (Hamidieh et al. 2024)."""
-        return self._measure("c_asc", over=over)
-
-    def _measure(self, metric: str, *, over: str | Sequence[str] | None = None, k: int | None = None) -> Measured:
-        spec = METRICS[metric]
-        rule: dict[str, Any] = {"probe": self._name, "metric": metric, "k": k}
+    def _measure(self, metric: Metric, over: str | Sequence[str] | None, settings: dict[str, Any]) -> Measured:
+        spec = metric.spec
+        if (over is None and spec.per_group == "yes") or (over is not None and spec.per_group == "no"):
+            raise TypeError(f"{spec.name} {'needs' if over is None else 'takes no'} `over`")
+        if metric.needs_k:
+            settings = {"k": spec.usual_k, **settings}
+        rule: dict[str, Any] = {"probe": self._name, "metric": spec.name, **settings}
         rule["over"] = over if over is None or isinstance(over, str) else list(over)
         rule["at_least" if spec.better == "higher" else "at_most"] = (
             spec.highest if spec.better == "higher" else spec.lowest
         )
         return Measured(self._fairness.check(rule, self._subject))
+
+
+def _aliases() -> list[str]:
+    return [one.spec.alias or one.spec.name for one in METRICS.values()]

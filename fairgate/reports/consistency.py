@@ -11,9 +11,8 @@ from datetime import date, datetime
 
 from fairgate.plain_text import clean
 from fairgate.records import SEVERITY, CheckResult, Coverage, GroupResult, RunRecord, Verdict
+from fairgate.reports.formatting import spec_of
 
-_OF_NO_GROUP = ("ndkl_at_", "normalized_entropy_at_")
-"""Metrics whose groups are shown with their skews, which the bound is not about."""
 _ROUND_OFF = 1e-9
 _INTERVALS = (("lo", "hi"), ("delta_lo", "delta_hi"))
 
@@ -95,9 +94,11 @@ def _passing_groups(check: CheckResult) -> Iterator[str]:
 
 def _beyond(check: CheckResult, group: GroupResult) -> bool:
     """Whether a group's own number is beyond an absolute bound, where the check's value is the worst group's."""
-    if group.value is None or check.bound is None or check.metric.startswith(_OF_NO_GROUP):
+    metric = spec_of(check)
+    held = "value" if metric is None else metric.group_bound
+    if group.value is None or check.bound is None or held == "none":
         return False
-    value = abs(group.value) if check.metric == "c_asc" else group.value
+    value = abs(group.value) if held == "size" else group.value
     if check.rule == "at_least":
         return value < check.bound - _ROUND_OFF
     return check.rule == "at_most" and value > check.bound + _ROUND_OFF

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from fairgate.plain_text import clean
 from fairgate.records import (
@@ -20,6 +20,9 @@ from fairgate.records import (
     item_name,
 )
 
+if TYPE_CHECKING:
+    from fairgate.measures import MetricSpec
+
 ABSENT: Final = "–"
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 Standing = Literal["fail", "error", "inconclusive", "waived", "pass"]
@@ -30,19 +33,6 @@ _COUNTED: Final[dict[Standing, str]] = {
     "inconclusive": "inconclusive",
     "waived": "waived",
     "pass": "passed",
-}
-_METRICS: Final = {
-    "max_skew_at_k": "MaxSkew",
-    "min_skew_at_k": "MinSkew",
-    "skew_at_k": "Skew",
-    "ndkl_at_k": "NDKL",
-    "bias_at_k": "Bias",
-    "normalized_entropy_at_k": "normalised entropy",
-    "recall_at_k": "Recall",
-    "c_asc": "C-ASC",
-    "p_true": "mean P(true)",
-    "group_gap": "standing among groups",
-    "set_std": "spread inside a set",
 }
 
 
@@ -86,10 +76,18 @@ def p_value(value: float | None) -> str:
 
 def metric_words(metric: str) -> str:
     """What a metric is called in prose, a ranking one with its k: `MaxSkew@100`."""
-    name, at, k = metric.rpartition("_at_")
-    if at and k.isdecimal() and f"{name}_at_k" in _METRICS:
-        return f"{_METRICS[f'{name}_at_k']}@{clean(k, 12)}"
-    return _METRICS.get(metric, clean(metric, 60).replace("_", " "))
+    from fairgate.measures import recorded  # with numpy
+
+    known, k = recorded(metric)
+    return clean(metric, 60).replace("_", " ") if known is None else known.spec.shown_as(clean(k, 12))
+
+
+def spec_of(check: CheckResult) -> MetricSpec | None:
+    """What is known of a check's metric; None for one that no installed package has."""
+    from fairgate.measures import recorded  # with numpy
+
+    known, _ = recorded(check.metric)
+    return None if known is None else known.spec
 
 
 def reference(check: CheckResult) -> Against:
@@ -142,20 +140,18 @@ def unit_of(record: RunRecord) -> Literal["image", "set"]:
 def measured_as(record: RunRecord, check: CheckResult) -> str:
     """What the number of an image is: `P(true)` of a classification, `P(positive)` of an implicit association, `cosine`
     of a ranking, a plain `value` elsewhere."""
-    kind = record.probes.get(check.probe, "").partition(":")[0]
-    said = {"implicit_association": "P(positive)", "retrieval": "cosine", "association": "cosine"}
-    return "P(true)" if "classification" in kind else said.get(kind, "value")
+    from fairgate.probes import value_name  # with numpy
+
+    return value_name(record.probes.get(check.probe, "").partition(":")[0])
 
 
 def set_words(check: CheckResult, worst: WorstSet) -> str:
     """How loudly a set speaks against a check, in the terms of its metric; nothing for a single image."""
     if worst.spread is None:
         return ""
-    if check.metric == "accuracy":
-        return f"{worst.spread:g} wrong"
-    if check.metric == "group_gap":
-        return f"one member {number(worst.spread)} behind its set-mates"
-    return f"spread {number(worst.spread)}"
+    metric = spec_of(check)
+    text = "spread {number}" if metric is None else metric.worst_set
+    return text.format(number=number(worst.spread), count=f"{worst.spread:g}")
 
 
 def subjects_of(record: RunRecord) -> set[str]:

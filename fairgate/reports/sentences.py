@@ -16,6 +16,7 @@ from fairgate.reports.formatting import (
     number,
     reference,
     share_words,
+    spec_of,
     tie_words,
     unit_of,
     with_interval,
@@ -66,7 +67,7 @@ def harm(check: CheckResult, group: GroupResult) -> float:
         value = -math.inf  # a group that is not shown at all; JSON does not write it
     if value is None or math.isnan(value):
         return -math.inf
-    if check.metric == "c_asc" and not moved:
+    if not moved and (metric := spec_of(check)) is not None and metric.group_bound == "size":
         return abs(value)
     return value if check.better == "lower" or check.rule == "at_most" else -value
 
@@ -129,7 +130,8 @@ def _bounded(check: CheckResult) -> str:
 
 def _regression(check: CheckResult, record: RunRecord) -> str:
     other, worst = reference(check), worst_of(check)
-    metric = metric_words(check.metric)
+    metric, spec = metric_words(check.metric), spec_of(check)
+    relative = spec is not None and spec.relative
     delta = check.delta if worst is None or worst.delta is None else worst.delta
     if delta is None:
         lacks = compared_with(check, record) is None
@@ -141,9 +143,9 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
     if not named:  # one number of all groups, whose worst may have been another in the baseline
         now = "" if check.worst_group is None else f" of the worst group, now {clean(check.worst_group, 80)},"
         said = f"{metric}{now} {_moved(delta)} against the {other}"
-        if check.metric == "group_gap":
+        if relative:
             said = f"the worst group {_stood(delta)} {_others(record)}{_against(other)}"
-    elif check.metric == "group_gap":
+    elif relative:
         several = len(named) > 1 and all((group.delta or 0.0) < 0 for group in named)
         if several:
             groups = listed(named, lambda group: f"{clean(group.group, 80)} fell {number(-(group.delta or 0.0))}")

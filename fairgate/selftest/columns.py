@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from fairgate.models.contract import Floats, Scorer, equal_columns, log_softmax
+from fairgate.models.contract import Capability, Floats, Scorer, equal_columns, log_softmax
 from fairgate.models.scores import PrecomputedScores
 from fairgate.probes import Rows
-from fairgate.suites.schema import AssociationProbe, RetrievalProbe, Suite, ZeroShotProbe
+from fairgate.suites.schema import Suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +41,8 @@ def questions(suite: Suite, subjects: Sequence[str]) -> Questions:
     labels: dict[str, None] = {}
     queries: dict[tuple[tuple[str, ...], str | None], None] = {}
     for probe in suite.probes.values():
-        if isinstance(probe, ZeroShotProbe):
-            labels |= {probe.prompt(label): None for subject in subjects for label in probe.labels_of(subject)}
-        elif isinstance(probe, RetrievalProbe):
-            queries |= {(tuple(probe.prompts_of(subject)), subject): None for subject in subjects}
-        elif isinstance(probe, AssociationProbe):
-            queries |= {((probe.prompt(word),), None): None for word in probe.words}
+        labels |= {prompt: None for choice in probe.choices(subjects) for prompt in choice.prompts.values()}
+        queries |= {(query.prompts, query.subject): None for query in probe.queries(subjects)}
     return Questions(tuple(labels), tuple(queries))
 
 
@@ -56,6 +53,9 @@ class Columns:
     `probability` marks a table of probabilities, whose logits are their logarithms; else `scale` times a cosine (or
     whatever unit the model ranks by).
     """
+
+    uri: ClassVar[str] = "the table of planted scores"
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
 
     of: Mapping[str, Floats]
     scale: float

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairgate.data import Index
 from fairgate.models.contract import Floats
+from fairgate.probes import Probe
 from fairgate.randomness import stream
 from fairgate.selftest.columns import Columns, Questions
 from fairgate.selftest.target import Bools, Group
-from fairgate.suites.ask import ask
-from fairgate.suites.schema import AssociationProbe, Suite, ZeroShotProbe
+from fairgate.suites.run_probes import run_probes
+from fairgate.suites.schema import Suite
 
 NOISE: Final = 1e-4
 """Of a column's standard deviation: what an innocent change moves."""
@@ -30,8 +30,7 @@ def planted(columns: Columns, suite: Suite, asked: Questions, index: Index, grou
     """
     lost: dict[str, Floats] = {}
     for probe in suite.probes.values():
-        if isinstance(probe, ZeroShotProbe):
-            _take_from_labels(columns, probe, index, group, strength, lost)
+        _take_from_labels(columns, probe, index, group, strength, lost)
     taken = {prompt: np.where(np.isfinite(delta), delta, 0.0) for prompt, delta in lost.items()}
     found = columns.with_columns({prompt: columns.of[prompt] - delta for prompt, delta in taken.items()})
     if columns.probability:
@@ -61,16 +60,16 @@ def jittered(columns: Columns, suite: str) -> Columns:
 def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: Group) -> dict[str, float]:
     """What each probe shows of the injection: the group's mean loss, in P(true), or in the odds of standing before
     others (a mean over queries)."""
-    then, now = ask(before, index, suite), ask(after, index, suite)
+    then, now = run_probes(before, index, suite), run_probes(after, index, suite)
     found: dict[str, list[float]] = {}
     for name, scores in then.items():
         probe = name.partition("[")[0]
         kind = suite.probes[probe]
-        if isinstance(kind, ZeroShotProbe):
+        if kind.compared_as != "ranking":
             lost = [float((scores.value - now[name].value)[group.rows].mean())]
         else:
             galleries = [np.ones(len(index), dtype=bool)]
-            if not isinstance(kind, AssociationProbe):
+            if not kind.ranked_words:
                 galleries = [index.subject == subject for subject in dict.fromkeys(index.subject.tolist())]
             lost = [_sunk(scores.value, now[name].value, rows, group.rows) for rows in galleries]
         found.setdefault(probe, []).extend(lost)
@@ -78,31 +77,21 @@ def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: G
 
 
 def _take_from_labels(
-    columns: Columns, probe: ZeroShotProbe, index: Index, group: Group, strength: float, lost: dict[str, Floats]
+    columns: Columns, probe: Probe, index: Index, group: Group, strength: float, lost: dict[str, Floats]
 ) -> None:
     """Add to `lost`, by prompt, what the true label's logit must lose for P(true) to fall by the strength."""
-    for subject in dict.fromkeys(index.subject.tolist()):
-        labels = list(probe.labels_of(subject))
-        logits = np.stack([columns.of[probe.prompt(label)] for label in labels], axis=1)
-        rows = group.rows & (index.subject == subject)
-        truths = _truths(probe, index, subject)
-        for place, label in enumerate(labels):
+    for choice in probe.choices(list(dict.fromkeys(index.subject.tolist()))):
+        logits = np.stack([columns.of[prompt] for prompt in choice.prompts.values()], axis=1)
+        rows = group.rows & (index.subject == choice.subject)
+        truths = probe.truths(index)
+        for place, (label, prompt) in enumerate(choice.prompts.items()):
             here = rows & (truths == label)
             if not here.any():
                 continue
             others = np.delete(logits[here], place, axis=1)
             odds = logits[here, place] - _log_sum(others)
-            taken = lost.setdefault(probe.prompt(label), np.full(len(index), np.inf))
+            taken = lost.setdefault(prompt, np.full(len(index), np.inf))
             taken[here] = np.minimum(taken[here], odds - _logit(_lowered(odds, strength)))
-
-
-def _truths(probe: ZeroShotProbe, index: Index, subject: str) -> NDArray[np.object_]:
-    if probe.positive is not None:
-        return np.full(len(index), probe.positive, dtype=object)
-    if probe.truth == "subject":
-        return np.full(len(index), probe.word(subject), dtype=object)
-    values = index.attributes[probe.truth].tolist()
-    return np.array([probe.word(value) for value in values], dtype=object)
 
 
 def _lowered(odds: Floats, strength: float) -> Floats:

@@ -21,8 +21,7 @@ from fairgate.selftest.target import group_to_harm
 from fairgate.selftest.trial import Bench, Trial, has_xdist, make_view
 from fairgate.selftest.verdicts import Planted, control, look, no_pipefail, same_again, some
 from fairgate.suites import Settings
-from fairgate.suites.ask import ask
-from fairgate.suites.schema import ZeroShotProbe
+from fairgate.suites.run_probes import run_probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def _plant(
     scorer = open_model(settings.model, real, settings, embedded)
     asked = questions(suite, real.dataset.manifest.subjects)
     columns = columns_of(scorer, asked)
-    group = group_to_harm(suite, index, ask(columns, index, suite), real.planned)
+    group = group_to_harm(suite, index, run_probes(columns, index, suite), real.planned)
     biased = planted(columns, suite, asked, index, group, strength)
     lost = losses(suite, index, columns, biased, group)
     tables = _Tables(
@@ -123,7 +122,7 @@ def _told(aim: Planted, scorer: Scorer, columns: Columns, real: gate.Prepared) -
     what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}{decide}: {_losses(aim)}"
     found = [ok(aim.area, f"{what}. Below, table BIASED against table PLAIN (--keep DIR keeps them)")]
     suite, index = aim.suite, real.dataset.index
-    said, kept = ask(scorer, index, suite), ask(columns, index, suite)
+    said, kept = run_probes(scorer, index, suite), run_probes(columns, index, suite)
     apart = [name for name, one in said.items() if not _alike(one, kept[name])]
     if apart:
         what = f"the table that stands in for the model does not say quite the same on {', '.join(apart)}."
@@ -144,9 +143,9 @@ def _losses(aim: Planted) -> str:
 
     def words(name: str) -> str:
         loss, probe = aim.lost[name], aim.suite.probes[name]
-        if not isinstance(probe, ZeroShotProbe):
+        if probe.compared_as == "ranking":
             return f"in {name} they stand before others {loss:.3f} less often"
-        return f"{name} loses {loss:.3f} of P({'positive' if probe.positive is not None else 'true'})"
+        return f"{name} loses {loss:.3f} of {probe.value_name}"
 
     return "; ".join(words(name) for name in aim.lost)
 

@@ -24,7 +24,7 @@ from fairgate.records import Against, RunRecord
 from fairgate.selftest.finding import Finding, of_error, ok, trouble, warning
 from fairgate.suites import LoadedSuite, Settings
 from fairgate.suites.advice import advice
-from fairgate.suites.asked import probe_digests
+from fairgate.suites.run_probes import probe_digests
 
 SOON: Final = timedelta(days=14)
 """A waiver that ends within these is worth a word."""

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from fairgate.data import Index
 from fairgate.errors import DatasetError
+from fairgate.measures import Cell, Cells, Crossing
 from fairgate.probes import ProbeScores
-from fairgate.suites.catalog import METRICS
-from fairgate.suites.cell import Cell, Cells
-from fairgate.suites.plan import CROSS, Grouping, PlannedCheck
-from fairgate.suites.schema import AssociationProbe, Suite, ZeroShotProbe
+from fairgate.records import CROSS
+from fairgate.suites.plan import PlannedCheck
+from fairgate.suites.schema import Suite
 
 Bools = NDArray[np.bool_]
 
@@ -55,7 +55,7 @@ class _Seen:
     """A group as one check sees it: `sets` are those of the check's cell that count for a verdict."""
 
     look: Look
-    grouping: Grouping
+    grouping: Crossing
     name: str
     sets: int
     item: str
@@ -78,12 +78,12 @@ def group_to_harm(
     best = min(one.look for one in enough)
     finest = max(len(one.grouping) for one in enough if one.look == best)
     value = answers[_first_probe(suite)].value
-    checks: dict[tuple[Grouping, str], list[str]] = {}
+    checks: dict[tuple[Crossing, str], list[str]] = {}
     for one in enough:
         if (one.look, len(one.grouping)) == (best, finest):
             checks.setdefault((one.grouping, one.name), []).append(one.item)
 
-    def order(key: tuple[Grouping, str]) -> tuple[int, float]:
+    def order(key: tuple[Crossing, str]) -> tuple[int, float]:
         rows = _rows(index, *key)
         return -int(rows.sum()), float(value[rows].mean())
 
@@ -99,7 +99,7 @@ def _seen(suite: Suite, index: Index, planned: Sequence[PlannedCheck]) -> Iterat
     for one in planned:
         if one.against == "anchor":
             continue
-        cell = cells.of(one)
+        cell = cells.of(one.subject, one.groupings)
         for grouping in one.groupings or (whole,):
             codes, names = index.codes(grouping)
             here = np.asarray(codes)[cell.rows]
@@ -111,7 +111,7 @@ def _seen(suite: Suite, index: Index, planned: Sequence[PlannedCheck]) -> Iterat
 
 
 def _look(one: PlannedCheck) -> Look:
-    use = METRICS[one.check.metric].utility
+    use = one.metric.spec.utility
     if one.check.no_worse_than is None:
         return Look.BOUND_ON_GROUPS if one.groupings else Look.BOUND
     if one.groupings:
@@ -123,7 +123,7 @@ def _sets(cell: Cell, rows: Bools) -> int:
     return len(np.unique(cell.set_code[rows]))
 
 
-def _rows(index: Index, grouping: Grouping, name: str) -> Bools:
+def _rows(index: Index, grouping: Crossing, name: str) -> Bools:
     codes, names = index.codes(grouping)
     return np.asarray(np.asarray(codes) == names.index(name))
 
@@ -149,7 +149,7 @@ def _undecidable(suite: Suite, index: Index, seen: Sequence[_Seen]) -> DatasetEr
 def _first_probe(suite: Suite) -> str:
     """A classification if there is one: its numbers mean the same for every subject."""
     for name, probe in suite.probes.items():
-        if isinstance(probe, ZeroShotProbe):
+        if probe.compared_as == "classification":
             return name
     name, probe = next(iter(suite.probes.items()))
-    return f"{name}[{probe.words[0]}]" if isinstance(probe, AssociationProbe) else name
+    return probe.names(name)[0]

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fairgate.measures import METRICS
 from fairgate.records import CheckResult
 from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, Level
 from fairgate.selftest.inject import NOISE
 from fairgate.selftest.target import Group
 from fairgate.selftest.trial import SECONDS, Trial
-from fairgate.suites.catalog import METRICS
 from fairgate.suites.schema import Suite
 
 FAILED = 1
 _SHOWN = 4
-_OF_ANSWERS = ("accuracy", "recall_at_k")
 _COMPARE = "add a check of bias with `no_worse_than: baseline` and a margin"
 
 
@@ -124,7 +123,7 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
     """The gate stayed as it was: because nothing looks there, because margins are wider, or against its promise."""
     checks = trial.record.checks if trial.record else []
     compared = {one.id: one for one in aim.suite.checks if one.no_worse_than}
-    by_group = {key for key, one in compared.items() if one.over is not None or not METRICS[one.metric].utility}
+    by_group = {key for key, one in compared.items() if one.over is not None or not METRICS[one.metric].spec.utility}
     told = [one for one in checks if one.id in by_group]
     if not told:
         what = (
@@ -142,7 +141,7 @@ def _not_seen(aim: Planted, trial: Trial) -> Finding:
     )
     if all((one.bound or 0.0) >= aim.strength for one in told):
         remedy = f"every margin is as wide as {aim.strength:g} or wider: narrow them, or plant more"
-    elif all(compared[one.id].metric in _OF_ANSWERS for one in told):
+    elif all(METRICS[compared[one.id].metric].spec.turns for one in told):
         remedy = "these see a loss only where an answer turns: `p_true` or `group_gap` with a margin sees it sooner"
     else:
         remedy = f"`fairgate power {aim.suite.suite}` tells how small a regression each check sees with these sets"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fairgate.suites.catalog import METRICS
+from fairgate.measures import METRICS
 from fairgate.suites.load import LoadedSuite
-from fairgate.suites.schema import Check, Suite, ZeroShotProbe
+from fairgate.suites.schema import Check, Suite
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ def advice(loaded: LoadedSuite) -> list[Advice]:
         if not bounds or any(_sees_temperature(one, name, suite) for one in suite.checks):
             continue
         named = ", ".join(f"'{one.id}'" for one in bounds)
-        metric, over = _metric(suite, name)
+        metric, over = suite.probes[name].sees_temperature
         found.append(
             Advice(
                 f"a checkpoint can meet {named} by its label temperature alone: when no answer is certain, every "
@@ -44,16 +44,10 @@ def advice(loaded: LoadedSuite) -> list[Advice]:
 
 
 def _is_open(check: Check) -> bool:
-    spec = METRICS[check.metric]
+    spec = METRICS[check.metric].spec
     return spec.tempered and not spec.utility and check.no_worse_than is None
 
 
 def _sees_temperature(check: Check, probe: str, suite: Suite) -> bool:
-    return check.probe == probe and check.no_worse_than is not None and check.metric == _metric(suite, probe)[0]
-
-
-def _metric(suite: Suite, name: str) -> tuple[str, str]:
-    """What sees the temperature: P(true), or, where no label is true, the gap between groups."""
-    probe = suite.probes[name]
-    implicit = isinstance(probe, ZeroShotProbe) and probe.positive is not None
-    return ("group_gap", "over: crossed, ") if implicit else ("p_true", "")
+    metric, _ = suite.probes[probe].sees_temperature
+    return check.no_worse_than is not None and (check.probe, check.metric) == (probe, metric)

@@ -9,15 +9,42 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.measures import Cell, Floats, Limits, Measure, Ties
+from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
+from fairgate.records import STRICTNESS
 from fairgate.statistics import Comparison, Design, PairedResult, Resamples
-from fairgate.statistics.paired import BY_GROUP, compare_draws, compare_means, decided, not_judged
+from fairgate.statistics.paired import BY_GROUP, Outcome, compare_draws, compare_means, decided, not_judged
 from fairgate.statistics.regression import compare_images
-from fairgate.suites.catalog import METRICS
-from fairgate.suites.cell import Cell, Floats
-from fairgate.suites.measure import Measure
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import DecisionRule, Suite
+
+
+@dataclass(frozen=True, slots=True)
+class Assessed:
+    """Everything that is known of a check when its verdict is due.
+
+    `by_group`: the paired test compared group by group; the check's own numbers are then those of the group that
+    settled it, so that baseline, value and change belong together. `only_tempered`: of the comparisons at the model's
+    own temperature and at the baseline's, `paired` holds the stricter one, without which the verdict would be milder;
+    `answers`, `now` and `limits` are then those at the baseline's. `only_own`: the other way round.
+    """
+
+    planned: PlannedCheck
+    cell: Cell
+    answers: Sequence[ProbeScores]
+    now: Measure
+    before: Measure | None
+    limits: Limits
+    paired: PairedResult | None
+    ties: Ties | None
+    only_tempered: bool = False
+    only_own: bool = False
+
+    @property
+    def by_group(self) -> bool:
+        """Whether `paired` holds a difference for every group."""
+        return self.paired is not None and bool(self.now.groups) and len(self.paired.delta) == len(self.now.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +69,7 @@ def compare(
 ) -> Compared:
     """Compare the groups in `min_sets` sets or more; `deltas` are the resampled differences of what is no mean."""
     rule, wanted = suite.decision, max(suite.groups.min_sets, 2)  # one set has no spread
-    harm: Literal["lower", "higher"] = "lower" if METRICS[planned.check.metric].better == "higher" else "higher"
+    harm: Literal["lower", "higher"] = "lower" if planned.metric.spec.better == "higher" else "higher"
     design = Design(planned.bound, rule.alpha, harm)
     by_group = not now.by_draws and bool(now.groups)
     held = now.group_sets if by_group else np.array([cell.n_sets])
@@ -83,3 +110,16 @@ def _filled(part: Compared, found: PairedResult) -> PairedResult:
         values[name] = getattr(part.blank, name).copy()
         values[name][part.large_enough] = getattr(found, name)
     return replace(found, **values, overall="fail" if found.overall == "fail" else "inconclusive")
+
+
+def stricter(own: PairedResult, tempered: PairedResult) -> tuple[PairedResult, bool]:
+    """Of comparisons at the model's own temperature and at the baseline's: each group as the stricter one has it (its
+    own where both agree), and whether `own` alone is milder.
+
+    P(true) depends on the temperature, a number in the checkpoint: a lower one shrinks every spread and every gap.
+    """
+    rank = [np.array([STRICTNESS[one.outcome(at)] for at in range(one.delta.size)]) for one in (own, tempered)]
+    counts = rank[1] > rank[0]
+    chosen = {name: np.where(counts, getattr(tempered, name), getattr(own, name)) for name in BY_GROUP}
+    overall: Outcome = max(own.overall, tempered.overall, key=STRICTNESS.__getitem__)
+    return replace(own, **chosen, overall=overall), STRICTNESS[tempered.overall] > STRICTNESS[own.overall]

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from fairgate.measures import Crossing, Index
 from fairgate.probes import ProbeScores
 from fairgate.records import Misclassification
-from fairgate.suites.cell import Index
-from fairgate.suites.plan import Grouping, PlannedCheck
+from fairgate.suites.plan import PlannedCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Taken:
     total: int
 
 
-def wrong_answers(index: Index, scores: ProbeScores, grouping: Grouping) -> Iterator[Taken]:
+def wrong_answers(index: Index, scores: ProbeScores, grouping: Crossing) -> Iterator[Taken]:
     """Wrong answers per subject, group and label; of a group the commonest first. None where nothing was predicted."""
     if scores.predicted is None or scores.correct is None:
         return

@@ -6,22 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fairgate.errors import FairgateError
+from fairgate.measures import Cell, Cells, Drawn, Index, Limits, Measure, measure, resample
 from fairgate.metrics import NullSkew
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import Against, CheckResult
 from fairgate.statistics import PairedResult, Resamples
-from fairgate.suites.assessed import Assessed
-from fairgate.suites.cell import Cell, Cells, Index
-from fairgate.suites.compare import Compared, compare, decide_family
-from fairgate.suites.interval import limits_of
-from fairgate.suites.measure import Measure, measure
+from fairgate.suites.compare import Assessed, Compared, compare, decide_family, stricter
 from fairgate.suites.plan import PlannedCheck
-from fairgate.suites.resample import resample
 from fairgate.suites.result import result_of, undecided
 from fairgate.suites.schema import Suite
-from fairgate.suites.tempered import TEMPERED_METRICS, stricter
-from fairgate.suites.ties import ties_of
 
 Null = Mapping[str, NullSkew]
 
@@ -96,7 +90,7 @@ class _Table:
 
         Raises a FairgateError for what cannot be measured.
         """
-        cell, rule = self._cells.of(planned), self._suite.decision
+        cell, rule = self._cells.of(planned.subject, planned.groupings), self._suite.decision
         answers = [self._candidate[name] for name in planned.answers]
         now, before = self._measure(planned, cell, answers), None
         other = self._others[planned.against or "baseline"]
@@ -109,8 +103,8 @@ class _Table:
         both = [*candidates, before] if candidates and before is not None and now.by_draws else [now]
         sets = self._sets(planned.subject, cell)
         drawn = resample(both, cell.n_sets, rule.draws, sets)
-        limits = limits_of(planned, cell, now, drawn[0], rule.alpha)
-        assessed = Assessed(planned, cell, answers, now, before, limits, None, ties_of(planned, cell, answers))
+        limits, ties = self._limits(planned, cell, now, drawn[0]), planned.metric.ties(planned.request(), cell, answers)
+        assessed = Assessed(planned, cell, answers, now, before, limits, None, ties)
         compared = []
         for at, one in enumerate(candidates):
             assert before is not None
@@ -129,17 +123,20 @@ class _Table:
         planned, cell, now, rule = one.planned, one.cell, parts[1].now, self._suite.decision
         drawn = resample([now], cell.n_sets, rule.draws, self._sets(planned.subject, cell))[0]
         answers = [self._tempered[planned.against or "baseline"][name] for name in planned.answers]
-        return replace(one, answers=answers, now=now, limits=limits_of(planned, cell, now, drawn, rule.alpha))
+        return replace(one, answers=answers, now=now, limits=self._limits(planned, cell, now, drawn))
 
     def _at_their_temperature(self, planned: PlannedCheck, cell: Cell) -> list[Measure]:
         """The candidate's second measure, where the metric depends on the temperature and its probe was tempered."""
         scores = self._tempered[planned.against or "baseline"]
-        if planned.check.metric not in TEMPERED_METRICS or not all(name in scores for name in planned.answers):
+        if not planned.metric.spec.tempered or not all(name in scores for name in planned.answers):
             return []
         return [self._measure(planned, cell, [scores[name] for name in planned.answers])]
 
     def _measure(self, planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -> Measure:
-        return measure(planned, cell, answers, self._suite.groups.min_sets)
+        return measure(planned.request(self._suite.groups.min_sets), cell, answers)
+
+    def _limits(self, planned: PlannedCheck, cell: Cell, now: Measure, drawn: Drawn) -> Limits:
+        return planned.metric.interval(planned.request(), cell, now, drawn, self._suite.decision.alpha)
 
     def _sets(self, subject: str | None, cell: Cell) -> Resamples:
         """The resampled sets of a subject: a correction over tests that share them holds under any dependence."""

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from fairgate.errors import ModelError
-from fairgate.suites.schema import AssociationProbe, Probe, RetrievalProbe, Suite
+from fairgate.models import Capable
+from fairgate.probes import Probe
+from fairgate.suites.schema import Suite
 
 _SHOWN = 5
 
 
-class Reader(Protocol):
+class Reader(Capable, Protocol):
     """What is needed of a scorer of `fairgate.models`."""
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]: ...
@@ -26,18 +28,18 @@ def require_distinct(model: Reader, suite: Suite, subjects: Sequence[str]) -> No
     for name, probe in suite.probes.items():
         for what, asked in _questions(probe, subjects):
             _require(model, name, what, asked)
-        if isinstance(probe, RetrievalProbe):
-            _warn_of_doubles(model, name, [probe.prompts_of(subject) for subject in subjects])
+        if several := [query.prompts for query in probe.queries(subjects) if len(query.prompts) > 1]:
+            _warn_of_doubles(model, name, several)
 
 
 def _questions(probe: Probe, subjects: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
     """What must differ: for every question its answers' names, each with the prompts that the model sees."""
-    if isinstance(probe, AssociationProbe):
-        return [("words", {word: [probe.prompt(word)] for word in probe.words})]
-    if isinstance(probe, RetrievalProbe):
-        return [("subjects", {subject: list(probe.prompts_of(subject)) for subject in subjects})]
-    contests = dict.fromkeys(tuple(probe.labels_of(subject)) for subject in subjects)
-    return [("labels", {label: [probe.prompt(label)] for label in labels}) for labels in contests]
+    contests = {tuple(one.prompts.items()): one.prompts for one in probe.choices(subjects)}
+    asked = [("labels", {label: [prompt] for label, prompt in one.items()}) for one in contests.values()]
+    if queries := probe.queries(subjects):
+        what = "words" if probe.ranked_words else "subjects"
+        asked.append((what, {query.name: list(query.prompts) for query in queries}))
+    return asked
 
 
 def _require(model: Reader, probe: str, what: str, asked: dict[str, list[str]]) -> None:

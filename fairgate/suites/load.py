@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,20 +12,13 @@ from pydantic import ValidationError
 
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.hashing import digest
+from fairgate.measures import METRICS
+from fairgate.probes import PROBES
 from fairgate.suites import schema
-from fairgate.suites.catalog import METRICS
-from fairgate.suites.inside import leaves, require_inside
-from fairgate.suites.sense import check_makes_sense
-from fairgate.suites.source import Loc, Source, parse_source, read_source
-from fairgate.suites.utility import require_utility
+from fairgate.suites.validate import check_makes_sense, leaves, require_inside, require_utility
+from fairgate.suites.yaml_source import Loc, Source, parse_source, read_source
 
 FOLDER = "fairness_suites"
-
-_PROBES: dict[str, type[Any]] = {
-    "zero_shot_classification": schema.ZeroShotProbe,
-    "retrieval": schema.RetrievalProbe,
-    "association": schema.AssociationProbe,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +132,7 @@ def _known_loc(loc: tuple[Any, ...], source: Source) -> Loc:
 
 
 def _is_branch(part: Any) -> bool:
-    return not isinstance(part, str) or "[" in part or part in {"str", "literal", *_PROBES}
+    return not isinstance(part, str) or "[" in part or part in {"str", "literal", *PROBES}
 
 
 def _known_keys(parent: Loc, source: Source) -> list[str]:
@@ -151,5 +145,9 @@ def _known_keys(parent: Loc, source: Source) -> list[str]:
         model = schema.DecisionRule
     elif parent[:1] == ("probes",):
         probe = source.data["probes"].get(parent[1], {}) if len(parent) > 1 else {}
-        model = _PROBES.get(str(probe.get("kind")), schema.ZeroShotProbe)
-    return [field.alias or name for name, field in model.model_fields.items()]
+        model = PROBES.get(str(probe.get("kind"))) or PROBES["zero_shot_classification"]
+    own: Iterable[str] = ()
+    if model is schema.Check and len(parent) > 1:
+        metric = source.data["checks"][parent[1]].get("metric")
+        own = schema.own_settings(metric) if metric in METRICS else ()
+    return [*(field.alias or name for name, field in model.model_fields.items()), *own]

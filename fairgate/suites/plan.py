@@ -4,40 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Protocol
 
-from fairgate.errors import SuiteError, did_you_mean
-from fairgate.records import Against, item_name
-from fairgate.suites.catalog import METRICS
+from fairgate.errors import SuiteError
+from fairgate.measures import METRICS, Crossing, Metric, MetricRequest
+from fairgate.probes import DatasetFacts, dataset_has
+from fairgate.records import CROSS, Against, item_name
 from fairgate.suites.load import LoadedSuite
-from fairgate.suites.schema import AssociationProbe, Check, ZeroShotProbe
-from fairgate.suites.source import Loc
-from fairgate.suites.utility import require_utility
-
-CROSS = " × "
-
-Grouping = tuple[str, ...]
-"""Attributes that are crossed into one partition of the images; one attribute is a crossing of one."""
-
-
-class DatasetFacts(Protocol):
-    """What planning needs to know of a dataset; its manifest tells it."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def attributes(self) -> Mapping[str, Sequence[str]]: ...
-    @property
-    def subjects(self) -> Sequence[str]: ...
-    @property
-    def counterfactual(self) -> bool: ...
-    @property
-    def n_sets(self) -> int: ...
-    @property
-    def n_rows(self) -> int: ...
+from fairgate.suites.schema import Check
+from fairgate.suites.validate import require_utility
+from fairgate.suites.yaml_source import Loc
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +25,7 @@ class PlannedCheck:
 
     check: Check
     subject: str | None
-    groupings: tuple[Grouping, ...]
+    groupings: tuple[Crossing, ...]
     where: str
     words: tuple[str, ...] = ()
     against: Against | None = None
@@ -69,6 +44,27 @@ class PlannedCheck:
     def about(self) -> str | None:
         """The subject or word that the item is about."""
         return self.subject or self.word
+
+    @property
+    def metric(self) -> Metric:
+        """What is measured."""
+        return METRICS[self.check.metric]
+
+    def request(self, min_sets: int = 0, keys: Mapping[str, str] | None = None) -> MetricRequest:
+        """What the check asks of its metric; groups in fewer than `min_sets` sets are not judged."""
+        check = self.check
+        return MetricRequest(
+            check=check.id,
+            metric=check.metric,
+            probe=check.probe,
+            settings=check.settings,
+            crossings=self.groupings,
+            subject=self.subject,
+            words=self.words,
+            where=self.where,
+            keys=keys or {},
+            min_sets=min_sets,
+        )
 
     @property
     def bound(self) -> float:
@@ -98,8 +94,7 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
     carry, and for a suite that a useless model would pass.
     """
     for name, probe in loaded.suite.probes.items():
-        if isinstance(probe, ZeroShotProbe):
-            _probe_fits(loaded, name, probe, dataset)
+        probe.require(name, dataset, lambda key, name=name: loaded.where("probes", name, key))  # type: ignore[misc]
     require_utility(loaded.suite, loaded.source, subjects=len(dataset.subjects))
     return [
         one
@@ -114,7 +109,8 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     `loc` is the check's place in the suite. Refuses as `plan_checks` does.
     """
     where = loaded.where(*loc)
-    if METRICS[check.metric].counterfactual and not dataset.counterfactual:
+    metric = METRICS[check.metric]
+    if metric.spec.counterfactual and not dataset.counterfactual:
         raise SuiteError(
             f"check '{check.id}' measures {check.metric} inside counterfactual sets, and dataset "
             f"'{dataset.name}' has one image per set.",
@@ -122,20 +118,9 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
             remedy="use `metric: group_gap` or `metric: accuracy` with `over`, or a counterfactual dataset",
         )
     groupings = _groupings(loaded, check, dataset, loaded.where(*loc, "over"))
-    if check.metric == "group_gap" and not dataset.counterfactual:
-        _one_family_of_images(check, groupings, dataset, loaded.where(*loc, "over"))
-    if check.metric == "bias_at_k":
-        _two_groups(check, groupings, dataset, loaded.where(*loc, "over"))
-    if check.metric == "recall_at_k" and (check.k or 0) >= len(dataset.subjects):
-        raise SuiteError(
-            f"check '{check.id}' looks for the right one among the {check.k} nearest of {len(dataset.subjects)} "
-            f"subjects: it would always be there.",
-            where=loaded.where(*loc, "k"),
-            remedy="choose k below the number of subjects"
-            + ("" if len(dataset.subjects) > 1 else "; with one subject use accuracy on a classification probe"),
-        )
-    probe = loaded.suite.probes[check.probe]
-    words = tuple(probe.words) if isinstance(probe, AssociationProbe) else ()
+    keys = {key: loaded.where(*loc, key) for key in ("over", *metric.Settings.model_fields)}
+    metric.require(PlannedCheck(check, None, groupings, where).request(keys=keys), dataset)
+    words = loaded.suite.probes[check.probe].ranked_words
     against: Against | None = None if check.no_worse_than is None else "baseline"
     if check.by == "word":
         planned = [PlannedCheck(check, None, groupings, where, (word,), against) for word in words]
@@ -147,51 +132,11 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     return [*planned, *(replace(one, against="anchor") for one in planned)]
 
 
-def _one_family_of_images(check: Check, groupings: Sequence[Grouping], dataset: DatasetFacts, where: str) -> None:
-    """Without set-mates, a group stands among the groups of its attribute, each with images of its own."""
-    if dataset.n_sets < dataset.n_rows:
-        raise SuiteError(
-            f"check '{check.id}' measures group_gap, and the {dataset.n_sets:,} sets of '{dataset.name}' hold "
-            f"{dataset.n_rows:,} images: they are neither counterfactual nor single images.",
-            where=where,
-            remedy="give every image a set of its own, or use `metric: p_true` with `over`",
-        )
-    if len(groupings) > 1:
-        asked = " and ".join(CROSS.join(grouping) for grouping in groupings)
-        raise SuiteError(
-            f"check '{check.id}' measures group_gap over {asked}, and a group of single images is held against the "
-            "groups of one attribute.",
-            where=where,
-            remedy=f"write a check for each (`over: {groupings[0][0]}`), or cross them (`over: crossed`)",
-        )
-
-
-def _two_groups(check: Check, groupings: Sequence[Grouping], dataset: DatasetFacts, where: str) -> None:
-    """bias_at_k compares two groups: of an attribute that has two, or the two that are named."""
-    for grouping in groupings:
-        groups = [CROSS.join(group) for group in product(*(dataset.attributes[name] for name in grouping))]
-        if check.first is None or check.second is None:
-            if len(groups) > 2:
-                raise SuiteError(
-                    f"check '{check.id}' compares two groups, and {CROSS.join(grouping)} has {len(groups)}.",
-                    where=where,
-                    remedy=f"say which two: `first: {groups[0]}, second: {groups[1]}`",
-                )
-            continue
-        for named in (check.first, check.second):
-            if named not in groups:
-                raise SuiteError(
-                    f"check '{check.id}' compares the group '{named}', which {CROSS.join(grouping)} does not have.",
-                    where=where,
-                    remedy=" ".join(filter(None, [did_you_mean(named, groups), f"groups: {', '.join(groups)}"])),
-                )
-
-
-def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: str) -> tuple[Grouping, ...]:
+def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: str) -> tuple[Crossing, ...]:
     chosen = loaded.suite.groups.attributes
     attributes = list(dataset.attributes) if chosen == "each" else list(chosen)
     for attribute in attributes:
-        _attribute_exists(attribute, f"suite '{loaded.name}' looks at", dataset, loaded.where("groups", "attributes"))
+        dataset_has(attribute, f"suite '{loaded.name}' looks at", dataset, loaded.where("groups", "attributes"))
     if check.over is None:
         return ()
     if check.over == "each":
@@ -200,50 +145,7 @@ def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: 
         return (tuple(attributes),)
     named = [check.over] if isinstance(check.over, str) else check.over
     for attribute in named:
-        _attribute_exists(attribute, f"check '{check.id}' groups by", dataset, where)
+        dataset_has(attribute, f"check '{check.id}' groups by", dataset, where)
     if len(set(named)) < len(named):
         raise SuiteError(f"check '{check.id}' names an attribute twice.", where=where, remedy="name each once")
     return (tuple(named),)
-
-
-def _attribute_exists(attribute: str, who: str, dataset: DatasetFacts, where: str) -> None:
-    if attribute not in dataset.attributes:
-        near = did_you_mean(attribute, dataset.attributes)
-        recorded = f"recorded attributes: {', '.join(dataset.attributes)}"
-        raise SuiteError(
-            f"{who} '{attribute}', which dataset '{dataset.name}/{dataset.version}' does not record.",
-            where=where,
-            remedy=" ".join(filter(None, [near, recorded])),
-        )
-
-
-def _probe_fits(loaded: LoadedSuite, name: str, probe: ZeroShotProbe, dataset: DatasetFacts) -> None:
-    """Every image must find its truth among the labels that compete for it."""
-    where = loaded.where("probes", name, "labels")
-    if isinstance(probe.labels, dict):
-        missing = [subject for subject in dataset.subjects if subject not in probe.labels]
-        unknown = [subject for subject in probe.labels if subject not in dataset.subjects]
-        if missing or unknown:
-            near = did_you_mean(unknown[0], dataset.subjects) if unknown else None
-            raise SuiteError(
-                f"probe '{name}' has labels for {', '.join(probe.labels)}; dataset '{dataset.name}/{dataset.version}' "
-                f"shows {', '.join(dataset.subjects)}.",
-                where=where,
-                remedy=" ".join(filter(None, [near, "give one list of labels per subject of the dataset"])),
-            )
-    if probe.positive is not None:
-        return
-    if probe.truth != "subject":
-        _attribute_exists(probe.truth, f"probe '{name}' takes as truth", dataset, loaded.where("probes", name, "truth"))
-    for subject in dataset.subjects:
-        truths = [subject] if probe.truth == "subject" else list(dataset.attributes[probe.truth])
-        lost = [probe.word(truth) for truth in truths if probe.word(truth) not in probe.labels_of(subject)]
-        if lost:
-            labels = probe.labels_of(subject)
-            near = did_you_mean(lost[0], labels)
-            raise SuiteError(
-                f"probe '{name}' can never be right for '{subject}': the true label '{lost[0]}' is not among its "
-                f"labels ({', '.join(labels)}).",
-                where=where,
-                remedy=" ".join(filter(None, [near, "add the label, or say in `words` how the truth is written"])),
-            )

@@ -7,16 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairgate.errors import FairgateError, harmless
+from fairgate.measures import Cell, Index, Measure
 from fairgate.metrics import NullSkew
 from fairgate.probes import ProbeScores
-from fairgate.records import CheckResult, GroupResult, WorstSet, status_of
-from fairgate.suites.assessed import Assessed
-from fairgate.suites.catalog import METRICS
-from fairgate.suites.cell import Index
+from fairgate.records import CheckResult, GroupResult, MemberResult, WorstSet, status_of
+from fairgate.suites.compare import Assessed
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Suite
 from fairgate.suites.verdicts import Verdicts, judge
-from fairgate.suites.worst import worst_sets
+
+SHOWN = 4
+IMAGES_SHOWN = 6
+"""Shown where each image is a set of its own."""
+MEMBERS_SHOWN = 24
 
 
 def result_of(one: Assessed, index: Index, suite: Suite, null: NullSkew | None) -> CheckResult:
@@ -30,11 +33,11 @@ def result_of(one: Assessed, index: Index, suite: Suite, null: NullSkew | None) 
         subject=one.planned.subject,
         word=one.planned.word,
         against=one.planned.against,
-        metric=_metric(one.planned),
+        metric=one.planned.metric.spec.recorded_as(check.k),
         probe=check.probe,
         over=one.planned.over,
         rule=check.rule,
-        better=METRICS[check.metric].better,
+        better=one.planned.metric.spec.better,
         value=value,
         status=status_of(value),
         lo=lo,
@@ -71,11 +74,11 @@ def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:
         subject=planned.subject,
         word=planned.word,
         against=planned.against,
-        metric=_metric(planned),
+        metric=planned.metric.spec.recorded_as(check.k),
         probe=check.probe,
         over=planned.over,
         rule=check.rule,
-        better=METRICS[check.metric].better,
+        better=planned.metric.spec.better,
         value=None,
         status="absent",
         bound=planned.bound,
@@ -83,12 +86,6 @@ def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:
         n_sets=0,
         reason=str(error),
     )
-
-
-def _metric(planned: PlannedCheck) -> str:
-    """The metric with its k: `max_skew_at_100`."""
-    check = planned.check
-    return check.metric if check.k is None else check.metric.replace("_at_k", f"_at_{check.k}")
 
 
 def _shown(one: Assessed, at: int) -> tuple[float, float | None, float | None, str, float | None]:
@@ -145,3 +142,46 @@ def _groups(one: Assessed, verdicts: Verdicts) -> list[GroupResult]:
             )
         )
     return results
+
+
+def worst_sets(
+    cell: Cell,
+    index: Index,
+    scores: ProbeScores,
+    now: Measure,
+    before: Measure | None,
+    *,
+    group: str | None = None,
+    shown: int | None = None,
+) -> list[WorstSet]:
+    """The `shown` (4; of single images 6) sets with the most badness, or, against a baseline, whose badness grew most.
+
+    Right-or-wrong answers tie: among equals, the set with the lowest mean score comes first. With `group`, only sets
+    that hold the group. Sets in which nothing is bad are not listed.
+    """
+    most = shown if shown is not None else IMAGES_SHOWN if cell.unit == "images" else SHOWN
+    badness = now.badness if before is None else now.badness - before.badness
+    score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
+    loudest = np.lexsort((score, -badness))
+    holding = cell.sets_with(group) if group is not None else np.ones(cell.n_sets, dtype=bool)
+    chosen = loudest[holding[loudest] & (badness[loudest] > 0)][:most]
+    return [_worst_set(int(code), cell, index, scores, float(now.badness[code])) for code in chosen]
+
+
+def _worst_set(code: int, cell: Cell, index: Index, scores: ProbeScores, badness: float) -> WorstSet:
+    rows = cell.rows[np.flatnonzero(cell.set_code == code)[:MEMBERS_SHOWN]]
+    return WorstSet(
+        set_id=str(cell.set_ids[code]),
+        subject=str(cell.subject[np.flatnonzero(cell.set_code == code)[0]]),
+        spread=badness if len(rows) > 1 else None,
+        members=[
+            MemberResult(
+                member=str(index.member[row]),
+                group=" × ".join(str(values[row]) for values in index.attributes.values()),
+                value=float(scores.value[row]),
+                predicted=None if scores.predicted is None else str(scores.predicted[row]),
+                correct=None if scores.correct is None else bool(scores.correct[row]),
+            )
+            for row in rows
+        ],
+    )

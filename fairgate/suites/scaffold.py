@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import product
 
 from fairgate.errors import SuiteError
-from fairgate.suites.cell import Index
-from fairgate.suites.plan import DatasetFacts
+from fairgate.measures import Index
+from fairgate.probes import DatasetFacts
 
 FEWEST = 30
 """Images of a group below which `over: crossed` would judge from too few: then the attributes are asked one by one."""

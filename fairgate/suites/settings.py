@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,3 +143,14 @@ def _checked(option: Option, text: str, place: str) -> str:
             remedy=" ".join(filter(None, [near, f"one of: {', '.join(option.choices)}"])),
         )
     return text
+
+
+def command_line(suite: str, settings: Settings) -> str:
+    """`pytest --fairness-suite ...` with what decides the verdict: suite, model, baseline, base, leniency."""
+    words = ["pytest", "--fairness-suite", suite, "--fairness-model", settings.model]
+    words += ["--fairness-baseline", settings.baseline]
+    if settings.bases is not None:
+        words += ["--fairness-base", " ".join(settings.bases) or "none"]
+    if settings.on_inconclusive != "fail":
+        words += ["--fairness-on-inconclusive", settings.on_inconclusive]
+    return shlex.join(words)

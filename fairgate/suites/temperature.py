@@ -8,11 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairgate.errors import FairgateError
+from fairgate.measures import Cells, Index, measure
 from fairgate.probes import Entropies, ProbeScores
 from fairgate.records import Against
-from fairgate.suites.catalog import METRICS
-from fairgate.suites.cell import Cells, Index
-from fairgate.suites.measure import measure
 from fairgate.suites.plan import PlannedCheck
 
 _SHOWN = 3
@@ -53,14 +51,14 @@ def temperature_notices(
 
 def _depends(one: PlannedCheck, against: Against) -> bool:
     ours = one.against == against or (one.against is None and against == "baseline")
-    return ours and METRICS[one.check.metric].tempered
+    return ours and one.metric.spec.tempered
 
 
 def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeScores) -> str | None:
     """The check's number at both temperatures, where that alone decides something."""
     try:
-        cell = cells.of(one)
-        now, then = (measure(one, cell, [scores]) for scores in (own, at_theirs))
+        cell = cells.of(one.subject, one.groupings)
+        now, then = (measure(one.request(), cell, [scores]) for scores in (own, at_theirs))
     except FairgateError:
         return None  # the check's own result says so
     if one.against is None:

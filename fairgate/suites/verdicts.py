@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
+from fairgate.measures import Floats
 from fairgate.records import Verdict
 from fairgate.statistics import PairedResult
-from fairgate.suites.assessed import Assessed
-from fairgate.suites.cell import Floats
+from fairgate.suites.compare import Assessed
+from fairgate.suites.reasons import absolute_reason, no_baseline_reason, regression_reason, thin_reason
 from fairgate.suites.schema import Suite
-from fairgate.suites.wording import absolute_reason, no_baseline_reason, regression_reason, thin_reason
 
 Verdicts = tuple[Verdict | None, ...]
-_OF_NO_GROUP: Final = ("ndkl_at_k", "normalized_entropy_at_k")
-"""Metrics that are no group's: the number that a group is shown with, its skew, has no bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +42,8 @@ def judge(one: Assessed, suite: Suite) -> Judgement:
 
 def _small(one: Assessed, suite: Suite) -> Verdicts:
     """`inconclusive` for every group that is too small, or is compared with one that is; else None."""
-    alone = one.planned.check.metric in _OF_NO_GROUP
-    enough = one.now.group_sets >= suite.groups.min_sets if alone else one.now.judged
+    of_groups = one.planned.metric.spec.group_bound != "none"
+    enough = one.now.judged if of_groups else one.now.group_sets >= suite.groups.min_sets
     return tuple(None if fits else "inconclusive" for fits in enough)
 
 
@@ -60,7 +57,7 @@ def _absolute(one: Assessed, small: Verdicts, wanted: int) -> Judgement:
         else:
             verdict = _side(one, limits.lo, limits.hi)
     groups = small
-    if one.planned.check.metric not in _OF_NO_GROUP:
+    if one.planned.metric.spec.group_bound != "none":
         groups = tuple(known or _of_group(one, at, verdict) for at, known in enumerate(small))
     if verdict == "pass" and "inconclusive" in groups:
         verdict = "inconclusive"
@@ -88,8 +85,8 @@ def _of_group(one: Assessed, at: int, verdict: Verdict) -> Verdict:
 
 
 def _size(one: Assessed, values: Floats) -> Floats:
-    """What is held against the bound: of C-ASC, which has a sign, its size."""
-    return np.abs(values) if one.planned.check.metric == "c_asc" else values
+    """What is held against the bound: of a metric with a sign, its size."""
+    return np.abs(values) if one.planned.metric.spec.group_bound == "size" else values
 
 
 def _within(one: Assessed, value: float) -> bool:

@@ -9,7 +9,7 @@ from fairgate.errors import SuiteError, did_you_mean
 from fairgate.records import CheckResult, Waiver
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Suite, Waived
-from fairgate.suites.source import Source
+from fairgate.suites.yaml_source import Source
 
 
 def require_waived_checks(suite: Suite, planned: Sequence[PlannedCheck], source: Source) -> None:

@@ -9,7 +9,7 @@ from people_repository import Group, People, check_of, people_repository
 
 from fairgate.records import CheckResult, Verdict
 from fairgate.reports.consistency import contradictions
-from fairgate.suites.definition import stricter
+from fairgate.suites.suite_diff import stricter
 
 TINY: Group = ("other", "Male")
 SIZES = {

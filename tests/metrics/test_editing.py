@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fairgate.errors import MetricError
-from fairgate.metrics import _colour, average_face, delta_ita, flip_rate, individual_typology_angle, skin_mask
+from fairgate.metrics import average_face, delta_ita, flip_rate, individual_typology_angle, skin_mask
+from fairgate.metrics.editing import cielab
 from fairgate.randomness import stream
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -86,7 +87,7 @@ def test_cielab_is_scikit_images() -> None:
         (87.73509948831895, -86.18302974439501, 83.17970317538452),
         (32.29567256501351, 79.18559091176556, -107.85730020669489),
     ]
-    np.testing.assert_allclose(_colour.cielab(rgb.astype(np.uint8)), expected, atol=1e-9)
+    np.testing.assert_allclose(cielab(rgb.astype(np.uint8)), expected, atol=1e-9)
 
 
 def test_the_papers_rule_loses_the_darkest_three_monk_tones() -> None:

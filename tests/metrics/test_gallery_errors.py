@@ -173,9 +173,9 @@ REFUSALS = {
     ),
     "a resampled gallery below k": Refusal(
         lambda: counts_at_k_weighted(HALVES, np.array([[1, 1, 1, 1], [1, 0, 0, 0]]), 2, groups=2),
-        "k is 2, but 1 images can be ranked.",
-        "k",
-        "choose k between 1 and 1; images with an undefined group do not count",
+        "the top 2 was asked of a resampled gallery with 1 images.",
+        "resampled sets",
+        "choose a smaller k: sets differ in size, and some resamples draw the small ones",
     ),
     "labels of other galleries": Refusal(
         lambda: weighted_group_counts(HALVES, np.ones((1, 3), int), 2),

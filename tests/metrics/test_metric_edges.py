@@ -23,7 +23,7 @@ from fairgate.metrics import (
     softmax_probability,
     weighted_group_counts,
 )
-from fairgate.metrics._colour import cielab
+from fairgate.metrics.editing import cielab
 from fairgate.randomness import stream
 
 

@@ -74,7 +74,7 @@ def test_a_group_that_a_draw_lacks_has_no_skew_there() -> None:
         (np.ones((2, 3)), 1, "not counts", "set_counts"),
         (np.ones(3, dtype=int), 1, "not counts", "set_counts"),
         (np.array([[1, -1, 1]]), 1, "not counts", "set_counts"),
-        (np.array([[1, 0, 1], [3, 3, 3]]), 3, "k is 3, but 2 images", "between 1 and 2"),
+        (np.array([[1, 0, 1], [3, 3, 3]]), 3, "top 3 was asked of a resampled gallery with 2", "smaller k"),
         (np.ones((2, 4), dtype=int), 1, "there are 4 images", "one code per image"),
     ],
 )

@@ -6,4 +6,8 @@ import pandas as pd  # noqa: F401
 import fairgate.pytest_plugin.explain
 import fairgate.pytest_plugin.fixture
 import fairgate.pytest_plugin.items
-import fairgate.suites.ranking  # noqa: F401
+import fairgate.suites.decide  # noqa: F401
+from fairgate.measures import METRICS
+
+for metric in METRICS:
+    METRICS[metric]

@@ -16,7 +16,7 @@ from fairgate.selftest.columns import Columns, columns_of, questions
 from fairgate.selftest.inject import jittered, losses, planted
 from fairgate.selftest.target import Group, group_to_harm
 from fairgate.suites import resolve
-from fairgate.suites.ask import ask
+from fairgate.suites.run_probes import run_probes
 
 ROOT = Path(__file__).parents[2]
 CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"
@@ -31,7 +31,7 @@ def opened(root: Path, suite: str = "jobs", model: str | None = None) -> tuple[g
 
 def planting(prepared: gate.Prepared, columns: Columns, strength: float) -> tuple[Columns, Group]:
     suite, index = prepared.loaded.suite, prepared.dataset.index
-    group = group_to_harm(suite, index, ask(columns, index, suite), prepared.planned)
+    group = group_to_harm(suite, index, run_probes(columns, index, suite), prepared.planned)
     asked = questions(suite, prepared.dataset.manifest.subjects)
     return planted(columns, suite, asked, index, group, strength), group
 
@@ -41,7 +41,7 @@ def test_every_image_of_the_group_loses_the_strength_and_nobody_else_anything(to
     prepared, columns = opened(toy.root)
     biased, group = planting(prepared, columns, strength)
     suite, index = prepared.loaded.suite, prepared.dataset.index
-    before, after = ask(columns, index, suite), ask(biased, index, suite)
+    before, after = run_probes(columns, index, suite), run_probes(biased, index, suite)
     lost = before["labels"].value - after["labels"].value
     enough = before["labels"].value > strength / 0.999
     np.testing.assert_allclose(lost[group.rows & enough], strength, atol=1e-12)
@@ -56,7 +56,7 @@ def test_every_image_of_the_group_loses_the_strength_and_nobody_else_anything(to
 def test_whom_it_harms_is_a_crossing_with_most_images_and_of_several_the_worst_off(toy: Toy) -> None:
     prepared, columns = opened(toy.root, model="scores:biased.csv?values=logit")
     suite, index = prepared.loaded.suite, prepared.dataset.index
-    answers = ask(columns, index, suite)
+    answers = run_probes(columns, index, suite)
     planned = prepared.planned
     assert group_to_harm(suite, index, answers, planned).name == "dark × female"
     assert group_to_harm(suite, index, answers, planned).rows.sum() == 80
@@ -73,7 +73,7 @@ def target(toy: Toy, text: str) -> Group:
     toy.write_suite(text)
     prepared, columns = opened(toy.root)
     suite, index = prepared.loaded.suite, prepared.dataset.index
-    return group_to_harm(suite, index, ask(columns, index, suite), prepared.planned)
+    return group_to_harm(suite, index, run_probes(columns, index, suite), prepared.planned)
 
 
 (CROSSED,) = (line for line in SUITE.splitlines() if "id: gaps" in line)
@@ -105,10 +105,10 @@ def test_where_no_check_has_sets_enough_it_says_so(toy: Toy) -> None:
 def test_an_innocent_change_moves_scores_by_next_to_nothing_and_the_same_each_time(toy: Toy) -> None:
     prepared, columns = opened(toy.root)
     suite, index = prepared.loaded.suite, prepared.dataset.index
-    before = ask(columns, index, suite)["labels"].value
-    moved = ask(jittered(columns, "jobs"), index, suite)["labels"].value
+    before = run_probes(columns, index, suite)["labels"].value
+    moved = run_probes(jittered(columns, "jobs"), index, suite)["labels"].value
     assert 0 < np.abs(moved - before).max() < 1e-3
-    np.testing.assert_array_equal(moved, ask(jittered(columns, "jobs"), index, suite)["labels"].value)
+    np.testing.assert_array_equal(moved, run_probes(jittered(columns, "jobs"), index, suite)["labels"].value)
 
 
 def test_the_written_table_answers_as_the_columns_do(toy: Toy, tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_the_written_table_answers_as_the_columns_do(toy: Toy, tmp_path: Path) -
     suite, index = prepared.loaded.suite, prepared.dataset.index
     uri = columns.write(tmp_path / "plain.parquet", index)
     _, again = opened(toy.root, model=uri)
-    for name, one in ask(columns, index, suite).items():
-        np.testing.assert_allclose(ask(again, index, suite)[name].value, one.value, rtol=1e-12)
+    for name, one in run_probes(columns, index, suite).items():
+        np.testing.assert_allclose(run_probes(again, index, suite)[name].value, one.value, rtol=1e-12)
 
 
 def test_a_table_of_probabilities_stays_one(toy: Toy, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_table_of_probabilities_stays_one(toy: Toy, tmp_path: Path) -> None:
     biased, group = planting(prepared, found, 0.1)
     _, again = opened(toy.root, model=biased.write(tmp_path / "biased.parquet", prepared.dataset.index))
     suite, index = prepared.loaded.suite, prepared.dataset.index
-    lost = ask(found, index, suite)["labels"].value - ask(again, index, suite)["labels"].value
+    lost = run_probes(found, index, suite)["labels"].value - run_probes(again, index, suite)["labels"].value
     assert lost[group.rows].mean() == pytest.approx(0.1, abs=1e-6)
     assert "values=probability" in jittered(found, "jobs").write(tmp_path / "quiet.parquet", index)
 
@@ -209,6 +209,6 @@ def test_a_truth_that_is_an_attribute_a_positive_label_and_a_word_all_lose_it(to
     suite, index = prepared.loaded.suite, prepared.dataset.index
     told = losses(suite, index, columns, biased, group)
     assert told == pytest.approx(dict.fromkeys(["gender", "pair", "words"], 0.1), abs=0.015)
-    before, after = ask(columns, index, suite), ask(biased, index, suite)
+    before, after = run_probes(columns, index, suite), run_probes(biased, index, suite)
     for name, one in before.items():
         np.testing.assert_array_equal(after[name].value[~group.rows], one.value[~group.rows])

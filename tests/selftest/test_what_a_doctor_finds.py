@@ -27,7 +27,7 @@ from fairgate.selftest.pytest_config import read_ini
 from fairgate.selftest.pytest_setup import look_at_pytest
 from fairgate.selftest.suite_inputs import look_at_models, look_at_suite
 from fairgate.suites import resolve
-from fairgate.suites.asked import probe_digests
+from fairgate.suites.run_probes import probe_digests
 
 ITEMS = {"jobs": 10}
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -9,8 +9,8 @@ from toy_repository import Toy
 
 from fairgate.errors import SettingsError
 from fairgate.suites import load_suite, resolve
-from fairgate.suites.command import command_line
 from fairgate.suites.schema import Suite
+from fairgate.suites.settings import command_line
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from toy_repository import SUITE, Toy
 
 import fairgate.suites
 from fairgate.errors import SuiteError
+from fairgate.probes import with_article
 from fairgate.suites import load_suite, suite_names, suite_path
-from fairgate.suites.schema import Suite, with_article
+from fairgate.suites.schema import Suite
 
 
 def refused(toy: Toy, text: str) -> SuiteError:

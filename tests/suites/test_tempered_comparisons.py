@@ -15,8 +15,8 @@ from fairgate.randomness import stream
 from fairgate.records import CheckResult
 from fairgate.statistics import paired_test
 from fairgate.suites import resolve
+from fairgate.suites.compare import stricter
 from fairgate.suites.decide import decide
-from fairgate.suites.tempered import stricter
 
 
 @pytest.fixture(scope="module")

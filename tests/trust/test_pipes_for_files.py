@@ -19,7 +19,7 @@ from fairgate.errors import FairgateError
 from fairgate.probes import read_scores
 from fairgate.reports import read_results
 from fairgate.reports.artifact import unpack_report
-from fairgate.suites.source import read_source
+from fairgate.suites.yaml_source import read_source
 
 SHARD, MANIFEST = "shard-00000-of-00001.parquet", "manifest.json"
 

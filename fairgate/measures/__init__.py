@@ -1,0 +1,49 @@
+"""Metrics as a suite uses them: published functions measured on sets, resampled, with intervals and fair chance."""
+
+from fairgate.measures.cell import Cell, Cells, Counts, Crossing, Floats, Index
+from fairgate.measures.contract import (
+    Answers,
+    Better,
+    Cut,
+    Drawn,
+    Limits,
+    Measure,
+    Metric,
+    MetricRequest,
+    MetricSettings,
+    MetricSpec,
+    Ties,
+)
+from fairgate.measures.fair_chance import FairRankings
+from fairgate.measures.galleries import galleries_of
+from fairgate.measures.means import group_means
+from fairgate.measures.registry import METRICS, measure, recorded, register
+from fairgate.measures.resampling import resample
+
+__all__ = [
+    "METRICS",
+    "Answers",
+    "Better",
+    "Cell",
+    "Cells",
+    "Counts",
+    "Crossing",
+    "Cut",
+    "Drawn",
+    "FairRankings",
+    "Floats",
+    "Index",
+    "Limits",
+    "Measure",
+    "Metric",
+    "MetricRequest",
+    "MetricSettings",
+    "MetricSpec",
+    "Ties",
+    "galleries_of",
+    "group_means",
+    "measure",
+    "recorded",
+    "register",
+    "resample",
+]

@@ -1,0 +1,123 @@
+"""Bias@K: how unequally does the top k show two groups? (Wang et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.errors import SuiteError, did_you_mean
+from fairgate.measures.cell import Cell, Floats
+from fairgate.measures.contract import RANKED, Cut, Drawn, Limits, Measure, MetricRequest, MetricSpec
+from fairgate.measures.galleries import Answer, Grouping, Query
+from fairgate.measures.limits import bootstrapped, same_attribute, stacked
+from fairgate.measures.registry import register
+from fairgate.measures.top_k import TopK
+from fairgate.metrics import bias_of_counts, tie_range
+from fairgate.probes import DatasetFacts
+from fairgate.records import CROSS
+from fairgate.statistics import Unavailable, extreme_interval
+
+_OF = "limits of the group that is shown more"
+
+
+class TwoGroups(Cut):
+    """The two groups that are compared, where the attribute has more."""
+
+    first: str | None = None
+    second: str | None = None
+
+
+@register
+class Bias(TopK):
+    """|first - second| / (first + second) in the top k: signed by group, and held to the size of the larger."""
+
+    spec = MetricSpec(
+        name="bias_at_k",
+        meaning="how unequally the top k shows two groups: |first - second| / (first + second), averaged over queries",
+        probes=RANKED,
+        better="lower",
+        lowest=0,
+        highest=1,
+        per_group="yes",
+        rankings=True,
+        jointly=True,
+        display="Bias",
+        alias="bias",
+        usual_k=100,
+    )
+    Settings = TwoGroups
+
+    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+        """It compares two groups: of an attribute that has two, or the two that are named."""
+        two = _two(r)
+        for crossing in r.crossings:
+            groups = [CROSS.join(group) for group in product(*(dataset.attributes[name] for name in crossing))]
+            if two is None:
+                if len(groups) > 2:
+                    raise SuiteError(
+                        f"check '{r.check}' compares two groups, and {CROSS.join(crossing)} has {len(groups)}.",
+                        where=r.at("over"),
+                        remedy=f"say which two: `first: {groups[0]}, second: {groups[1]}`",
+                    )
+                continue
+            for named in two:
+                if named not in groups:
+                    raise SuiteError(
+                        f"check '{r.check}' compares the group '{named}', which {CROSS.join(crossing)} does not have.",
+                        where=r.at("over"),
+                        remedy=" ".join(filter(None, [did_you_mean(named, groups), f"groups: {', '.join(groups)}"])),
+                    )
+
+    def keep(self, r: MetricRequest, names: Sequence[str]) -> NDArray[np.int64]:
+        """The two that are compared."""
+        two = _two(r)
+        return np.array([0, 1] if two is None else [names.index(name) for name in two])
+
+    def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
+        """Bias towards each of the two."""
+        first, second = grouping.kept
+        bias = bias_of_counts(shown[:, first], shown[:, second])
+        signed = np.stack([bias, -bias], axis=1)
+        return signed, signed
+
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+        """From the larger of the two groups' shares of what is shown of both: 2 share - 1."""
+        assert now.counted is not None
+        parts = stacked(r, cell, now, drawn)
+        if isinstance(parts, Unavailable):
+            return bootstrapped(parts, _OF, cell, drawn, alpha)
+        both: Floats = (now.counted.shown @ same_attribute(now))[:, now.speaking]
+        if both.min() == 0:
+            return bootstrapped(Unavailable("neither group is in the top k"), _OF, cell, drawn, alpha)
+        share = extreme_interval(
+            (1 + parts.values) / 2,
+            (1 + parts.draws) / 2,
+            n_sets=parts.sets,
+            which="max",
+            alpha=alpha,
+            trials=both,
+            attribute=parts.attribute,
+            names=parts.names,
+        )
+        if not isinstance(share, Unavailable):
+            estimate, lo, hi = (2 * x - 1 for x in (share.estimate, share.lo, share.hi))
+            share = replace(share, estimate=estimate, lo=max(0.0, lo), hi=hi)
+        return bootstrapped(share, _OF, cell, drawn, alpha)
+
+    def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
+        """From that of the signed bias. 0 lies inside where the sign can turn; it need not be reachable."""
+        (first, second), similarity = grouping.kept.tolist(), query.similarity[None, :]
+        labels, groups = grouping.of[query.joint], grouping.size
+        signed = tie_range("bias_at_k", similarity, labels, r.cut.k, groups=groups, first=first, second=second)
+        low, high = float(signed.lowest[0]), float(signed.highest[0])
+        return 0.0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
+
+
+def _two(r: MetricRequest) -> tuple[str, str] | None:
+    assert isinstance(r.settings, TwoGroups)
+    first, second = r.settings.first, r.settings.second
+    return None if first is None or second is None else (first, second)

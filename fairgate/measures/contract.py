@@ -1,0 +1,280 @@
+"""What a metric is: what a suite may ask of it, and how it is measured, resampled and compared with chance."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
+
+from fairgate.measures.cell import Cell, Counts, Crossing, Floats
+from fairgate.measures.fair_chance import FairRankings
+from fairgate.metrics import NullSkew
+from fairgate.probes import DatasetFacts, ProbeScores
+
+Better = Literal["higher", "lower"]
+Extreme = Literal["max", "min"]
+Answers = Sequence[ProbeScores]
+"""The scores that a metric reads: those of its probe, or one per word of an association."""
+
+Parts = tuple[tuple[Floats, ...], ...]
+"""By grouping and query, what the value is an extreme of: (parts,), or (draws, parts) of resamples. The value is the
+worst grouping's mean over queries of the extreme part."""
+
+CLASSIFIED = ("zero_shot_classification",)
+RETRIEVED = ("retrieval",)
+RANKED = ("retrieval", "association")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSpec:
+    """A metric as a suite may ask for it, and as reports speak of it.
+
+    `probes` are the kinds of probe that it is measured on, `better` the good direction, `lowest` and `highest` what it
+    can take at all, `per_group` whether it needs `over` ("no" means that `over` is meaningless for it).
+    `counterfactual` metrics look inside sets; `truth` metrics need images that have a right answer; `utility` ones say
+    whether a model is of use, the others whom it is of use to. `jointly`: the value is one number of all groups of an
+    attribute, so that none of them can be judged where one is too small. `tempered` ones are made of P(true), which
+    depends on the label temperature; `turns` ones count answers, and change only where an answer turns. `rankings`: the
+    value is an average over queries, each with a gallery of its own. `relative`: a group's number is its distance from
+    the others: its set-mates, or, of single images, the mean of all groups.
+
+    A group's number is held against the bound as it is (`group_bound` "value"), by its size ("size"), or not at all
+    ("none": groups are shown with another number than the check's).
+
+    `display` is the name in reports, to which a k is added (`MaxSkew@100`), `plain` the name in a check's reason; each
+    is the metric's own name where it is empty. `worst_set` says how a report shows the badness of a set, as a number or
+    as a count. `alias` is the name of its method of the `fairness` fixture, and `usual_k` the k of that.
+    """
+
+    name: str
+    meaning: str
+    probes: tuple[str, ...]
+    better: Better
+    lowest: float
+    highest: float
+    per_group: Literal["yes", "no", "maybe"]
+    counterfactual: bool = False
+    truth: bool = False
+    utility: bool = False
+    jointly: bool = False
+    tempered: bool = False
+    turns: bool = False
+    rankings: bool = False
+    relative: bool = False
+    group_bound: Literal["value", "size", "none"] = "value"
+    display: str = ""
+    plain: str = ""
+    worst_set: str = "spread {number}"
+    alias: str = ""
+    usual_k: int | None = None
+
+    @property
+    def extreme(self) -> Extreme:
+        """Which side of several groups is the worst one."""
+        return "max" if self.better == "lower" else "min"
+
+    def recorded_as(self, k: int | None) -> str:
+        """Its name in records: `max_skew_at_100`."""
+        return self.name if k is None else self.name.replace("_at_k", f"_at_{k}")
+
+    def shown_as(self, k: str = "") -> str:
+        """What reports call it: `MaxSkew@100`."""
+        return f"{self.display or self.name.replace('_', ' ')}{f'@{k}' if k else ''}"
+
+    def sentence_name(self, k: int | None) -> str:
+        """What a check's reason calls it: `max skew at 100`."""
+        name = self.plain or self.name.replace("_", " ")
+        return name if k is None else name.replace("at k", f"at {k}")
+
+
+class MetricSettings(BaseModel):
+    """What a check may set for a metric besides its bound; the base of every metric's own `Settings`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Cut(MetricSettings):
+    """The top k of a ranking, held against the shares of groups in the gallery, or against equal ones."""
+
+    k: int = Field(ge=1)
+    desired: Literal["dataset", "uniform"] = "dataset"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRequest:
+    """What a check asks of its metric.
+
+    `words` are those of an association probe that the value averages over; of other probes there are none. `crossings`
+    are the attributes that make the groups. `where` is the check's place in its suite, `keys` that of its keys. Groups
+    in fewer than `min_sets` sets are not judged.
+    """
+
+    check: str
+    metric: str
+    probe: str
+    settings: MetricSettings
+    crossings: tuple[Crossing, ...] = ()
+    subject: str | None = None
+    words: tuple[str, ...] = ()
+    where: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    min_sets: int = 0
+
+    @property
+    def cut(self) -> Cut:
+        """The settings of a metric of the top k."""
+        assert isinstance(self.settings, Cut)
+        return self.settings
+
+    def at(self, key: str) -> str:
+        """The place of a key in the suite."""
+        return self.keys.get(key, self.where)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Images of every group that the metric speaks of in the top k and in the gallery, both (queries, groups),
+    groupings one after another."""
+
+    shown: Floats
+    images: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A statistic under resampled sets: `value` (draws,), `groups` (draws, groups) and `parts` where it has them."""
+
+    value: Floats
+    groups: Floats | None = None
+    parts: Parts = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One metric on one cell.
+
+    `value` is the worst of the groups that are `judged` (groups,), those with enough sets; where none is, of all.
+    `blocks` is the number of groups of every part.
+    `draw(counts)` maps set multiplicities (draws, sets) to the statistic. `extreme` with `parts` says what the value is
+    an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
+    what a paired test compares; `images` (images,), where images form no sets and their groups are compared with each
+    other, is that instead. `badness` (sets,) and `group_badness` (groups,) rank sets and groups by how loudly
+    they speak against the metric. `counted` is what a rank metric was computed from.
+    """
+
+    value: float
+    draw: Callable[[Counts], Drawn]
+    badness: Floats
+    groups: list[str] = field(default_factory=list)
+    group_values: Floats = field(default_factory=lambda: np.empty(0))
+    group_badness: Floats = field(default_factory=lambda: np.empty(0))
+    group_images: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    group_sets: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    paired: Floats | None = None
+    images: Floats | None = None
+    extreme: Extreme | None = None
+    parts: Parts = ()
+    counted: Counted | None = None
+    blocks: tuple[int, ...] = ()
+    judged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
+
+    @property
+    def speaking(self) -> NDArray[np.bool_]:
+        """The groups that the value is taken over, (groups,): those that are judged; where none is, all."""
+        return self.judged if self.judged.any() else np.ones(len(self.groups), dtype=bool)
+
+    @property
+    def by_draws(self) -> bool:
+        """Whether two runs are compared in resamples of the statistic: tests of means resample by themselves."""
+        return self.paired is None and self.images is None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`lo` and `hi` of the value, None where no interval would cover; `how` they were found, or why there are none.
+
+    Every group has limits of its own, `group_lo` and `group_hi` (groups,), found as `group_how` says.
+    """
+
+    lo: float | None
+    hi: float | None
+    how: str
+    group_lo: Floats | None = None
+    group_hi: Floats | None = None
+    group_how: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """Whether ties decided what a check counted, and the range of its value over all orders of the tied images (None
+    where the value depends on every place)."""
+
+    decided: bool
+    lowest: float | None = None
+    highest: float | None = None
+
+
+class Metric(ABC):
+    """One metric: its `spec`, the `Settings` it takes, and what follows from a probe's answers.
+
+    A metric of one's own needs `spec` and `measure`; the other methods have defaults. Register it with the entry point
+    group `fairgate.metrics`, under its spec's name.
+    """
+
+    spec: ClassVar[MetricSpec]
+    Settings: ClassVar[type[MetricSettings]] = MetricSettings
+
+    @property
+    def needs_k(self) -> bool:
+        """Whether it cuts a ranking."""
+        return "k" in self.Settings.model_fields
+
+    @property
+    def counts_groups(self) -> bool:
+        """Whether it counts groups in a top k: chance alone moves it, so that a fair ranker's value is next to it."""
+        return self.needs_k and self.spec.rankings
+
+    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:  # noqa: B027
+        """Raise SuiteError for a request that makes no sense on a dataset."""
+
+    @abstractmethod
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+        """The value, its groups and how it is resampled. Raises a FairgateError for what cannot be measured."""
+
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+        """Limits of a measured and resampled value at confidence 1 - alpha, or why there are none."""
+        plain = percentile_of(cell, alpha)
+        lows, highs = percentiles(drawn.groups, alpha) if drawn.groups is not None else (None, None)
+        if now.extreme is not None:
+            return Limits(None, None, "no interval: the value is its worst group's", lows, highs, plain)
+        lo, hi = percentiles(drawn.value, alpha)
+        return Limits(float(lo), float(hi), plain, lows, highs, plain if lows is not None else "")
+
+    def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> NullSkew | None:
+        """The value of a perfectly fair ranker; None for what is no count of a top k."""
+        return None
+
+    def ties(self, r: MetricRequest, cell: Cell, answers: Answers) -> Ties | None:
+        """Whether equal scores decided the value, and its range over their orders; None for what is no ranking."""
+        return None
+
+    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
+        """The value of a model that answers the same for every image, among so many `labels` (1: each image has its own
+        labels) and `subjects` (None: not known yet); None for what does not say whether a model is of use."""
+        return None
+
+
+def percentiles(draws: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """Percentile interval along the draws. A resample whose statistic is infinite (an absent group) stays infinite."""
+    lo, hi = np.nanquantile(draws, [alpha / 2, 1 - alpha / 2], axis=0, method="inverted_cdf")
+    return lo, hi
+
+
+def percentile_of(cell: Cell, alpha: float) -> str:
+    """How percentiles were found, in words."""
+    return f"{1 - alpha:.0%} bootstrap of {cell.unit}, percentile"

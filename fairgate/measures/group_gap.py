@@ -1,0 +1,117 @@
+"""Group gap: does a group get less P(true label) than the others, in the same scene or on average?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fairgate.errors import SuiteError
+from fairgate.measures.cell import Cell, Counts, Floats
+from fairgate.measures.contract import (
+    CLASSIFIED,
+    Answers,
+    Drawn,
+    Limits,
+    Measure,
+    Metric,
+    MetricRequest,
+    MetricSpec,
+)
+from fairgate.measures.limits import worst_group
+from fairgate.measures.means import group_means, shares
+from fairgate.measures.registry import register
+from fairgate.metrics import set_deviation
+from fairgate.probes import DatasetFacts
+from fairgate.records import CROSS
+
+
+@register
+class GroupGap(Metric):
+    """The worst group's P(true label) less its set-mates' mean, or, of single images, less the mean of all groups."""
+
+    spec = MetricSpec(
+        name="group_gap",
+        meaning="how far the worst group's P(true label) stands below its set-mates' mean; where images form no sets, "
+        "below the mean of all groups",
+        probes=CLASSIFIED,
+        better="higher",
+        lowest=-1,
+        highest=0,
+        per_group="yes",
+        tempered=True,
+        relative=True,
+        display="standing among groups",
+        worst_set="one member {number} behind its set-mates",
+        alias="group_gap",
+    )
+
+    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+        """Without set-mates, a group is compared with the groups of its attribute, each with images of its own."""
+        if dataset.counterfactual:
+            return
+        if dataset.n_sets < dataset.n_rows:
+            raise SuiteError(
+                f"check '{r.check}' measures group_gap, and the {dataset.n_sets:,} sets of '{dataset.name}' hold "
+                f"{dataset.n_rows:,} images: they are neither counterfactual nor single images.",
+                where=r.at("over"),
+                remedy="give every image a set of its own, or use `metric: p_true` with `over`",
+            )
+        if len(r.crossings) > 1:
+            asked = " and ".join(CROSS.join(crossing) for crossing in r.crossings)
+            raise SuiteError(
+                f"check '{r.check}' measures group_gap over {asked}, and a group of single images is held against the "
+                "groups of one attribute.",
+                where=r.at("over"),
+                remedy=f"write a check for each (`over: {r.crossings[0][0]}`), or cross them (`over: crossed`)",
+            )
+
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+        """Inside sets, or between groups of single images."""
+        value = answers[0].value[cell.rows]
+        return _of_images(cell, value, r.min_sets) if cell.unit == "images" else _inside_sets(cell, value)
+
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+        """Limits of the worst group."""
+        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.speaking].min()))
+
+
+def _inside_sets(cell: Cell, value: Floats) -> Measure:
+    deviation = np.empty_like(value)
+    by_set = np.argsort(cell.set_code, kind="stable")
+    deviation[by_set] = set_deviation(cell.sets_by_members(value)).ravel()
+    lowest = np.zeros(cell.n_sets)
+    np.minimum.at(lowest, cell.set_code, deviation)
+    return group_means(cell, deviation, badness=-lowest)
+
+
+def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:
+    """Without set-mates, a group is compared with the other groups: its mean less the mean of all groups' means.
+
+    A group in fewer than `min_sets` sets does not count in that mean: its noise would move every other group.
+    """
+    plain = shares(cell, value)
+    enough = plain.group_sets >= min_sets
+    counted = enough if enough.any() else np.ones(len(enough), dtype=bool)
+
+    def standing(means: Floats) -> Floats:
+        found: Floats = means - np.nanmean(means[..., counted], axis=-1, keepdims=True)
+        return found
+
+    def draw(resampled: Counts) -> Drawn:
+        means = plain.draw(resampled).groups
+        assert means is not None
+        gaps = standing(means)
+        return Drawn(np.nanmin(gaps, axis=1), gaps, ((gaps,),))
+
+    gaps = standing(plain.group_values)
+    return replace(
+        plain,
+        value=float(np.nanmin(gaps)),
+        draw=draw,
+        group_values=gaps,
+        group_badness=-gaps,
+        paired=None,
+        images=value,
+        parts=((gaps,),),
+    )

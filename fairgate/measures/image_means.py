@@ -1,0 +1,157 @@
+"""Is the model of use? Accuracy, mean P(true) and recall: means over images, or of the worst group."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from fairgate.errors import ScoresError, SuiteError
+from fairgate.measures.cell import Cell, Floats
+from fairgate.measures.contract import (
+    CLASSIFIED,
+    RETRIEVED,
+    Answers,
+    Drawn,
+    Limits,
+    Measure,
+    Metric,
+    MetricRequest,
+    MetricSettings,
+    MetricSpec,
+)
+from fairgate.measures.limits import worst_group
+from fairgate.measures.means import shares
+from fairgate.measures.registry import register
+from fairgate.probes import DatasetFacts
+
+
+class _Right(Metric):
+    """The mean of something between 0 and 1 per image; over groups, the worst group's."""
+
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
+        """How right the model is about every image of the cell, (images,)."""
+        raise NotImplementedError
+
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+        """The mean, or the worst group's."""
+        return shares(cell, self.right(r, cell, answers))
+
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+        """Of a share of images that are right or wrong, binomial limits of the worst group."""
+        if now.extreme is None:
+            return super().interval(r, cell, now, drawn, alpha)
+        if self.spec.turns:
+            return worst_group(r, cell, now, drawn, alpha, trials=now.group_sets[None, now.speaking])
+        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.speaking].min()))
+
+    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
+        """One of the labels, each time: 1 where each image has its labels to itself."""
+        return 1 / labels
+
+
+@register
+class Accuracy(_Right):
+    """Share of images whose most probable label is the true one."""
+
+    spec = MetricSpec(
+        name="accuracy",
+        meaning="share of images whose most probable label is the true one; with `over`, of the worst group",
+        probes=CLASSIFIED,
+        better="higher",
+        lowest=0,
+        highest=1,
+        per_group="maybe",
+        truth=True,
+        utility=True,
+        turns=True,
+        worst_set="{count} wrong",
+        alias="accuracy",
+    )
+
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
+        """1 where the answer is right."""
+        return np.asarray(answers[0].correct)[cell.rows].astype(np.float64)
+
+
+@register
+class PTrue(_Right):
+    """Mean P(true label)."""
+
+    spec = MetricSpec(
+        name="p_true",
+        meaning="mean P(true label): sees what accuracy no longer does; with `over`, of the worst group",
+        probes=CLASSIFIED,
+        better="higher",
+        lowest=0,
+        highest=1,
+        per_group="maybe",
+        truth=True,
+        utility=True,
+        tempered=True,
+        display="mean P(true)",
+        plain="mean P(true)",
+        alias="p_true",
+    )
+
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
+        """P(true label)."""
+        return answers[0].value[cell.rows]
+
+
+class Nearest(MetricSettings):
+    """How many of the nearest queries are looked at."""
+
+    k: int = Field(ge=1)
+
+
+@register
+class Recall(_Right):
+    """Share of images that find their own subject's query."""
+
+    spec = MetricSpec(
+        name="recall_at_k",
+        meaning="share of images whose own subject's query is among the k nearest of all subjects' queries; with "
+        "`over`, of the worst group",
+        probes=RETRIEVED,
+        better="higher",
+        lowest=0,
+        highest=1,
+        per_group="maybe",
+        utility=True,
+        turns=True,
+        display="Recall",
+        alias="recall",
+        usual_k=1,
+    )
+    Settings = Nearest
+
+    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+        """Refuse a k among which the right subject always is."""
+        if _k(r.settings) >= len(dataset.subjects):
+            raise SuiteError(
+                f"check '{r.check}' looks for the right one among the {_k(r.settings)} nearest of "
+                f"{len(dataset.subjects)} subjects: it would always be there.",
+                where=r.at("k"),
+                remedy="choose k below the number of subjects"
+                + ("" if len(dataset.subjects) > 1 else "; with one subject use accuracy on a classification probe"),
+            )
+
+    def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
+        """1 where an image's own subject's query is among the k nearest."""
+        rank = answers[0].rank
+        if rank is None:
+            raise ScoresError(
+                f"the kept scores of probe '{r.probe}' hold no ranks, which recall_at_k needs.",
+                where=r.where,
+                remedy="make the baseline again with this version of fairgate, or compare with `model:URI`",
+            )
+        return (rank <= _k(r.settings))[cell.rows].astype(np.float64)
+
+    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
+        """k of all subjects, each time."""
+        return 0.0 if subjects is None else min(1.0, _k(settings) / subjects)
+
+
+def _k(settings: MetricSettings) -> int:
+    assert isinstance(settings, Nearest)
+    return settings.k

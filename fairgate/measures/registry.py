@@ -1,0 +1,70 @@
+"""Metrics by name. Families register themselves when they are imported; installed packages add theirs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fairgate.measures.cell import Cell
+from fairgate.measures.contract import Answers, Measure, Metric, MetricRequest
+from fairgate.measures.parts import large_enough, over_judged
+from fairgate.plugins import Registry
+
+_FAMILIES = {
+    "fairness": "set_spread",
+    "accuracy": "image_means",
+    "p_true": "image_means",
+    "group_gap": "group_gap",
+    "recall_at_k": "image_means",
+    "max_skew_at_k": "skew",
+    "min_skew_at_k": "skew",
+    "ndkl_at_k": "divergence",
+    "bias_at_k": "bias_at_k",
+    "normalized_entropy_at_k": "divergence",
+    "c_asc": "c_asc",
+}
+
+
+def _checked(name: str, thing: Any) -> Metric:
+    metric = thing() if isinstance(thing, type) and issubclass(thing, Metric) else thing
+    if not isinstance(metric, Metric):
+        raise TypeError("it is no fairgate.measures.Metric")
+    if metric.spec.name != name:
+        raise TypeError(f"its spec names it '{metric.spec.name}'")
+    return metric
+
+
+METRICS: Registry[Metric] = Registry(
+    "metric", {name: f"fairgate.measures.{family}" for name, family in _FAMILIES.items()}, _checked
+)
+
+
+def register(metric: type[Metric]) -> type[Metric]:
+    """Class decorator: make a metric known by its spec's name. Raises FairgateError for a name that is taken."""
+    METRICS.register(metric.spec.name, metric)
+    return metric
+
+
+def recorded(name: str) -> tuple[Metric | None, str]:
+    """The metric of a record's name for it, `max_skew_at_100`, and its k, "" where it has none; None where it is not
+    known here.
+
+    >>> recorded("max_skew_at_100")[1]
+    '100'
+    """
+    stem, at, k = name.rpartition("_at_")
+    if at and k.isdecimal():
+        return METRICS.get(f"{stem}_at_k"), k
+    return METRICS.get(name), ""
+
+
+def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+    """Measure what a check asks for on its images.
+
+    Groups in fewer than `r.min_sets` sets are measured like the others, and the value is not taken from them.
+    """
+    metric = METRICS[r.metric]
+    found = metric.measure(r, cell, answers)
+    if not found.groups:
+        return found
+    return over_judged(replace(found, judged=large_enough(found.group_sets, found.blocks, metric.spec, r.min_sets)))

@@ -1,0 +1,188 @@
+"""Metrics that count groups in the top k of every ranking: ranked once, counted again under resampled sets."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.measures.cell import Cell, Counts, Floats
+from fairgate.measures.contract import Answers, Counted, Cut, Measure, Metric, MetricRequest, Parts, Ties
+from fairgate.measures.fair_chance import NULL_DRAWS, FairRankings, summary
+from fairgate.measures.galleries import (
+    Answer,
+    Gallery,
+    Grouping,
+    Query,
+    Ranked,
+    galleries_of,
+    measure_rankings,
+    places_of_groups,
+    queries_of,
+)
+from fairgate.measures.parts import large_enough, parts_of, value_of
+from fairgate.metrics import (
+    NullSkew,
+    counts_at_k_weighted,
+    ndkl_at_k_weighted,
+    ranking,
+    tie_at_k,
+    weighted_group_counts,
+)
+from fairgate.metrics.fair_ranker import fair_counts
+from fairgate.randomness import stream
+
+Folded = tuple[Floats, Floats]
+"""Images of a grouping's groups shown in the top k, and present in the gallery, both (draws, groups)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedGallery:
+    """A query's images, best first: `joint` and `sets` (images,) in ranking order, of `size` joint groups."""
+
+    joint: NDArray[np.int64]
+    sets: NDArray[np.int64]
+    size: int
+    k: int
+
+    @classmethod
+    def of(cls, query: Query, k: int) -> RankedGallery:
+        """Rank a query's gallery. Raises MetricError as the ranking metrics do."""
+        order = ranking(query.similarity[None, :], _anybody(query), k, groups=2)[0]
+        return cls(query.joint[order], query.sets[order], len(query.groupings[0].of), k)
+
+    def present(self, counts: Counts) -> Floats:
+        """Images of each joint group in every resampled gallery: counts (draws, sets) -> (draws, joint groups)."""
+        return weighted_group_counts(self.joint, counts, self.size, sets=self.sets)
+
+    def shown(self, counts: Counts) -> Floats:
+        """Images of each joint group in the top k of every resampled gallery: (draws, sets) -> (draws, groups)."""
+        groups = max(2, self.size)
+        return counts_at_k_weighted(self.joint, counts, self.k, groups=groups, sets=self.sets)[:, : self.size]
+
+    def ndkl(self, counts: Counts, grouping: Grouping, present: Floats, desired: str) -> Floats:
+        """NDKL@k (draws,) of one grouping, of which `present` (draws, groups) are in the resampled galleries."""
+        return ndkl_at_k_weighted(
+            grouping.of[self.joint],
+            counts,
+            self.k,
+            groups=grouping.size,
+            desired=desired,
+            present=present,
+            sets=self.sets,
+        )
+
+
+class TopK(Metric):
+    """A metric of the top k: made of images per group shown and present, and, by override, of their order."""
+
+    Settings = Cut
+
+    def keep(self, r: MetricRequest, names: Sequence[str]) -> NDArray[np.int64]:
+        """Places of the groups that the metric speaks of: all."""
+        return np.arange(len(names))
+
+    @abstractmethod
+    def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
+        """The metric from images per group shown and present, both (draws, groups)."""
+
+    @abstractmethod
+    def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
+        """Its smallest and largest value over all orders of tied images; None where every place counts."""
+
+    def resampled(
+        self,
+        r: MetricRequest,
+        gallery: RankedGallery,
+        counts: Counts,
+        grouping: Grouping,
+        folded: Folded,
+    ) -> Answer:
+        """The metric under set multiplicities (draws, sets), which give the `folded` counts."""
+        return self.of_counts(r, *folded, grouping)
+
+    def drawn_fairly(self, r: MetricRequest, gallery: Gallery, rng: np.random.Generator) -> tuple[Floats, ...]:
+        """Of a perfectly fair ranker: (draws, parts) for every grouping."""
+        present = np.bincount(gallery.joint)
+        shown = fair_counts(present, r.cut.k, NULL_DRAWS, rng).astype(np.float64)
+        held = present[None, :].astype(np.float64)
+        return tuple(
+            self.of_counts(r, grouping.fold(shown), grouping.fold(held), grouping)[0] for grouping in gallery.groupings
+        )
+
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+        """The worst grouping's mean over queries of every query's extreme part."""
+        queries = queries_of(r, cell, answers, lambda names: self.keep(r, names))
+        galleries = [RankedGallery.of(query, r.cut.k) for query in queries]
+        ranked = [self._ranked(r, *one) for one in zip(queries, galleries, strict=True)]
+        return measure_rankings(cell, queries, ranked, self.spec.extreme, counted=_counted(galleries, queries))
+
+    def _ranked(self, r: MetricRequest, query: Query, gallery: RankedGallery) -> Ranked:
+        def draw(counts: Counts) -> list[Answer]:
+            shown, present = gallery.shown(counts), gallery.present(counts)
+            return [
+                self.resampled(r, gallery, counts, grouping, (grouping.fold(shown), grouping.fold(present)))
+                for grouping in query.groupings
+            ]
+
+        return draw
+
+    def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> NullSkew | None:
+        """Of several subjects or words the average's, of several groupings the worst one's, as the check has it,
+        without groups in fewer than `min_sets` sets: the top k of every query is a random draw from its gallery,
+        independent of the others'."""
+        name, cut = self.spec.name, r.cut
+        galleries = galleries_of(r, cell, lambda names: self.keep(r, names))
+        rng = stream(0, "fair ranker", name, cut.k, len(galleries))
+        queries = []
+        for gallery in galleries:
+            order = rng.permutation(NULL_DRAWS)  # one composition, another query: the same draws, in another order
+            queries.append([parts[order] for parts in self._fair_parts(r, gallery, rankings)])
+        kept, blocks = places_of_groups(galleries[0].groupings)
+        enough = large_enough(cell.group_sets()[kept], blocks, self.spec, r.min_sets)
+        parts: Parts = tuple(zip(*queries, strict=True))
+        parts = parts_of(parts, blocks, enough) if enough.any() else parts
+        return summary(value_of(parts, self.spec.extreme), self.spec.better)
+
+    def _fair_parts(self, r: MetricRequest, gallery: Gallery, rankings: FairRankings) -> tuple[Floats, ...]:
+        name, cut = self.spec.name, r.cut
+        folds = tuple(grouping.of.tobytes() + grouping.kept.tobytes() for grouping in gallery.groupings)
+        composition = (name, cut.k, cut.desired, np.bincount(gallery.joint).tobytes(), folds)
+        return rankings.of(composition, lambda: self.drawn_fairly(r, gallery, stream(0, "fair ranking", name, cut.k)))
+
+    def ties(self, r: MetricRequest, cell: Cell, answers: Answers) -> Ties | None:
+        """Ties at the cut of any of a check's rankings."""
+        queries = queries_of(r, cell, answers, lambda names: self.keep(r, names))
+        if not any(tie_at_k(query.similarity[None, :], _anybody(query), r.cut.k, groups=2)[0] for query in queries):
+            return Ties(decided=False)
+        ranges = [
+            [self.tie_range(r, query, query.groupings[place]) for query in queries] for place in range(len(cell.groups))
+        ]
+        known = [[one for one in ones if one is not None] for ones in ranges]
+        if known != ranges:
+            return Ties(decided=True)
+        worst = max if self.spec.extreme == "max" else min
+        lowest, highest = (float(worst(np.mean([one[side] for one in ones]) for ones in known)) for side in (0, 1))
+        return Ties(decided=True, lowest=lowest, highest=highest)
+
+
+def _anybody(query: Query) -> NDArray[np.int64]:
+    """Some groups, both of which have an image: an order of images does not depend on groups."""
+    return (np.arange(len(query.joint)) > 0).astype(np.int64)
+
+
+def _counted(galleries: Sequence[RankedGallery], queries: Sequence[Query]) -> Counted:
+    """What is in the top k of every query, and what in its gallery."""
+    once = np.ones((1, queries[0].n_sets), dtype=np.int32)
+
+    def folded(counts: Floats, query: Query) -> Floats:
+        return np.concatenate([grouping.fold(counts)[0][grouping.kept] for grouping in query.groupings])
+
+    pairs = list(zip(galleries, queries, strict=True))
+    return Counted(
+        shown=np.stack([folded(gallery.shown(once), query) for gallery, query in pairs]),
+        images=np.stack([folded(gallery.present(once), query) for gallery, query in pairs]),
+    )

@@ -1,0 +1,159 @@
+"""What a probe is: its settings in a suite, what it needs of a model, how it asks, and what its answers are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+from numpy.typing import NDArray
+
+from fairgate.errors import SuiteError, did_you_mean
+from fairgate.models import Capability
+from fairgate.probes.answers import ProbeScores, Rows
+from fairgate.probes.settings import Part
+
+
+class DatasetFacts(Protocol):
+    """What planning needs to know of a dataset; its manifest has it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def attributes(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def subjects(self) -> Sequence[str]: ...
+    @property
+    def counterfactual(self) -> bool: ...
+    @property
+    def n_sets(self) -> int: ...
+    @property
+    def n_rows(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Labels that compete for a subject's images, and the prompt that each makes."""
+
+    subject: str
+    prompts: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RankingQuery:
+    """Prompts that are averaged into one query, named after its subject, whose images it ranks, or after a word, by
+    which everybody's are ranked (`subject` is None)."""
+
+    name: str
+    prompts: tuple[str, ...]
+    subject: str | None = None
+
+
+class Probe(Part):
+    """One probe of a suite: the keys of its YAML, and what follows from them.
+
+    `needs` is what a model must be able to do, `columns` what its answers hold besides `value`, and `value_name`
+    what a value is. Metrics of other kinds of probe can be measured where `answers_as` names such a kind.
+    `compared_as` says how `fairgate audit` compares models by it, None for not at all.
+
+    A probe of one's own needs `kind`, `needs`, `answers_as` and `run`, and `choices` or `queries` so that it is known
+    which texts it shows. Register it with the entry point group `fairgate.probes`, under its kind.
+    """
+
+    kind: str
+    needs: ClassVar[Capability]
+    answers_as: ClassVar[str]
+    columns: ClassVar[tuple[str, ...]] = ()
+    compared_as: ClassVar[Literal["classification", "ranking"] | None] = None
+
+    @property
+    def digest_kind(self) -> str:
+        """What records call this kind of probe, before the digest of its settings."""
+        return self.kind
+
+    @classmethod
+    def value_names(cls) -> Mapping[str, str]:
+        """What the number of an image is, by `digest_kind`: `P(true)`, `cosine`."""
+        return {}
+
+    @property
+    def value_name(self) -> str:
+        """What the number of an image is."""
+        return self.value_names().get(self.digest_kind, "value")
+
+    @property
+    def truth_of(self) -> str | None:
+        """`subject`, or the attribute that holds an image's true label; None where no label is right."""
+        return None
+
+    @property
+    def positive_label(self) -> str | None:
+        """The label whose probability is measured where none is right."""
+        return None
+
+    @property
+    def ranked_words(self) -> tuple[str, ...]:
+        """Words by each of which images of everybody are ranked; without them a subject's images are."""
+        return ()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Names of its answers: its own, or `name[word]` for each word."""
+        return tuple(f"{name}[{word}]" for word in self.ranked_words) or (name,)
+
+    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+        """Raise SuiteError where a dataset cannot answer; `at(key)` is the place of a key in the suite."""
+
+    def choices(self, subjects: Sequence[str]) -> list[Choice]:
+        """Labels that compete, by subject."""
+        return []
+
+    def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
+        """Queries by which images are ranked."""
+        return []
+
+    def texts(self, subjects: Sequence[str]) -> list[str]:
+        """Every text that a model sees, once."""
+        labels = [prompt for choice in self.choices(subjects) for prompt in choice.prompts.values()]
+        return list(dict.fromkeys([*labels, *(one for query in self.queries(subjects) for one in query.prompts)]))
+
+    def truths(self, rows: Rows) -> NDArray[Any]:
+        """The label of every image whose probability is measured, (images,). Only where labels compete."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
+        """The answers of a model about every image, in the order of `rows`, under `names(name)`."""
+
+    def blind_labels(self, subjects: int | None) -> int:
+        """Among how many labels a model that never looks guesses, of `subjects` that the dataset shows (None: not known
+        yet): 1 where each image has its labels to itself, or where no labels compete."""
+        return 1
+
+    def utility_check(self, name: str) -> str | None:
+        """Keys of a check by which a model that is of no use fails, `id: ..., probe: ..., metric: ...`; None where this
+        probe has none."""
+        return None
+
+    def with_subjects_of(self, other: Probe) -> Probe:
+        """This probe for the subjects of `other`, another version of it: only what it says of none of them is taken."""
+        return self
+
+    @property
+    def sees_temperature(self) -> tuple[str, str]:
+        """The metric whose regression shows a changed label temperature, and the keys that it needs."""
+        return "p_true", ""
+
+
+def dataset_has(attribute: str, who: str, dataset: DatasetFacts, where: str) -> None:
+    """Raise SuiteError, `who` 'attribute' ..., for one that a dataset does not record."""
+    if attribute not in dataset.attributes:
+        near = did_you_mean(attribute, dataset.attributes)
+        recorded = f"recorded attributes: {', '.join(dataset.attributes)}"
+        raise SuiteError(
+            f"{who} '{attribute}', which dataset '{dataset.name}/{dataset.version}' does not record.",
+            where=where,
+            remedy=" ".join(filter(None, [near, recorded])),
+        )

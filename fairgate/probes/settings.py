@@ -1,0 +1,72 @@
+"""What the YAML of probes and checks is made of: names, texts that are shown everywhere, templates of prompts."""
+
+from __future__ import annotations
+
+import string
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+
+from fairgate.errors import harmless
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=80)]
+
+
+def plain(text: str) -> str:
+    """A text that terminals and logs show as it is. Raises ValueError for another one."""
+    if harmless(text) != text:
+        raise ValueError(f"'{harmless(text)}' holds control characters, or reads as a command to a CI log")
+    return text
+
+
+Prose = Annotated[str, StringConstraints(min_length=1, max_length=500)]
+Text = Annotated[Prose, AfterValidator(plain)]
+"""A name or prompt that is shown everywhere: test ids, tables, logs."""
+
+
+class Part(BaseModel):
+    """A part of a suite file: its keys and nothing else."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def checked_template(text: str, placeholder: str) -> str:
+    """A template that uses `{placeholder}` or `{a_placeholder}`. Raises ValueError for any other one."""
+    allowed = {placeholder, f"a_{placeholder}"}
+    try:
+        found = _fields(text)
+    except ValueError as error:
+        raise ValueError(f"'{text}' is not a template: {error}") from error
+    if unknown := found - allowed:
+        raise ValueError(f"'{text}' has the unknown placeholder {sorted(unknown)}; known: {sorted(allowed)}")
+    if not found:
+        raise ValueError(f"'{text}' never uses {' or '.join(f'{{{name}}}' for name in sorted(allowed))}")
+    return text
+
+
+def _fields(text: str) -> set[str]:
+    """Names of the placeholders. Widths and conversions are refused: `{label:>999999999}` would fill the memory."""
+    names: set[str] = set()
+    for _, name, specification, conversion in string.Formatter().parse(text):
+        if specification or conversion:
+            raise ValueError("a placeholder is a name in braces and nothing more")
+        if name is not None:
+            names.add(name)
+    return names
+
+
+def filled(text: str, placeholder: str, word: str) -> str:
+    """A template with a word in it."""
+    return text.format(**{placeholder: word, f"a_{placeholder}": with_article(word)})
+
+
+def in_words(name: str, words: dict[str, str]) -> str:
+    """How a subject or group is written in a prompt: as `words` says, else with spaces."""
+    return words.get(name, name.replace("_", " "))
+
+
+def with_article(word: str) -> str:
+    """`an engineer`, `a chef`, `an usher`, `a university clerk`: the article by how the word begins."""
+    begins = word.lower()
+    vowel = begins[:1] in tuple("aeio") or (begins[:1] == "u" and not begins.startswith(("uni", "use", "uti")))
+    return f"{'an' if vowel or begins.startswith(('hour', 'honest')) else 'a'} {word}"

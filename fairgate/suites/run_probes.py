@@ -1,0 +1,42 @@
+"""A suite's probes, run on a model: answers per image by the name that checks know them by, and digests of what was
+asked, by which two runs are known to be comparable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairgate.hashing import digest
+from fairgate.models import require_capability
+from fairgate.probes import METRIC_VERSION, ProbeScores, Rows
+from fairgate.suites.distinct import Reader, require_distinct
+from fairgate.suites.schema import Suite
+
+
+def run_probes(model: Reader, index: Rows, suite: Suite) -> dict[str, ProbeScores]:
+    """Every probe's answers: under the probe's name, those of an association under `probe[word]`.
+
+    Raises ModelError for a model that lacks what a probe needs, or that reads different labels, subjects or words as
+    the same text.
+    """
+    for name, probe in suite.probes.items():
+        require_capability(model, probe.needs, f"probe '{name}' ({probe.kind})")
+    require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
+    scores: dict[str, ProbeScores] = {}
+    for name, probe in suite.probes.items():
+        scores |= probe.run(name, model, index)
+    return scores
+
+
+def probe_digests(suite: Suite, metric_version: int = METRIC_VERSION) -> dict[str, str]:
+    """What each probe asked, as its kind and a digest: runs that asked otherwise are not compared."""
+    found = {}
+    for name, probe in suite.probes.items():
+        # exclude_none: a key that a probe does not use leaves its digest as it was before there was such a key
+        asked = digest({"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": metric_version})
+        found[name] = f"{probe.digest_kind}:{asked}"
+    return found
+
+
+def prompt_count(suite: Suite, subjects: Sequence[str]) -> int:
+    """Number of different texts that the suite's probes show a model."""
+    return len({text for probe in suite.probes.values() for text in probe.texts(subjects)})

@@ -1,0 +1,141 @@
+"""Definitions of one suite, this change's and those of its base: what differs, and which verdict counts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fairgate.hashing import digest
+from fairgate.records import STRICTNESS, CheckResult, Decider, DefinitionChange
+from fairgate.suites.load import LoadedSuite
+from fairgate.suites.schema import Suite
+
+_LONGEST = 300
+_NOT_THE_GATE = ("model",)
+"""Keys that a change may edit without editing the gate: the checkpoint is what is judged."""
+
+_FIRST: tuple[Decider, ...] = ("merge base", "base tip", "default branch", "this change")
+
+
+def changes_between(before: Suite, now: Suite) -> list[DefinitionChange]:
+    """Everything that a change alters in the gate, key by key; checks and waivers are known by name, not by place."""
+    return list(_changes((), _plain(before), _plain(now)))
+
+
+def asks_the_same(before: Suite, now: Suite) -> bool:
+    """Whether both would come to the same verdicts of the same scores. Where the baseline is found does not count."""
+    one, other = (_plain(suite) for suite in (before, now))
+    for plain in (one, other):
+        plain.pop("baseline", None)
+        plain.pop("dataset", None)  # both are planned on this change's dataset
+    return one == other
+
+
+def with_subjects_of(before: LoadedSuite, now: LoadedSuite) -> LoadedSuite:
+    """The merge base's suite for a dataset with other subjects: only subjects that it lacks get this change's labels.
+
+    A probe that has no labels by subject on both sides stays as the merge base has it.
+    """
+    theirs = now.suite.probes
+    probes = {
+        name: probe.with_subjects_of(theirs[name]) if name in theirs else probe
+        for name, probe in before.suite.probes.items()
+    }
+    return replace(before, suite=before.suite.model_copy(update={"probes": probes}))
+
+
+def stricter(definitions: Sequence[tuple[Decider, Sequence[CheckResult]]]) -> list[CheckResult]:
+    """Each check under the definition that is hardest on it, of this change's (the first) and others.
+
+    Of equally hard ones the one in which more groups fail counts (a larger `min_sets` would leave some out), then the
+    merge base's, then the base tip's, the default branch's, this change's. This change's does not, where it measures
+    something else, or leaves out a group that fails a base's. Checks that only some of them have count as well: a
+    change may add checks, and takes none away.
+    """
+    found: dict[str, dict[Decider, CheckResult]] = {}
+    for decider, checks in definitions:
+        for check in checks:
+            found.setdefault(check.item, {})[decider] = check
+    return [_strictest(by, [decider for decider, _ in definitions]) for by in found.values()]
+
+
+def _strictest(by: dict[Decider, CheckResult], deciders: Sequence[Decider]) -> CheckResult:
+    """The hardest of one check's variants, with what another definition says of it, or that one has no such check."""
+    hardest = max(map(_weight, by.values()))
+    bases = [check for who, check in by.items() if who != "this change" and _weight(check) == hardest]
+
+    def rank(who: Decider) -> tuple[int, bool, int, int]:
+        hides = who == "this change" and not all(_tells(by[who], check) for check in bases)
+        return -_weight(by[who]), hides, -len(by[who].failing_groups), _FIRST.index(who)
+
+    ranked = sorted(by, key=rank)
+    decider, chosen = ranked[0], by[ranked[0]]
+    differing = [who for who in ranked if not _same(by[who], chosen)]
+    if not differing:
+        lacking = [who for who in deciders if who not in by]
+        decider = "this change" if "this change" in by else decider
+        told = {"decided_by": decider, "other_by": lacking[0]} if lacking else {}
+        return by[decider].model_copy(update=told)
+    other = "this change" if "this change" in differing else differing[0]
+    return chosen.model_copy(
+        update={
+            "decided_by": decider,
+            "other_by": other,
+            "other_bound": by[other].bound,
+            "other_verdict": "pass" if by[other].waived else by[other].verdict,
+        }
+    )
+
+
+def _tells(one: CheckResult, other: CheckResult) -> bool:
+    """Whether a check measures what another does, and names every group that fails there."""
+    alike = all(getattr(one, name) == getattr(other, name) for name in ("metric", "probe", "over"))
+    failing = [{group.group for group in check.failing_groups} for check in (one, other)]
+    return alike and failing[0] >= failing[1]
+
+
+def _weight(check: CheckResult) -> int:
+    return 0 if check.waived else STRICTNESS[check.verdict]
+
+
+def _same(one: CheckResult, other: CheckResult) -> bool:
+    """Whether two definitions have the same check; an adjusted p may differ with the size of the family."""
+    asked = ("verdict", "rule", "bound", "metric", "probe", "over", "value", "waiver")
+    groups = [[(group.group, group.verdict) for group in check.groups] for check in (one, other)]
+    return groups[0] == groups[1] and all(getattr(one, name) == getattr(other, name) for name in asked)
+
+
+def _plain(suite: Suite) -> dict[str, Any]:
+    """A suite as nested mappings, lists of named things by their names, keys that say nothing left out."""
+    data = suite.model_dump(mode="json", by_alias=True, exclude_none=True)
+    data["checks"] = {check.pop("id"): check for check in data["checks"]}
+    waivers = data.pop("waivers", [])
+    data["waivers"] = {_waiver_name(waiver): {k: waiver[k] for k in ("until", "reason")} for waiver in waivers}
+    for key in _NOT_THE_GATE:
+        data.pop(key, None)
+    return data
+
+
+def _waiver_name(waiver: dict[str, Any]) -> str:
+    return f"{waiver['check']}[{waiver['subject']}]" if waiver.get("subject") else str(waiver["check"])
+
+
+def _changes(path: tuple[str, ...], before: Any, now: Any) -> Iterator[DefinitionChange]:
+    if before == now:
+        return
+    named = path[:1] in (("checks",), ("waivers",), ("probes",)) and len(path) == 2
+    whole = named and (before is None or now is None)
+    if whole or not (isinstance(before, dict) and isinstance(now, dict)):
+        yield DefinitionChange(what=".".join(path), before=_text(before), now=_text(now))
+        return
+    for key in dict.fromkeys([*before, *now]):
+        yield from _changes((*path, key), before.get(key), now.get(key))
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({digest(value)[:12]})"

@@ -1,0 +1,153 @@
+"""An installed package adds a metric and a probe, each one class: suites use them, and everything shows them."""
+
+from __future__ import annotations
+
+import json
+from importlib import metadata
+from typing import Any
+
+import others_plugin
+import pytest
+from rich.console import Console
+from toy_repository import SUITE, Toy
+
+from fairgate import gate
+from fairgate.errors import FairgateError, SuiteError
+from fairgate.measures import METRICS
+from fairgate.probes import PROBES
+from fairgate.pytest_plugin.fixture import Fairness
+from fairgate.reports import render_comment, render_html, terminal_summary, terminal_table, write_results
+from fairgate.suites import load_suite, resolve
+from fairgate.suites.schema import Suite
+
+PROBE = '  versus: {kind: contrast, prompt: "a photo of a doctor", against: "a photo of a nurse"}\n'
+SOUND = "  - {id: sound, probe: versus, metric: sound_sets, below: 0.7, at_least: 0.9}\n"
+KEPT = "  - {id: kept, probe: labels, metric: sound_sets, below: 0.7, no_worse_than: baseline, margin: 0.05}\n"
+GAP = "  - {id: gap, probe: versus, metric: group_gap, over: gender, at_least: -0.2}\n"
+TEXT = SUITE.replace("decision:", f"{PROBE}decision:") + SOUND + KEPT + GAP
+ENTRIES = {
+    "fairgate.metrics": {"sound_sets": "LowSets"},
+    "fairgate.probes": {"contrast": "ContrastProbe", "question": "NeedsAnswers"},
+}
+
+
+def install(monkeypatch: pytest.MonkeyPatch, entries: dict[str, dict[str, str]]) -> None:
+    """Entry points as of an installed package; both registries forget what they found so far."""
+
+    def entry_points(*, group: str) -> list[metadata.EntryPoint]:
+        named = entries.get(group, {})
+        return [metadata.EntryPoint(name, f"others_plugin:{value}", group) for name, value in named.items()]
+
+    monkeypatch.setattr(metadata, "entry_points", entry_points)
+    for registry in (METRICS, PROBES):
+        for built_in in registry._built_in:
+            assert registry[built_in]
+        monkeypatch.setattr(registry, "_entries", None)
+        monkeypatch.setattr(registry, "_found", dict(registry._found))
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, ENTRIES)
+
+
+def evaluated(toy: Toy, text: str = TEXT) -> tuple[gate.Prepared, Any]:
+    toy.write_suite(text)
+    prepared = gate.prepare("jobs", toy.root)
+    typed: dict[str, str | None] = {"mlflow": "off", "cache": "off", "model": "scores:biased.csv?values=logit"}
+    settings = resolve(prepared.loaded.suite, typed, environment={})
+    return prepared, settings
+
+
+@pytest.mark.usefixtures("installed")
+def test_they_run_through_a_gate_and_appear_everywhere(toy: Toy) -> None:
+    prepared, settings = evaluated(toy)
+    record = gate.evaluate(prepared, settings, command="pytest").record
+    checks = {check.item: check for check in record.checks}
+    assert checks["sound"].metric == "sound_sets"
+    assert checks["sound"].verdict == "fail"
+    assert checks["sound"].lo is not None
+    assert checks["kept"].p_adjusted is not None
+    assert checks["kept"].verdict == "fail"
+    assert checks["gap"].groups
+    assert record.probes["versus"].startswith("contrast:")
+    written = json.loads(write_results(record, toy.root / "report").read_text(encoding="utf-8"))
+    assert {"sound_sets"} <= {check["metric"] for check in written["checks"]}
+    console = Console(record=True, width=200)
+    console.print(terminal_table(record), *terminal_summary(record))
+    for text in (console.export_text(), render_comment(record), render_html(record, None)):
+        assert "share of sound sets" in text
+
+
+@pytest.mark.usefixtures("installed")
+def test_the_schema_of_suites_and_the_fixture_offer_them(toy: Toy) -> None:
+    schema = Suite.model_json_schema(by_alias=True)
+    assert schema["$defs"]["Check"]["properties"]["metric"]["enum"][-1] == "sound_sets"
+    assert schema["$defs"]["Check"]["properties"]["below"]["exclusiveMaximum"] == 1
+    assert schema["$defs"]["Check"]["additionalProperties"] is False
+    assert "ContrastProbe" in schema["$defs"]
+    probe = Fairness(*evaluated(toy)).probe("versus")
+    assert probe.sound_sets(below=0.7) < 0.9
+    assert "sound_sets" in dir(probe)
+    with pytest.raises(AttributeError, match="did you mean 'sound_sets'"):
+        probe.sound_set()
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("old", "new", "problem", "remedy"),
+    [
+        ("below: 0.7, at_least", "at_least", "gives sound_sets a `below` that it cannot take", "set `below`"),
+        ("below: 0.7, at_least", "below: 7.0, at_least", "gives sound_sets a `below`", "set `below`"),
+        ("below: 0.7, at_least", "belov: 0.7, at_least", "unknown key 'belov'", "did you mean 'below'"),
+        ("metric: sound_sets, below: 0.7, at", "metric: sound_set, at", "Input should be 'fairness'", "'sound_sets'"),
+        ("metric: sound_sets, below: 0.7, at", "metric: recall_at_k, k: 1, at", "on a contrast probe", "a retrieval"),
+        ("metric: sound_sets, below: 0.7, at", "metric: accuracy, at", "no image is right or wrong", "`group_gap`"),
+        ("kind: contrast", "kind: contrats", "'contrats' found using 'kind' does not match any", "see the JSON schema"),
+        ("kind: contrast,", "kind: contrast, promt: x,", "unknown key 'promt'", "did you mean 'prompt'"),
+    ],
+)
+def test_suites_are_as_strict_with_them(toy: Toy, old: str, new: str, problem: str, remedy: str) -> None:
+    with pytest.raises(SuiteError, match=problem) as caught:
+        load_suite(toy.write_suite(TEXT.replace(old, new)), toy.root)
+    assert remedy in str(caught.value.remedy)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_model_that_cannot_answer_is_refused_by_what_it_lacks(toy: Toy) -> None:
+    record = gate.evaluate(*evaluated(toy, TEXT.replace("kind: contrast", "kind: question")), command="pytest").record
+    assert record.verdict == "error"
+    assert all("lacks the capability 'answer'" in one.reason for one in record.checks)
+
+
+def test_a_package_cannot_take_a_built_in_name(monkeypatch: pytest.MonkeyPatch, toy: Toy) -> None:
+    install(monkeypatch, {"fairgate.metrics": {"accuracy": "Usurper"}})
+    assert type(METRICS["accuracy"]).__name__ == "Accuracy"
+    with pytest.raises(FairgateError, match="has the name of another one"):
+        list(METRICS)
+    with pytest.raises(FairgateError, match="there is one of this name"):
+        METRICS.register("accuracy", others_plugin.Usurper)
+
+
+def test_a_package_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, {"fairgate.metrics": {"lost": "Nothing", "other": "LowSets", "no_metric": "ContrastProbe"}})
+    for name, why in (("lost", "Nothing"), ("other", "names it 'sound_sets'"), ("no_metric", "no fairgate.measures")):
+        with pytest.raises(FairgateError, match=f"'{name}' .* cannot be loaded: .*{why}"):
+            METRICS[name]
+
+
+def test_packages_are_looked_for_once_and_not_for_built_in_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, ENTRIES)
+    asked: list[str] = []
+    found = metadata.entry_points
+
+    def counted(*, group: str) -> Any:
+        asked.append(group)
+        return found(group=group)
+
+    monkeypatch.setattr(metadata, "entry_points", counted)
+    assert METRICS["fairness"].spec.name == "fairness"
+    assert not asked
+    assert METRICS["sound_sets"] is METRICS["sound_sets"]
+    assert len(METRICS) == 12
+    assert asked == ["fairgate.metrics"]

@@ -1,0 +1,78 @@
+"""Resampled galleries counted from one ranking are those that would be ranked anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairgate.errors import MetricError
+from fairgate.measures.c_asc import association_of
+from fairgate.measures.galleries import Grouping, Query
+from fairgate.measures.top_k import RankedGallery
+from fairgate.metrics import c_asc, ndkl_at_k
+from fairgate.statistics import set_counts
+
+SETS, GROUPS = 12, 3
+
+
+def query(seed: int, members: int = 4) -> Query:
+    """Sets of four images with groups at random, every group in the first set; joint groups are the groups."""
+    rng = np.random.default_rng(seed)
+    sets = np.repeat(np.arange(SETS), members)
+    joint = rng.integers(0, GROUPS, size=sets.size)
+    joint[:GROUPS] = np.arange(GROUPS)
+    whole = Grouping(np.arange(GROUPS), GROUPS, np.arange(GROUPS))
+    return Query(rng.normal(0.2, 0.01, sets.size).round(3), joint, sets, (whole,), SETS)
+
+
+def repeated(one: Query, counts: Any) -> tuple[Any, Any]:
+    """The resampled gallery itself, copies of an image beside it as its place in the ranking says."""
+    order = np.argsort(-one.similarity, kind="stable")
+    times = counts[one.sets[order]]
+    return np.repeat(one.similarity[order], times), np.repeat(one.joint[order], times)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10_000), k=st.integers(1, SETS * 4))
+def test_the_top_k_of_a_draw_is_that_of_the_repeated_gallery(seed: int, k: int) -> None:
+    one = query(seed)
+    gallery = RankedGallery.of(one, k)
+    counts = set_counts(SETS, 20, np.random.default_rng(seed))
+    shown, present = gallery.shown(counts), gallery.present(counts)
+    grouping = one.groupings[0]
+    ndkl = gallery.ndkl(counts, grouping, grouping.fold(present), "dataset")
+    for draw, count in enumerate(counts):
+        similarity, labels = repeated(one, count)
+        assert shown[draw].tolist() == np.bincount(labels[:k], minlength=GROUPS).tolist()
+        assert present[draw].tolist() == np.bincount(labels, minlength=GROUPS).tolist()
+        if (present[draw] > 0).all():
+            assert ndkl[draw] == pytest.approx(ndkl_at_k(similarity[None], labels, k, groups=GROUPS)[0])
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10_000))
+def test_c_asc_of_a_draw_is_that_of_the_repeated_gallery(seed: int) -> None:
+    one = query(seed)
+    counts = set_counts(SETS, 20, np.random.default_rng(seed))
+    ((signed, groups),) = association_of(one)(counts)
+    assert (signed == np.concatenate([groups, -groups], axis=1))[~np.isnan(signed)].all()
+    for draw, count in enumerate(counts):
+        similarity, labels = repeated(one, count)
+        held = np.bincount(labels, minlength=GROUPS)
+        if (held > 0).all():
+            assert groups[draw] == pytest.approx(c_asc(similarity[None], labels, groups=GROUPS)[0], abs=1e-9)
+        else:
+            assert np.isnan(groups[draw][held == 0]).all()
+
+
+def test_a_resampled_gallery_smaller_than_k_is_an_error() -> None:
+    one = query(1)
+    small = np.zeros((1, SETS), dtype=np.int32)
+    small[0, 0] = 2
+    assert RankedGallery.of(one, 8).shown(small).sum() == 8
+    with pytest.raises(MetricError, match="top 9 was asked of a resampled gallery with 8 images"):
+        RankedGallery.of(one, 9).shown(small)
