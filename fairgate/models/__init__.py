@@ -10,8 +10,8 @@ from fairgate.models.contract import (
     Model,
     ModelFamily,
     Request,
-    Scorer,
     SimilarityModel,
+    indistinct,
     require_capability,
 )
 from fairgate.models.registry import local_path, open_scorer, register, require_uri
@@ -27,8 +27,8 @@ __all__ = [
     "Model",
     "ModelFamily",
     "Request",
-    "Scorer",
     "SimilarityModel",
+    "indistinct",
     "local_path",
     "open_scorer",
     "register",
