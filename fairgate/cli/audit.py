@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,7 +35,7 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
 ) -> None:
     """Compare models. Exit code 0: compared (an audit judges nothing), 4: something is wrong with what was asked."""
     from fairgate import gate
-    from fairgate.comparison import Wishes
+    from fairgate.comparison import Wishes, command_of
     from fairgate.comparison import audit as compare
     from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
 
@@ -56,13 +55,14 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
         )
         for uri in model
     ]
+    wishes = Wishes(reference=tuple(reference or ()), margin=margin, k=k)
     console = wide_console(TABLE_WIDTH)
     with progress_line() as progress:
         record = compare(
             prepared,
             models,
-            Wishes(reference=tuple(reference or ()), margin=margin, k=k),
-            command=_command(suite, model, reference or [], margin, k),
+            wishes,
+            command=command_of(suite, model, wishes),
             progress=progress,
         )
     for table in terminal_tables(record):
@@ -72,15 +72,6 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
         typer.echo(line)
     for path in _write(record, report, csv, latex):
         typer.echo(f"report: {path}")
-
-
-def _command(suite: str, models: list[str], reference: list[str], margin: float | None, k: int | None) -> str:
-    """The command with all that decides its numbers."""
-    words = ["fairgate", "audit", suite, *(word for uri in models for word in ("--model", uri))]
-    words += [word for group in reference for word in ("--reference", group)]
-    words += [] if margin is None else ["--margin", str(margin)]
-    words += [] if k is None else ["--k", str(k)]
-    return shlex.join(words)
 
 
 def _write(record: AuditRecord, report: Path | None, csv: Path | None, latex: Path | None) -> list[Path]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,15 @@ class Wishes:
     reference: Sequence[str] = ()
     margin: float | None = None
     k: int | None = None
+
+
+def command_of(suite: str, models: Sequence[str], wishes: Wishes) -> str:
+    """The command line of an audit, with all that decides its numbers."""
+    words = ["fairgate", "audit", suite, *(word for uri in models for word in ("--model", uri))]
+    words += [word for group in wishes.reference for word in ("--reference", group)]
+    words += [] if wishes.margin is None else ["--margin", str(wishes.margin)]
+    words += [] if wishes.k is None else ["--k", str(wishes.k)]
+    return shlex.join(words)
 
 
 def audit(

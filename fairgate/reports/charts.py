@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 from fairgate.records import CheckResult, GroupResult
 from fairgate.reports.formatting import check_name, number, reference, signed, with_interval
@@ -16,8 +16,26 @@ GroupKey = Callable[[str], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """Minimum, the stretch between the quartiles, median and maximum."""
+
+    low: str
+    start: str
+    width: str
+    median: str
+    high: str
+
+    @classmethod
+    def of(cls, five: Sequence[float], scale: Scale) -> Self:
+        """The box of minimum, lower quartile, median, upper quartile and maximum, all finite."""
+        low, start, median, end, high = (scale.place(x) for x in five)
+        return cls(percent(low), percent(start), percent(end - start), percent(median), percent(high))
+
+
+@dataclass(frozen=True, slots=True)
 class Track:
-    """One row of a drawing. All places are SVG lengths, or None where the record has no number."""
+    """One row of a drawing. All places are SVG lengths, or None where the record has no number. `dots` are several
+    numbers, each with whether it is beyond what chance gives, and `box` sums several up."""
 
     zero: str | None = None
     value: str | None = None
@@ -30,6 +48,8 @@ class Track:
     bar: tuple[str, str] | None = None
     arrow: str | None = None
     failed: bool = False
+    box: Box | None = None
+    dots: tuple[tuple[str, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +95,14 @@ class SubjectRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
-    """Minimum, the stretch between the quartiles, median and maximum; `said` in words, without "median"."""
-
-    low: str
-    start: str
-    width: str
-    median: str
-    high: str
-    said: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Strip:
     """All subjects of one check on one line, and the boxes that sum them up, now and `before` in the baseline."""
 
     first: CheckResult
     rows: tuple[SubjectRow, ...]
     scale: Scale
-    box: Box | None
-    before: Box | None
+    box: Track | None
+    before: Track | None
     said: str
     more: int
     noun: str = "subject"
@@ -167,26 +175,23 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     values = [value for check in checks if (value := _held(check)[0]) is not None and math.isfinite(value)]
     earlier = [] if regression else [x for check in checks if (x := check.baseline) is not None and math.isfinite(x)]
     noun = "subject" if first.word is None else "word"
-    box, before = _box(values, scale), _box(earlier, scale)
     said = f"{len(checks)} {noun}s"
-    if box is not None:
-        said += f": median {box.said}"
-    if before is not None:
-        said += f"; baseline: median {before.said}"
+    boxes: list[Track | None] = []
+    for among, found in ((":", values), ("; baseline:", earlier)):
+        five = _five_numbers(found)
+        boxes.append(Track(box=Box.of(five, scale)) if five else None)
+        if five:
+            said += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
     rows = tuple(SubjectRow(check, _held_track(check, scale), _held(check)[0]) for check in ordered[:most])
+    box, before = boxes
     return Strip(first, rows, scale, box, before, said, max(0, len(ordered) - most), noun)
 
 
-def _box(values: Sequence[float], scale: Scale) -> Box | None:
-    """The five numbers that sum up at least three values."""
+def _five_numbers(values: Sequence[float]) -> list[float]:
+    """Minimum, quartiles and maximum of at least three values."""
     if len(values) < 3:
-        return None
-    low, high = min(values), max(values)
-    first_quarter, median, third_quarter = statistics.quantiles(values, n=4, method="inclusive")
-    start, end = scale.place(first_quarter), scale.place(third_quarter)
-    places = [percent(scale.place(x)) for x in (low, median, high)]
-    said = f"{number(median)}, from {number(low)} to {number(high)}"
-    return Box(places[0], percent(start), percent(end - start), places[1], places[2], said)
+        return []
+    return [min(values), *statistics.quantiles(values, n=4, method="inclusive"), max(values)]
 
 
 def worse_is_higher(check: CheckResult) -> bool:
@@ -311,6 +316,11 @@ class Scale:
     def at(self, value: float | None) -> str | None:
         """The same as an SVG length, or None where there is nothing to draw."""
         return None if value is None or math.isnan(value) else percent(self.place(value))
+
+
+def upright(scale: Scale) -> tuple[Tick, ...]:
+    """The ticks of a line that stands, from the bottom up."""
+    return tuple(Tick(percent(100 - float(tick.at.rstrip("%"))), tick.label) for tick in scale.ticks)
 
 
 def percent(place: float) -> str:

@@ -21,7 +21,7 @@ from fairgate.records.comparison import (
     RetrievalAudit,
     TakenFor,
 )
-from fairgate.reports.formatting import interval, number, share_words, signed
+from fairgate.reports.formatting import interval, number, percent_of, share_words, signed
 
 NOTABLE: Final = 0.02
 """A shift of a probability that is smaller is no finding, however clear."""
@@ -322,11 +322,6 @@ def conclusion_of(pair: PairRow, margin: float) -> str:
 def subject_words(subject: str | None) -> str:
     """A subject as a heading: `all subjects` for None."""
     return "all subjects" if subject is None else clean(subject, 80)
-
-
-def percent_of(share: float) -> str:
-    """`97.5%`, `100%` where there is nothing behind the point, and `<0.1%` for what is not nothing."""
-    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}".removesuffix(".0") + "%"
 
 
 def refusal_words(refusals: Iterable[Refusal]) -> list[str]:

@@ -1,4 +1,4 @@
-"""audit.html before it is drawn: what stands in it, how much of it, and in which order."""
+"""audit.html: what stands in it, how much of it, and in which order."""
 
 from __future__ import annotations
 
@@ -14,41 +14,32 @@ from fairgate.records.comparison import (
     ImplicitAudit,
     Outcome,
     PairRow,
-    RecallRow,
     RetrievalAudit,
 )
-from fairgate.reports import comparison_grids as grids
-from fairgate.reports.charts import Scale, Track
-from fairgate.reports.comparison_charts import (
-    Dots,
-    Forest,
-    PairTable,
-    SkewFigure,
-    dots_of,
-    forests_of,
-    pairs_of,
-    share_scale,
-    skews_of,
-)
+from fairgate.reports import comparison_tables as tables
 from fairgate.reports.comparison_files import table_id
-from fairgate.reports.comparison_findings import disagreements, family_words, findings, refusal_words, small_differences
-from fairgate.reports.comparison_grids import MOST_SUBJECTS, Grid
+from fairgate.reports.comparison_findings import (
+    disagreements,
+    family_words,
+    findings,
+    refusal_words,
+    small_differences,
+)
+from fairgate.reports.comparison_tables import MOST_SUBJECTS, Table
 from fairgate.reports.standalone_page import render_page
 
 _ROWS: Final = 2500
-"""Rows of forest plots on one page."""
+"""Rows of forest plots of one probe."""
 _PAIRS: Final = 1000
 """Rows of pairs of models of one probe, when there are more than pairs on all subjects."""
 
 
 @dataclass(frozen=True, slots=True)
-class ForestFold:
+class Fold:
     """Forest plots of one outcome and one grouping, in a fold. `more` subjects are left to audit.csv."""
 
     title: str
-    outcome: Outcome
-    over: str
-    forests: tuple[Forest, ...]
+    tables: tuple[Table, ...]
     more: int
 
 
@@ -57,26 +48,25 @@ class ClassificationView:
     """One zero-shot probe as it is drawn. Pairs on `more_pairs` subjects are left to audit.csv."""
 
     probe: ClassificationAudit
-    dots: Dots
-    by_subject: Grid | None
-    pairs: tuple[PairTable, ...]
+    models: Table
+    by_subject: Table | None
+    pairs: tuple[Table, ...]
     more_pairs: int
     disagreements: tuple[tuple[str, str], ...]
-    folds: tuple[ForestFold, ...]
-    taken: tuple[Grid, ...]
+    folds: tuple[Fold, ...]
+    taken: tuple[Table, ...]
     refusals: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalView:
-    """One retrieval probe as it is drawn."""
+    """One retrieval or association probe as it is drawn; `figures` by grouping and k: all subjects, and one by one."""
 
     probe: RetrievalAudit
     noun: str
-    recall: tuple[tuple[RecallRow, Track], ...]
-    recall_scale: Scale
-    figures: tuple[tuple[SkewFigure, Grid], ...]
-    within: tuple[Grid, ...]
+    recall: Table | None
+    figures: tuple[tuple[str, int, Table, Table], ...]
+    within: tuple[Table, ...]
     refusals: tuple[str, ...]
 
 
@@ -85,47 +75,23 @@ class ImplicitView:
     """One implicit association as it is drawn."""
 
     probe: ImplicitAudit
-    grids: tuple[Grid, ...]
-    folds: tuple[ForestFold, ...]
+    tables: tuple[Table, ...]
+    folds: tuple[Fold, ...]
     refusals: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPage:
-    """Everything that the template reads."""
-
-    record: AuditRecord
-    findings: tuple[str, ...]
-    small: str | None
-    classification: tuple[ClassificationView, ...]
-    implicit: tuple[ImplicitView, ...]
-    retrieval: tuple[RetrievalView, ...]
-    families: str
-
-
 def comparison_html(record: AuditRecord) -> str:
-    """audit.html: one file that loads nothing, in the look of report.html; a script in it sorts and exports tables."""
-    return render_page("comparison", page=page_of(record), record=record, table_id=table_id, exact=_exact)
-
-
-def _exact(value: float) -> str:
-    """All digits of a number, as scripts read it."""
-    return repr(float(value)).replace("inf", "Infinity")
-
-
-def page_of(record: AuditRecord) -> AuditPage:
-    """Arrange an audit for reading."""
-    classification = [_classification(record, one) for one in record.probes if isinstance(one, ClassificationAudit)]
-    implicit = [_implicit(record, one) for one in record.probes if isinstance(one, ImplicitAudit)]
-    retrieval = [_retrieval(record, one) for one in record.probes if isinstance(one, RetrievalAudit)]
-    return AuditPage(
-        record,
-        tuple(findings(record)),
-        small_differences(record),
-        tuple(classification),
-        tuple(implicit),
-        tuple(retrieval),
-        family_words(record),
+    """The page as text: one file that loads nothing; a script in it sorts and exports tables."""
+    return render_page(
+        "comparison",
+        record=record,
+        findings=findings(record),
+        small=small_differences(record),
+        classification=[_classification(record, one) for one in record.probes if isinstance(one, ClassificationAudit)],
+        implicit=[_implicit(record, one) for one in record.probes if isinstance(one, ImplicitAudit)],
+        retrieval=[_retrieval(record, one) for one in record.probes if isinstance(one, RetrievalAudit)],
+        families=family_words(record),
+        table_id=table_id,
     )
 
 
@@ -134,61 +100,57 @@ def _classification(record: AuditRecord, probe: ClassificationAudit) -> Classifi
     for pair in probe.pairs:
         by_subject.setdefault(pair.subject, []).append(pair)
     most = max(1, min(MOST_SUBJECTS + 1, _PAIRS // max(map(len, by_subject.values()), default=1)))
-    tables = [pairs_of(pairs, probe.margin) for pairs in list(by_subject.values())[:most]]
+    pairs = [tables.pairs_table(probe.name, pairs, probe.margin) for pairs in list(by_subject.values())[:most]]
     told = [
         (", ".join(f"{pair.first} → {pair.second}" for pair in pairs), why)
         for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None)
     ]
     return ClassificationView(
         probe,
-        dots_of([row for row in probe.fairness if row.subject is None]),
-        grids.by_subject(record, probe),
-        tuple(tables),
-        len(by_subject) - len(tables),
+        tables.models_table(probe),
+        tables.subjects_table(record, probe),
+        tuple(pairs),
+        len(by_subject) - len(pairs),
         tuple(told),
-        tuple(_folds(record, probe.effects)),
-        tuple(grids.taken(record, probe)),
+        _folds(record, probe.name, probe.effects),
+        tuple(tables.taken_tables(record, probe)),
         tuple(refusal_words(probe.refusals)),
     )
 
 
-def _folds(record: AuditRecord, effects: Sequence[EffectRow]) -> list[ForestFold]:
+def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> tuple[Fold, ...]:
     by_fold: dict[tuple[Outcome, str], list[EffectRow]] = {}
     for row in effects:
         by_fold.setdefault((row.outcome, row.over), []).append(row)
     left, folds = _ROWS, []
-    order = sorted(by_fold, key=lambda key: (key[0] != "correct", -key[1].count("×")))
-    for outcome, over in order:
-        forests = forests_of(by_fold[outcome, over], record.decision.alpha)
+    for outcome, over in sorted(by_fold, key=lambda key: (key[0] != "correct", -key[1].count("×"))):
+        forests = tables.effects_tables(probe, by_fold[outcome, over], record.decision.alpha)
         told = forests[: MOST_SUBJECTS + 1]
-        while told and sum(len(rows) for one in told for _, rows in one.groups) > left:
+        while told and sum(one.lines for one in told) > left:
             told = told[:-1]
-        left -= sum(len(rows) for one in told for _, rows in one.groups)
-        folds.append(ForestFold(f"{OUTCOMES[outcome]} by {over}", outcome, over, tuple(told), len(forests) - len(told)))
-    return folds
+        left -= sum(one.lines for one in told)
+        folds.append(Fold(f"{OUTCOMES[outcome]} by {over}", tuple(told), len(forests) - len(told)))
+    return tuple(folds)
 
 
 def _implicit(record: AuditRecord, probe: ImplicitAudit) -> ImplicitView:
-    folds = _folds(record, probe.effects)
-    return ImplicitView(probe, tuple(grids.implicit(record, probe)), tuple(folds), tuple(refusal_words(probe.refusals)))
+    folds = _folds(record, probe.name, probe.effects)
+    return ImplicitView(
+        probe, tuple(tables.implicit_tables(record, probe)), folds, tuple(refusal_words(probe.refusals))
+    )
 
 
 def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> RetrievalView:
     noun = "subject" if probe.kind == "retrieval" else "word"
     groupings = dict.fromkeys((row.over, row.fixed, row.k) for row in probe.within)
-    scale = share_scale(x for row in probe.recall for x in (row.value, row.lo, row.hi))
-    recall = tuple(
-        (row, Track(value=scale.at(row.value), lo=scale.at(row.lo), hi=scale.at(row.hi))) for row in probe.recall
-    )
     return RetrievalView(
         probe,
         noun,
-        recall,
-        scale,
+        tables.recall_table(probe),
         tuple(
-            (one, grids.skews_by_subject(record, probe, one.over, one.k, noun))
-            for one in skews_of(probe.summaries, probe.skews)
+            (over, k, strips, tables.skews_table(record, probe, over, k, noun))
+            for over, k, strips in tables.skew_tables(probe)
         ),
-        tuple(grids.within(record, probe, *key) for key in groupings),
+        tuple(tables.within_table(record, probe, *key) for key in groupings),
         tuple(refusal_words(probe.refusals)),
     )

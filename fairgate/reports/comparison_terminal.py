@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +15,8 @@ from fairgate.reports.comparison_findings import (
     small_differences,
     why_of,
 )
-from fairgate.reports.formatting import interval, number, p_value, signed
+from fairgate.reports.formatting import interval, number, p_value, percent_words, signed
+from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,19 +68,9 @@ def terminal_lines(record: AuditRecord) -> list[str]:
     return lines
 
 
-def _table(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table of plain text: foreign names carry no markup."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), title=Text(title))
-    table.title_justify = table.caption_justify = "left"
-    for at, name in enumerate(names):
-        table.add_column(Text(name), justify="left" if at == 0 else "right", no_wrap=at > 0)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+def _titled(title: str, names: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """Numbers by what the first column names."""
+    return text_table((names[0], *(f">{name}" for name in names[1:])), rows, title=title, wrap_first=True)
 
 
 def _fairness(probe: ClassificationAudit) -> Table:
@@ -97,7 +87,7 @@ def _fairness(probe: ClassificationAudit) -> Table:
         for row in sorted(overall, key=lambda row: -(row.fairness or 0.0))
     ]
     names = ["model", "F_M", "accuracy", *(clean(subject, 12) for subject in subjects)]
-    return _table(f"{probe.name}: F_M and accuracy", names, rows)
+    return _titled(f"{probe.name}: F_M and accuracy", names, rows)
 
 
 def _pairs(probe: ClassificationAudit) -> Table:
@@ -116,7 +106,7 @@ def _pairs(probe: ClassificationAudit) -> Table:
     ]
     more = f" (first {_PAIRS} of {len(pairs)})" if len(pairs) > _PAIRS else ""
     names = ["models", "ΔF_M", "Mood p", "Δ spread", "paired p", "Δ accuracy", "set by set"]
-    table = _table(f"{probe.name}: second against first{more}", names, rows)
+    table = _titled(f"{probe.name}: second against first{more}", names, rows)
     if any(why_of(pair) for pair in pairs):
         table.caption = "* Mood’s test and the paired test disagree; why stands below"
     return table
@@ -133,7 +123,7 @@ def _accuracies(probe: ClassificationAudit) -> Table:
         ]
         for pair in pairs
     ]
-    return _table(f"{probe.name}: second against first", ["models", "Δ accuracy", "paired p"], rows)
+    return _titled(f"{probe.name}: second against first", ["models", "Δ accuracy", "paired p"], rows)
 
 
 def _implicit(probe: ImplicitAudit) -> Table:
@@ -143,14 +133,14 @@ def _implicit(probe: ImplicitAudit) -> Table:
         ends = [f"{clean(row.group, 40)} {number(row.mean)}" for row in (ordered[0], ordered[-1])]
         rows.append([clean(model, 40), clean(over, 40), *ends, number(probe.spread(model, over))])
     title = f"{probe.name}: P(“{clean(probe.positive, 60)}”) by group"
-    return _table(title, ["model", "over", "lowest", "highest", "spread"], rows)
+    return _titled(title, ["model", "over", "lowest", "highest", "spread"], rows)
 
 
 def _recall(probe: RetrievalAudit) -> Table:
     rows = [
         [clean(row.model, 40), f"{number(row.value)} {interval(row.lo, row.hi)}", str(row.k)] for row in probe.recall
     ]
-    return _table(f"{probe.name}: utility", ["model", "R@k", "k"], rows)
+    return _titled(f"{probe.name}: utility", ["model", "R@k", "k"], rows)
 
 
 def _skews(probe: RetrievalAudit) -> Table:
@@ -167,7 +157,7 @@ def _skews(probe: RetrievalAudit) -> Table:
         for row in sorted(probe.summaries, key=lambda row: (row.k, row.over.count("×"), row.over))
     ]
     names = ["model", "over", "mean", "median", "lowest to highest", "fair: median, 95%", "beyond 95%"]
-    return _table(f"{probe.name}: MaxSkew over {'subjects' if probe.kind == 'retrieval' else 'words'}", names, rows)
+    return _titled(f"{probe.name}: MaxSkew over {'subjects' if probe.kind == 'retrieval' else 'words'}", names, rows)
 
 
 def _within(probe: RetrievalAudit) -> Table:
@@ -186,9 +176,4 @@ def _within(probe: RetrievalAudit) -> Table:
             ]
         )
     names = ["model", "MaxSkew of", "lowest", "highest", "relative difference", "fair: median, 95%"]
-    return _table(f"{probe.name}: one attribute within each group of another", names, rows)
-
-
-def percent_words(value: float | None) -> str:
-    """A relative difference as a reader says it: `64%`; `∞` (absent in JSON) where the smallest is 0."""
-    return "∞" if value is None or math.isinf(value) else f"{value:.0%}"
+    return _titled(f"{probe.name}: one attribute within each group of another", names, rows)

@@ -7,7 +7,7 @@ from typing import Final
 
 from fairgate.plain_text import clean
 from fairgate.records.history import RULE, History, Move, Point, Series
-from fairgate.reports.charts import Scale, Tick, percent, scale_for
+from fairgate.reports.charts import Scale, Tick, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words, number
 from fairgate.reports.history_text import (
     absent,
@@ -119,7 +119,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> Figure
             for point in series.points
             if point.cut
         ),
-        up=tuple(Tick(percent(100 - float(tick.at.rstrip("%"))), tick.label) for tick in scale.ticks),
+        up=upright(scale),
         across=tuple(
             Tick(percent(_across(place, count)), named(runs[place])) for place in range(0, count, step) if place in runs
         ),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from fairgate.plain_text import clean
 from fairgate.records.history import RULE, History, Move, Point, Series
 from fairgate.reports.formatting import metric_words, number, share_words, signed, with_interval
+from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -149,34 +150,21 @@ def sparkline(series: Series, widest: int = _WIDEST) -> str:
 
 def terminal_table(history: History) -> Table:
     """A row per item: first and last number, the line between, and where it moved last."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for head in ("check", "metric"):
-        table.add_column(head, no_wrap=True)
-    table.add_column("runs", justify="right", no_wrap=True)
-    table.add_column("first", justify="right", no_wrap=True)
-    table.add_column("history", no_wrap=True)
-    table.add_column("last", no_wrap=True)
-    table.add_column("moved", no_wrap=True)
+    rows: list[list[str | tuple[str, str]]] = []
     for series in history.series:
         moves = [*series.moves, *([series.drift] if series.drift else [])]
         last = moves[-1] if moves else None
         bad = last is not None and side(series, last) == "worse"
         said = "" if last is None else f"{signed(last.delta)} {'since' if last is series.drift else 'at'} "
         where = "" if last is None else named(last.before if last is series.drift else last.after)
-        table.add_row(
-            Text(clean(series.item, 60)),
-            Text(metric_words(series.question.metric)),
-            str(len(series.points)),
-            number(series.points[0].value),
-            Text(sparkline(series)),
-            Text(measured(series.points[-1])),
-            Text(said + where, style="red" if bad else ""),
+        rows.append(
+            [
+                *(clean(series.item, 60), metric_words(series.question.metric), str(len(series.points))),
+                *(number(series.points[0].value), sparkline(series), measured(series.points[-1])),
+                (said + where, "red" if bad else ""),
+            ]
         )
-    return table
+    return text_table(("check", "metric", ">runs", ">first", "history", "last", "moved"), rows)
 
 
 def terminal_lines(history: History) -> list[str]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from fairgate.plain_text import clean
 from fairgate.records.power import CheckPower, GroupPower, PowerRecord
-from fairgate.reports.charts import Scale, Tick, Track, percent, scale_for
+from fairgate.reports.charts import Scale, Tick, Track, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words, number
 from fairgate.reports.standalone_page import render_page
+from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -151,7 +152,7 @@ def _figure(checks: Sequence[CheckPower]) -> Figure | None:
     return Figure(
         lines=tuple(sorted(lines, key=lambda line: line.hardest)),
         across=tuple(Tick(percent(across(size)), f"{size:,}") for size in _round_sizes(low, high)),
-        up=tuple(Tick(percent(100 - float(tick.at.rstrip("%"))), tick.label) for tick in top.ticks),
+        up=upright(top),
         margin=percent(up(first.margin)),
         now=percent(across(now)),
         wanted=percent(up(first.wanted)) if first.wanted <= top.high else None,
@@ -209,20 +210,10 @@ def needed_words(check: CheckPower, group: GroupPower) -> str:
 
 def terminal_table(record: PowerRecord) -> Table:
     """Every comparison of the suite: what it sees now, what the wished regression takes, and with more sets."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("check", no_wrap=True)
-    table.add_column("hardest group", no_wrap=True)
     unit = record.checks[0].unit
-    for name in ("margin", unit, "visible now", *(f"×{step} {unit}" for step in _STEPS), "wished", f"{unit} for it"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("curve", no_wrap=True)
-    for check in record.checks:
-        table.add_row(*map(Text, _row(check)))
-    return table
+    steps = (f">×{step} {unit}" for step in _STEPS)
+    columns = ("check", "hardest group", ">margin", f">{unit}", ">visible now", *steps, ">wished", f">{unit} for it")
+    return text_table((*columns, "curve"), map(_row, record.checks))
 
 
 def terminal_lines(record: PowerRecord) -> list[str]:

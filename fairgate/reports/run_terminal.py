@@ -42,6 +42,7 @@ from fairgate.reports.notes import (
     waived_line,
 )
 from fairgate.reports.sentences import sentence
+from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -63,30 +64,21 @@ def terminal_table(record: RunRecord) -> Table:
     under a bound whose it is. A bound of `Δ 0.020` is the margin of a `no_worse_than` check; `fair` and `95%` under a
     bound are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time.
     """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    shown.add_column("check", no_wrap=True)
-    for name in ("baseline", "now", "delta"):
-        shown.add_column(name, justify="right", no_wrap=True)
-    shown.add_column("bound", no_wrap=True)
-    shown.add_column("adj. p", justify="right", no_wrap=True)
-    shown.add_column("verdict", no_wrap=True)
+    rows: list[list[str | tuple[str, str]]] = []
     for check in reading_order(record.checks):
-        style = _STYLE[check.verdict]
         regression = check.rule == "no_worse_than"
-        shown.add_row(
-            Text(_folded(check.item), style="bold" if check.verdict == "fail" else ""),
-            Text(_stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else None)),
-            Text(_stacked(number(check.value, check.status), None if regression else interval(check.lo, check.hi))),
-            Text(_stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi))),
-            Text(_stacked(_stacked(bound_words(check).replace("margin", "Δ"), _whose(check)), _fair(check))),
-            p_value(check.p_adjusted),
-            Text(_stacked(f"{SYMBOL[check.verdict]} {check.verdict}", _waived(check)), style=style),
+        rows.append(
+            [
+                (_folded(check.item), "bold" if check.verdict == "fail" else ""),
+                _stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else None),
+                _stacked(number(check.value, check.status), None if regression else interval(check.lo, check.hi)),
+                _stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi)),
+                _stacked(_stacked(bound_words(check).replace("margin", "Δ"), _whose(check)), _fair(check)),
+                p_value(check.p_adjusted),
+                (_stacked(f"{SYMBOL[check.verdict]} {check.verdict}", _waived(check)), _STYLE[check.verdict]),
+            ]
         )
-    return shown
+    return text_table(("check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict"), rows)
 
 
 def terminal_summary(record: RunRecord) -> list[str]:
@@ -237,11 +229,16 @@ def kept_lines(record: RunRecord) -> list[str]:
 
 def kept_table(record: RunRecord) -> Table:
     """Every check's value at that time."""
-    table = _table("check", "value", "bound", "verdict")
-    for check in record.checks:
-        held = with_interval(number(check.value, check.status), check.lo, check.hi)
-        _row(table, clean(check.item, 80), held, bound_words(check), _verdict(check))
-    return table
+    rows = [
+        [
+            clean(check.item, 80),
+            with_interval(number(check.value, check.status), check.lo, check.hi),
+            bound_words(check),
+            f"{SYMBOL[check.verdict]} {check.verdict}{', waived' if check.waived else ''}",
+        ]
+        for check in record.checks
+    ]
+    return text_table(("check", ">value", ">bound", ">verdict"), rows, wrap_first=True, padding=(0, 1))
 
 
 def difference_lines(before: RunRecord, now: RunRecord) -> list[str]:
@@ -258,20 +255,15 @@ def difference_lines(before: RunRecord, now: RunRecord) -> list[str]:
 
 def difference_table(before: RunRecord, now: RunRecord) -> Table:
     """Every check's value in both, and the change."""
-    table = _table("check", "before", "now", "change")
     old = {check.item: check for check in before.checks}
     new = {check.item: check for check in now.checks}
+    rows = []
     for item in dict.fromkeys([*new, *old]):
         one, other = old.get(item), new.get(item)
         comparable = one is not None and other is not None and None not in (one.value, other.value)
         change = (other.value or 0) - (one.value or 0) if comparable and one and other else None
-        _row(table, clean(item, 80), _value(one), _value(other), signed(change))
-    return table
-
-
-def _verdict(check: CheckResult) -> str:
-    said = f"{SYMBOL[check.verdict]} {check.verdict}"
-    return f"{said}, waived" if check.waived else said
+        rows.append([clean(item, 80), _value(one), _value(other), signed(change)])
+    return text_table(("check", ">before", ">now", ">change"), rows, wrap_first=True, padding=(0, 1))
 
 
 def _facts(record: RunRecord) -> dict[str, str]:
@@ -286,19 +278,3 @@ def _facts(record: RunRecord) -> dict[str, str]:
 
 def _value(check: CheckResult | None) -> str:
     return ABSENT if check is None else number(check.value, check.status)
-
-
-def _table(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place == 0 else "right", no_wrap=place > 0)
-    return table
-
-
-def _row(table: Table, *cells: str) -> None:
-    from rich.text import Text
-
-    table.add_row(*(Text(cell) for cell in cells))

@@ -58,6 +58,11 @@ def safe_link(url: str | None) -> str | None:
     return url if url is not None and url == plain_text.clean(url) and url.startswith(("http://", "https://")) else None
 
 
+def _exact(value: float) -> str:
+    """All digits of a number, as scripts read it."""
+    return str(value) if isinstance(value, int) else repr(float(value)).replace("inf", "Infinity")
+
+
 @functools.cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -74,6 +79,7 @@ def _environment() -> Environment:
         "standing": formatting.standing,
         "waiver": notes.waiver_words,
         "clean": plain_text.clean,
+        "exact": _exact,
         "interval": formatting.interval,
         "link": safe_link,
         "metric": formatting.metric_words,
