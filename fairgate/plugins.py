@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fairgate.errors import FairgateError
+from fairgate.hashing import digest, sha256_bytes
 
 T = TypeVar("T")
+
+_LOADED: dict[str, str] = {}
+
+
+def loaded_packages() -> dict[str, str]:
+    """Installed packages that took part in this process, by name: their version, and a digest of their code."""
+    return dict(sorted(_LOADED.items()))
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -72,6 +82,8 @@ class Registry(Mapping[str, T], Generic[T]):
     def _load(self, entry: metadata.EntryPoint) -> None:
         try:
             thing = entry.load()
+            if entry.dist is not None and entry.dist.name != "fairgate":
+                _LOADED[entry.dist.name] = f"{entry.dist.version} ({_code_digest(entry.module)[:12]})"
             if entry.name not in self._found:  # the module may have registered it itself
                 self.register(entry.name, thing)
         except Exception as error:
@@ -80,6 +92,14 @@ class Registry(Mapping[str, T], Generic[T]):
                 where=f"entry point {entry.value}",
                 remedy="mend or uninstall the package",
             ) from error
+
+
+def _code_digest(module: str) -> str:
+    """Hex SHA-256 of the Python files of an imported module's top package, or of the module."""
+    top = sys.modules[module.partition(".")[0]]
+    folders = [Path(folder) for folder in getattr(top, "__path__", ())]
+    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))] or [Path(str(top.__file__))]
+    return digest([sha256_bytes(path.read_bytes()) for path in files])
 
 
 def _package(entry: metadata.EntryPoint) -> str:

@@ -20,6 +20,7 @@ from fairgate.builds.shard_log import Ledger, SetRecord
 from fairgate.builds.shard_store import read_part, storing
 from fairgate.data import Manifest
 from fairgate.recipes import Recipe
+from fairgate.records.build import DROPS_FILE, PLOT_FILE, YIELD_FILE, BuildYield, GroupYield, PartYield, SubjectYield
 
 
 class Census:
@@ -72,7 +73,6 @@ class Census:
         return self._first[subject], stop
 
 
-YIELD_FILE, PLOT_FILE, DROPS_FILE = "yield.json", "yield.csv", "drops.csv"
 WRITTEN = (YIELD_FILE, PLOT_FILE, DROPS_FILE)
 WHOLE = "(set)"
 """Stands for the member where a set was dropped as a whole."""
@@ -144,23 +144,22 @@ def write_yields(
     places: Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, census: Census
 ) -> None:
     """Write `yield.json` (for `dvc metrics show`), `yield.csv` (for `dvc plots`) and `drops.csv` (by group)."""
-    subjects: dict[str, Any] = {}
+    subjects: dict[str, SubjectYield] = {}
     lines: list[tuple[str, ...]] = []
     total: Counter[str] = Counter()
     for subject, chosen in finished.items():
         parts = {part.name: tally_part(places, subject, part.name) for part in recipe.parts()}
         subjects[subject] = _subject(subject, parts, len(chosen.set_ids), census)
-        total.update(spent := _spent(parts))
+        total.update(_spent(parts))
         lines += _lines(subject, parts)
-        subjects[subject]["per_image"] = _per_image(spent, subjects[subject]["images"])
-    summary = {
-        "sets": manifest.n_sets,
-        "images": manifest.n_rows,
-        "per_image": _per_image(total, manifest.n_rows),
-        "balance": {name: _balance(groups) for name, groups in manifest.counts.groups.items()},
-        "exact_duplicates": census.exact(),
-        "subjects": subjects,
-    }
+    summary = BuildYield(
+        sets=manifest.n_sets,
+        images=manifest.n_rows,
+        per_image=_per_image(total, manifest.n_rows),
+        balance={name: _balance(groups) for name, groups in manifest.counts.groups.items()},
+        exact_duplicates=census.exact(),
+        subjects=subjects,
+    ).model_dump()
     # A plot adds up what it is given: sets are in it once, and not again for each of their groups.
     once = [(subject, f"{part}: {reason}", count) for subject, part, over, _, reason, count in lines if over == "all"]
     with storing(places.root):
@@ -179,35 +178,36 @@ def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
     return text.getvalue()
 
 
-def _subject(subject: str, parts: Mapping[str, Tally], chosen: int, census: Census) -> dict[str, Any]:
-    return {
-        "sets": chosen,
-        "images": census.images_of(subject),
-        "exact_duplicates": census.exact_of(subject),
-        "balance": {name: _balance(groups) for name, groups in census.groups_of(subject).items()},
-        "parts": {
-            name: {
-                "started": tally.started,
-                "kept": tally.kept,
-                "kept_share": round(tally.kept / tally.started, 4) if tally.started else 0.0,
-                "dropped": dict(sorted(tally.reasons.items())),
-                "groups": _by_group(tally),
-            }
+def _subject(subject: str, parts: Mapping[str, Tally], chosen: int, census: Census) -> SubjectYield:
+    return SubjectYield(
+        sets=chosen,
+        images=census.images_of(subject),
+        exact_duplicates=census.exact_of(subject),
+        balance={name: _balance(groups) for name, groups in census.groups_of(subject).items()},
+        parts={
+            name: PartYield(
+                started=tally.started,
+                kept=tally.kept,
+                kept_share=round(tally.kept / tally.started, 4) if tally.started else 0.0,
+                dropped=dict(sorted(tally.reasons.items())),
+                groups=_by_group(tally),
+            )
             for name, tally in parts.items()
         },
-    }
+        per_image=_per_image(_spent(parts), census.images_of(subject)),
+    )
 
 
-def _by_group(tally: Tally) -> dict[str, dict[str, dict[str, float]]]:
-    """Attribute -> group -> members made, those that failed where a set was dropped, and the share that passed.
+def _by_group(tally: Tally) -> dict[str, dict[str, GroupYield]]:
+    """Attribute -> group -> its members.
 
     Where members are made one after the other until one fails, later groups are tried less often: shares compare.
     """
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    found: dict[str, dict[str, GroupYield]] = {}
     for (attribute, group), tried in sorted(tally.tried.items()):
         failed = tally.failed[attribute, group]
-        shares = {"tried": tried, "failed": failed, "passed_share": round(1 - failed / tried, 4)}
-        found.setdefault(attribute, {})[group] = shares
+        share = round(1 - failed / tried, 4)
+        found.setdefault(attribute, {})[group] = GroupYield(tried=tried, failed=failed, passed_share=share)
     return found
 
 

@@ -55,25 +55,27 @@ def tie_range(
     >>> tie_range("max_skew_at_k", [[0.9, 0.5, 0.5, 0.1]], np.array([0, 0, 1, 1]), 2, groups=2).lowest
     array([0.])
     """
-    if metric == "bias_at_k":
-        ranked, group = ranked_for_bias(scores, labels, k, groups, first, second, defined_first)
-        # Undefined images hold places: they are one more group.
-        sure, tied = _at_the_cut(ranked, np.where(group < 0, groups, group), k, groups + 1)
-        return TieRange(*_bias(sure, tied, k, first, second), _torn(sure, tied, k))
-    table, group = _ranking.gallery(scores, labels, k, groups)
-    sure, tied = _at_the_cut(table, group, k, groups)
-    values = np.repeat(np.arange(k + 1)[:, None], groups, axis=1)
-    present = np.bincount(group, minlength=groups)
+    values = np.repeat(np.arange(max(k, 0) + 1)[:, None], max(groups, 0), axis=1)
     match metric:
+        case "bias_at_k":
+            ranked, group = ranked_for_bias(scores, labels, k, groups, first, second, defined_first)
+            # Undefined images hold places: they are one more group.
+            sure, tied = _at_the_cut(ranked, np.where(group < 0, groups, group), k, groups + 1)
+            low, high = _bias(sure, tied, k, first, second)
         case "normalized_entropy_at_k":
+            table, group = _ranking.gallery(scores, labels, k, groups)
+            sure, tied = _at_the_cut(table, group, k, groups)
             low, high = _joined(entropy_terms(values / k) / np.log(groups), sure, tied, k, np.add, 0.0)
-        case "skew_at_k":
-            cost = skew_of_counts(values, present, desired=desired, zero=zero, k=k)
-            low, high = _per_group(cost, sure, tied, k)
-        case "max_skew_at_k" | "min_skew_at_k":
-            cost = skew_of_counts(values, present, desired=desired, zero=zero, k=k)
-            join, nothing = (np.maximum, -np.inf) if metric.startswith("max") else (np.minimum, np.inf)
-            low, high = _joined(np.where(np.isnan(cost), nothing, cost), sure, tied, k, join, nothing)
+        case "skew_at_k" | "max_skew_at_k" | "min_skew_at_k":
+            table, group = _ranking.gallery(scores, labels, k, groups)
+            sure, tied = _at_the_cut(table, group, k, groups)
+            cost = skew_of_counts(values, np.bincount(group, minlength=groups), desired=desired, zero=zero, k=k)
+            joined = {"max_skew_at_k": (np.maximum, -np.inf), "min_skew_at_k": (np.minimum, np.inf)}.get(metric)
+            if joined is None:
+                low, high = _per_group(cost, sure, tied, k)
+            else:
+                join, nothing = joined
+                low, high = _joined(np.where(np.isnan(cost), nothing, cost), sure, tied, k, join, nothing)
         case _:
             raise MetricError(
                 f"no range over tie-breaks is known for '{metric}'.",

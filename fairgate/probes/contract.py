@@ -119,9 +119,9 @@ class Probe(Part):
         labels = [prompt for choice in self.choices(subjects) for prompt in choice.prompts.values()]
         return list(dict.fromkeys([*labels, *(one for query in self.queries(subjects) for one in query.prompts)]))
 
-    def truths(self, rows: Rows) -> NDArray[Any]:
-        """The label of every image whose probability is measured, (images,). Only where labels compete."""
-        raise NotImplementedError
+    def truths(self, rows: Rows) -> NDArray[Any] | None:
+        """The label of every image whose probability is measured, (images,); None where none is told."""
+        return None
 
     @abstractmethod
     def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from fairgate.records.run import DatasetInfo, Environment, Number, Part, Status
+from fairgate.records.run import DatasetInfo, Environment, Number, RecordPart, Status
 
 SCHEMA_VERSION: Literal[1] = 1
 
@@ -20,7 +20,7 @@ OUTCOMES: Final[dict[Outcome, str]] = {
 }
 
 
-class AuditedModel(Part):
+class AuditedModel(RecordPart):
     """One checkpoint under the short name that tables call it by."""
 
     name: str
@@ -31,7 +31,7 @@ class AuditedModel(Part):
     scores_digest: str
 
 
-class FairnessRow(Part):
+class FairnessRow(RecordPart):
     """One model on one subject (None: on all): F_M with the interval of its median's order statistics (absent under 6
     sets), and accuracy with a set-bootstrap interval.
 
@@ -50,7 +50,7 @@ class FairnessRow(Part):
     n_images: int
 
 
-class PairRow(Part):
+class PairRow(RecordPart):
     """Two models on the same sets; differences are second minus first.
 
     `delta` is the difference of F_M between paired bootstrap limits; `p_mood` Mood's median test of the spreads inside
@@ -80,7 +80,7 @@ class PairRow(Part):
     agreement: Agreement | None = None
 
 
-class EffectRow(Part):
+class EffectRow(RecordPart):
     """A group's effect on an outcome against the reference group: OLS, standard errors clustered by set.
 
     `p_adjusted` is after Holm, over all models and groups of the same attributes (and subjects, where by subject).
@@ -104,7 +104,7 @@ class EffectRow(Part):
     n_images: int
 
 
-class Refusal(Part):
+class Refusal(RecordPart):
     """Something that could not be computed, and why: a status, never a zero."""
 
     what: str
@@ -114,7 +114,7 @@ class Refusal(Part):
     reason: str
 
 
-class TakenFor(Part):
+class TakenFor(RecordPart):
     """How many images of one group of the attributes `over`, of one subject, a model took for another label."""
 
     model: str
@@ -126,7 +126,7 @@ class TakenFor(Part):
     total: int
 
 
-class ClassificationAudit(Part):
+class ClassificationAudit(RecordPart):
     """Everything about one zero-shot probe."""
 
     kind: Literal["zero_shot_classification"] = "zero_shot_classification"
@@ -140,7 +140,7 @@ class ClassificationAudit(Part):
     refusals: list[Refusal] = Field(default_factory=list)
 
 
-class ImplicitRow(Part):
+class ImplicitRow(RecordPart):
     """How probable a model finds the positive label for one group, and how far from the group's set-mates.
 
     `within_sets` is absent where no set shows every group.
@@ -155,7 +155,7 @@ class ImplicitRow(Part):
     n_sets: int
 
 
-class ImplicitAudit(Part):
+class ImplicitAudit(RecordPart):
     """Everything about one probe that no image is right or wrong about: P("a trustworthy person"), say (paper 1)."""
 
     kind: Literal["implicit_association"] = "implicit_association"
@@ -172,7 +172,7 @@ class ImplicitAudit(Part):
         return max(means) - min(means)
 
 
-class SkewRow(Part):
+class SkewRow(RecordPart):
     """MaxSkew@K of one model on one gallery, beside what a perfectly fair ranker has by chance.
 
     `subject` is a subject, or the word of an association. `favoured` is the group that is most over-represented;
@@ -191,7 +191,7 @@ class SkewRow(Part):
     tied: bool
 
 
-class WithinRow(Part):
+class WithinRow(RecordPart):
     """MaxSkew@K over one attribute among the images of one group of another, averaged over subjects.
 
     `null_median` and `null_p95` are those of that average under a perfectly fair ranker.
@@ -208,7 +208,7 @@ class WithinRow(Part):
     subjects: int
 
 
-class RecallRow(Part):
+class RecallRow(RecordPart):
     """R@K: how often an image's own subject's query is among the k nearest of all subjects', with its interval."""
 
     model: str
@@ -219,7 +219,7 @@ class RecallRow(Part):
     n_sets: int
 
 
-class SkewSummary(Part):
+class SkewSummary(RecordPart):
     """The distribution over subjects of MaxSkew@K; `beyond` counts subjects above their fair ranker's 95% point."""
 
     model: str
@@ -237,7 +237,7 @@ class SkewSummary(Part):
     subjects: int
 
 
-class RelativeDifference(Part):
+class RelativeDifference(RecordPart):
     """How much larger the largest marginal skew is than the smallest, over the groups of the fixed attribute.
 
     `null_median` and `null_p95` are those of a perfectly fair ranker, and not 0: MaxSkew of few images is noisy. A
@@ -256,7 +256,7 @@ class RelativeDifference(Part):
     null_p95: Number
 
 
-class RetrievalAudit(Part):
+class RetrievalAudit(RecordPart):
     """Everything about one probe that ranks images: by their own subject's query, or all of them by words."""
 
     kind: Literal["retrieval", "association"]
@@ -273,7 +273,7 @@ class RetrievalAudit(Part):
 ProbeAudit = Annotated[ClassificationAudit | ImplicitAudit | RetrievalAudit, Field(discriminator="kind")]
 
 
-class AuditDecision(Part):
+class AuditDecision(RecordPart):
     """How tests and intervals were made."""
 
     alpha: float
@@ -282,7 +282,7 @@ class AuditDecision(Part):
     reference: dict[str, str]
 
 
-class AuditRecord(Part):
+class AuditRecord(RecordPart):
     """The versioned result of an audit: audit.json.
 
     `left_out` names crossed attributes that were not looked at, and why: too few sets in some group.

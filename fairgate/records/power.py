@@ -6,12 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from fairgate.records.run import BaselineInfo, DatasetInfo, Environment, ModelInfo, Number, Part
+from fairgate.records.run import BaselineInfo, DatasetInfo, Environment, ModelInfo, Number, RecordPart
 
 SCHEMA_VERSION: Literal[1] = 1
 
 
-class GroupPower(Part):
+class GroupPower(RecordPart):
     """One group of a check (None: a check without groups), in the unit of its metric.
 
     `detectable` is the smallest regression that fails with the odds at the present sets; `sets_needed` for the wished
@@ -28,7 +28,7 @@ class GroupPower(Part):
     curve: list[Number]
 
 
-class CheckPower(Part):
+class CheckPower(RecordPart):
     """One `no_worse_than` check on one subject. `unavailable` says why nothing could be computed."""
 
     id: str
@@ -56,7 +56,7 @@ class CheckPower(Part):
         )
 
 
-class PowerRecord(Part):
+class PowerRecord(RecordPart):
     """The versioned answer to "how small a regression can this suite see?": power.json."""
 
     schema_version: Literal[1] = SCHEMA_VERSION

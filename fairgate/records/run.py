@@ -48,13 +48,13 @@ def status_of(value: float | None) -> Status:
     return "ok" if math.isfinite(value) else "infinite"
 
 
-class Part(BaseModel):
+class RecordPart(BaseModel):
     """A record or a part of one: frozen, and strict about unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class DatasetInfo(Part):
+class DatasetInfo(RecordPart):
     """The release that was scored. `fingerprint` names its content, not its files."""
 
     name: str
@@ -65,7 +65,7 @@ class DatasetInfo(Part):
     notice: str | None = None
 
 
-class ModelInfo(Part):
+class ModelInfo(RecordPart):
     """A checkpoint: where it was loaded from and the hash of its bytes. `registered` is the version of a model that
     MLflow's registry holds, `NAME/3`, also where the URI names it by an alias; `preparation` is the code that prepared
     images and prompts, `open_clip/1`. `tokenizer` and `preprocessing` are digests of the files and settings that turn
@@ -82,7 +82,7 @@ class ModelInfo(Part):
     logit_scale: Number = None
 
 
-class BaselineInfo(Part):
+class BaselineInfo(RecordPart):
     """What the candidate was compared with.
 
     `commit` is where `git:` found its record: the merge base. `rescored` says why the baseline's checkpoint was scored
@@ -99,7 +99,7 @@ class BaselineInfo(Part):
     unchanged: bool = False
 
 
-class DefinitionChange(Part):
+class DefinitionChange(RecordPart):
     """One thing that a change alters in the gate itself: `checks.skew.at_most`, as text before and now.
 
     None: it was not there before, or is not there now.
@@ -110,7 +110,7 @@ class DefinitionChange(Part):
     now: str | None
 
 
-class OtherDefinition(Part):
+class OtherDefinition(RecordPart):
     """The gate as another branch defines it today, where that is neither this change's definition nor the merge base's.
 
     `changes` lead from this change to that branch: `before` is this change's text, `now` the branch's.
@@ -123,7 +123,7 @@ class OtherDefinition(Part):
     changes: list[DefinitionChange] = Field(default_factory=list)
 
 
-class GateDefinition(Part):
+class GateDefinition(RecordPart):
     """The gate as the merge base defines it, compared with the one of this change. No changes: they are the same.
 
     `suite_digest` is None where the merge base has no such suite. `others` are the definitions of the base's tip, and
@@ -137,7 +137,7 @@ class GateDefinition(Part):
     others: list[OtherDefinition] = Field(default_factory=list)
 
 
-class Waiver(Part):
+class Waiver(RecordPart):
     """Somebody's promise that a check may fail until a date, `until` (ISO, its last day). An expired one waives
     nothing."""
 
@@ -146,7 +146,7 @@ class Waiver(Part):
     expired: bool
 
 
-class Coverage(Part):
+class Coverage(RecordPart):
     """Expected against scored. Anything missing makes the run an error."""
 
     expected_sets: int
@@ -164,7 +164,7 @@ class Coverage(Part):
         )
 
 
-class MemberResult(Part):
+class MemberResult(RecordPart):
     """One image of a set as a report shows it: the group depicted, what was measured, what the model said.
 
     `correct`: whether `predicted` is the true label; None where nothing was predicted.
@@ -177,7 +177,7 @@ class MemberResult(Part):
     correct: bool | None = None
 
 
-class WorstSet(Part):
+class WorstSet(RecordPart):
     """A set, or a single image, that speaks loudest against a check.
 
     `spread` is how loudly, by the metric: wrong images for accuracy, how far the lowest member stands behind its
@@ -190,7 +190,7 @@ class WorstSet(Part):
     members: list[MemberResult]
 
 
-class GroupResult(Part):
+class GroupResult(RecordPart):
     """One group's part in a check. Intervals of `delta` are simultaneous over the check's groups.
 
     `verdict` is the group's own, with a bound as with a baseline; `inconclusive` also where it is too small to judge.
@@ -214,7 +214,7 @@ class GroupResult(Part):
     n_sets: int
 
 
-class CheckResult(Part):
+class CheckResult(RecordPart):
     """One check on one subject (or on all of them), or with one word of an association probe, decided.
 
     `value` with `lo` and `hi` is the estimate and its interval, `interval` how it was found, or why there is none;
@@ -309,7 +309,7 @@ class CheckResult(Part):
         return self.word if self.subject is None else self.subject
 
 
-class Misclassification(Part):
+class Misclassification(RecordPart):
     """How often members of one group, of one subject, were taken for another label."""
 
     probe: str
@@ -320,7 +320,7 @@ class Misclassification(Part):
     total: int
 
 
-class Decision(Part):
+class Decision(RecordPart):
     """How verdicts were reached."""
 
     alpha: float
@@ -329,7 +329,7 @@ class Decision(Part):
     draws: int
 
 
-class Environment(Part):
+class Environment(RecordPart):
     """Where the run took place. Never part of a verdict. `git_height` counts the commits that led here."""
 
     fairgate: str
@@ -345,7 +345,7 @@ class Environment(Part):
     ci_url: str | None = None
 
 
-class RunRecord(Part):
+class RunRecord(RecordPart):
     """The versioned result of one suite on one checkpoint: results.json, and the next run's baseline.
 
     `definition` compares the gate with that of the base, where there is one. `notices` are sentences

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from fairgate.records.comparison import AuditRecord
 from fairgate.records.power import PowerRecord
-from fairgate.records.run import Part, RunRecord
+from fairgate.records.run import RecordPart, RunRecord
 
-RECORDS: Final[dict[str, type[Part]]] = {"results": RunRecord, "audit": AuditRecord, "power": PowerRecord}
+RECORDS: Final[dict[str, type[RecordPart]]] = {"results": RunRecord, "audit": AuditRecord, "power": PowerRecord}
 """Records by the name of the file that holds them, without `.json`."""
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -14,9 +15,9 @@ from pydantic import ValidationError
 from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError
 from fairgate.hashing import require_regular
-from fairgate.records import SCHEMA_VERSION, RunRecord
-from fairgate.reports.consistency import contradictions
-from fairgate.reports.formatting import tally
+from fairgate.plain_text import clean
+from fairgate.records import SCHEMA_VERSION, SEVERITY, CheckResult, Coverage, GroupResult, RunRecord, Verdict
+from fairgate.reports.formatting import spec_of, tally
 
 FILE_NAME: Final = "results.json"
 MAX_BYTES: Final = 50 * 1024 * 1024
@@ -158,3 +159,149 @@ def write_metrics(record: RunRecord, folder: Path) -> Path:
     path = folder / METRICS_FILE
     atomic_write(path, json.dumps(flat_metrics(record), indent=2, ensure_ascii=False) + "\n")
     return path
+
+
+_ROUND_OFF = 1e-9
+_INTERVALS = (("lo", "hi"), ("delta_lo", "delta_hi"))
+
+
+def contradictions(record: RunRecord) -> Iterator[str]:
+    """Everything in which a record contradicts itself, a sentence each, with its place; nothing for an honest one."""
+    if record.verdict != record.decided:
+        yield f"verdict: it says '{record.verdict}', and its checks add up to '{record.decided}'"
+    made = _day(record.created_at)
+    if made is None:
+        yield f"created_at: '{clean(record.created_at, 40)}' is not a time"
+    yield from _coverage(record.coverage, record.verdict)
+    yield from _doubled("checks", (check.item for check in record.checks))
+    for at, check in enumerate(record.checks):
+        place = f"checks[{at}] ({clean(check.item, 80)})"
+        for fault in (*_numbers(check), *_groups(check), *_pass(check, record), *_asides(check, made)):
+            yield f"{place}: {fault}"
+
+
+def _coverage(coverage: Coverage, verdict: Verdict) -> Iterator[str]:
+    counts = (
+        ("sets", coverage.scored_sets, coverage.expected_sets),
+        ("images", coverage.scored_images, coverage.expected_images),
+    )
+    for name, scored, expected in counts:
+        if not 0 <= scored <= expected:
+            yield f"coverage: {scored} of {expected} {name} cannot have been scored"
+    if not coverage.complete and verdict != "error":
+        yield f"coverage: not everything was scored, and the verdict is '{verdict}'; it must be 'error'"
+
+
+def _doubled(place: str, names: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            yield f"{place}: '{clean(name, 80)}' stands twice"
+        seen.add(name)
+
+
+def _numbers(check: CheckResult) -> Iterator[str]:
+    """Numbers that cannot be: of a check and of its groups."""
+    numbered: list[CheckResult | GroupResult] = [check, *check.groups]
+    for one in numbered:
+        said = "" if one is check else " of a group"
+        for low, high in _INTERVALS:
+            lo, hi = getattr(one, low), getattr(one, high)
+            if lo is not None and hi is not None and lo > hi:
+                yield f"{low}{said} is above {high}"
+        if one.p_adjusted is not None and not 0 <= one.p_adjusted <= 1:
+            yield f"p_adjusted{said} is no probability"
+        if one.n_sets < 0:
+            yield f"n_sets{said} is negative"
+
+
+def _groups(check: CheckResult) -> Iterator[str]:
+    """Verdicts of groups that do not add up to the check's."""
+    yield from _doubled("groups", ("/".join(filter(None, (one.attribute, one.group))) for one in check.groups))
+    failed = next(iter(check.failing_groups), None)
+    if failed is not None and check.verdict == "pass":
+        yield f"it passes, and its group '{clean(failed.group, 80)}' fails"
+    elif failed is not None and check.verdict == "inconclusive" and check.rule != "no_worse_than":
+        # of comparisons, records from before groups were corrected over the whole suite say this and are honest
+        yield f"it is inconclusive, and its group '{clean(failed.group, 80)}' fails"
+    if check.verdict == "pass":
+        yield from _passing_groups(check)
+
+
+def _passing_groups(check: CheckResult) -> Iterator[str]:
+    """What no group of a check that passes can be: undecided, too small, or beyond the bound."""
+    for group in check.groups:
+        name = clean(group.group, 80)
+        if group.verdict == "inconclusive":
+            yield f"it passes, and its group '{name}' is inconclusive"
+        elif check.min_sets is not None and group.n_sets < check.min_sets:
+            yield f"it passes, and its group '{name}' is in {group.n_sets} of the {check.min_sets} sets it takes"
+        elif _beyond(check, group):
+            yield f"it passes, and its group '{name}' has {group.value:g}, which is beyond {check.bound:g}"
+
+
+def _beyond(check: CheckResult, group: GroupResult) -> bool:
+    """Whether a group's own number is beyond an absolute bound, where the check's value is the worst group's."""
+    metric = spec_of(check)
+    held = "value" if metric is None else metric.group_bound
+    if group.value is None or check.bound is None or held == "none":
+        return False
+    value = abs(group.value) if held == "size" else group.value
+    if check.rule == "at_least":
+        return value < check.bound - _ROUND_OFF
+    return check.rule == "at_most" and value > check.bound + _ROUND_OFF
+
+
+def _pass(check: CheckResult, record: RunRecord) -> Iterator[str]:
+    """What a pass must rest on: a number on the good side of the bound, or a comparison within the margin."""
+    if check.verdict != "pass":
+        return
+    if check.value is None and check.status != "infinite":
+        yield "it passes without a value"
+    if check.bound is None:
+        yield "it passes without a bound"
+    elif check.rule == "no_worse_than":
+        yield from _no_worse(check, record, check.bound)
+    elif check.value is not None and (
+        check.value < check.bound if check.rule == "at_least" else check.value > check.bound
+    ):
+        yield f"it passes with {check.value:g}, which is beyond its bound of {check.bound:g}"
+
+
+def _no_worse(check: CheckResult, record: RunRecord, margin: float) -> Iterator[str]:
+    reference = record.anchor if check.against == "anchor" else record.baseline
+    if reference is None:
+        yield f"it passes a comparison, and the record names no {check.against or 'baseline'}"
+    elif check.delta is None and check.p_adjusted is None:
+        yield "it passes a comparison without a difference"
+    elif check.delta is not None and check.better is not None:
+        worse_by = -check.delta if check.better == "higher" else check.delta
+        if worse_by > margin:
+            yield f"it passes, worse by {worse_by:g} than the {check.against or 'baseline'}: its margin is {margin:g}"
+
+
+def _asides(check: CheckResult, made: date | None) -> Iterator[str]:
+    """Waivers that their own date contradicts, deciders that were not the stricter, anchors of what is not compared."""
+    if check.waiver is not None:
+        until = _day(check.waiver.until)
+        if until is None:
+            yield f"its waiver's date '{clean(check.waiver.until, 24)}' is not a day"
+        elif made is not None and check.waiver.expired != (made > until):
+            yield f"its waiver until {until} is said to {'have expired' if check.waiver.expired else 'hold'} on {made}"
+    weight = 0 if check.waived else _weight(check.verdict)
+    if check.other_verdict is not None and _weight(check.other_verdict) > weight:
+        yield f"the other definition says '{check.other_verdict}', which is stricter than what was decided"
+    if check.against is not None and check.rule != "no_worse_than":
+        yield f"it is compared with the {check.against}, and its rule is '{check.rule}'"
+
+
+def _weight(verdict: Verdict) -> int:
+    """Whether a failure or an error is the stricter one changed with versions of fairgate: here they are alike."""
+    return min(SEVERITY[verdict], SEVERITY["fail"])
+
+
+def _day(text: str) -> date | None:
+    try:
+        return datetime.fromisoformat(text).date()
+    except ValueError:
+        return None

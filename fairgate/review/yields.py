@@ -10,45 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from fairgate.data import Manifest
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest, sha256_bytes
 from fairgate.markdown import escape, table
+from fairgate.records.build import DROPS_FILE, YIELD_FILE, BuildYield, PartYield
 from fairgate.review.figures import percent, share
 
-YIELDS, DROPS = "yield.json", "drops.csv"
 _MOST_ROWS: Final = 100
 _MAX_BYTES: Final = 64 << 20
-
-
-class _Passed(BaseModel):
-    tried: int = Field(ge=0)
-    failed: int = Field(ge=0)
-
-
-class _Part(BaseModel):
-    started: int = Field(ge=0)
-    kept: int = Field(ge=0)
-    dropped: dict[str, int]
-    groups: dict[str, dict[str, _Passed]] = {}
-
-
-class _Subject(BaseModel):
-    sets: int = Field(ge=0)
-    images: int = Field(ge=0)
-    parts: dict[str, _Part]
-
-
-class _Yields(BaseModel):
-    """What the section tells of; whatever else the file holds is for DVC's metrics."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    images: int
-    per_image: dict[str, float] = {}
-    subjects: dict[str, _Subject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +36,12 @@ def yield_section(folder: Path, manifest: Manifest) -> YieldSection | None:
 
     Raises DatasetError where they are another dataset's, or no yields.
     """
-    if not (folder / YIELDS).is_file():
+    if not (folder / YIELD_FILE).is_file():
         return None
     remedy = "run the build again: it writes its yields anew"
     try:
-        texts = [_bounded(folder / name) for name in (YIELDS, DROPS) if (folder / name).is_file()]
-        yields = _Yields.model_validate_json(texts[0])
+        texts = [_bounded(folder / name) for name in (YIELD_FILE, DROPS_FILE) if (folder / name).is_file()]
+        yields = BuildYield.model_validate_json(texts[0])
         drops = list(csv.DictReader(io.StringIO(texts[1].decode()))) if len(texts) > 1 else []
         groups = _groups(drops)
     except (OSError, ValueError, KeyError, csv.Error) as error:
@@ -78,7 +50,7 @@ def yield_section(folder: Path, manifest: Manifest) -> YieldSection | None:
     if yields.images != manifest.n_rows:
         raise DatasetError(
             f"the yields are of {yields.images:,} images, and the dataset has {manifest.n_rows:,}.",
-            where=str(folder / YIELDS),
+            where=str(folder / YIELD_FILE),
             remedy=remedy,
         )
     return YieldSection("\n\n".join(_parts(yields, groups)), digest([sha256_bytes(text) for text in texts]))
@@ -101,7 +73,7 @@ def _groups(drops: list[dict[str, str]]) -> Counter[tuple[str, str, str, str]]:
     return counted
 
 
-def _parts(yields: _Yields, groups: Counter[tuple[str, str, str, str]]) -> Iterator[str]:
+def _parts(yields: BuildYield, groups: Counter[tuple[str, str, str, str]]) -> Iterator[str]:
     yield "## Yield"
     yield (
         "What the recipe started, kept and dropped, in sets. A part may keep more than was chosen for the next one. "
@@ -135,7 +107,7 @@ def _parts(yields: _Yields, groups: Counter[tuple[str, str, str, str]]) -> Itera
         yield f"Evaluations of a model per finished image, dropped ones paid for: {', '.join(told)}."
 
 
-def _passed(yields: _Yields) -> list[list[str]]:
+def _passed(yields: BuildYield) -> list[list[str]]:
     tried, failed = Counter[tuple[str, str, str]](), Counter[tuple[str, str, str]]()
     for subject in yields.subjects.values():
         for name, part in subject.parts.items():
@@ -149,11 +121,11 @@ def _passed(yields: _Yields) -> list[list[str]]:
     ]
 
 
-def _share(part: _Part) -> str:
+def _share(part: PartYield) -> str:
     return f"{100 * part.kept / part.started:.1f}%" if part.started else "–"
 
 
-def _reasons(part: _Part) -> str:
+def _reasons(part: PartYield) -> str:
     listed = sorted(part.dropped.items(), key=lambda one: -one[1])
     return ", ".join(f"{escape(reason)} {count:,}" for reason, count in listed) or "–"
 

@@ -84,6 +84,8 @@ def _take_from_labels(
         logits = np.stack([columns.of[prompt] for prompt in choice.prompts.values()], axis=1)
         rows = group.rows & (index.subject == choice.subject)
         truths = probe.truths(index)
+        if truths is None:
+            continue
         for place, (label, prompt) in enumerate(choice.prompts.items()):
             here = rows & (truths == label)
             if not here.any():

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fairgate.git import run_git, tracked_files_differ
+from fairgate.plugins import loaded_packages
 from fairgate.records import Environment
 from fairgate.version import __version__
 
@@ -35,7 +36,7 @@ def environment(root: Path, device: str) -> Environment:
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         device=device,
-        packages=packages,
+        packages=packages | loaded_packages(),
         git_commit=commit,
         git_dirty=tracked_files_differ(root),
         git_branch=_branch(root, os.environ),

@@ -8,7 +8,7 @@ import pytest
 from people_repository import Group, People, check_of, people_repository
 
 from fairgate.records import CheckResult, Verdict
-from fairgate.reports.consistency import contradictions
+from fairgate.reports.results import contradictions
 from fairgate.suites.suite_diff import stricter
 
 TINY: Group = ("other", "Male")

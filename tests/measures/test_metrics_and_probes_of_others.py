@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib import metadata
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from rich.console import Console
 from toy_repository import SUITE, Toy
 
-from fairgate import gate
+from fairgate import gate, plugins
 from fairgate.errors import FairgateError, SuiteError
 from fairgate.measures import METRICS
 from fairgate.probes import PROBES
@@ -31,14 +32,29 @@ ENTRIES = {
 }
 
 
+class Others(metadata.Distribution):
+    """An installed package."""
+
+    def read_text(self, filename: str) -> str | None:
+        return "Name: others\nVersion: 1.2\n" if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        return path
+
+
+OTHERS = Others()
+
+
 def install(monkeypatch: pytest.MonkeyPatch, entries: dict[str, dict[str, str]]) -> None:
     """Entry points as of an installed package; both registries forget what they found so far."""
 
     def entry_points(*, group: str) -> list[metadata.EntryPoint]:
         named = entries.get(group, {})
-        return [metadata.EntryPoint(name, f"others_plugin:{value}", group) for name, value in named.items()]
+        found = [metadata.EntryPoint(name, f"others_plugin:{value}", group) for name, value in named.items()]
+        return [entry._for(OTHERS) for entry in found]  # type: ignore[attr-defined]
 
     monkeypatch.setattr(metadata, "entry_points", entry_points)
+    monkeypatch.setattr(plugins, "_LOADED", {})
     for registry in (METRICS, PROBES):
         for built_in in registry._built_in:
             assert registry[built_in]
@@ -71,6 +87,7 @@ def test_they_run_through_a_gate_and_appear_everywhere(toy: Toy) -> None:
     assert checks["kept"].verdict == "fail"
     assert checks["gap"].groups
     assert record.probes["versus"].startswith("contrast:")
+    assert re.fullmatch(r"1\.2 \([0-9a-f]{12}\)", record.environment.packages["others"])
     written = json.loads(write_results(record, toy.root / "report").read_text(encoding="utf-8"))
     assert {"sound_sets"} <= {check["metric"] for check in written["checks"]}
     console = Console(record=True, width=200)

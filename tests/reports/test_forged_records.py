@@ -13,7 +13,7 @@ from example_records import example_record, team_record
 from fairgate.errors import BaselineError
 from fairgate.records import RunRecord
 from fairgate.reports import read_results, write_results
-from fairgate.reports.consistency import contradictions
+from fairgate.reports.results import contradictions
 
 Forger = Callable[[dict[str, Any]], None]
 
