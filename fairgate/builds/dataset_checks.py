@@ -60,14 +60,13 @@ def auc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     >>> auc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
     0.75
     """
-    from scipy.stats import rankdata
+    from sklearn.metrics import roc_auc_score
 
-    n, m = int(positive.sum()), int((~positive).sum())
-    if not n or not m:
+    if positive.all() or not positive.any():
         raise DatasetError(
             "all rows are of one group.", where="labels", remedy="give rows of both groups to tell them apart"
         )
-    return float((rankdata(scores)[positive].sum() - n * (n + 1) / 2) / (n * m))
+    return float(roc_auc_score(positive, scores))
 
 
 def telling_auc(vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Generator, folds: int = FOLDS) -> float:
@@ -76,6 +75,10 @@ def telling_auc(vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Gen
     Rows are dealt to folds group by group; every row is scored once, by a model that never saw it, and folds are
     averaged. Raises DatasetError where a group has fewer rows than there are folds.
     """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     fold = np.empty(len(vectors), dtype=np.intp)
     for group in (True, False):
         own = rng.permutation(np.flatnonzero(positive == group))
@@ -89,33 +92,10 @@ def telling_auc(vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Gen
     found = []
     for each in range(folds):
         held = fold == each
-        weights = _logistic(vectors[~held], positive[~held])
-        found.append(auc(_with_one(vectors[held], vectors[~held]) @ weights, positive[held]))
+        model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=10_000))
+        model.fit(vectors[~held], positive[~held])
+        found.append(auc(model.decision_function(vectors[held]), positive[held]))
     return float(np.mean(found))
-
-
-def _with_one(vectors: Matrix, like: Matrix) -> Matrix:
-    """Standardised as the training rows, with a constant."""
-    spread = like.std(axis=0)
-    scaled = (vectors - like.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    return np.hstack([scaled, np.ones((len(vectors), 1))])
-
-
-def _logistic(vectors: Matrix, positive: NDArray[np.bool_]) -> Matrix:
-    from scipy.optimize import minimize
-    from scipy.special import expit
-
-    design, target = _with_one(vectors, vectors), positive.astype(np.float64)
-
-    def loss(weights: Matrix) -> tuple[float, Matrix]:
-        margin = design @ weights
-        value = np.logaddexp(0.0, margin).sum() - margin @ target + 0.5 * weights[:-1] @ weights[:-1]
-        slope = design.T @ (expit(margin) - target)
-        slope[:-1] += weights[:-1]
-        return float(value), slope
-
-    weights: Matrix = minimize(loss, np.zeros(design.shape[1]), jac=True, method="L-BFGS-B").x
-    return weights
 
 
 def words_of(text: str) -> list[str]:
@@ -130,16 +110,15 @@ def words_of(text: str) -> list[str]:
 
 def tf_idf(texts: Sequence[str]) -> tuple[Matrix, list[str]]:
     """Rows of unit length (texts, words) and the words: log(1 + n / in how many texts) times the count."""
-    counted = [Counter(words_of(text)) for text in texts]
-    vocabulary = sorted({word for words in counted for word in words})
-    place = {word: column for column, word in enumerate(vocabulary)}
-    table = np.zeros((len(texts), len(vocabulary)))
-    for row, words in enumerate(counted):
-        for word, times in words.items():
-            table[row, place[word]] = times
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.preprocessing import normalize
+
+    if not any(map(words_of, texts)):
+        return np.zeros((len(texts), 0)), []
+    counter = CountVectorizer(analyzer=words_of)
+    table = counter.fit_transform(texts).toarray().astype(np.float64)
     table *= np.log1p(len(texts) / np.maximum((table > 0).sum(axis=0), 1))
-    length = np.linalg.norm(table, axis=1, keepdims=True)
-    return table / np.where(length > 0, length, 1.0), vocabulary
+    return normalize(table), counter.get_feature_names_out().tolist()
 
 
 def k_means(vectors: Matrix, k: int, rng: np.random.Generator, rounds: int = 100) -> Rows:
@@ -147,6 +126,7 @@ def k_means(vectors: Matrix, k: int, rng: np.random.Generator, rounds: int = 100
 
     Raises DatasetError for more clusters than rows.
     """
+    # Not scikit-learn's: its starts come of a legacy RandomState, and published clusters would be others.
     if k > len(vectors):
         raise DatasetError(
             f"{k} clusters are asked for, and there are {len(vectors)} rows.", remedy="ask for fewer clusters"

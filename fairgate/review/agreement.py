@@ -60,6 +60,7 @@ def cohens_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
     >>> round(cohens_kappa([("y", "y")] * 20 + [("y", "n")] * 5 + [("n", "y")] * 10 + [("n", "n")] * 15), 2)
     0.4
     """
+    # Not scikit-learn's: it takes no None for an answer, and divides by zero where chance always agrees.
     n = len(pairs)
     first, second = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
     chance = sum(first[answer] * second[answer] for answer in first)  # times n², in whole numbers

@@ -16,6 +16,7 @@ from fairgate.errors import FairgateError, SettingsError
 from fairgate.reports.review_page import Page
 from fairgate.review.session import Session
 
+# The standard library's server: with starlette and uvicorn every refusal below would still be written by hand.
 HOST: Final = "127.0.0.1"
 _MOST_BYTES: Final = 64 << 10
 _SECONDS: Final = 30.0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from fairgate.selftest.finding import Finding, ok, trouble, warning
@@ -13,19 +14,10 @@ from fairgate.selftest.finding import Finding, ok, trouble, warning
 AREA: Final = "workflows"
 _FOLDER: Final = Path(".github/workflows")
 _MOST_BYTES: Final = 1 << 20
-_GATE: Final = re.compile(r"--fairness-suite|\bfairgate\s+(check|demo)\b")
-_ACTION: Final = re.compile(r"(.*/)?fairgate(@.*)?$")
-"""The action of this project: not the one in a folder of it, which tells of reports that others made."""
-_DVC: Final = re.compile(
-    r"(?:^|[\s\"'/(;&|])dvc[\"']?\s+(?:-\S+\s+)*(pull|fetch|checkout|repro|exp|get|import|import-url|update)\b"
-)
+_DVC: Final = ("pull", "fetch", "checkout", "repro", "exp", "get", "import", "import-url", "update")
 """Commands of DVC that read a remote or write files as the branch's configuration and pointers say."""
-_FORGIVEN: Final = re.compile(r"\|\|\s*(true|:|exit\s+0|echo\b)")
-_TOLERATED: Final = re.compile(
-    r"(?:-eq|-ne|-le|-lt|==|!=|\s=)\s*[\"']?3\b|\bcase\b[\s\S]*?\bin\b[\s\S]*?(?<![\w.-])3\s*[|)]"
-)
-"""A script that asks for exit code 3: `[ $? -eq 3 ]`, `case $status in 0|3)`."""
-_PIPE: Final = re.compile(r"(?<![|>])\|(?![|])")
+_COMPARISONS: Final = ("-eq", "-ne", "-le", "-lt", "==", "!=", "=")
+_OPERATORS: Final = frozenset("();<>|&")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,16 +65,16 @@ def _lost(step: _Step) -> list[Finding]:
     if step.forgiven:
         what = "the gate runs with `continue-on-error`: it can fail and nothing is red."
         found.append(trouble(AREA, what, step.where, "remove continue-on-error from the step and its job"))
-    if _TOLERATED.search(re.sub(r"(^|\s)#.*", "", step.script)):
+    if _asks_for_3([word for line in _lines(step.script) for word in line]):
         what = (
             "the step treats exit code 3 on its own: that is no verdict, and a checkpoint that cannot be read passes."
         )
         found.append(trouble(AREA, what, step.where, "let every exit code but 0 fail the step"))
-    for line in _commands(step.script):
-        if _FORGIVEN.search(line):
+    for line in filter(_runs_gate, _lines(step.script)):
+        if _forgives(line):
             what = "a command after `||` hides the failing gate."
-            found.append(trouble(AREA, what, step.where, f"let it fail: `{line[:120]}`"))
-        elif _PIPE.search(line) and "pipefail" not in step.script and step.shell != "bash":
+            found.append(trouble(AREA, what, step.where, f"let it fail: `{' '.join(line)[:120]}`"))
+        elif any(_is_pipe(word) for word in line) and "pipefail" not in step.script and step.shell != "bash":
             what = "a pipe hides the failing gate: the step's shell has no pipefail."
             found.append(trouble(AREA, what, step.where, "say `shell: bash`, or write `set -o pipefail` first"))
     if step.dvc is not None:
@@ -93,24 +85,81 @@ def _lost(step: _Step) -> list[Finding]:
     return found
 
 
-def _commands(script: str) -> Iterator[str]:
-    """Commands that run the gate, continued lines joined, quoted text and comments taken out."""
-    for line in _lines(script):
-        bare = re.sub(r"(^|\s)#.*", "", re.sub(r"'[^']*'|\"[^\"]*\"", "''", line))
-        if _GATE.search(bare):
-            yield bare.strip()
+class _Words(shlex.shlex):
+    """Words and operators of a line of shell. Unlike shlex's own, a `#` inside a word begins no comment."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line, posix=True, punctuation_chars=True)
+        self.whitespace_split = True
+
+    @property
+    def commenters(self) -> str:
+        """Between words alone."""
+        return "#" if getattr(self, "state", None) == " " else ""
+
+    @commenters.setter
+    def commenters(self, _given: str) -> None:
+        pass
 
 
-def _lines(script: str) -> list[str]:
-    return re.sub(r"\\\n", " ", script).splitlines()
+def _lines(script: str) -> Iterator[list[str]]:
+    """Words of each command line: continued lines and quotes over several lines are one, comments are left out."""
+    waiting = ""
+    for line in script.replace("\\\n", " ").splitlines():
+        waiting += line
+        try:
+            words = list(_Words(waiting))
+        except ValueError:  # a quote that is not closed yet
+            waiting += "\n"
+            continue
+        yield words
+        waiting = ""
+    yield from (line.split() for line in waiting.splitlines())  # never closed: such as an apostrophe in a here-document
+
+
+def _is_command(word: str, name: str) -> bool:
+    return PurePosixPath(word).name == name
+
+
+def _is_pipe(word: str) -> bool:
+    return _OPERATORS.issuperset(word) and "|" in word.replace("||", "").replace(">|", "")
+
+
+def _runs_gate(words: Sequence[str]) -> bool:
+    return any(word.startswith("--fairness-suite") for word in words) or any(
+        _is_command(word, "fairgate") and after in ("check", "demo") for word, after in pairwise(words)
+    )
+
+
+def _forgives(words: Sequence[str]) -> bool:
+    """`|| true`, `|| :`, `|| exit 0`, `|| echo ...`."""
+    after = [words[place + 1 : place + 3] for place, word in enumerate(words) if word == "||"]
+    return any(rest[:1] in (["true"], [":"], ["echo"]) or rest == ["exit", "0"] for rest in after)
+
+
+def _asks_for_3(words: Sequence[str]) -> bool:
+    """`[ $? -eq 3 ]`, `((status==3))`, `case $status in 0|3)`."""
+    in_case = False
+    for word, after in pairwise([*words, ""]):
+        in_case = in_case or word == "case"
+        if (word in _COMPARISONS and after == "3") or word.endswith(("==3", "!=3")):
+            return True
+        if in_case and word == "3" and after[:1] in ("|", ")"):
+            return True
+    return False
 
 
 def _dvc(script: str) -> str | None:
-    """The first command of DVC that a script runs and that obeys a branch; words inside quotes may be a path to it."""
-    for line in _lines(script):
-        found = _DVC.search(re.sub(r"(^|\s)#.*", "", line))
-        if found is not None and not re.match(r"\s*echo\b", line):
-            return f"dvc {found[1]}"
+    """The first command of DVC that a script runs and that obeys a branch, also one in quotes (`sh -c "dvc pull"`)."""
+    for words in _lines(script):
+        if words[:1] == ["echo"]:
+            continue
+        for place, word in enumerate(words):
+            rest = [after for after in words[place + 1 :] if not after.startswith("-")]
+            if _is_command(word, "dvc") and rest[:1] and rest[0] in _DVC:
+                return f"dvc {rest[0]}"
+            if len(word.split()) > 1 and (inside := _dvc(word)) is not None:
+                return inside
     return None
 
 
@@ -127,8 +176,10 @@ def _gates(data: Mapping[str, Any], shown: str) -> Iterator[_Step]:
             uses = str(step.get("uses") or "")
             if of_changes and dvc is None and (command := _dvc(script)):
                 dvc = (f"{shown}, job {name}, step {number}", command)
-            by_action = bool(_ACTION.match(uses)) or (uses == "./" and "suite" in _mapping(step.get("with")))
-            if not by_action and not any(True for _ in _commands(script)):
+            # Not an action in a folder of this project: that one reports what others judged.
+            by_action = _is_command(uses.partition("@")[0], "fairgate")
+            by_action = by_action or (uses == "./" and "suite" in _mapping(step.get("with")))
+            if not by_action and not any(map(_runs_gate, _lines(script))):
                 continue
             forgiven = any(_tolerates(part.get("continue-on-error")) for part in (step, job))
             where = f"{shown}, job {name}, step {number}"

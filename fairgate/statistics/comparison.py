@@ -50,6 +50,7 @@ def moods_median_test(*samples: ArrayLike, ties: Ties = "below", correction: boo
     """
     columns = [np.asarray(sample, dtype=np.float64).ravel() for sample in samples]
     _check_samples(columns, ties)
+    # Not scipy's median_test: the refusal names how many values lie on which side, and with these counts it is done.
     median = float(np.median(np.concatenate(columns)))
     above = np.array([(column >= median if ties == "above" else column > median).sum() for column in columns])
     below = np.array([(column <= median if ties == "below" else column < median).sum() for column in columns])

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 from rich.console import Console
-from schema_reader import faults
 from toy_repository import SUITE, Toy, toy_repository, write_scores_table
 
 from fairgate import gate
@@ -250,4 +250,4 @@ def test_the_shipped_schema_is_the_one_that_the_record_defines_and_keeps(toy_pow
     assert schema_file("power").read_text(encoding="utf-8") == schema_text("power"), (
         "run `python -m fairgate.records.schemas`"
     )
-    assert faults(json.loads(toy_power.model_dump_json()), schema_of("power")) == []
+    Draft202012Validator(schema_of("power")).validate(json.loads(toy_power.model_dump_json()))
