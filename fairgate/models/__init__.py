@@ -11,6 +11,7 @@ from fairgate.models.contract import (
     ModelFamily,
     Request,
     SimilarityModel,
+    equal_columns,
     indistinct,
     require_capability,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "ModelFamily",
     "Request",
     "SimilarityModel",
+    "equal_columns",
     "indistinct",
     "local_path",
     "open_scorer",

@@ -108,6 +108,11 @@ def test_the_schema_of_suites_and_the_fixture_offer_them(toy: Toy) -> None:
     assert "sound_sets" in dir(probe)
     with pytest.raises(AttributeError, match="did you mean 'sound_sets'"):
         probe.sound_set()
+    for wrong, why in (({"over": "gender"}, "takes no `over`"), ({"k": 3}, "takes no `k`")):
+        with pytest.raises(TypeError, match=why):
+            probe.sound_sets(below=0.7, **wrong)
+    with pytest.raises(TypeError, match="group_gap needs `over`"):
+        probe.group_gap()
 
 
 @pytest.mark.usefixtures("installed")
