@@ -24,6 +24,7 @@ from fairgate.errors import RecipeError
 from fairgate.generation import open_model
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
 from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
+from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.face_swap import Faces, FindFace, SwapFace
 from fairgate.steps.person_photographs import DescribeMembers
@@ -87,10 +88,10 @@ class Swaps(Part):
                 where=f"only: {settings.only}",
                 remedy="name a dataset that was built from the same photographs, or none",
             )
-        ids = drawn(ids, RECIPE.name, subject, settings.seed, "swaps")
+        ids = drawn(ids, Genswap.name, subject, settings.seed, "swaps")
         for first in range(0, len(ids), settings.shard_sets):
             yield [
-                continued(stored, RECIPE.name, settings.seed)
+                continued(stored, Genswap.name, settings.seed)
                 for stored in before.sets(ids[first : first + settings.shard_sets])
             ]
 
@@ -160,6 +161,7 @@ def _sets_of(folder: Path) -> frozenset[str]:
     return frozenset(read_dataset(folder).index.set_id.tolist())
 
 
+@register
 class Genswap(Recipe):
     """Pairs of one photograph: its face replaced by a male one, and by a female one."""
 
@@ -198,6 +200,3 @@ class Genswap(Recipe):
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """Two members."""
         return [{**row, "recipe": self.name} for row in super().finish(rows)]
-
-
-RECIPE = Genswap
