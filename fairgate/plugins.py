@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fairgate.errors import FairgateError
-from fairgate.hashing import digest, sha256_bytes
+from fairgate.hashing import digest, sha256_file
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ _LOADED: dict[str, str] = {}
 
 
 def loaded_packages() -> dict[str, str]:
-    """Installed packages that took part in this process, by name: their version, and a digest of their code."""
+    """Installed packages that took part in this process, by name: `VERSION sha256:CODE`."""
     return dict(sorted(_LOADED.items()))
 
 
@@ -83,7 +83,7 @@ class Registry(Mapping[str, T], Generic[T]):
         try:
             thing = entry.load()
             if entry.dist is not None and entry.dist.name != "fairgate":
-                _LOADED[entry.dist.name] = f"{entry.dist.version} ({_code_digest(entry.module)[:12]})"
+                _LOADED[entry.dist.name] = f"{entry.dist.version} sha256:{_code_digest(entry.module)}"
             if entry.name not in self._found:  # the module may have registered it itself
                 self.register(entry.name, thing)
         except Exception as error:
@@ -95,11 +95,12 @@ class Registry(Mapping[str, T], Generic[T]):
 
 
 def _code_digest(module: str) -> str:
-    """Hex SHA-256 of the Python files of an imported module's top package, or of the module."""
+    """Hex SHA-256 of the files of an imported module's top package, or of the module: a version is a claim."""
     top = sys.modules[module.partition(".")[0]]
     folders = [Path(folder) for folder in getattr(top, "__path__", ())]
-    files = [path for folder in folders for path in sorted(folder.rglob("*.py"))] or [Path(str(top.__file__))]
-    return digest([sha256_bytes(path.read_bytes()) for path in files])
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    kept = [path for path in files if "__pycache__" not in path.parts] or [Path(str(top.__file__))]
+    return digest([(path.name, sha256_file(path)) for path in kept])
 
 
 def _package(entry: metadata.EntryPoint) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from fairgate.baselines import environment_warnings
 from fairgate.errors import FairgateError
 from fairgate.gate.compared_run import Compared, Progress, Scores, dataset_info
+from fairgate.gate.notices import plugin_notices
 from fairgate.gate.prepare import Definition, Prepared
 from fairgate.gate.score import Scored, decide_definition, score
 from fairgate.gate.tracked import pointer_notices
@@ -98,6 +99,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
             *prepared.notices,
             *pointer_notices(prepared, settings.model),
             *(_notices(asked, scored) if scored else []),
+            *(_plugin_notices(scored, place) if scored else []),
         ],
         warnings=_mismatches(scored, place) if scored else [],
         command=command,
@@ -179,6 +181,16 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
                 for name, missing in at_theirs.missing.items()
             ]
     return list(dict.fromkeys(found))
+
+
+def _plugin_notices(scored: Scored, place: Environment) -> list[str]:
+    """Packages with metrics, probes or models that are not those of the baseline's (or anchor's) run: code decides."""
+    found = []
+    for name, one in (("baseline", scored.compared), ("anchor", scored.anchored)):
+        before = one.environment.plugins if one is not None and one.environment is not None else None
+        if before is not None:
+            found += plugin_notices(name, place.plugins or {}, before)
+    return found
 
 
 def _mismatches(scored: Scored, place: Environment) -> list[str]:

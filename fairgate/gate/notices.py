@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from fairgate.records import DatasetInfo, RunRecord
 
@@ -45,3 +45,23 @@ def _declared_otherwise(then: DatasetInfo, now: DatasetInfo) -> list[str]:
     if then.counterfactual != now.counterfactual:
         words.append("its sets are counterfactual now" if now.counterfactual else "its sets are not counterfactual now")
     return words
+
+
+def plugin_notices(name: str, now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
+    """How the installed packages that took part differ from those of the run that `name` (the baseline) records."""
+    found = []
+    for package in sorted({*now, *before}):
+        here, there = now.get(package), before.get(package)
+        if here != there:
+            found.append(
+                f"the package {package} took part {_as(here)}, in the {name}'s run {_as(there)}: metrics, probes and "
+                "models of it may give other numbers"
+            )
+    return found
+
+
+def _as(plugin: str | None) -> str:
+    if plugin is None:
+        return "not at all"
+    version, _, code = plugin.partition(" sha256:")
+    return f"as {version} ({code[:12]})"

@@ -12,6 +12,7 @@ from fairgate.models.contract import (
     Request,
     Scorer,
     SimilarityModel,
+    equal_columns,
     require_capability,
 )
 from fairgate.models.registry import local_path, open_scorer, register, require_uri
@@ -29,6 +30,7 @@ __all__ = [
     "Request",
     "Scorer",
     "SimilarityModel",
+    "equal_columns",
     "local_path",
     "open_scorer",
     "register",

@@ -25,6 +25,7 @@ class AssociationProbe(Probe):
 
     needs: ClassVar[Capability] = "similarity"
     answers_as: ClassVar[str] = "association"
+    value_names: ClassVar[Mapping[str, str]] = {"association": "cosine"}
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 
     kind: Literal["association"]
@@ -42,11 +43,6 @@ class AssociationProbe(Probe):
         if len(set(value)) < len(value):
             raise ValueError(f"words stand twice: {sorted({x for x in value if value.count(x) > 1})}")
         return value
-
-    @classmethod
-    def value_names(cls) -> Mapping[str, str]:
-        """To the word's prompt."""
-        return {"association": "cosine"}
 
     @property
     def ranked_words(self) -> tuple[str, ...]:

@@ -30,7 +30,10 @@ class ZeroShotProbe(Probe):
 
     needs: ClassVar[Capability] = "log_probabilities"
     answers_as: ClassVar[str] = "zero_shot_classification"
-    columns: ClassVar[tuple[str, ...]] = ("predicted", "correct")
+    value_names: ClassVar[Mapping[str, str]] = {
+        "zero_shot_classification": "P(true)",
+        "implicit_association": "P(positive)",
+    }
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "classification"
 
     kind: Literal["zero_shot_classification"]
@@ -72,11 +75,6 @@ class ZeroShotProbe(Probe):
     def digest_kind(self) -> str:
         """Without a right label it is another question."""
         return self.kind if self.positive is None else "implicit_association"
-
-    @classmethod
-    def value_names(cls) -> Mapping[str, str]:
-        """Of the true label, or of the positive one."""
-        return {"zero_shot_classification": "P(true)", "implicit_association": "P(positive)"}
 
     @property
     def truth_of(self) -> str | None:

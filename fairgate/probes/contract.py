@@ -55,9 +55,9 @@ class RankingQuery:
 class Probe(Part):
     """One probe of a suite: the keys of its YAML, and what follows from them.
 
-    `needs` is what a model must be able to do, `columns` what its answers hold besides `value`, and `value_name`
-    what a value is. Metrics of other kinds of probe can be measured where `answers_as` names such a kind.
-    `compared_as` says how `fairgate audit` compares models by it, None for not at all.
+    `needs` is what a model must be able to do, and `value_names` what the number of an image is, by `digest_kind`.
+    Metrics of the kind of probe that `answers_as` names can be measured. `compared_as` says how `fairgate audit`
+    compares models by it, None for not at all.
 
     A probe of one's own needs `kind`, `needs`, `answers_as` and `run`, and `choices` or `queries` so that it is known
     which texts it shows. Register it with the entry point group `fairgate.probes`, under its kind.
@@ -66,7 +66,7 @@ class Probe(Part):
     kind: str
     needs: ClassVar[Capability]
     answers_as: ClassVar[str]
-    columns: ClassVar[tuple[str, ...]] = ()
+    value_names: ClassVar[Mapping[str, str]] = {}
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = None
 
     @property
@@ -74,15 +74,10 @@ class Probe(Part):
         """What records call this kind of probe, before the digest of its settings."""
         return self.kind
 
-    @classmethod
-    def value_names(cls) -> Mapping[str, str]:
-        """What the number of an image is, by `digest_kind`: `P(true)`, `cosine`."""
-        return {}
-
     @property
     def value_name(self) -> str:
         """What the number of an image is."""
-        return self.value_names().get(self.digest_kind, "value")
+        return self.value_names.get(self.digest_kind, "value")
 
     @property
     def truth_of(self) -> str | None:

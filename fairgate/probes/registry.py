@@ -45,7 +45,7 @@ def value_name(digest_kind: str) -> str:
     """What the number of an image is, of a probe that a record calls by this kind: `P(true)`, `cosine`, or `value`."""
     names: dict[str, str] = {}
     for kind in PROBES:
-        names |= PROBES[kind].value_names()
+        names |= PROBES[kind].value_names
         if digest_kind in names:
             break
     return names.get(digest_kind, "value")

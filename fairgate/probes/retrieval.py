@@ -25,7 +25,7 @@ class RetrievalProbe(Probe):
 
     needs: ClassVar[Capability] = "similarity"
     answers_as: ClassVar[str] = "retrieval"
-    columns: ClassVar[tuple[str, ...]] = ("rank",)
+    value_names: ClassVar[Mapping[str, str]] = {"retrieval": "cosine"}
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 
     kind: Literal["retrieval"]
@@ -36,11 +36,6 @@ class RetrievalProbe(Probe):
     @classmethod
     def _prompts(cls, value: list[str]) -> list[str]:
         return [checked_template(prompt, "subject") for prompt in value]
-
-    @classmethod
-    def value_names(cls) -> Mapping[str, str]:
-        """To the subject's query."""
-        return {"retrieval": "cosine"}
 
     def prompts_of(self, subject: str) -> list[str]:
         """The prompts whose embeddings are averaged into the subject's query."""

@@ -107,12 +107,14 @@ class Probe:
         `over` names the attributes of the groups, `k` the cut of a ranking (100, and 1 for `recall`, unless given), and
         further arguments the metric's other settings.
         """
-        metric = next((one for one in METRICS.values() if alias in (one.spec.alias, one.spec.name)), None)
+        known = () if alias.startswith("_") else METRICS.values()
+        metric = next((one for one in known if alias in (one.spec.alias, one.spec.name)), None)
         if metric is None:
-            raise AttributeError(f"a probe measures no '{alias}'; {did_you_mean(alias, _aliases()) or ''}".rstrip("; "))
+            near = None if alias.startswith("_") else did_you_mean(alias, _aliases())
+            raise AttributeError("; ".join(filter(None, [f"a probe measures no '{alias}'", near])))
 
-        def measured(over: str | Sequence[str] | None = None, **settings: Any) -> Measured:
-            return self._measure(metric, over, settings)
+        def measured(over: str | Sequence[str] | None = None, k: int | None = None, **settings: Any) -> Measured:
+            return self._measure(metric, over, settings if k is None else {**settings, "k": k})
 
         measured.__name__, measured.__doc__ = alias, metric.spec.meaning
         return measured
@@ -124,6 +126,8 @@ class Probe:
         spec = metric.spec
         if (over is None and spec.per_group == "yes") or (over is not None and spec.per_group == "no"):
             raise TypeError(f"{spec.name} {'needs' if over is None else 'takes no'} `over`")
+        if "k" in settings and not metric.needs_k:
+            raise TypeError(f"{spec.name} takes no `k`")
         if metric.needs_k:
             settings = {"k": spec.usual_k, **settings}
         rule: dict[str, Any] = {"probe": self._name, "metric": spec.name, **settings}

@@ -330,13 +330,18 @@ class Decision(RecordPart):
 
 
 class Environment(RecordPart):
-    """Where the run took place. Never part of a verdict. `git_height` counts the commits that led here."""
+    """Where the run took place. Never part of a verdict. `git_height` counts the commits that led here.
+
+    `plugins` are the installed packages of which a metric, probe or model was used, as `VERSION sha256:CODE`; None in
+    records from before there was such a field.
+    """
 
     fairgate: str
     python: str
     platform: str
     device: str
     packages: dict[str, str] = Field(default_factory=dict)
+    plugins: dict[str, str] | None = None
     git_commit: str | None = None
     git_dirty: bool | None = None
     git_branch: str | None = None

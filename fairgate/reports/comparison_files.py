@@ -8,7 +8,7 @@ import io
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from fairgate.plain_text import clean
 from fairgate.records.comparison import (
@@ -17,7 +17,10 @@ from fairgate.records.comparison import (
     EffectRow,
     ImplicitAudit,
     ProbeAudit,
+    RelativeDifference,
     RetrievalAudit,
+    SkewRow,
+    WithinRow,
 )
 
 COLUMNS: Final = (
@@ -45,7 +48,7 @@ def render_csv(record: AuditRecord) -> str:
     return buffer.getvalue()
 
 
-def _rows(probe: ProbeAudit) -> Iterator[dict[str, Any]]:
+def _rows(probe: ProbeAudit) -> Iterator[dict[str, object]]:
     if isinstance(probe, ClassificationAudit):
         return _classification(probe)
     return _implicit(probe) if isinstance(probe, ImplicitAudit) else _retrieval(probe)
@@ -62,18 +65,19 @@ def _cell(value: object) -> object:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _classification(probe: ClassificationAudit) -> Iterator[dict[str, Any]]:
+def _line(table: str, model: str, **cells: object) -> dict[str, object]:
+    return {"table": table, "model": model, **cells}
+
+
+def _classification(probe: ClassificationAudit) -> Iterator[dict[str, object]]:
     for row in probe.fairness:
-        where = {"table": "models", "model": row.model, "subject": row.subject, "n_sets": row.n_sets}
+        where = _line("models", row.model, subject=row.subject, n_sets=row.n_sets)
         if row.fairness is not None:
             yield where | {"quantity": "fairness", "value": row.fairness, "lo": row.lo, "hi": row.hi}
-        yield where | {
-            **{"quantity": "accuracy", "value": row.accuracy},
-            **{"lo": row.accuracy_lo, "hi": row.accuracy_hi},
-        }
+        right = {"value": row.accuracy, "lo": row.accuracy_lo, "hi": row.accuracy_hi}
+        yield where | {"quantity": "accuracy", **right}
     for pair in probe.pairs:
-        where = {"table": "pairs", "model": pair.second, "compared_with": pair.first}
-        where |= {"subject": pair.subject, "n_sets": pair.n_sets}
+        where = _line("pairs", pair.second, compared_with=pair.first, subject=pair.subject, n_sets=pair.n_sets)
         if pair.delta is not None:
             fairness = {"quantity": "fairness", "value": pair.delta, "lo": pair.lo, "hi": pair.hi}
             yield where | fairness | {"p": pair.p_mood, "p_adjusted": pair.p_mood_adjusted, "detail": "Mood"}
@@ -84,63 +88,48 @@ def _classification(probe: ClassificationAudit) -> Iterator[dict[str, Any]]:
         yield where | accuracy | {"lo": pair.accuracy_lo, "hi": pair.accuracy_hi, "detail": "paired"}
     yield from _effects(probe.effects)
     for one in probe.taken:
-        yield {
-            **{"table": "taken for", "model": one.model, "subject": one.subject, "over": one.over},
-            **{"group": one.group, "quantity": one.predicted, "value": one.count / one.total},
-            "detail": f"{one.count} of {one.total} images",
-        }
+        where = _line("taken for", one.model, subject=one.subject, over=one.over, group=one.group)
+        said = f"{one.count} of {one.total} images"
+        yield where | {"quantity": one.predicted, "value": one.count / one.total, "detail": said}
 
 
-def _effects(effects: Sequence[EffectRow]) -> Iterator[dict[str, Any]]:
-    for effect in effects:
-        yield {
-            **{"table": "effects", "model": effect.model, "subject": effect.subject, "over": effect.over},
-            **{"group": effect.group, "compared_with": effect.reference, "quantity": effect.outcome},
-            **{"value": effect.effect, "lo": effect.lo, "hi": effect.hi},
-            **{"p": effect.p, "p_adjusted": effect.p_adjusted, "n_sets": effect.n_sets},
-        }
+def _effects(effects: Sequence[EffectRow]) -> Iterator[dict[str, object]]:
+    for one in effects:
+        where = _line("effects", one.model, subject=one.subject, over=one.over, group=one.group, n_sets=one.n_sets)
+        where |= {"compared_with": one.reference, "quantity": one.outcome, "value": one.effect}
+        yield where | {"lo": one.lo, "hi": one.hi, "p": one.p, "p_adjusted": one.p_adjusted}
 
 
-def _implicit(probe: ImplicitAudit) -> Iterator[dict[str, Any]]:
+def _implicit(probe: ImplicitAudit) -> Iterator[dict[str, object]]:
     for row in probe.groups:
-        where = {
-            "table": "implicit",
-            "model": row.model,
-            "over": row.over,
-            "group": row.group,
-            "detail": probe.positive,
-        }
+        where = _line("implicit", row.model, over=row.over, group=row.group, detail=probe.positive)
         yield where | {"quantity": "mean P(positive label)", "value": row.mean}
         within = {"quantity": "P(positive label) within sets", "value": row.within_sets, "n_sets": row.n_sets}
         yield where | within
     yield from _effects(probe.effects)
 
 
-def _retrieval(probe: RetrievalAudit) -> Iterator[dict[str, Any]]:
+def _retrieval(probe: RetrievalAudit) -> Iterator[dict[str, object]]:
     for recall in probe.recall:
-        yield {
-            **{"table": "models", "model": recall.model, "quantity": f"R@{recall.k}", "n_sets": recall.n_sets},
-            **{"value": recall.value, "lo": recall.lo, "hi": recall.hi},
-        }
+        where = _line("models", recall.model, quantity=f"R@{recall.k}", n_sets=recall.n_sets)
+        yield where | {"value": recall.value, "lo": recall.lo, "hi": recall.hi}
     for row in probe.skews:
-        yield {
-            **{"table": "skew", "model": row.model, "subject": row.subject, "over": row.over},
-            **{"group": row.favoured, "quantity": f"MaxSkew@{row.k}", "value": row.value},
-            **{"null_median": row.null_median, "null_p95": row.null_p95, "detail": "tied at k" if row.tied else None},
-        }
+        where = _line("skew", row.model, subject=row.subject, over=row.over, group=row.favoured)
+        where |= {"quantity": f"MaxSkew@{row.k}", "detail": "tied at k" if row.tied else None}
+        yield where | _beside_chance(row)
     for one in probe.within:
-        yield {
-            **{"table": "skew within", "model": one.model, "over": one.over, "group": one.group},
-            **{"quantity": f"MaxSkew@{one.k} within {one.fixed}", "value": one.value},
-            **{"null_median": one.null_median, "null_p95": one.null_p95},
-        }
+        quantity = f"MaxSkew@{one.k} within {one.fixed}"
+        where = _line("skew within", one.model, over=one.over, group=one.group, quantity=quantity)
+        yield where | _beside_chance(one)
     for difference in probe.differences:
-        yield {
-            **{"table": "skew within", "model": difference.model, "over": difference.over},
-            "group": f"{difference.highest} against {difference.lowest}",
-            "quantity": f"relative difference within {difference.fixed}",
-            **{"value": difference.value, "null_median": difference.null_median, "null_p95": difference.null_p95},
-        }
+        quantity = f"relative difference within {difference.fixed}"
+        groups = f"{difference.highest} against {difference.lowest}"
+        where = _line("skew within", difference.model, over=difference.over, group=groups, quantity=quantity)
+        yield where | _beside_chance(difference)
+
+
+def _beside_chance(row: SkewRow | WithinRow | RelativeDifference) -> dict[str, object]:
+    return {"value": row.value, "null_median": row.null_median, "null_p95": row.null_p95}
 
 
 def render_latex(record: AuditRecord) -> str:

@@ -25,7 +25,8 @@ from fairgate.reports.comparison_findings import (
     refusal_words,
     small_differences,
 )
-from fairgate.reports.comparison_tables import MOST_SUBJECTS, Table
+from fairgate.reports.comparison_tables import MOST_SUBJECTS
+from fairgate.reports.data_table import Table
 from fairgate.reports.standalone_page import render_page
 
 _ROWS: Final = 2500

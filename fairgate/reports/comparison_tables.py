@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from fairgate.plain_text import clean
-from fairgate.records import CROSS, Status
+from fairgate.records import CROSS
 from fairgate.records.comparison import (
     OUTCOMES,
     AuditRecord,
@@ -23,101 +22,14 @@ from fairgate.records.comparison import (
 )
 from fairgate.reports.charts import Box, Scale, Track, percent, scale_for
 from fairgate.reports.comparison_findings import conclusion_of, most_taken, subject_words, why_of
-from fairgate.reports.formatting import interval, number, p_value, percent_of, percent_words, signed
+from fairgate.reports.data_table import Cell, Column, Line, Table, drawn_cell, exact, number_cell, p_cell, signed_cell
+from fairgate.reports.formatting import interval, number, percent_of, percent_words, signed
 
 MOST_SUBJECTS: Final = 12
 """Subjects that one place of the page has in full; the rest are in audit.csv."""
 _LINES: Final = 200
 _DOTS: Final = 400
 _SHADES: Final = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column as it is headed, with `under` below that; as it is called when it is handed out (`name`), and as what
-    goes with its numbers is called then (`aside`). `scale` is the axis of a drawn one."""
-
-    shown: str
-    kind: Literal["number", "p", "text", "drawn"] = "number"
-    under: str = ""
-    name: str = ""
-    aside: str = ""
-    scale: Scale | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A number, a text or a drawing, with what is `under` it.
-
-    `value` is what the table is sorted by and what is handed out with its limits; `export` takes its place when handed
-    out, and `aside` goes with it. `shade` is 0 (none) to 7. `why` is shown on demand.
-    """
-
-    text: str = ""
-    under: str = ""
-    value: float | None = None
-    lo: float | None = None
-    hi: float | None = None
-    export: str | None = None
-    aside: str | float | None = None
-    shade: int = 0
-    track: Track | None = None
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A row: `name` in full, and as `shown` where that differs. `mark` is the class of the sign of a clear effect."""
-
-    name: str
-    cells: tuple[Cell, ...]
-    shown: str = ""
-    mark: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """`key` tells it from all other tables of an audit, `first` names what a line is. `bodies` are lines by a heading;
-    `foot` are further lines. `legend` explains marks and swatches. `more` lines are left to audit.csv."""
-
-    key: tuple[str, ...]
-    title: str
-    first: str
-    columns: tuple[Column, ...]
-    bodies: tuple[tuple[str, tuple[Line, ...]], ...]
-    look: Literal["bars", "bars subjects", "bars forest", "heat left", "heat left texts"] = "heat left"
-    foot: tuple[Line, ...] = ()
-    legend: tuple[tuple[str, str], ...] = ()
-    head: str = ""
-    note: str = ""
-    height: int = 26
-    more: int = 0
-
-    @property
-    def lines(self) -> int:
-        """How many lines there are."""
-        return sum(len(lines) for _, lines in self.bodies)
-
-
-def exact(value: float | None, status: Status = "ok") -> float | None:
-    """A number as it is sorted by and handed out: infinite where its status says so, None where there is none."""
-    return math.inf if value is None and status == "infinite" else value
-
-
-def _number(value: float | None, lo: float | None = None, hi: float | None = None) -> Cell:
-    return Cell(number(value), interval(lo, hi), value, lo, hi)
-
-
-def _signed(value: float | None, lo: float | None = None, hi: float | None = None) -> Cell:
-    return Cell(signed(value), interval(lo, hi), value, lo, hi)
-
-
-def _p(value: float | None) -> Cell:
-    return Cell(p_value(value), value=value)
-
-
-def _drawn(scale: Scale, value: float | None, lo: float | None, hi: float | None) -> Cell:
-    return Cell(track=Track(value=scale.at(value), lo=scale.at(lo), hi=scale.at(hi)))
 
 
 def _share_scale(shares: Iterable[float | None]) -> Scale:
@@ -139,8 +51,8 @@ def models_table(probe: ClassificationAudit) -> Table:
     for row in sorted(rows, key=lambda row: (-(row.fairness or 0.0), -(row.accuracy or 0.0))):
         right = row.accuracy, row.accuracy_lo, row.accuracy_hi
         fair = row.fairness, row.lo, row.hi
-        cells = [_drawn(fairness, *fair), _number(*fair)] if measured else []
-        lines.append(Line(row.model, (*cells, _drawn(accuracy, *right), _number(*right))))
+        cells = [drawn_cell(fairness, *fair), number_cell(*fair)] if measured else []
+        lines.append(Line(row.model, (*cells, drawn_cell(accuracy, *right), number_cell(*right))))
     legend = [("●", "estimate, with its interval")]
     legend += [] if measured else [("–", "F_M needs counterfactual sets, and these are single images")]
     title = "Fairness and accuracy of every model"
@@ -174,7 +86,7 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
     change = Column("Δ\u00a0accuracy")
     if all(pair.spread_delta is None for pair in pairs):
         columns: tuple[Column, ...] = (change, Column("paired\u00a0p", "p"))
-        lines = [_pair(p, _signed(p.accuracy_delta, p.accuracy_lo, p.accuracy_hi), _p(p.p_accuracy)) for p in pairs]
+        lines = [_pair(p, _accuracy_change(p), p_cell(p.p_accuracy)) for p in pairs]
         return Table(key, title, "models", columns, (("", tuple(lines)),), "bars", head=subject or "")
     scale = scale_for([-margin, margin, *(x for p in pairs for x in (p.spread_delta, p.spread_lo, p.spread_hi))])
     start, end = scale.place(-margin), scale.place(margin)
@@ -193,8 +105,8 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
         )
         lines.append(
             _pair(
-                *(p, _signed(p.delta, p.lo, p.hi), _p(p.p_mood_adjusted), Cell(track=track), _signed(*spread)),
-                *(_p(p.p_paired), _signed(p.accuracy_delta, p.accuracy_lo, p.accuracy_hi)),
+                *(p, signed_cell(p.delta, p.lo, p.hi), p_cell(p.p_mood_adjusted), Cell(track=track)),
+                *(signed_cell(*spread), p_cell(p.p_paired), _accuracy_change(p)),
                 Cell(said, opposed, export=f"{said}; {opposed}" if why else None, why=why),
             )
         )
@@ -206,6 +118,10 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
     limits = "second minus first, with limits that hold for all pairs at once; right: the second is less fair"
     legend = (("●", limits), ("null", "counts as no difference"))
     return Table(key, title, "models", columns, (("", tuple(lines)),), "bars", legend=legend, head=subject or "")
+
+
+def _accuracy_change(pair: PairRow) -> Cell:
+    return signed_cell(pair.accuracy_delta, pair.accuracy_lo, pair.accuracy_hi)
 
 
 def _pair(pair: PairRow, *cells: Cell) -> Line:
@@ -245,7 +161,7 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
         effect = Cell(signed(row.effect), interval(row.lo, row.hi) or "no spread", row.effect, row.lo, row.hi)
         mark = ("fail" if failed else "") if clear else None
         name = row.group if single else row.model
-        line = Line(name, (Cell(track=track), effect, _p(row.p_adjusted)), mark=mark)
+        line = Line(name, (Cell(track=track), effect, p_cell(row.p_adjusted)), mark=mark)
         groups.setdefault(row.group, []).append(line)
     subject = subject_words(first.subject)
     listed = ", ".join(f"{clean(name, 60)} {number(mean)}" for name, mean in means[:12])
@@ -328,7 +244,7 @@ def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:
         lines = tuple(Line(group, tuple(cell(model, over, group) for model in models)) for group in groups)
         measured = {row.model for row in probe.groups if row.over == over}
         spreads = [probe.spread(model, over) if model in measured else None for model in models]
-        foot = (Line("highest less lowest", tuple(map(_number, spreads))),)
+        foot = (Line("highest less lowest", tuple(map(number_cell, spreads))),)
         key, title = ("implicit", probe.name, over), f"by {over}"
         tables.append(Table(key, title, "group", columns, (("", lines),), foot=foot, head=title))
     return tables
@@ -338,7 +254,7 @@ def recall_table(probe: RetrievalAudit) -> Table | None:
     """R@k of every model, where there is any."""
     scale = _share_scale(x for row in probe.recall for x in (row.value, row.lo, row.hi))
     lines = tuple(
-        Line(f"{clean(row.model, 80)} R@{row.k}", (_drawn(scale, *limits), _number(*limits)))
+        Line(f"{clean(row.model, 80)} R@{row.k}", (drawn_cell(scale, *limits), number_cell(*limits)))
         for row in probe.recall
         for limits in [(row.value, row.lo, row.hi)]
     )
@@ -380,7 +296,7 @@ def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
     track = Track(null=null, box=_box(row, scale), dots=tuple(dots[:_DOTS]))
     beyond = Cell(f"{row.beyond} of {row.subjects}", value=row.beyond, aside=row.subjects)
     chance = _chance(row.null_median, row.null_p95)
-    return Line(row.model, (Cell(track=track), _number(row.mean), _number(row.median), chance, beyond))
+    return Line(row.model, (Cell(track=track), number_cell(row.mean), number_cell(row.median), chance, beyond))
 
 
 def _box(row: SkewSummary, scale: Scale) -> Box | None:

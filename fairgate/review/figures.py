@@ -11,6 +11,7 @@ from typing import Any, Final
 from fairgate.data import Dataset
 from fairgate.data.manifest import CROSS
 from fairgate.errors import StatisticsError
+from fairgate.reports.formatting import ABSENT
 from fairgate.review.agreement import (
     Agreement,
     GroupAgreement,
@@ -25,7 +26,6 @@ from fairgate.review.rows import Rows
 from fairgate.review.sample import ImageItem, SetItem
 
 ALPHA: Final = 0.05
-ABSENT: Final = "–"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from typing import Final
 
 from fairgate.data import Dataset
 from fairgate.markdown import escape, table
-from fairgate.review.figures import ABSENT, Figures, Row, measures, percent
+from fairgate.reports.formatting import ABSENT, share_words
+from fairgate.review.figures import Figures, Row, measures, percent
 from fairgate.review.instructions import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
 from fairgate.review.marks import Record
 from fairgate.review.sample import has_sets
@@ -18,10 +19,10 @@ _MOST_ROWS: Final = 200
 def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures) -> str:
     """`## Review`: who looked at what, and what they said, with 95% intervals; what they were asked; what is open."""
     names, sets = list(dataset.manifest.attributes), has_sets(dataset.manifest)
-    whole = f" and {_count(figures.sets, 'whole set')}" if sets else ""
+    whole = f" and {share_words(figures.sets, 'whole set')}" if sets else ""
     parts = [
         "## Review",
-        f"People looked at {_count(figures.images, 'image')}{whole}: a random sample that is drawn "
+        f"People looked at {share_words(figures.images, 'image')}{whole}: a random sample that is drawn "
         "from every subject and group alike. Their answers say what they perceived, and are no facts about a person. "
         "Shares are of the sample, with 95% intervals (Wilson).",
         table(
@@ -32,8 +33,8 @@ def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures
         table(["", "images", "share"], _everything(figures, names)),
         "An image can stand in several lines. A good image is in none of the lines of faults. A question without a "
         f"majority counts in no line of its own, and its image is not good ({figures.no_majority} such). After the "
-        f"prompt had been shown, {_count(figures.changed, 'image')} had a perceived group changed; what had been said "
-        "before counts.",
+        f"prompt had been shown, {share_words(figures.changed, 'image')} had a perceived group changed; what had been "
+        "said before counts.",
         "### By subject and recorded group",
         _slices(figures.rows, names),
     ]
@@ -50,7 +51,7 @@ def unreviewed_section(dataset: Dataset, reason: str) -> str:
     """`## Review` of a dataset that nobody looked at, with the reason that was given."""
     return (
         f"## Review\n\n**Nobody reviewed this dataset**: {escape(reason, 500)}\n\nNone of its "
-        f"{_count(len(dataset), 'image')} was looked at by a person for this release."
+        f"{share_words(len(dataset), 'image')} was looked at by a person for this release."
     )
 
 
@@ -60,10 +61,6 @@ def balance_section(lowest: float, tolerance: float) -> str:
         "## Balance\n\nOf the counts that are compared (subjects; groups; groups of each subject; intersections) the "
         f"smallest is never below {100 * lowest:.1f}% of the largest. {100 * (1 - tolerance):.1f}% were allowed."
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _rater(record: Record, *, sets: bool) -> list[str]:

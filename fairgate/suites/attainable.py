@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -70,11 +71,11 @@ def fair_rankers(planned: Sequence[PlannedCheck], index: Index, min_sets: int = 
 
 
 def _require_images(one: PlannedCheck, cell: Cell) -> None:
-    for gallery in galleries_of(one.request(), cell):
-        images = len(gallery.rows)
+    sizes = dict.fromkeys(one.words, len(cell.rows)) or Counter(cell.subject.tolist())
+    for name, images in sizes.items():
         if (one.check.k or 0) > images:
             raise SuiteError(
-                f"check '{one.check.id}' ranks the top {one.check.k} of '{gallery.name}', which has {images} images.",
+                f"check '{one.check.id}' ranks the top {one.check.k} of '{name}', which has {images} images.",
                 where=one.where,
                 remedy=f"choose k below {images}",
             )

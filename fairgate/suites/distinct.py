@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any
 
 from fairgate.errors import ModelError
-from fairgate.models import Capable
+from fairgate.models import Capable, equal_columns
 from fairgate.probes import Probe
 from fairgate.suites.schema import Suite
 
 _SHOWN = 5
 
 
-class Reader(Capable, Protocol):
-    """What is needed of a scorer of `fairgate.models`."""
-
-    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]: ...
-
-
-def require_distinct(model: Reader, suite: Suite, subjects: Sequence[str]) -> None:
+def require_distinct(model: Capable, suite: Suite, subjects: Sequence[str]) -> None:
     """Raises ModelError naming labels of one question, subjects or words that a model reads as the same text.
 
     Equal prompts inside one averaged query are only warned of: they weigh double.
@@ -42,9 +36,21 @@ def _questions(probe: Probe, subjects: Sequence[str]) -> list[tuple[str, dict[st
     return asked
 
 
-def _require(model: Reader, probe: str, what: str, asked: dict[str, list[str]]) -> None:
+def _indistinct(model: Any, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Places of ensembles that are one and the same to a model: as it says itself, else those that give every image
+    the same number."""
+    if hasattr(model, "indistinct"):
+        return list(model.indistinct(ensembles))
+    if "similarity" in model.capabilities:
+        return equal_columns(model.similarity(ensembles), ensembles)
+    if "log_probabilities" in model.capabilities and all(len(prompts) == 1 for prompts in ensembles):
+        return equal_columns(model.log_probabilities([prompts[0] for prompts in ensembles]), ensembles)
+    return []
+
+
+def _require(model: Capable, probe: str, what: str, asked: dict[str, list[str]]) -> None:
     names = list(asked)
-    if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in model.indistinct(list(asked.values()))]:
+    if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in _indistinct(model, list(asked.values()))]:
         raise ModelError(
             f"the model reads the {what} {_some(pairs)} as the same text.",
             where=f"probe '{probe}'",
@@ -53,9 +59,9 @@ def _require(model: Reader, probe: str, what: str, asked: dict[str, list[str]]) 
         )
 
 
-def _warn_of_doubles(model: Reader, probe: str, queries: Sequence[Sequence[str]]) -> None:
+def _warn_of_doubles(model: Capable, probe: str, queries: Sequence[Sequence[str]]) -> None:
     prompts = list(dict.fromkeys(prompt for query in queries for prompt in query))
-    equal = {(prompts[one], prompts[other]) for one, other in model.indistinct([[prompt] for prompt in prompts])}
+    equal = {(prompts[one], prompts[other]) for one, other in _indistinct(model, [[prompt] for prompt in prompts])}
     doubles = [
         f"'{one}' and '{other}'"
         for query in queries

@@ -149,5 +149,5 @@ def _known_keys(parent: Loc, source: Source) -> list[str]:
     own: Iterable[str] = ()
     if model is schema.Check and len(parent) > 1:
         metric = source.data["checks"][parent[1]].get("metric")
-        own = schema.own_settings(metric) if metric in METRICS else ()
+        own = schema.own_settings(metric) if isinstance(metric, str) and metric in METRICS else ()
     return [*(field.alias or name for name, field in model.model_fields.items()), *own]

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairgate.hashing import digest
-from fairgate.models import require_capability
+from fairgate.models import Capable, require_capability
 from fairgate.probes import METRIC_VERSION, ProbeScores, Rows
-from fairgate.suites.distinct import Reader, require_distinct
+from fairgate.suites.distinct import require_distinct
 from fairgate.suites.schema import Suite
 
 
-def run_probes(model: Reader, index: Rows, suite: Suite) -> dict[str, ProbeScores]:
+def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScores]:
     """Every probe's answers: under the probe's name, those of an association under `probe[word]`.
 
     Raises ModelError for a model that lacks what a probe needs, or that reads different labels, subjects or words as

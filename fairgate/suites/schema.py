@@ -26,7 +26,7 @@ class _Known:
     """A name of the registry of metrics, looked up when a suite is read, so that installed packages can add some."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.no_info_after_validator_function(_metric, handler(source))
+        return core_schema.no_info_plain_validator_function(_metric)
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
@@ -34,11 +34,15 @@ class _Known:
         return {"enum": list(METRICS), "type": "string"}
 
 
-def _metric(name: str) -> str:
-    if name not in METRICS:
+def _is_metric(name: Any) -> bool:
+    return isinstance(name, str) and name in METRICS
+
+
+def _metric(name: Any) -> str:
+    if not _is_metric(name):
         *first, last = (f"'{known}'" for known in METRICS)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})
-    return name
+    return str(name)
 
 
 MetricName = Annotated[str, _Known()]
@@ -64,7 +68,7 @@ def _probe(value: Any) -> Probe:
     if not isinstance(value, dict):
         raise PydanticKnownError("model_attributes_type")
     kind = value.get("kind")
-    if kind is None:
+    if "kind" not in value:
         raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
     if not isinstance(kind, str) or kind not in PROBES:
         known = ", ".join(f"'{name}'" for name in PROBES)
@@ -112,7 +116,7 @@ class Check(Part):
     are the two groups that bias_at_k compares, where the attribute has more than two.
     """
 
-    # Settings of installed packages' metrics are further keys; `_settings` refuses all others.
+    # Settings of installed packages' metrics are further keys; `_keys` refuses all others.
     model_config = ConfigDict(extra="allow", json_schema_extra=_with_settings)
 
     id: Name
@@ -133,6 +137,21 @@ class Check(Part):
 
     @model_validator(mode="before")
     @classmethod
+    def _keys(cls, data: Any) -> Any:
+        """Refuse keys that are neither every check's nor the metric's; of an unknown metric, that is said instead."""
+        if not isinstance(data, dict) or ("metric" in data and not _is_metric(data["metric"])):
+            return data
+        own = own_settings(data["metric"]) if "metric" in data else {}
+        unknown = [key for key in data if key not in cls.model_fields and key not in own]
+        if unknown:
+            details: list[InitErrorDetails] = [
+                {"type": "extra_forbidden", "loc": (str(key),), "input": data[key]} for key in unknown
+            ]
+            raise ValidationError.from_exception_data("Check", details)
+        return data
+
+    @model_validator(mode="before")
+    @classmethod
     def _numbers(cls, data: Any) -> Any:
         """Whole numbers are fine where a bound is wanted (`at_most: 1`)."""
         if isinstance(data, dict):
@@ -140,16 +159,6 @@ class Check(Part):
                 if type(data.get(key)) is int:
                     data = {**data, key: float(data[key])}
         return data
-
-    @model_validator(mode="after")
-    def _settings(self) -> Check:
-        unknown = [key for key in self.model_extra or {} if key not in own_settings(self.metric)]
-        if unknown:
-            details: list[InitErrorDetails] = [
-                {"type": "extra_forbidden", "loc": (key,), "input": (self.model_extra or {})[key]} for key in unknown
-            ]
-            raise ValidationError.from_exception_data("Check", details)
-        return self
 
     @model_validator(mode="after")
     def _one_rule(self) -> Check:

@@ -117,6 +117,31 @@ def test_code_of_the_judged_repository_is_not_imported(toy: Toy) -> None:
     assert "the pull request ran" not in ran.log
 
 
+@pytest.mark.parametrize("plugins", ["./plugin", "team", "team==1.0 ../x", "team@https://x.invalid/y", "--index-url=x"])
+def test_only_pinned_packages_of_the_workflow_are_installed(toy: Toy, plugins: str) -> None:
+    step = step_of(ACTION, "Install fairgate")
+    ran = carry_out(
+        step, _inputs(plugins=plugins, python=""), toy.root, toy.root / ".runner", {"PATH": "/usr/bin:/bin"}
+    )
+    assert ran.code == 4
+    (said,) = ran.obeyed
+    assert "plugins takes pinned packages, NAME==VERSION" in said
+    assert not (toy.root / ".runner" / "fairgate").exists()
+
+
+def test_a_folder_of_the_branch_that_poses_as_an_installed_package_is_not_found(toy: Toy) -> None:
+    folder = toy.root / "evil-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n", encoding="utf-8")
+    (folder / "entry_points.txt").write_text("[fairgate.metrics]\nsound = evil:Metric\n", encoding="utf-8")
+    (toy.root / "evil.py").write_text("raise SystemExit('the pull request ran')", encoding="utf-8")
+    toy.write_suite(SUITE.replace("metric: fairness, at_least: 0.9}", "metric: sound, at_least: 0.9}"))
+    ran = _judge(toy, python=sys.executable)
+    assert ran.code == 4
+    assert "the pull request ran" not in ran.log
+    assert "Input should be" in ran.log
+
+
 def test_a_pull_request_is_held_against_its_base_branch_unless_told_otherwise(toy: Toy) -> None:
     git = scratch_git(toy.root, ignore=".runner/\nout-*/\n")
     words = ["baseline", "update", "jobs", "--reason", "the first", "--root", str(toy.root), "--mlflow", "off"]

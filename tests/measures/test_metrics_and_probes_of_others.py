@@ -87,7 +87,7 @@ def test_they_run_through_a_gate_and_appear_everywhere(toy: Toy) -> None:
     assert checks["kept"].verdict == "fail"
     assert checks["gap"].groups
     assert record.probes["versus"].startswith("contrast:")
-    assert re.fullmatch(r"1\.2 \([0-9a-f]{12}\)", record.environment.packages["others"])
+    assert re.fullmatch(r"1\.2 sha256:[0-9a-f]{64}", (record.environment.plugins or {})["others"])
     written = json.loads(write_results(record, toy.root / "report").read_text(encoding="utf-8"))
     assert {"sound_sets"} <= {check["metric"] for check in written["checks"]}
     console = Console(record=True, width=200)
@@ -108,6 +108,11 @@ def test_the_schema_of_suites_and_the_fixture_offer_them(toy: Toy) -> None:
     assert "sound_sets" in dir(probe)
     with pytest.raises(AttributeError, match="did you mean 'sound_sets'"):
         probe.sound_set()
+    for wrong, why in (({"over": "gender"}, "takes no `over`"), ({"k": 3}, "takes no `k`")):
+        with pytest.raises(TypeError, match=why):
+            probe.sound_sets(below=0.7, **wrong)
+    with pytest.raises(TypeError, match="group_gap needs `over`"):
+        probe.group_gap()
 
 
 @pytest.mark.usefixtures("installed")

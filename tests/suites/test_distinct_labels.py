@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from toy_repository import toy_repository
@@ -103,3 +104,31 @@ def test_a_table_whose_columns_of_two_labels_are_equal_gives_no_verdict(tmp_path
     record = read_results(tmp_path / "out" / "results.json")
     assert (record.exit_code, record.verdict) == (3, "error"), result.output
     assert "the labels 'doctor' and 'nurse' as the same text" in record.checks[0].reason
+
+
+class Answers:
+    """A model that says nothing of texts: two labels are the same to it where all of its answers are."""
+
+    uri = "team:model"
+
+    def __init__(self, *capabilities: str) -> None:
+        self.capabilities = frozenset(capabilities)
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Any:
+        return np.array([[1.0 if "nurse" in one or "doctor" in one else float(len(one)) for one in prompts]] * 2)
+
+    def similarity(self, ensembles: Sequence[Sequence[str]]) -> Any:
+        return np.array([[float("chef" in prompts[0] or "doctor" in prompts[0]) for prompts in ensembles]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("probe", "capability", "named"),
+    [
+        ("labels", "log_probabilities", "the labels 'doctor' and 'nurse'"),
+        ("search", "similarity", "the subjects 'chef' and 'doctor'"),
+    ],
+)
+def test_of_a_model_that_names_no_equal_texts_the_answers_are_compared(probe: str, capability: str, named: str) -> None:
+    with pytest.raises(ModelError, match=named):
+        require_distinct(Answers(capability), suite(probe), ["chef", "doctor"])
+    require_distinct(Answers(), suite(probe), ["chef", "doctor"])

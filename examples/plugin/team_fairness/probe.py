@@ -1,0 +1,34 @@
+"""A probe: how probable one sentence is against another, for every image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fairgate.models import Capability
+from fairgate.probes import Choice, Probe, ProbeScores, Rows, Text
+
+
+class VersusProbe(Probe):
+    """`{kind: versus, sentence: a photo of a leader, against: a photo of an assistant}`.
+
+    No image is right or wrong: `group_gap` says whether the sentence fits some groups more than others.
+    """
+
+    needs: ClassVar[Capability] = "log_probabilities"
+    answers_as: ClassVar[str] = "zero_shot_classification"
+
+    kind: Literal["versus"]
+    sentence: Text
+    against: Text
+
+    def choices(self, subjects: Sequence[str]) -> list[Choice]:
+        """The same two sentences for every subject."""
+        return [Choice(subject, {"sentence": self.sentence, "against": self.against}) for subject in subjects]
+
+    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
+        """P(sentence), (images,), in the order of `rows`."""
+        probabilities = np.exp(model.log_probabilities([self.sentence, self.against]))
+        return {name: ProbeScores(probabilities[:, 0])}

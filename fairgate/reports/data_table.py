@@ -1,0 +1,103 @@
+"""A table whose cells keep all digits beside what the eye is shown: a page's script sorts it and hands it out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from fairgate.records import Status
+from fairgate.reports.charts import Scale, Track
+from fairgate.reports.formatting import interval, number, p_value, signed
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as it is headed, with `under` below that; as it is called when it is handed out (`name`), and as what
+    goes with its numbers is called then (`aside`). `scale` is the axis of a drawn one."""
+
+    shown: str
+    kind: Literal["number", "p", "text", "drawn"] = "number"
+    under: str = ""
+    name: str = ""
+    aside: str = ""
+    scale: Scale | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number, a text or a drawing, with what is `under` it.
+
+    `value` is what the table is sorted by and what is handed out with its limits; `export` takes its place when handed
+    out, and `aside` goes with it. `shade` is 0 (none) to 7. `why` is shown on demand.
+    """
+
+    text: str = ""
+    under: str = ""
+    value: float | None = None
+    lo: float | None = None
+    hi: float | None = None
+    export: str | None = None
+    aside: str | float | None = None
+    shade: int = 0
+    track: Track | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row: `name` in full, and as `shown` where that differs. `mark` is the class of the sign of a clear effect."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    shown: str = ""
+    mark: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """`key` tells it from all other tables of an audit, `first` names what a line is. `bodies` are lines by a heading;
+    `foot` are further lines. `legend` explains marks and swatches. `more` lines are left to audit.csv."""
+
+    key: tuple[str, ...]
+    title: str
+    first: str
+    columns: tuple[Column, ...]
+    bodies: tuple[tuple[str, tuple[Line, ...]], ...]
+    look: Literal["bars", "bars subjects", "bars forest", "heat left", "heat left texts"] = "heat left"
+    foot: tuple[Line, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
+    head: str = ""
+    note: str = ""
+    height: int = 26
+    more: int = 0
+
+    @property
+    def lines(self) -> int:
+        """How many lines there are."""
+        return sum(len(lines) for _, lines in self.bodies)
+
+
+def exact(value: float | None, status: Status = "ok") -> float | None:
+    """A number as it is sorted by and handed out: infinite where its status says so, None where there is none."""
+    return math.inf if value is None and status == "infinite" else value
+
+
+def number_cell(value: float | None, lo: float | None = None, hi: float | None = None) -> Cell:
+    """A number, with its limits under it."""
+    return Cell(number(value), interval(lo, hi), value, lo, hi)
+
+
+def signed_cell(value: float | None, lo: float | None = None, hi: float | None = None) -> Cell:
+    """A change, with its limits under it."""
+    return Cell(signed(value), interval(lo, hi), value, lo, hi)
+
+
+def p_cell(value: float | None) -> Cell:
+    """A p-value."""
+    return Cell(p_value(value), value=value)
+
+
+def drawn_cell(scale: Scale, value: float | None, lo: float | None, hi: float | None) -> Cell:
+    """A number with its limits as a dot on a line."""
+    return Cell(track=Track(value=scale.at(value), lo=scale.at(lo), hi=scale.at(hi)))

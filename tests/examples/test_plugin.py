@@ -1,0 +1,132 @@
+"""examples/plugin, installed: a metric, a probe and a model of somebody else's, seen by every part of fairgate."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from toy_repository import SUITE, Toy
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "plugin"
+BEFORE = {
+    f"a photo of {label}": place / 1000
+    for place, label in enumerate(["a chef", "a line cook", "a doctor", "a nurse", "a leader", "an assistant"])
+}
+AFTER = {**BEFORE, "a photo of a doctor": 3.0, "a photo of a leader": 1.0}
+TEXT = (
+    SUITE.replace("model: scores:tuned.csv?values=logit", "model: brightness:weights.json")
+    .replace("baseline: model:scores:base.csv?values=logit", "baseline: model:brightness:before.json")
+    .replace("{chef: [chef, line cook], doctor: [doctor, nurse]}", "[chef, line cook, doctor, nurse]")
+    .split("  search:")[0]
+    + """\
+  leads: {kind: versus, sentence: a photo of a leader, against: a photo of an assistant}
+decision: {draws: 1000}
+checks:
+  - {id: worst, probe: labels, metric: worst_member, by: subject, at_least: 0.9}
+  - {id: worse, probe: labels, metric: worst_member, no_worse_than: baseline, margin: 0.01}
+  - {id: leaders, probe: leads, metric: group_gap, over: skin_tone, no_worse_than: baseline, margin: 0.01}
+  - {id: useful, probe: labels, metric: accuracy, no_worse_than: baseline, margin: 0.5}
+"""
+)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that pip put it in. Nothing is downloaded: fairgate is here already, and so is what builds it."""
+    folder, source = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("source") / "plugin"
+    source.mkdir()
+    for path in EXAMPLE.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            target = source / path.relative_to(EXAMPLE)
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    words = ["install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--target", str(folder)]
+    subprocess.run([sys.executable, "-m", "pip", *words, str(source)], check=True)
+    return folder
+
+
+@pytest.fixture
+def repository(toy: Toy) -> Toy:
+    toy.write_suite(TEXT)
+    (toy.root / "weights.json").write_text(json.dumps(AFTER), encoding="utf-8")
+    (toy.root / "before.json").write_text(json.dumps(BEFORE), encoding="utf-8")
+    return toy
+
+
+def fairgate(installed: Path | None, cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    paths = [str(installed or ""), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-P", "-m", "fairgate.cli", *words]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_schema_offers_what_it_adds(installed: Path, tmp_path: Path) -> None:
+    schema = fairgate(installed, tmp_path, "suite", "schema").stdout
+    assert "worst_member" in schema
+    assert "VersusProbe" in schema
+
+
+def test_without_it_the_suite_is_refused_with_what_there_is(repository: Toy) -> None:
+    done = fairgate(None, repository.root, "check", "jobs", "--mlflow", "off", "--cache", "off")
+    assert done.returncode == 4
+    assert "versus" in done.stderr
+
+
+def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, repository: Toy) -> None:
+    words = ["check", "jobs", "--report", "out", "--mlflow", "sqlite:///runs.db", "--cache", "off"]
+    done = fairgate(installed, repository.root, *words)
+    assert done.returncode == 1, done.stdout + done.stderr
+    record = json.loads((repository.root / "out" / "results.json").read_text(encoding="utf-8"))
+    verdicts = {(check["id"], check["subject"]): check["verdict"] for check in record["checks"]}
+    assert verdicts["worst", "chef"] == "fail"
+    assert verdicts["leaders", None] == "fail"  # a darker picture is less of a leader to it
+    (leaders,) = (check for check in record["checks"] if check["id"] == "leaders")
+    assert leaders["worst_group"] == "dark"
+    assert record["probes"]["leads"].startswith("versus:")
+    assert record["environment"]["plugins"]["team-fairness"].startswith("1.0 sha256:")
+    for shown in (done.stdout, *((repository.root / "out" / page).read_text("utf-8") for page in ("report.html",))):
+        assert "worst" in shown
+    assert "worst member" in (repository.root / "out" / "comment.md").read_text(encoding="utf-8")
+
+    history = fairgate(installed, repository.root, "history", "jobs", "--mlflow", "sqlite:///runs.db")
+    assert "worst" in history.stdout, history.stdout + history.stderr
+    power = fairgate(installed, repository.root, "power", "jobs", "--cache", "off")
+    assert power.returncode == 0, power.stdout + power.stderr
+    assert "worse" in power.stdout
+    audit = fairgate(installed, repository.root, "audit", "jobs", *("--model", "brightness:weights.json"))
+    assert audit.returncode == 0, audit.stderr
+
+
+def test_a_missing_capability_is_refused_by_its_name(installed: Path, repository: Toy) -> None:
+    search = '  search: {kind: retrieval, prompts: ["{subject}"]}\nleads'
+    text = TEXT.replace("  leads:", search.replace("leads", "  leads:"))
+    text += "  - {id: finds, probe: search, metric: recall_at_k, k: 1, at_least: 0.9}\n"
+    repository.write_suite(text)
+    done = fairgate(installed, repository.root, "check", "jobs", "--report", "out", "--mlflow", "off", "--cache", "off")
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "lacks the capability 'similarity'" in done.stdout + done.stderr
+
+
+def test_other_code_under_the_same_version_is_said_next_to_the_verdict(
+    installed: Path, repository: Toy, tmp_path: Path
+) -> None:
+    repository.write_suite(TEXT.replace("baseline: model:brightness:before.json", "baseline: file:out"))
+    first = ["check", "jobs", "--model", "brightness:before.json", "--baseline", "none", "--on-inconclusive", "warn"]
+    fairgate(installed, repository.root, *first, "--report", "out", "--mlflow", "off", "--cache", "off")
+    other = tmp_path / "other"
+    for path in installed.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            target = other / path.relative_to(installed)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    metric = other / "team_fairness" / "metric.py"
+    metric.write_text(metric.read_text(encoding="utf-8").replace("lowest.mean()", "1.0"), encoding="utf-8")
+    done = fairgate(other, repository.root, "check", "jobs", "--report", "now", "--mlflow", "off", "--cache", "off")
+    record = json.loads((repository.root / "now" / "results.json").read_text(encoding="utf-8"))
+    assert any("the package team-fairness took part as 1.0" in one for one in record["notices"]), done.stdout
+    assert "team-fairness" in (repository.root / "now" / "comment.md").read_text(encoding="utf-8")
