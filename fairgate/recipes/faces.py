@@ -85,7 +85,7 @@ class FaceSettings(RecipeSettings):
         return (photograph for photograph in found if photograph.columns["expression"] in wanted)
 
 
-class Photographs(Part):
+class ListedPhotographs(Part):
     """A photograph per set, kept or dropped with a reason."""
 
     name: ClassVar[str] = "photographs"
@@ -139,7 +139,7 @@ class Faces(Recipe):
 
     def parts(self) -> Sequence[Part]:
         """One."""
-        return [Photographs(self.settings)]
+        return [ListedPhotographs(self.settings)]
 
     def subjects(self) -> list[str]:
         """One for all."""

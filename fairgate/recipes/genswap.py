@@ -26,7 +26,7 @@ from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
 from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
 from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.face_swap import Faces, FindFace, SwapFace
+from fairgate.steps.face_swap import FacePool, FindFace, SwapFace
 from fairgate.steps.person_photographs import DescribeMembers
 
 MIN_AGE = 20
@@ -95,7 +95,7 @@ class Swaps(Part):
                 for stored in before.sets(ids[first : first + settings.shard_sets])
             ]
 
-    def context(self, subject: str, before: Before) -> Faces:
+    def context(self, subject: str, before: Before) -> FacePool:
         """The faces of each group, by their labels."""
         return faces_of(self.settings)
 
@@ -120,7 +120,7 @@ class Swaps(Part):
         return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
-def faces_of(settings: GenswapSettings) -> Faces:
+def faces_of(settings: GenswapSettings) -> FacePool:
     """The faces old enough, group by group. Raises RecipeError where a group has none, DatasetError for bad labels."""
     labels = read_labels(settings.face_labels)
     column = labels.image_column(settings.face_file_column)
@@ -141,7 +141,7 @@ def faces_of(settings: GenswapSettings) -> Faces:
                 remedy=f"check face_genders: '{settings.face_genders[group]}' in column "
                 f"'{settings.face_gender_column}'",
             )
-    return Faces(settings.faces, {group: tuple(paths) for group, paths in found.items()})
+    return FacePool(settings.faces, {group: tuple(paths) for group, paths in found.items()})
 
 
 def _youngest(age: str, place: str) -> int:

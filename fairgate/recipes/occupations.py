@@ -30,7 +30,7 @@ from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.filters import CountColours, Forget, Likeness, Within, first_of_each
 from fairgate.steps.paint import Paint, Variant, Vary
-from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Question, Trait
+from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Trait, VisualQuestion
 from fairgate.steps.provenance import COLUMNS
 
 PAPER = "Lui et al., Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, AAAI 2024"
@@ -288,14 +288,14 @@ class Sets(Part):
         return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
-def questions(settings: OccupationSettings, subject: str) -> tuple[Question, ...]:
+def questions(settings: OccupationSettings, subject: str) -> tuple[VisualQuestion, ...]:
     """The paper's three questions: is the occupation there, are limbs distorted, is the image real."""
     occupation, _ = settings.split(subject)
     present = settings.present.format(occupation=settings.asked_as.get(occupation, occupation))
     return (
-        Question("vqa_present", present, "yes", against="no"),
-        Question("vqa_distorted", settings.distorted, "yes", against="no"),
-        Question("vqa_real", settings.real, "real"),
+        VisualQuestion("vqa_present", present, "yes", against="no"),
+        VisualQuestion("vqa_distorted", settings.distorted, "yes", against="no"),
+        VisualQuestion("vqa_real", settings.real, "real"),
     )
 
 
