@@ -23,7 +23,7 @@ from benchmarks import generation_gensynth, generation_occupations
 from benchmarks._published_sharing import published_set, sub_batches
 from fairgate.builds.params import read_build
 from fairgate.generation import open_model
-from fairgate.generation.shared_attention.attention import Asked, wide_product
+from fairgate.generation.shared_attention.attention import BaseMember, wide_product
 from fairgate.generation.shared_attention.sampler import Attempt
 from fairgate.recipes import open_recipe
 from fairgate.recipes.social_counterfactuals import SocialCounterfactuals, SocialSettings
@@ -89,7 +89,7 @@ def _published_attention(query: torch.Tensor, key: torch.Tensor, values: torch.T
 
 
 def _ours(query: torch.Tensor, key: torch.Tensor, values: torch.Tensor, scale: float) -> torch.Tensor:
-    return wide_product(Asked(query[:, 0], key[:, 0]), values, scale)
+    return wide_product(BaseMember(query[:, 0], key[:, 0]), values, scale)
 
 
 def published(recipe: SocialCounterfactuals, subject: str, painter: Any, matcher: CaptionMatcher) -> Bill:

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.errors import RecipeError
-from fairgate.generation import full_uri
 from fairgate.generation.fingerprints import files_digest, model_fingerprint
-from fairgate.generation.registry import ADAPTERS
+from fairgate.generation.registry import modules_for
 from fairgate.hashing import digest
 from fairgate.recipes import Part, Recipe
 
 _COUNTED = (
     *("fairgate.recipes.", "fairgate.steps.", "fairgate.checkpoints.", "fairgate.models."),
-    *("fairgate.generation.", "fairgate.portraits.", "fairgate.randomness."),
+    *("fairgate.generation.", "fairgate.randomness."),
     *(f"fairgate.data.{each}." for each in ("coco", "labels", "image_import", "pixels", "rows")),
 )
-"""What decides what a shard holds. The rest carries sets from one place to another."""
+"""What decides what a shard holds, with the packages of the recipe and of the adapters. The rest carries sets from one
+place to another."""
 
 
 def code_digest(recipe: Recipe) -> str:
@@ -36,24 +36,20 @@ def code_digest(recipe: Recipe) -> str:
 def code_modules(recipe: Recipe) -> dict[str, Path]:
     """The modules that count, by name, with their files."""
     start = type(recipe).__module__
-    adapters = {
-        ADAPTERS[key]
-        for uri in recipe.models().values()
-        for key in ADAPTERS
-        if key[0] == full_uri(uri).partition(":")[0]
-    }
+    adapters = {module for uri in recipe.models().values() for module in modules_for(uri)}
     return _reached([start, *sorted(adapters)])
 
 
 def _reached(names: Iterable[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     waiting = list(names)
+    counted = (*_COUNTED, *(f"{name.rpartition('.')[0] or name}." for name in waiting))
     while waiting:
         name = waiting.pop()
         path = None if name in found else _source(name)
         if path is not None:
             found[name] = path
-            waiting.extend(each for each in _imports(path) if f"{each}.".startswith(_COUNTED))
+            waiting.extend(each for each in _imports(path) if f"{each}.".startswith(counted))
     return found
 
 

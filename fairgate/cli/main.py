@@ -2,26 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from fairgate.cli.audit import audit
 from fairgate.cli.baseline import baseline_app
 from fairgate.cli.build import build_app
 from fairgate.cli.check import check
+from fairgate.cli.console import friendly
 from fairgate.cli.dataset import dataset_app
-from fairgate.cli.demo import demo
 from fairgate.cli.doctor import doctor
 from fairgate.cli.history import history
-from fairgate.cli.portraits import portraits_app
 from fairgate.cli.power import power
 from fairgate.cli.push import push
 from fairgate.cli.report import report_app
 from fairgate.cli.review import release, review
 from fairgate.cli.suite import suite_app
+from fairgate.plugins import Registry
+
+
+def _checked(name: str, thing: Any) -> Any:
+    """A command of click, from a Typer app or a function."""
+    if not isinstance(thing, typer.Typer):
+        if not callable(thing):
+            raise TypeError("it is neither a function nor a typer.Typer")
+        thing, function = typer.Typer(add_completion=False), thing
+        thing.command()(function)
+    command = typer.main.get_command(thing)
+    command.name = name
+    return command
+
+
+PLUGINS: Registry[Any] = Registry("command", {}, _checked)
+"""Commands by the entry points `fairgate.commands`; each is imported when it is called, or for the list of commands."""
+
+
+class Commands(TyperGroup):
+    """The commands below, and those that installed packages add; no package can take the name of one below."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names: the package's own first."""
+        return list(dict.fromkeys([*super().list_commands(ctx), *PLUGINS]))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by name, None where there is none."""
+        own = super().get_command(ctx, cmd_name)
+        if own is not None or cmd_name not in PLUGINS:
+            return own
+        with friendly():
+            return PLUGINS[cmd_name]
+
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -30,7 +65,6 @@ app = typer.Typer(
 
 app.command()(check)
 app.command()(audit)
-app.command()(demo)
 app.command()(history)
 app.command()(doctor)
 app.command()(power)
@@ -40,7 +74,6 @@ app.command()(release)
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(build_app, name="build")
 app.add_typer(dataset_app, name="dataset")
-app.add_typer(portraits_app, name="portraits")
 app.add_typer(report_app, name="report")
 app.add_typer(suite_app, name="suite")
 

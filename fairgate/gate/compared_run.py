@@ -30,7 +30,7 @@ from fairgate.gate.counterparts import Counterpart, Reading, counterpart
 from fairgate.gate.notices import dataset_notices
 from fairgate.gate.prepare import Prepared
 from fairgate.gate.temperature import needs_entropy
-from fairgate.models import EmbeddingCache, Scorer, local_path, open_scorer
+from fairgate.models import EmbeddingCache, Model, local_path, open_scorer
 from fairgate.probes import Entropies, ProbeScores, mean_entropies, read_scores, read_set_ids, scores_digest
 from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, RunRecord
 from fairgate.suites import PlannedCheck, Settings
@@ -70,11 +70,11 @@ class Run:
     progress: Progress | None = None
     read_alike: bool = True
 
-    def open(self, uri: str, base: Path | None = None) -> Scorer:
+    def open(self, uri: str, base: Path | None = None) -> Model:
         """The model of a URI, over the run's dataset."""
         return open_model(uri, self.prepared, self.settings, self.progress, base)
 
-    def ask(self, scorer: Scorer, suite: Suite) -> Scores:
+    def ask(self, scorer: Model, suite: Suite) -> Scores:
         """A model's answers to a suite's probes."""
         return run_probes(scorer, self.prepared.dataset.index, suite)
 
@@ -116,14 +116,14 @@ def dataset_info(dataset: Dataset) -> DatasetInfo:
 
 def open_model(
     uri: str, prepared: Prepared, settings: Settings, progress: Progress | None = None, base: Path | None = None
-) -> Scorer:
+) -> Model:
     """The model of a URI, over the prepared dataset."""
     return open_local(registered(uri, settings)[0], prepared, settings, progress, base)
 
 
 def open_local(
     uri: str, prepared: Prepared, settings: Settings, progress: Progress | None = None, base: Path | None = None
-) -> Scorer:
+) -> Model:
     """The model of a URI that needs no registry."""
 
     def report(done: int, total: int) -> None:
@@ -142,7 +142,7 @@ def open_local(
 
 
 def compare_with(
-    text: str, asked: Sequence[Asked], candidate: Scorer, run: Run, *, anchor: bool = False, read_alike: bool = True
+    text: str, asked: Sequence[Asked], candidate: Model, run: Run, *, anchor: bool = False, read_alike: bool = True
 ) -> Compared | None:
     """A baseline's (or anchor's) answers, known to be comparable with the candidate's; None where there is none.
 
@@ -196,7 +196,7 @@ def kept_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None, 
 
 
 def _of_record(
-    spec: BaselineSpec, name: Against, asked: Sequence[Asked], candidate: Scorer, run: Run, scratch: Path
+    spec: BaselineSpec, name: Against, asked: Sequence[Asked], candidate: Model, run: Run, scratch: Path
 ) -> Compared:
     """What was kept of a run, and what the candidate answers when it reads as that run's checkpoint did."""
     from fairgate.reports import read_results
@@ -212,16 +212,16 @@ def _of_record(
 def _read_alike(
     found: Compared,
     reads: Reading,
-    reopen: Callable[[], Scorer],
+    reopen: Callable[[], Model],
     asked: Sequence[Asked],
-    candidate: Scorer,
+    candidate: Model,
     run: Run,
     against: Against,
 ) -> Compared:
     if not run.read_alike or found.info.fingerprint == candidate.fingerprint:
         return found
 
-    def answer(scorer: Scorer) -> tuple[Scores, ...]:
+    def answer(scorer: Model) -> tuple[Scores, ...]:
         return tuple(run.ask(scorer, one.suite) for one in asked)
 
     return replace(found, counterpart=counterpart(candidate, reads, reopen, answer, against))
@@ -233,7 +233,7 @@ def _answers_of_record(
     record: RunRecord,
     kept: Kept,
     asked: Sequence[Asked],
-    candidate: Scorer,
+    candidate: Model,
     run: Run,
     scratch: Path,
 ) -> Compared:
@@ -279,7 +279,7 @@ def _answers_of_record(
     return replace(found, entropies=entropies, scored_for_entropy=True)
 
 
-def _scored_now(info: BaselineInfo, answers: tuple[Scores, ...], scorer: Scorer) -> Compared:
+def _scored_now(info: BaselineInfo, answers: tuple[Scores, ...], scorer: Model) -> Compared:
     return Compared(
         info,
         answers,
@@ -298,7 +298,7 @@ def _other_data(record: RunRecord, kept: Kept, prepared: Prepared, name: str) ->
     return tuple(dataset_notices(record, data, len(prepared.dataset), now, then, name))
 
 
-def logit_scale_of(scorer: Scorer) -> float | None:
+def logit_scale_of(scorer: Model) -> float | None:
     """What multiplies cosines before the softmax; None for a model that has no such number, or does not tell it."""
     scale = getattr(scorer, "logit_scale", None)
     return None if scale is None else float(scale)
@@ -327,7 +327,7 @@ def _answering(suite: Suite, record: RunRecord, scores: Mapping[str, T]) -> dict
     return {name: one for name, one in scores.items() if name.partition("[")[0] in same}
 
 
-def _the_same_checkpoint(record: RunRecord, name: str, kept: Kept, differs: str, run: Run, scratch: Path) -> Scorer:
+def _the_same_checkpoint(record: RunRecord, name: str, kept: Kept, differs: str, run: Run, scratch: Path) -> Model:
     """The very checkpoint that a record was made of: where its URI points here, or as it was at the merge base.
 
     Raises BaselineError, saying what differs, where neither is that checkpoint any more.

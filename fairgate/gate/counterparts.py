@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from fairgate.errors import FairgateError
 from fairgate.gate.temperature import without_pass
-from fairgate.models import Scorer
+from fairgate.models import Model
 from fairgate.models.two_towers import TwoTowers
 from fairgate.probes import ProbeScores
 from fairgate.records import STRICTNESS, Against, CheckResult
@@ -33,7 +33,7 @@ class Reading:
     preprocessing: str | None
 
     @classmethod
-    def of(cls, scorer: Scorer) -> Reading:
+    def of(cls, scorer: Model) -> Reading:
         """How a model that is at hand reads."""
         return cls(scorer.tokenizer, scorer.preprocessing)
 
@@ -53,10 +53,10 @@ class Counterpart:
 
 
 def counterpart(
-    candidate: Scorer,
+    candidate: Model,
     theirs: Reading,
-    reopen: Callable[[], Scorer],
-    answer: Callable[[Scorer], tuple[Scores, ...]],
+    reopen: Callable[[], Model],
+    answer: Callable[[Model], tuple[Scores, ...]],
     against: Against,
 ) -> Counterpart:
     """What the candidate answers when it reads as the baseline does; `reopen` gives the baseline's checkpoint.
@@ -116,7 +116,7 @@ def comparisons_without_pass(results: Sequence[CheckResult], withheld: str) -> l
     return [without_pass(one, withheld) if one.rule == "no_worse_than" else one for one in results]
 
 
-def _changed(candidate: Scorer, theirs: Reading) -> str:
+def _changed(candidate: Model, theirs: Reading) -> str:
     parts = [name for name in ("tokenizer", "preprocessing") if getattr(candidate, name) != getattr(theirs, name)]
     return " and ".join(parts)
 

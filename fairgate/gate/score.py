@@ -23,7 +23,7 @@ from fairgate.gate.intact import require_intact
 from fairgate.gate.prepare import Definition, Prepared
 from fairgate.gate.temperature import Tempered, tempered, tempered_without_pass
 from fairgate.measures import Index
-from fairgate.models import Scorer
+from fairgate.models import Model
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
 from fairgate.suites import Settings
 from fairgate.suites.attainable import fair_rankers, require_groups_present
@@ -151,7 +151,7 @@ def _tempered(one: Asked, against: Against, other: Compared, place: int) -> Temp
     return tempered(one.planned, one.scores, other.entropies[place], against, other.no_entropy)
 
 
-def _asked(prepared: Prepared, scores: Scores, scorer: Scorer) -> list[Asked]:
+def _asked(prepared: Prepared, scores: Scores, scorer: Model) -> list[Asked]:
     """The candidate's answers to each definition; equal probes are not asked twice."""
     here, *others = prepared.definitions
     asked = [Asked(here.loaded.suite, scores, here.planned)]

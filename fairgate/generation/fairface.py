@@ -52,7 +52,7 @@ _PLAIN_NAME = "fairface_alldata_20191111"  # the authors' checkpoint of seven ra
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class FairFaceAddress:
     """A checkpoint file with its options."""
 
     file: str
@@ -62,7 +62,7 @@ class Address:
     upsample: int = UPSAMPLE
 
     @classmethod
-    def of(cls, uri: str, address: str) -> Address:
+    def of(cls, uri: str, address: str) -> FairFaceAddress:
         """Take an address apart. Raises ModelError for an option that is none or a layout that nothing tells."""
         file, mark, query = address.partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
@@ -108,7 +108,7 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     The reader's `uri` spells every option out, and its fingerprint holds the finder's files.
     """
     where = device_of(device)
-    options = Address.of(uri, address)
+    options = FairFaceAddress.of(uri, address)
     path = resolve(options.file, base)
     require_weights(path)
     files = HashedFiles.of({"weights": path})

@@ -36,15 +36,15 @@ def model_fingerprint(role: str, uri: str) -> str:
 
 def _hf_fingerprint(address: str, uri: str) -> str:
     """Of a pipeline of diffusers or a folder of transformers; other files beside theirs do not count."""
-    from fairgate.generation.diffusion.files import Address, find_pipeline
+    from fairgate.generation.diffusion.files import PipelineAddress, find_pipeline
 
     main, _, options = address.partition("?")
     folder = model_folder(main, Path())
     if options or (folder / "model_index.json").is_file():
-        named = Address.of(address, uri)
+        named = PipelineAddress.of(address, uri)
         found = {"base": find_pipeline(named, Path())}
         if named.refiner:
-            found["refiner"] = find_pipeline(Address(named.refiner, variant=named.variant), Path())
+            found["refiner"] = find_pipeline(PipelineAddress(named.refiner, variant=named.variant), Path())
         return digest({which: each.files.fingerprint() for which, each in found.items()})
     config = folder / "config.json"
     kind = read_config(config).get("model_type") if config.is_file() else None

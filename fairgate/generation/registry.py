@@ -1,17 +1,19 @@
-"""Which module opens which model in which role."""
+"""Which module opens which model in which role: the package's own, and those that installed packages add."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.generation.roles import ALIASES, Role, full_uri
+from fairgate.plugins import Registry
 
 # (scheme, role) -> module with a function `open_ROLE(uri, address, *, device, base) -> model`
 _DIFFUSION = "fairgate.generation.diffusion.open"
-_STAND_INS = "fairgate.portraits.standins"  # floor 5: asked for by name, like any adapter, and never imported here
 ADAPTERS: dict[tuple[str, Role], str] = {
     **{("hf", role): _DIFFUSION for role in ("painter", "inpainter", "restyler", "editor")},
     ("hf", "asker"): "fairgate.generation.vilt",
@@ -20,26 +22,50 @@ ADAPTERS: dict[tuple[str, Role], str] = {
     ("hf", "matcher"): "fairgate.generation.matcher",
     ("open_clip", "matcher"): "fairgate.generation.matcher",
     ("fairface", "face_reader"): "fairgate.generation.fairface",
-    **{("portraits", role): _STAND_INS for role in ("asker", "detector", "segmenter", "face_reader")},
 }
+
+
+def _checked(name: str, thing: Any) -> Callable[..., Any]:
+    if not callable(thing):
+        raise TypeError(f"it is no function that opens '{name}'")
+    return thing  # type: ignore[no-any-return]
+
+
+ROLES: Registry[Callable[..., Any]] = Registry(
+    "role", {f"{scheme}.{role}": module for (scheme, role), module in ADAPTERS.items()}, _checked
+)
+"""Functions as those of ADAPTERS by `SCHEME.ROLE`, by the entry points `fairgate.roles`."""
 
 
 def open_model(role: Role, uri: str, *, device: str = "cpu", base: Path = Path()) -> Any:
     """The model that a URI names, loaded on a device, in a role. Raises ModelError where it cannot be found or trusted.
 
-    `hf:` names a folder or a hub id, `open_clip:` as the gate does, `fairface:` a checkpoint file, `portraits:` a
-    folder of the embedded world's stand-ins. A short name of ALIASES stands for its `hf:` URI, and options may follow
-    it (`sdxl?refiner=sdxl-refiner`). There is no fallback.
+    `hf:` names a folder or a hub id, `open_clip:` as the gate does, `fairface:` a checkpoint file; installed packages
+    may add schemes. A short name of ALIASES stands for its `hf:` URI, and options may follow it
+    (`sdxl?refiner=sdxl-refiner`). There is no fallback.
     """
     full = full_uri(uri)
     scheme, colon, address = full.partition(":")
-    if not colon or not address or (scheme, role) not in ADAPTERS:
-        known = sorted({f"{known}:" for known, plays in ADAPTERS if plays == role})
+    if colon and address and (scheme, role) in ADAPTERS:
+        opener = getattr(importlib.import_module(ADAPTERS[scheme, role]), f"open_{role}")
+    elif colon and address and f"{scheme}.{role}" in ROLES:
+        opener = ROLES[f"{scheme}.{role}"]
+    else:
+        plugins = [name.partition(".") for name in ROLES]
+        known = {each for each, plays in ADAPTERS if plays == role} | {each for each, _, p in plugins if p == role}
+        schemes = ", ".join(f"{each}:" for each in sorted(known))
         raise ModelError(
             f"'{uri}' does not name a model that can be a {role.replace('_', ' ')}.",
             remedy=" ".join(
-                filter(None, [did_you_mean(uri, ALIASES), f"schemes: {', '.join(known)} names: {', '.join(ALIASES)}"])
+                filter(None, [did_you_mean(uri, ALIASES), f"schemes: {schemes} names: {', '.join(ALIASES)}"])
             ),
         )
-    adapter = importlib.import_module(ADAPTERS[scheme, role])
-    return getattr(adapter, f"open_{role}")(full, address, device=device, base=base)
+    return opener(full, address, device=device, base=base)
+
+
+def modules_for(uri: str) -> set[str]:
+    """Names of the modules that open models of a URI's scheme, in any role; nothing is imported."""
+    scheme = full_uri(uri).partition(":")[0]
+    own = {module for (known, _), module in ADAPTERS.items() if known == scheme}
+    entries = metadata.entry_points(group="fairgate.roles") if not own else ()
+    return own | {entry.module for entry in entries if entry.name.startswith(f"{scheme}.")}

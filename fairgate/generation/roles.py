@@ -65,7 +65,7 @@ class Face:
         return max(groups, key=lambda group: groups[group])
 
 
-class Made(Protocol):
+class BuildModel(Protocol):
     """What every such model says of itself.
 
     `fingerprint` is a digest over its files, taken before they are loaded. `spent` counts evaluations since it was
@@ -80,7 +80,7 @@ class Made(Protocol):
     def spent(self) -> Counter[str]: ...
 
 
-class Painter(Made, Protocol):
+class Painter(BuildModel, Protocol):
     """Text to image."""
 
     def paint(self, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
@@ -88,7 +88,7 @@ class Painter(Made, Protocol):
         ...
 
 
-class Inpainter(Made, Protocol):
+class Inpainter(BuildModel, Protocol):
     """Repaints what a mask shows; what it does not show stays as it is, to the pixel."""
 
     def inpaint(self, image: Image, mask: Mask, prompts: Sequence[str], seed: int, how: Sampling) -> list[Image]:
@@ -110,7 +110,7 @@ class Inpainter(Made, Protocol):
         ...
 
 
-class Restyler(Made, Protocol):
+class Restyler(BuildModel, Protocol):
     """Image to image (SDEdit)."""
 
     def restyle(self, image: Image, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
@@ -118,7 +118,7 @@ class Restyler(Made, Protocol):
         ...
 
 
-class Editor(Made, Protocol):
+class Editor(BuildModel, Protocol):
     """Edits by instruction (InstructPix2Pix)."""
 
     def edit(
@@ -128,7 +128,7 @@ class Editor(Made, Protocol):
         ...
 
 
-class VQAModel(Made, Protocol):
+class VQAModel(BuildModel, Protocol):
     """Visual question answering (ViLT)."""
 
     def ask(self, images: Sequence[Image], questions: Sequence[str], answers: Sequence[str]) -> NDArray[np.float64]:
@@ -143,7 +143,7 @@ class VQAModel(Made, Protocol):
         ...
 
 
-class Detector(Made, Protocol):
+class Detector(BuildModel, Protocol):
     """Boxes of what a text names (GroundingDINO)."""
 
     def detect(
@@ -153,7 +153,7 @@ class Detector(Made, Protocol):
         ...
 
 
-class Segmenter(Made, Protocol):
+class Segmenter(BuildModel, Protocol):
     """A mask of what is in a box (SAM)."""
 
     def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
@@ -161,14 +161,14 @@ class Segmenter(Made, Protocol):
         ...
 
 
-class Matcher(Made, Protocol):
+class Matcher(BuildModel, Protocol):
     """Images and texts in one space (CLIP)."""
 
     def embed_images(self, images: Sequence[Image]) -> Vectors: ...
     def embed_texts(self, texts: Sequence[str]) -> Vectors: ...
 
 
-class FaceReader(Made, Protocol):
+class FaceReader(BuildModel, Protocol):
     """Perceived race, gender and age of faces (FairFace)."""
 
     def read(self, images: Sequence[Image]) -> list[list[Face]]:

@@ -10,9 +10,9 @@ from fairgate.models.contract import (
     Model,
     ModelFamily,
     Request,
-    Scorer,
     SimilarityModel,
     equal_columns,
+    indistinct,
     require_capability,
 )
 from fairgate.models.registry import local_path, open_scorer, register, require_uri
@@ -28,9 +28,9 @@ __all__ = [
     "Model",
     "ModelFamily",
     "Request",
-    "Scorer",
     "SimilarityModel",
     "equal_columns",
+    "indistinct",
     "local_path",
     "open_scorer",
     "register",

@@ -24,7 +24,7 @@ class CacheWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CachedArrays:
     """One cached file: arrays by name, and notes in text."""
 
     arrays: dict[str, NDArray[np.float32]]
@@ -44,7 +44,7 @@ class EmbeddingCache:
         self._writable = True
         self._swept: set[Path] = set()
 
-    def read(self, name: str) -> Entry | None:
+    def read(self, name: str) -> CachedArrays | None:
         """The entry of that name, or None where there is none that can be trusted."""
         path = self._path(name)
         try:
@@ -105,7 +105,7 @@ class EmbeddingCache:
         return self.folder / f"{name}.safetensors"
 
 
-def _read(path: Path) -> Entry:
+def _read(path: Path) -> CachedArrays:
     with path.open("rb"):  # safe_open has no error of its own for a missing file
         pass
     with safe_open(path, framework="np") as handle:
@@ -113,7 +113,7 @@ def _read(path: Path) -> Entry:
         arrays = {key: handle.get_tensor(key) for key in handle.keys()}  # noqa: SIM118 - not a mapping
     if notes.pop("format", None) != FORMAT or notes.pop("sha256", None) != _checksum(arrays):
         raise ValueError("its checksum does not match")
-    return Entry(arrays, notes)
+    return CachedArrays(arrays, notes)
 
 
 def _checksum(arrays: Mapping[str, NDArray[np.float32]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,19 +107,6 @@ class SimilarityModel(Model, Protocol):
         ...
 
 
-class Scorer(LabelModel, SimilarityModel, Protocol):
-    """A model that does both from one score of an image and a prompt."""
-
-    def logits(self, prompts: Sequence[str]) -> Floats:
-        """Scale times cosine, plus the bias where the model has one: (images, prompts) float64."""
-        ...
-
-    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-        """Places of ensembles with different prompts that are one and the same to the model; the first of each pair is
-        the earlier one."""
-        ...
-
-
 class ModelFamily(Protocol):
     """Models of one URI scheme: how a checkpoint is found, hashed and opened, and what its models can do.
 
@@ -163,6 +150,22 @@ class Request:
     base: Path = Path()
     progress: Progress | None = None
     batch_size: int | None = None
+
+
+def indistinct(model: Capable, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Places of ensembles with different prompts that are one and the same to a model, the earlier one first.
+
+    By the model's own method `indistinct(ensembles)` where it has one; else by equal answers about every image.
+    """
+    own = getattr(model, "indistinct", None)
+    if own is not None:
+        return list(own(ensembles))
+    if "similarity" in model.capabilities:
+        return equal_columns(cast(SimilarityModel, model).similarity(ensembles), ensembles)
+    if "log_probabilities" in model.capabilities and all(len(prompts) == 1 for prompts in ensembles):
+        answers = cast(LabelModel, model).log_probabilities([prompts[0] for prompts in ensembles])
+        return equal_columns(answers, ensembles)
+    return []
 
 
 def equal_columns(columns: Floats, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:

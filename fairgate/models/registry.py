@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.models.contract import Capability, ImageSource, Model, ModelFamily, Progress, Request, Scorer
+from fairgate.models.contract import Capability, ImageSource, Model, ModelFamily, Progress, Request
 from fairgate.models.hf import HuggingFace
 from fairgate.models.open_clip import OpenClip
 from fairgate.models.scores import ScoreTables
@@ -59,7 +59,7 @@ def open_scorer(
     base: Path = Path(),
     progress: Progress | None = None,
     batch_size: int | None = None,
-) -> Scorer:
+) -> Model:
     """Find and hash the model that a URI names; load it only when a score is asked that the cache lacks.
 
     `base` is the folder that relative paths in the URI start from. `progress(done, total)` is called as images are
@@ -75,7 +75,7 @@ def open_scorer(
         )
     request = Request(uri, address, source, device, cache, allow_pickle, base, progress, batch_size)
     model: Model = _family_of(scheme).open(request)
-    return cast(Scorer, model)
+    return model
 
 
 def require_uri(uri: str) -> tuple[str, str]:

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from fairgate.portraits.generator import flat, one_thread, open_pipeline
 from fairgate.portraits.generator_models import new_unet, save_pipeline
-from fairgate.portraits.generator_training import Batch, Plan, Report, denoise, encode
+from fairgate.portraits.generator_training import Batch, GeneratorPlan, Report, denoise, encode
 from fairgate.portraits.generator_words import instruction
-from fairgate.portraits.pool import SEED, Sets, draw_sets
+from fairgate.portraits.pool import SEED, DrawnSets, draw_sets
 from fairgate.portraits.world import ATTRIBUTES, GROUPS
 from fairgate.randomness import stream
 
-PLAN = Plan(seed=SEED + 1, steps=1000, batch=64, learning_rate=1.5e-3)
+PLAN = GeneratorPlan(seed=SEED + 1, steps=1000, batch=64, learning_rate=1.5e-3)
 DROPPED = 0.06
 """Share of the triples without instruction, without picture, and without both, each: for the two guidance scales."""
 KEPT = 0.25
@@ -37,7 +37,7 @@ def make_editor(folder: Path, generator: Path, report: Report) -> None:
     save_pipeline(name, folder, vae=start.vae, text_encoder=text_encoder, unet=unet)
 
 
-def train_editor(sets: Sets, start: Any, plan: Plan, report: Report) -> tuple[Any, Any]:
+def train_editor(sets: DrawnSets, start: Any, plan: GeneratorPlan, report: Report) -> tuple[Any, Any]:
     """UNet of eight channels and text encoder that follow the instructions."""
     import torch
 
@@ -70,7 +70,7 @@ def widened(unet: Any, seed: int) -> Any:
 
 
 def _triples(
-    rng: np.random.Generator, sets: Sets, number: int
+    rng: np.random.Generator, sets: DrawnSets, number: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str], NDArray[np.float32]]:
     """Indices of the pictures before and after, the instructions, and 0 where the picture before is not shown."""
     before = rng.integers(len(sets.labels) * len(GROUPS), size=number)

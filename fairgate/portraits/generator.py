@@ -14,11 +14,11 @@ from PIL import Image
 
 from fairgate.checkpoints.encoder import versions
 from fairgate.portraits.generator_models import THREADS, require_folder, save_pipeline
-from fairgate.portraits.generator_training import Plan, Report, train_generator, train_vae
-from fairgate.portraits.pool import SEED, Sets, draw_sets
+from fairgate.portraits.generator_training import GeneratorPlan, Report, train_generator, train_vae
+from fairgate.portraits.pool import SEED, DrawnSets, draw_sets
 from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
 
-PLAN = Plan(seed=SEED, steps=2600, batch=64)
+PLAN = GeneratorPlan(seed=SEED, steps=2600, batch=64)
 
 
 def make_generator(folder: Path, report: Report) -> None:
@@ -30,7 +30,7 @@ def make_generator(folder: Path, report: Report) -> None:
     save_pipeline("StableDiffusionPipeline", folder, vae=vae, text_encoder=text_encoder, unet=unet)
 
 
-def flat(sets: Sets) -> NDArray[np.uint8]:
+def flat(sets: DrawnSets) -> NDArray[np.uint8]:
     """All pictures of the sets, (n, SIDE, SIDE, 3)."""
     return sets.pictures.reshape(-1, *sets.pictures.shape[2:])
 

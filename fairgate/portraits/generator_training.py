@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairgate.portraits.generator_models import new_scheduler, new_text_encoder, new_unet, new_vae, scaled, token_ids
 from fairgate.portraits.generator_words import new_tokenizer, training_caption
-from fairgate.portraits.pool import Sets
+from fairgate.portraits.pool import DrawnSets
 from fairgate.portraits.world import GROUPS
 from fairgate.randomness import stream
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GeneratorPlan:
     """How a denoiser is trained: its draws, its length, its peak learning rate (one cycle), its averaging."""
 
     seed: int
@@ -43,7 +43,7 @@ class Batch:
     beside: torch.Tensor | None = None
 
 
-def train_generator(sets: Sets, vae: Any, plan: Plan, report: Report) -> tuple[Any, Any]:
+def train_generator(sets: DrawnSets, vae: Any, plan: GeneratorPlan, report: Report) -> tuple[Any, Any]:
     """UNet and text encoder that paint what captions say, sampled by the planted shares."""
     import torch
 
@@ -66,7 +66,7 @@ def denoise(
     unet: Any,
     text_encoder: Any,
     batch: Callable[[], Batch],
-    plan: Plan,
+    plan: GeneratorPlan,
     draws: torch.Generator,
     report: Callable[[int, float], None],
 ) -> tuple[Any, Any]:

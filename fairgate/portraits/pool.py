@@ -55,7 +55,7 @@ SETS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Sets:
+class DrawnSets:
     """Drawn sets: `pictures` (sets, groups, SIDE, SIDE, 3), with the label and background of every set."""
 
     pictures: NDArray[np.uint8]
@@ -83,7 +83,7 @@ def small(picture: Image.Image) -> NDArray[np.uint8]:
     return np.asarray(picture.reduce(UNITS // SIDE))
 
 
-def draw_sets(seed: int = SEED, sets: int = SETS) -> Sets:
+def draw_sets(seed: int = SEED, sets: int = SETS) -> DrawnSets:
     """Draw the sets, in as many processes as there are cores; the result does not depend on their number."""
     if seed == RELEASE_SEED:
         raise ValueError("the release's scenes are held out: training draws from another seed")
@@ -91,7 +91,7 @@ def draw_sets(seed: int = SEED, sets: int = SETS) -> Sets:
     with ProcessPoolExecutor(max_workers=os.cpu_count()) as workers:
         pictures = np.stack(list(workers.map(partial(_draw_small, seed), jobs, chunksize=8)))
     backgrounds = tuple(scene_of(seed, *job).background for job in jobs)
-    return Sets(pictures, tuple(label for label, _ in jobs), backgrounds)
+    return DrawnSets(pictures, tuple(label for label, _ in jobs), backgrounds)
 
 
 def _draw_small(seed: int, job: tuple[str, int]) -> NDArray[np.uint8]:

@@ -290,7 +290,7 @@ def overlap(one: Box, other: Box) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Outline:
     """A box cut out of a picture with a margin, in whole pixels, as the finder is to see it."""
 
     size: tuple[int, int]
@@ -313,7 +313,7 @@ class Cut:
         return mask
 
 
-def outline_of(picture: Image.Image, box: Box) -> Cut:
+def outline_of(picture: Image.Image, box: Box) -> Outline:
     """What the finder is to look at to find the outline of the person in a box."""
     margin = _MARGIN * max(box.right - box.left, box.bottom - box.top)
     around = (
@@ -323,4 +323,4 @@ def outline_of(picture: Image.Image, box: Box) -> Cut:
         min(picture.height, int(np.ceil(box.bottom + margin))),
     )
     around = (around[0], around[1], max(around[2], around[0] + 1), max(around[3], around[1] + 1))
-    return Cut(picture.size, box, around, letterbox(picture.crop(around)))
+    return Outline(picture.size, box, around, letterbox(picture.crop(around)))

@@ -37,7 +37,7 @@ _UNRELATED = 0.004
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CheckpointPlan:
     """How a checkpoint is trained: its draws, its length, its peak learning rate.
 
     `even_hand` is the weight, at the first and the last step, of the penalty on set-mates whose logits differ by other
@@ -51,11 +51,11 @@ class Plan:
     even_hand: tuple[float, float] = (8.0, 8.0)
 
 
-PLANS: dict[Checkpoint, Plan] = {
-    "base": Plan(seed=1, sets=96, steps=500, learning_rate=1.2e-3, even_hand=(0.0, 3.0)),
-    "tuned": Plan(seed=2, sets=24, steps=100, learning_rate=1e-4),
-    "biased": Plan(seed=3, sets=24, steps=400, learning_rate=2e-3),
-    "whackamole": Plan(seed=4, sets=24, steps=400, learning_rate=2e-3),
+PLANS: dict[Checkpoint, CheckpointPlan] = {
+    "base": CheckpointPlan(seed=1, sets=96, steps=500, learning_rate=1.2e-3, even_hand=(0.0, 3.0)),
+    "tuned": CheckpointPlan(seed=2, sets=24, steps=100, learning_rate=1e-4),
+    "biased": CheckpointPlan(seed=3, sets=24, steps=400, learning_rate=2e-3),
+    "whackamole": CheckpointPlan(seed=4, sets=24, steps=400, learning_rate=2e-3),
 }
 
 
@@ -75,7 +75,7 @@ def train(
     model: CLIP,
     pool: Pool,
     table: torch.Tensor,
-    plan: Plan,
+    plan: CheckpointPlan,
     report: Callable[[int, float], None] = lambda _step, _loss: None,
 ) -> CLIP:
     """Train in place on `pool` with the caption distributions of `table`.

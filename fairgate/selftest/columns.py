@@ -9,8 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairgate.models.contract import Capability, Floats, Scorer, equal_columns, log_softmax
+from fairgate.errors import ModelError
+from fairgate.models.contract import Capability, Floats, Model, equal_columns, log_softmax
 from fairgate.models.scores import PrecomputedScores
+from fairgate.models.two_towers import TwoTowers
 from fairgate.probes import Rows
 from fairgate.suites.schema import Suite
 
@@ -62,15 +64,15 @@ class Columns:
     probability: bool
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
-        """As `Scorer.log_probabilities`."""
+        """As of the model."""
         return log_softmax(np.stack([self.of[prompt] for prompt in prompts], axis=1))
 
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
-        """As `Scorer.similarity`."""
+        """As of the model."""
         return np.stack([self.query(prompts) for prompts in ensembles], axis=1)
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-        """As `Scorer.indistinct`."""
+        """As of the model."""
         return equal_columns(self.similarity(ensembles), ensembles)
 
     def query(self, prompts: Sequence[str]) -> Floats:
@@ -96,25 +98,35 @@ class Columns:
         )
 
 
-def columns_of(scorer: Scorer, asked: Questions) -> Columns:
+_Logits = TwoTowers | PrecomputedScores
+
+
+def columns_of(model: Model, asked: Questions) -> Columns:
     """A model's answers to a suite's prompts as columns.
 
     A column can hold one number where a model has two (a logit, which competes, and a cosine, which is averaged and
-    normalised anew): what is left over goes to the prompts that stand in one query alone.
+    normalised anew): what is left over goes to the prompts that stand in one query alone. Raises ModelError for a model
+    that gives no logits.
     """
-    if isinstance(scorer, PrecomputedScores) and scorer.values == "probability":
-        return Columns(dict(zip(asked.prompts, scorer.logits(asked.prompts).T, strict=True)), 1.0, True)
-    cosines = dict(zip(asked.prompts, scorer.similarity([[prompt] for prompt in asked.prompts]).T, strict=True))
-    scale = _scale(scorer, asked.labels, cosines)
+    if not isinstance(model, _Logits):
+        raise ModelError(
+            "a bias is planted in logits, which this model does not give.",
+            where=model.uri,
+            remedy="try it with a model of open_clip:, hf: or scores:",
+        )
+    if isinstance(model, PrecomputedScores) and model.values == "probability":
+        return Columns(dict(zip(asked.prompts, model.logits(asked.prompts).T, strict=True)), 1.0, True)
+    cosines = dict(zip(asked.prompts, model.similarity([[prompt] for prompt in asked.prompts]).T, strict=True))
+    scale = _scale(model, asked.labels, cosines)
     found = Columns({prompt: scale * column for prompt, column in cosines.items()}, scale, False)
     for prompts, _ in asked.queries:
         if len(prompts) > 1 and (own := asked.own(prompts)):
-            left_over = (scorer.similarity([prompts])[:, 0] - found.query(prompts)) * len(prompts) * scale
+            left_over = (model.similarity([prompts])[:, 0] - found.query(prompts)) * len(prompts) * scale
             found = found.with_columns({prompt: found.of[prompt] + left_over / len(own) for prompt in own})
     return found
 
 
-def _scale(scorer: Scorer, labels: Sequence[str], cosines: Mapping[str, Floats]) -> float:
+def _scale(scorer: _Logits, labels: Sequence[str], cosines: Mapping[str, Floats]) -> float:
     """How many logits a cosine is worth; 1 where no labels compete. A bias on all prompts alike changes no softmax."""
     if not labels:
         return 1.0

@@ -12,7 +12,7 @@ import numpy as np
 from fairgate import gate
 from fairgate.errors import FairgateError, SettingsError
 from fairgate.gate.compared_run import open_model
-from fairgate.models import Scorer
+from fairgate.models import Model
 from fairgate.probes import ProbeScores
 from fairgate.selftest.columns import Columns, columns_of, questions
 from fairgate.selftest.finding import Finding, Progress, of_error, ok, warning
@@ -115,7 +115,7 @@ def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]
     return frozenset(check.item for check in plain.record.checks if check.verdict in ("fail", "error"))
 
 
-def _told(aim: Planted, scorer: Scorer, columns: Columns, real: gate.Prepared) -> list[Finding]:
+def _told(aim: Planted, scorer: Model, columns: Columns, real: gate.Prepared) -> list[Finding]:
     """What was planted, and whether the table says what the model says."""
     images = int(aim.group.rows.sum())
     decide = f", on which {some(aim.group.checks)} can decide" if aim.group.checks else ""

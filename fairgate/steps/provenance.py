@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from fairgate.errors import RecipeError
-from fairgate.generation import Made, Sampling
+from fairgate.generation import BuildModel, Sampling
 from fairgate.steps.contract import Meter
 
 SEED = "seed"
@@ -22,7 +22,7 @@ COLUMNS = (SEED, HOW, GENERATOR)
 _LATER = ("refine_guidance",)  # older datasets lack it: left out where None, so that rows stay as they were
 
 
-def made_with(model: Made, seed: int, how: Sampling) -> dict[str, Any]:
+def made_with(model: BuildModel, seed: int, how: Sampling) -> dict[str, Any]:
     """The columns of an image that `model` made from `seed`."""
     told = {name: value for name, value in asdict(how).items() if value is not None or name not in _LATER}
     return {SEED: seed, HOW: json.dumps(told, sort_keys=True), GENERATOR: model.uri}
@@ -47,7 +47,7 @@ def sampling(text: str) -> Sampling:
 
 
 @contextmanager
-def spending(model: Made, meter: Meter) -> Iterator[None]:
+def spending(model: BuildModel, meter: Meter) -> Iterator[None]:
     """Counts on the meter what the model spends inside the block: {"unet": 200}."""
     before = Counter(model.spent)
     yield

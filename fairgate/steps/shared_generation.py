@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fairgate.generation.diffusion.pipeline import StableDiffusion
     from fairgate.generation.shared_attention.attention import Mode
-    from fairgate.generation.shared_attention.sampler import Attempt, Canvas, SetPainting
+    from fairgate.generation.shared_attention.sampler import Attempt, AttemptState, SetPainting
 
 SHARE, MODE, BASE = "share", "sharing", "base_caption"
 
@@ -93,7 +93,7 @@ class PaintSets:
             expected = [matcher.match(painting.pictures(canvas), painting.captions) for canvas in canvases]
             _go_on(painting, self.pruning, sets, canvases, expected)
 
-    def _start(self, painting: SetPainting, sets: Sequence[SetRows]) -> list[Canvas]:
+    def _start(self, painting: SetPainting, sets: Sequence[SetRows]) -> list[AttemptState]:
         attempts = []
         for rows in sets:
             attempts.append(_attempt(rows))
@@ -134,7 +134,7 @@ def _go_on(
     painting: SetPainting,
     pruning: Pruning,
     sets: Sequence[SetRows],
-    canvases: Sequence[Canvas],
+    canvases: Sequence[AttemptState],
     expected: Sequence[Match],
 ) -> None:
     """Finish the most promising attempts, wave by wave, until enough match their captions."""

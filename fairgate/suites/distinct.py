@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from fairgate.errors import ModelError
-from fairgate.models import Capable, equal_columns
+from fairgate.models import Capable, indistinct
 from fairgate.probes import Probe
 from fairgate.suites.schema import Suite
 
@@ -36,21 +35,9 @@ def _questions(probe: Probe, subjects: Sequence[str]) -> list[tuple[str, dict[st
     return asked
 
 
-def _indistinct(model: Any, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-    """Places of ensembles that are one and the same to a model: as it says itself, else those that give every image
-    the same number."""
-    if hasattr(model, "indistinct"):
-        return list(model.indistinct(ensembles))
-    if "similarity" in model.capabilities:
-        return equal_columns(model.similarity(ensembles), ensembles)
-    if "log_probabilities" in model.capabilities and all(len(prompts) == 1 for prompts in ensembles):
-        return equal_columns(model.log_probabilities([prompts[0] for prompts in ensembles]), ensembles)
-    return []
-
-
 def _require(model: Capable, probe: str, what: str, asked: dict[str, list[str]]) -> None:
     names = list(asked)
-    if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in _indistinct(model, list(asked.values()))]:
+    if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in indistinct(model, list(asked.values()))]:
         raise ModelError(
             f"the model reads the {what} {_some(pairs)} as the same text.",
             where=f"probe '{probe}'",
@@ -61,7 +48,7 @@ def _require(model: Capable, probe: str, what: str, asked: dict[str, list[str]])
 
 def _warn_of_doubles(model: Capable, probe: str, queries: Sequence[Sequence[str]]) -> None:
     prompts = list(dict.fromkeys(prompt for query in queries for prompt in query))
-    equal = {(prompts[one], prompts[other]) for one, other in _indistinct(model, [[prompt] for prompt in prompts])}
+    equal = {(prompts[one], prompts[other]) for one, other in indistinct(model, [[prompt] for prompt in prompts])}
     doubles = [
         f"'{one}' and '{other}'"
         for query in queries

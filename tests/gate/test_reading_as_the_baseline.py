@@ -8,7 +8,7 @@ import pytest
 
 from fairgate.errors import ModelError
 from fairgate.gate.counterparts import Reading, comparisons_without_pass, counterpart, stricter_reading
-from fairgate.models import Scorer, open_scorer
+from fairgate.models import Model, open_scorer
 from fairgate.records import CheckResult, GroupResult, Verdict
 
 CHECKPOINTS = Path(__file__).parents[2] / "build" / "portraits" / "checkpoints"
@@ -66,11 +66,11 @@ class Nothing:
         return 0
 
 
-def gone() -> Scorer:
+def gone() -> Model:
     raise ModelError("the checkpoint is gone.", where="there", remedy="bring it back")
 
 
-def never(_: Scorer) -> tuple[dict[str, object], ...]:
+def never(_: Model) -> tuple[dict[str, object], ...]:
     raise AssertionError("nothing has to be scored")
 
 

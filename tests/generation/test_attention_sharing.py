@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fairgate.errors import DeviceError, ModelError
 from fairgate.generation import Sampling
 from fairgate.generation.shared_attention.alignment import align_tokens
-from fairgate.generation.shared_attention.attention import Asked, Words, shared_attention, wide_product
+from fairgate.generation.shared_attention.attention import BaseMember, Words, shared_attention, wide_product
 from fairgate.generation.shared_attention.sampler import Attempt, SetPainting, paint_set
 
 CAPTIONS = [
@@ -177,7 +177,7 @@ def test_a_scheduler_that_looks_back_is_not_cut_in_two(sd1: Any) -> None:
 
 def test_blocks_of_queries_change_nothing() -> None:
     torch.manual_seed(0)
-    asked = Asked(torch.randn(2, 3, 40, 8), torch.randn(2, 3, 40, 8))
+    asked = BaseMember(torch.randn(2, 3, 40, 8), torch.randn(2, 3, 40, 8))
     values = torch.randn(2, 5, 3, 40, 8)
     whole = wide_product(asked, values, 0.3)
     cut = wide_product(asked, values, 0.3, block_bytes=2 * 3 * 40 * 4 * 7)
@@ -187,7 +187,7 @@ def test_blocks_of_queries_change_nothing() -> None:
 
 
 def test_half_precision_scores_do_not_overflow() -> None:
-    asked = Asked(torch.full((1, 1, 4, 8), 120.0).bfloat16(), torch.full((1, 1, 4, 8), 120.0).bfloat16())
+    asked = BaseMember(torch.full((1, 1, 4, 8), 120.0).bfloat16(), torch.full((1, 1, 4, 8), 120.0).bfloat16())
     out = wide_product(asked, torch.ones(1, 2, 1, 4, 8).bfloat16(), 8**-0.5)
     assert torch.equal(out.float(), torch.ones(1, 2, 1, 4, 8))
 
@@ -203,7 +203,7 @@ def test_shared_attention_in_half_precision_is_as_exact_as_fused_attention(devic
     half = [part.to(device, torch.bfloat16) for part in (3 * query, 3 * key, values)]
     exact = scaled_dot_product_attention(*(part.float() for part in half))
     fused = scaled_dot_product_attention(*half).float()
-    shared = wide_product(Asked(half[0], half[1]), half[2][:, None], features**-0.5)[:, 0].float()
+    shared = wide_product(BaseMember(half[0], half[1]), half[2][:, None], features**-0.5)[:, 0].float()
     assert (shared - exact).norm() <= 2 * (fused - exact).norm()
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from model_world import Pictures
 
 from fairgate.errors import FairgateError, ModelError
-from fairgate.models import local_path, open_scorer, register, require_capability
+from fairgate.models import indistinct, local_path, open_scorer, register, require_capability
 from fairgate.models.registry import FAMILIES, GENERATORS
 
 PLUGIN = """
@@ -100,3 +102,18 @@ def test_a_model_that_lacks_a_capability_is_refused_by_its_name(local_dir: Path,
         require_capability(model, "generate", "probe 'painted'")
     assert caught.value.where == "probe 'painted'"
     assert "judge a model that has it" in str(caught.value.remedy)
+
+
+def test_texts_that_get_equal_answers_are_one_text_to_a_model_that_does_not_say() -> None:
+    model = SimpleNamespace(
+        capabilities=frozenset({"similarity"}),
+        similarity=lambda ensembles: np.array([[len(prompts[0]) for prompts in ensembles]] * 3, dtype=float),
+    )
+    assert indistinct(model, [["chef"], ["nurse"], ["cook"]]) == [(0, 2)]
+    assert indistinct(SimpleNamespace(capabilities=frozenset({"predict"})), [["chef"], ["cook"]]) == []
+
+
+def test_the_family_that_the_docs_show_is_the_one_that_runs() -> None:
+    root = Path(__file__).parents[2]
+    shown = (root / "docs" / "models.md").read_text().split("```python\n")[1].split("```")[0]
+    assert shown in (root / "fairgate" / "models" / "hf.py").read_text()

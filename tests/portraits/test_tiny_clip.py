@@ -12,7 +12,7 @@ from fairgate.portraits.clip import embed, probabilities
 from fairgate.portraits.draw import draw
 from fairgate.portraits.pool import draw_set
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.training import Plan, targets, train, train_checkpoint
+from fairgate.portraits.training import CheckpointPlan, targets, train, train_checkpoint
 from fairgate.portraits.world import (
     ATTRIBUTES,
     BASE_LABELS,
@@ -87,7 +87,12 @@ def test_weights_depend_on_the_seed_and_leave_the_global_generator_alone():
 def test_a_few_steps_teach_the_labels_the_same_way_each_time(pool):
     def p_label_after(steps: int) -> float:
         model = clip.new_model(1)
-        train(model, pool, targets("base"), Plan(seed=1, sets=1, steps=steps, learning_rate=2e-3, even_hand=(0, 0)))
+        train(
+            model,
+            pool,
+            targets("base"),
+            CheckpointPlan(seed=1, sets=1, steps=steps, learning_rate=2e-3, even_hand=(0, 0)),
+        )
         answers = probabilities(model, embed(model, pool[0].reshape(-1, clip.SIZE, clip.SIZE, 3)), LABELS)
         right = answers.reshape(len(LABELS), len(GROUPS), len(LABELS))[range(len(LABELS)), :, range(len(LABELS))]
         return float(right.mean())

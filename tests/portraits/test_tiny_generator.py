@@ -13,7 +13,7 @@ from fairgate.generation import Sampling, open_model
 from fairgate.portraits.canvas import BACKGROUNDS
 from fairgate.portraits.draw import draw
 from fairgate.portraits.generator import GUIDANCE, contact_sheet, open_pipeline
-from fairgate.portraits.pool import RELEASE_SEED, SEED, Sets, draw_sets
+from fairgate.portraits.pool import RELEASE_SEED, SEED, DrawnSets, draw_sets
 from fairgate.portraits.scene import scene_of
 from fairgate.portraits.world import (
     ATTRIBUTES,
@@ -116,7 +116,7 @@ def test_the_training_sets_are_sampled_exactly_by_the_planted_tables():
     """However unevenly the scenes' backgrounds fell."""
     labels = [label for label in LABELS for _ in range(5)]
     backgrounds = tuple([0, 1, 2, 4, 7] * len(LABELS))
-    shares = Sets(np.zeros((len(labels), len(GROUPS), 1, 1, 3), np.uint8), tuple(labels), backgrounds).shares()
+    shares = DrawnSets(np.zeros((len(labels), len(GROUPS), 1, 1, 3), np.uint8), tuple(labels), backgrounds).shares()
     named, cool = np.array(labels), np.array([is_cool(background) for background in backgrounds])
     male = np.array([gender == "male" for _, gender in GROUPS])
     assert shares.sum() == pytest.approx(1)

@@ -41,7 +41,7 @@ _OPTIONS = ("refiner", "vae", "variant")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class PipelineAddress:
     """`FOLDER_OR_ID?refiner=FOLDER_OR_ID&vae=FOLDER_OR_ID&variant=fp16`, taken apart."""
 
     model: str
@@ -50,7 +50,7 @@ class Address:
     variant: str | None = None
 
     @classmethod
-    def of(cls, address: str, uri: str) -> Address:
+    def of(cls, address: str, uri: str) -> PipelineAddress:
         """Raises ModelError for an option that there is not."""
         model, _, query = address.partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
@@ -97,7 +97,7 @@ class PipelineFiles:
         return bool(self.settings.get("requires_aesthetics_score", False))
 
 
-def find_pipeline(address: Address, base: Path) -> PipelineFiles:
+def find_pipeline(address: PipelineAddress, base: Path) -> PipelineFiles:
     """Find and hash a pipeline and the VAE that may stand in for its own. Raises ModelError."""
     folder = model_folder(address.model, base)
     pipeline, components, settings = _read_index(folder)

@@ -18,7 +18,7 @@ from diffusers.image_processor import VaeImageProcessor
 
 from fairgate.checkpoints.device import find_device
 from fairgate.errors import ModelError
-from fairgate.generation.diffusion.files import SD, Address, PipelineFiles, find_pipeline
+from fairgate.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
 from fairgate.generation.diffusion.load import load_text_encoder, load_tokenizer, load_unet_or_vae
 from fairgate.generation.diffusion.schedule import Schedule, make_scheduler, read_schedule
 from fairgate.hashing import digest
@@ -290,11 +290,11 @@ def load_stable_diffusion(
     """
     address = address.removeprefix("hf:")
     uri = uri or f"hf:{address}"
-    parsed = Address.of(address, uri)
+    parsed = PipelineAddress.of(address, uri)
     found = find_pipeline(parsed, base)
     if accept is not None:
         accept(found)
-    second = find_pipeline(Address(parsed.refiner, variant=parsed.variant), base) if parsed.refiner else None
+    second = find_pipeline(PipelineAddress(parsed.refiner, variant=parsed.variant), base) if parsed.refiner else None
     if second is not None:
         _require_pair(found, second, uri)
     model = StableDiffusion(found, uri, device)

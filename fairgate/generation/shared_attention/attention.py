@@ -24,6 +24,9 @@ from fairgate.generation.shared_attention.alignment import Alignment
 
 Mode = Literal["self", "cross"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+BLOCK_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
+"""Scores that are held at once: a block that stays in a CPU's cache is fastest there; a GPU wants large products."""
+_WIDE_SUMS = hasattr(torch.ops.aten.bmm, "dtype")  # since torch 2.8, on CUDA: products of halves, given in float32
 
 
 @dataclass(slots=True)
@@ -42,7 +45,7 @@ class Sharing:
     keep: bool = False
     words: Words | None = None
     block_bytes: int | None = None
-    asked: dict[int, Asked] = field(default_factory=dict)
+    asked: dict[int, BaseMember] = field(default_factory=dict)
 
     def alone(self) -> None:
         """The next passes share nothing."""
@@ -101,11 +104,11 @@ class SharedAttention:
         seen = _joined(seen.flatten(0, 1))
         return torch.cat([_stock(attn, hidden[:free], context[:free]), seen]) if free else seen
 
-    def _asked(self, attn: Any, bases: Tensor, answers: Tensor) -> Asked:
+    def _asked(self, attn: Any, bases: Tensor, answers: Tensor) -> BaseMember:
         """Queries and keys of the base members: projected in the first chunk, remembered for the others."""
         if not self.sharing.leads:
             return self.sharing.asked[id(attn)]
-        asked = Asked(*_project(attn, bases, answers))
+        asked = BaseMember(*_project(attn, bases, answers))
         if self.sharing.keep:
             self.sharing.asked[id(attn)] = asked
         return asked
@@ -171,13 +174,8 @@ def _grouped(rows: Tensor, groups: int) -> Tensor:
     return rows.reshape(groups, -1, *rows.shape[1:])
 
 
-BLOCK_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
-"""Scores that are held at once: a block that stays in a CPU's cache is fastest there; a GPU wants large products."""
-_WIDE_SUMS = hasattr(torch.ops.aten.bmm, "dtype")  # since torch 2.8, on CUDA: products of halves, given in float32
-
-
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BaseMember:
     """What the base member asks and is answered by, projected: (groups, heads, tokens, features) each."""
 
     query: Tensor
@@ -209,7 +207,7 @@ class Words:
         return Words(self.weights[first:last], self.own[first:last], self.keeps_own[first:last])
 
 
-def wide_product(asked: Asked, values: Tensor, scale: float, block_bytes: int | None = None) -> Tensor:
+def wide_product(asked: BaseMember, values: Tensor, scale: float, block_bytes: int | None = None) -> Tensor:
     """softmax(QK') of the base member times the values of every member of its set, exactly, in blocks of queries.
 
     `values` (groups, members, heads, keys, features) -> (groups, members, heads, queries, features). The members'

@@ -38,7 +38,7 @@ class Attempt:
 
 
 @dataclass(slots=True)
-class Canvas:
+class AttemptState:
     """An attempt under way: latents (members, channels, height, width) after `done` steps, and its noise to come.
 
     `expected` is what the latents would become if the last step's prediction of the finished picture held.
@@ -80,18 +80,18 @@ class SetPainting:
         self._untold = parts.embed_negative(how.negative, 1)
         self.steps = len(self._schedule())
 
-    def start(self, attempts: Sequence[Attempt]) -> list[Canvas]:
+    def start(self, attempts: Sequence[Attempt]) -> list[AttemptState]:
         """Canvases with nothing but noise, the same for every member of a set."""
         side = self.how.size or self.parts.size
         schedule, canvases = self._schedule(), []
         for attempt in attempts:
             noises = [torch.Generator().manual_seed(attempt.seed) for _ in self.captions]
             latents = schedule.begin(self.parts.noise(noises, (side, side)))
-            canvases.append(Canvas(attempt, latents, noises))
+            canvases.append(AttemptState(attempt, latents, noises))
         return canvases
 
     @torch.inference_mode()
-    def advance(self, canvases: Sequence[Canvas], until: int | None = None) -> None:
+    def advance(self, canvases: Sequence[AttemptState], until: int | None = None) -> None:
         """Run canvases that have come equally far up to step `until` (None: to the end), in place."""
         begin, end = canvases[0].done if canvases else 0, self.steps if until is None else until
         if not canvases or begin >= end:
@@ -113,7 +113,7 @@ class SetPainting:
             canvas.latents, canvas.done = latents[rows], end
             canvas.expected = None if expected is None else expected[rows]
 
-    def pictures(self, canvas: Canvas) -> list[Image]:
+    def pictures(self, canvas: AttemptState) -> list[Image]:
         """The members' pictures: what they are, or before the last step, what they are expected to become."""
         latents = canvas.latents if canvas.done == self.steps else canvas.expected
         if latents is None:
@@ -138,7 +138,7 @@ class SetPainting:
         return schedule
 
     def _fitting(
-        self, canvases: Sequence[Canvas], latents: Tensor, time: Tensor, step: int, sharing: Sharing
+        self, canvases: Sequence[AttemptState], latents: Tensor, time: Tensor, step: int, sharing: Sharing
     ) -> Tensor:
         """`_denoise`, in smaller passes from here on where memory runs out. DeviceError when none is smaller."""
         while True:
@@ -158,7 +158,7 @@ class SetPainting:
                 torch.cuda.empty_cache()
 
     def _denoise(
-        self, canvases: Sequence[Canvas], latents: Tensor, time: Tensor, step: int, sharing: Sharing
+        self, canvases: Sequence[AttemptState], latents: Tensor, time: Tensor, step: int, sharing: Sharing
     ) -> Tensor:
         """The noise that the UNet sees in every row, under guidance: shaped as `latents`, in float32."""
         members, halves = len(self.captions), 2 if any(canvas.attempt.guidance > 1 for canvas in canvases) else 1

@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from fairgate.cli.main import app
 from fairgate.generation import Sampling, open_model
 from fairgate.portraits import editor, generator, generator_training, standin_training
-from fairgate.portraits.generator_training import Plan
+from fairgate.portraits.generator_training import GeneratorPlan
 from fairgate.portraits.pool import draw_sets
 from fairgate.portraits.standin_data import draw_portraits
 
-SHORT = Plan(seed=1, steps=2, batch=4)
+SHORT = GeneratorPlan(seed=1, steps=2, batch=4)
 
 
 def run(*words: str) -> tuple[int, str]:
