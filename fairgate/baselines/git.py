@@ -18,7 +18,7 @@ _LFS = b"version https://git-lfs.github.com/spec/"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """A file of a commit: `kind` is file, link or module (another repository)."""
 
     name: str
@@ -88,7 +88,7 @@ class Repository:
             not _is_as_then(self.root / entry.name, entry) for entry in then
         )
 
-    def tree(self, commit: str, path: str = ".") -> list[Entry]:
+    def tree(self, commit: str, path: str = ".") -> list[TreeEntry]:
         """The files under a path at a commit; their names are relative to this folder."""
         listed = self._git("ls-tree", "-r", "-l", "-z", commit, "--", f"./{path}" if path != "." else ".")
         prefix = self._git("rev-parse", "--show-prefix").stdout.decode("utf-8", "surrogateescape").rstrip("\n")
@@ -97,7 +97,7 @@ class Repository:
             facts, _, name = line.partition("\t")
             mode, _, blob, size = facts.split()
             kind = {"100": "file", "120": "link"}.get(mode[:3], "module")
-            entries.append(Entry(name.removeprefix(prefix), kind, blob, int(size) if size.isdigit() else 0))
+            entries.append(TreeEntry(name.removeprefix(prefix), kind, blob, int(size) if size.isdigit() else 0))
         return entries
 
     def check_out(self, commit: str, path: str, into: Path) -> None:
@@ -158,7 +158,7 @@ def _names(root: Path, path: str) -> list[str]:
     return [place.relative_to(root).as_posix() for place in places]
 
 
-def _is_as_then(place: Path, entry: Entry) -> bool:
+def _is_as_then(place: Path, entry: TreeEntry) -> bool:
     """Whether a file on this disk is the blob of a commit; with CRLF for LF too, as .gitattributes may have it."""
     try:
         facts = place.lstat()

@@ -18,7 +18,7 @@ RESERVED = ("status", "run")
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
+class NamedBuild:
     """A named build: its recipe with the settings set. `where` is its line in the file."""
 
     name: str
@@ -26,7 +26,7 @@ class Build:
     where: str
 
 
-def read_build(name: str, params: Path = PARAMS) -> Build:
+def read_build(name: str, params: Path = PARAMS) -> NamedBuild:
     """The build of a name. Raises RecipeError for a file that is not plain YAML, an unknown name, recipe or setting.
 
     The recipe is the one that `recipe:` names, or else the build's own name. Recipes are those of fairgate: a file that
@@ -52,7 +52,7 @@ def read_build(name: str, params: Path = PARAMS) -> Build:
             where=where,
             remedy=f"add `recipe: NAME`; recipes: {', '.join(recipe_names())}",
         )
-    return Build(name, open_recipe(recipe, settings, where=where), where)
+    return NamedBuild(name, open_recipe(recipe, settings, where=where), where)
 
 
 def build_names(params: Path = PARAMS) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from fairgate.builds.part_output import Chosen
 from fairgate.builds.shard_log import Ledger, Watcher, starts_digest
 from fairgate.builds.shard_store import Shelf
-from fairgate.builds.worker import Made, ShardBench
+from fairgate.builds.worker import MadeShard, ShardBench
 from fairgate.engines import Engine, Task
 from fairgate.errors import RecipeError
 from fairgate.hashing import digest
@@ -160,7 +160,7 @@ def _make(run: _Run, engine: Engine, tasks: Iterator[Task]) -> None:
             starts[task.index] = starts_digest(task.payload)
             yield task
 
-    def done(task: Task, made: Made) -> bool:
+    def done(task: Task, made: MadeShard) -> bool:
         ledger = job.shelf.store(task.index, starts.pop(task.index), made, list(job.attributes))
         run.note(ledger, found=False)
         return run.end is None

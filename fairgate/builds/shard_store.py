@@ -11,7 +11,7 @@ from typing import Any
 
 from fairgate.atomic import atomic_write, remove
 from fairgate.builds.shard_log import Ledger, read_ledger
-from fairgate.builds.worker import Made
+from fairgate.builds.worker import MadeShard
 from fairgate.errors import RecipeError
 from fairgate.hashing import sha256_bytes, sha256_file
 
@@ -75,7 +75,7 @@ class Shelf:
         ledgers = map(read_ledger, sorted(self.folder.glob("shard-*.json")))
         return next((ledger.plan for ledger in ledgers if ledger is not None), None)
 
-    def store(self, index: int, starts: str, made: Made, attributes: list[str]) -> Ledger:
+    def store(self, index: int, starts: str, made: MadeShard, attributes: list[str]) -> Ledger:
         """Write a shard, then its ledger. Raises RecipeError where the disk does not take them."""
         data, path = made.parquet, self._path(index, "parquet")
         ledger = Ledger(

@@ -10,7 +10,7 @@ from fairgate.builds.build import Factory
 from fairgate.builds.plan import Ground, plan_digest, what_changed
 from fairgate.builds.shard_log import read_ledger
 from fairgate.builds.shard_store import read_part
-from fairgate.builds.yields import Tally
+from fairgate.builds.yields import PartTally
 
 State = Literal["absent", "unfinished", "finished", "stale"]
 
@@ -24,7 +24,7 @@ class PartStatus:
     state: State
     shards: int
     chosen: int | None
-    tally: Tally
+    tally: PartTally
     stale: str | None = None
     wanted: int | None = None
 
@@ -46,7 +46,7 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
             said = read_part(folder)
             stale = _stale(said, ground.plan(part, subject, before)) if ground and said else None
             sets = part.target_sets(subject) if factory.limit is None else None
-            tally, shards = Tally(), 0
+            tally, shards = PartTally(), 0
             for path in sorted(folder.glob("shard-*.json")):
                 ledger = read_ledger(path)
                 if ledger is not None and not (said.get("complete") and ledger.index >= said["shards"]):

@@ -16,7 +16,7 @@ from fairgate.steps import Meter, SetRows, Step, run_steps
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class MadeShard:
     """A finished shard: the file's bytes (None where nothing was kept), what became of every set, the work it took."""
 
     parquet: bytes | None
@@ -46,7 +46,7 @@ class ShardWork:
     steps: Sequence[Step]
     attributes: list[str]
 
-    def __call__(self, sets: list[SetRows]) -> Made:
+    def __call__(self, sets: list[SetRows]) -> MadeShard:
         """All starting sets through all steps. Raises RecipeError where ids of sets are not different."""
         started = time.perf_counter()
         _require_different(sets)
@@ -56,7 +56,7 @@ class ShardWork:
         encoded = encode(kept)
         records = [record_of(trace, rows, self.attributes) for trace, rows in zip(traces, sets, strict=True)]
         seconds = time.perf_counter() - started
-        return Made(encoded.parquet, encoded.content, records, meter.counts, seconds)
+        return MadeShard(encoded.parquet, encoded.content, records, meter.counts, seconds)
 
 
 def _require_different(sets: list[SetRows]) -> None:

@@ -79,7 +79,7 @@ WHOLE = "(set)"
 
 
 @dataclass
-class Tally:
+class PartTally:
     """What became of the starting sets of one part. `blamed` counts (reason, attribute or "member", group).
 
     `tried` and `failed` count members by (attribute, group): those made, and those that failed where a set was dropped.
@@ -129,11 +129,11 @@ def _groups(record: SetRecord, attributes: list[str], member: str | None = None)
             yield from ((attribute, group) for attribute, group in zip(attributes, groups, strict=True) if group)
 
 
-def tally_part(places: Places, subject: str, part: str) -> Tally:
+def tally_part(places: Places, subject: str, part: str) -> PartTally:
     """Counts of the finished shards of a part."""
     from fairgate.builds.shard_store import Shelf
 
-    tally = Tally()
+    tally = PartTally()
     folder = places.part(subject, part)
     for ledger in Shelf(folder, {}, "").ledgers(int(read_part(folder).get("shards", 0))):
         tally.add(ledger)
@@ -178,7 +178,7 @@ def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
     return text.getvalue()
 
 
-def _subject(subject: str, parts: Mapping[str, Tally], chosen: int, census: Census) -> SubjectYield:
+def _subject(subject: str, parts: Mapping[str, PartTally], chosen: int, census: Census) -> SubjectYield:
     return SubjectYield(
         sets=chosen,
         images=census.images_of(subject),
@@ -198,7 +198,7 @@ def _subject(subject: str, parts: Mapping[str, Tally], chosen: int, census: Cens
     )
 
 
-def _by_group(tally: Tally) -> dict[str, dict[str, GroupYield]]:
+def _by_group(tally: PartTally) -> dict[str, dict[str, GroupYield]]:
     """Attribute -> group -> its members.
 
     Where members are made one after the other until one fails, later groups are tried less often: shares compare.
@@ -211,7 +211,7 @@ def _by_group(tally: Tally) -> dict[str, dict[str, GroupYield]]:
     return found
 
 
-def _spent(parts: Mapping[str, Tally]) -> Counter[str]:
+def _spent(parts: Mapping[str, PartTally]) -> Counter[str]:
     spent: Counter[str] = Counter()
     for tally in parts.values():
         spent.update(tally.counts)
@@ -228,7 +228,7 @@ def _balance(groups: Mapping[str, int]) -> float:
     return round(min(groups.values()) / max(groups.values()), 4) if groups and max(groups.values()) else 0.0
 
 
-def _lines(subject: str, parts: Mapping[str, Tally]) -> Iterator[tuple[str, ...]]:
+def _lines(subject: str, parts: Mapping[str, PartTally]) -> Iterator[tuple[str, ...]]:
     for name, tally in parts.items():
         yield subject, name, "all", "all", "started", str(tally.started)
         yield subject, name, "all", "all", "kept", str(tally.kept)

@@ -14,7 +14,7 @@ from fairgate.cli.console import friendly
 from fairgate.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fairgate.review import Build, ReviewServer, Session
+    from fairgate.review import FinishedBuild, ReviewServer, Session
     from fairgate.review.zero_shot import ZeroShot
 
 BuildName = Annotated[
@@ -149,7 +149,7 @@ def _tell(session: Session, path: Path, command: str) -> None:
         typer.echo(f"go on with: {command}")
 
 
-def _print_figures(build: Build, reviews: Path, zero_shot: ZeroShot | None) -> None:
+def _print_figures(build: FinishedBuild, reviews: Path, zero_shot: ZeroShot | None) -> None:
     from fairgate.errors import DatasetError
     from fairgate.review import review_section
     from fairgate.review.release import reviewed

@@ -13,6 +13,7 @@ from fairgate.data.labels import inside
 from fairgate.errors import DatasetError
 from fairgate.hashing import require_regular
 
+# Read by hand, not by pydantic: outlines are dropped while the file is parsed, and only one category is checked.
 Corners = tuple[float, float, float, float]
 """(left, top, right, bottom) in pixels."""
 _FARTHEST = 1e9

@@ -1,4 +1,4 @@
-"""Models that make and judge datasets: what each role is asked, and which adapter answers which URI."""
+"""Models that make and perceive images for builds: what each role does, and short names of those that papers use."""
 
 from __future__ import annotations
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from string import Formatter
 from typing import Any, ClassVar, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from fairgate.errors import RecipeError, did_you_mean
 from fairgate.steps import SetRows, Step, Trace
 
 
@@ -147,41 +145,3 @@ class Recipe(ABC):
         Default: every member's columns and the set's, with `set_id` and `subject`.
         """
         return [{**rows.columns, **row, "set_id": rows.set_id, "subject": rows.subject} for row in rows.rows]
-
-
-# name -> module with a class `RECIPE`
-RECIPES = {
-    "occupations": "fairgate.recipes.occupations",
-    "social_counterfactuals": "fairgate.recipes.social_counterfactuals",
-    "social_identities": "fairgate.recipes.social_identities",
-    "gensynth": "fairgate.recipes.gensynth",
-    "genswap": "fairgate.recipes.genswap",
-    "faces": "fairgate.recipes.faces",
-}
-
-
-def recipe_names() -> list[str]:
-    """Every recipe there is."""
-    return list(RECIPES)
-
-
-def open_recipe(name: str, settings: Mapping[str, Any], *, where: str = "settings") -> Recipe:
-    """The recipe of a name with its settings set. Raises RecipeError for an unknown recipe, setting or value."""
-    if name not in RECIPES:
-        raise RecipeError(
-            f"there is no recipe '{name}'.",
-            where=where,
-            remedy=" ".join(filter(None, [did_you_mean(name, RECIPES), f"recipes: {', '.join(RECIPES)}"])),
-        )
-    recipe: type[Recipe] = importlib.import_module(RECIPES[name]).RECIPE
-    try:
-        return recipe(recipe.Settings.model_validate(dict(settings)))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        hint = did_you_mean(place, recipe.Settings.model_fields) if first["type"] == "extra_forbidden" else None
-        raise RecipeError(
-            f"recipe '{name}' does not take {place or 'this'}: {first['msg']}.",
-            where=f"{where}: {place}",
-            remedy=hint or f"settings: {', '.join(recipe.Settings.model_fields)}",
-        ) from error

@@ -26,6 +26,7 @@ from fairgate.data.labels import unique_ids
 from fairgate.recipes import photograph_listings
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
 from fairgate.recipes.photograph_listings import Photograph
+from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.filters import Likeness, Within, first_of_each
 from fairgate.steps.labelled_photographs import Labelled, ReadPhotograph
@@ -84,7 +85,7 @@ class FaceSettings(RecipeSettings):
         return (photograph for photograph in found if photograph.columns["expression"] in wanted)
 
 
-class Photographs(Part):
+class ListedPhotographs(Part):
     """A photograph per set, kept or dropped with a reason."""
 
     name: ClassVar[str] = "photographs"
@@ -105,7 +106,7 @@ class Photographs(Part):
         return SetRows(
             set_id=set_id,
             subject=self.settings.subject,
-            names=(RECIPE.name, photograph.path),
+            names=(Faces.name, photograph.path),
             seed=self.settings.seed,
             rows=[row],
             columns=dict(photograph.columns),
@@ -127,6 +128,7 @@ class Photographs(Part):
         return [trace.set_id for trace in first_of_each(trace for trace in traces if trace.kept)]
 
 
+@register
 class Faces(Recipe):
     """Labelled photographs, each a set of its own."""
 
@@ -137,7 +139,7 @@ class Faces(Recipe):
 
     def parts(self) -> Sequence[Part]:
         """One."""
-        return [Photographs(self.settings)]
+        return [ListedPhotographs(self.settings)]
 
     def subjects(self) -> list[str]:
         """One for all."""
@@ -167,6 +169,3 @@ class Faces(Recipe):
         return [
             {**kept, **row, "set_id": rows.set_id, "subject": rows.subject, "recipe": self.name} for row in rows.rows
         ]
-
-
-RECIPE = Faces

@@ -24,8 +24,9 @@ from fairgate.errors import RecipeError
 from fairgate.generation import open_model
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
 from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
+from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.face_swap import Faces, FindFace, SwapFace
+from fairgate.steps.face_swap import FacePool, FindFace, SwapFace
 from fairgate.steps.person_photographs import DescribeMembers
 
 MIN_AGE = 20
@@ -87,14 +88,14 @@ class Swaps(Part):
                 where=f"only: {settings.only}",
                 remedy="name a dataset that was built from the same photographs, or none",
             )
-        ids = drawn(ids, RECIPE.name, subject, settings.seed, "swaps")
+        ids = drawn(ids, Genswap.name, subject, settings.seed, "swaps")
         for first in range(0, len(ids), settings.shard_sets):
             yield [
-                continued(stored, RECIPE.name, settings.seed)
+                continued(stored, Genswap.name, settings.seed)
                 for stored in before.sets(ids[first : first + settings.shard_sets])
             ]
 
-    def context(self, subject: str, before: Before) -> Faces:
+    def context(self, subject: str, before: Before) -> FacePool:
         """The faces of each group, by their labels."""
         return faces_of(self.settings)
 
@@ -119,7 +120,7 @@ class Swaps(Part):
         return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
-def faces_of(settings: GenswapSettings) -> Faces:
+def faces_of(settings: GenswapSettings) -> FacePool:
     """The faces old enough, group by group. Raises RecipeError where a group has none, DatasetError for bad labels."""
     labels = read_labels(settings.face_labels)
     column = labels.image_column(settings.face_file_column)
@@ -140,7 +141,7 @@ def faces_of(settings: GenswapSettings) -> Faces:
                 remedy=f"check face_genders: '{settings.face_genders[group]}' in column "
                 f"'{settings.face_gender_column}'",
             )
-    return Faces(settings.faces, {group: tuple(paths) for group, paths in found.items()})
+    return FacePool(settings.faces, {group: tuple(paths) for group, paths in found.items()})
 
 
 def _youngest(age: str, place: str) -> int:
@@ -160,6 +161,7 @@ def _sets_of(folder: Path) -> frozenset[str]:
     return frozenset(read_dataset(folder).index.set_id.tolist())
 
 
+@register
 class Genswap(Recipe):
     """Pairs of one photograph: its face replaced by a male one, and by a female one."""
 
@@ -198,6 +200,3 @@ class Genswap(Recipe):
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """Two members."""
         return [{**row, "recipe": self.name} for row in super().finish(rows)]
-
-
-RECIPE = Genswap

@@ -28,6 +28,7 @@ from pydantic import Field, field_validator, model_validator
 from fairgate.generation import Matcher, Sampling, open_model
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
 from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
+from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.crop_edit import Candidate, EditAll, EditUntilAccepted, EditWorkshop, candidates
 from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule
@@ -164,11 +165,11 @@ class Pilot(Part):
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """All photographs in a drawn order; the first of them are the pilot."""
         settings = self.settings
-        ids = drawn(before.set_ids, RECIPE.name, subject, settings.seed, "pilot")
+        ids = drawn(before.set_ids, Gensynth.name, subject, settings.seed, "pilot")
         for first in range(0, len(ids), settings.shard_sets):
             starts = []
             for place, stored in enumerate(before.sets(ids[first : first + settings.shard_sets]), start=first):
-                start = continued(stored, RECIPE.name, settings.seed)
+                start = continued(stored, Gensynth.name, settings.seed)
                 start.columns["pilot"] = place < settings.pilot_photos
                 starts.append(start)
             yield starts
@@ -191,10 +192,10 @@ class Edits(Part):
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The photographs in another drawn order, so that the first sets kept are a random sample of all."""
         settings = self.settings
-        ids = drawn(before.set_ids, RECIPE.name, subject, settings.seed, "edits")
+        ids = drawn(before.set_ids, Gensynth.name, subject, settings.seed, "edits")
         for first in range(0, len(ids), settings.shard_sets):
             yield [
-                continued(stored, RECIPE.name, settings.seed)
+                continued(stored, Gensynth.name, settings.seed)
                 for stored in before.sets(ids[first : first + settings.shard_sets])
             ]
 
@@ -233,6 +234,7 @@ class Edits(Part):
         return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
+@register
 class Gensynth(Recipe):
     """Pairs of one photograph: its person edited to look male, and female."""
 
@@ -280,6 +282,3 @@ class Gensynth(Recipe):
         """Two members."""
         rows.columns.pop("pilot", None)
         return [{**row, "recipe": self.name} for row in super().finish(rows)]
-
-
-RECIPE = Gensynth

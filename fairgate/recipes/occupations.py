@@ -26,10 +26,11 @@ from pydantic import Field, model_validator
 from fairgate.generation import Sampling, open_model
 from fairgate.randomness import stream
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields
+from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.filters import CountColours, Forget, Likeness, Within, first_of_each
 from fairgate.steps.paint import Paint, Variant, Vary
-from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Question, Trait
+from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Trait, VisualQuestion
 from fairgate.steps.provenance import COLUMNS
 
 PAPER = "Lui et al., Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, AAAI 2024"
@@ -183,7 +184,7 @@ class Pool(Part):
                 SetRows(
                     set_id=f"{subject}-{number:05d}",
                     subject=subject,
-                    names=(RECIPE.name, subject, number),
+                    names=(Occupations.name, subject, number),
                     seed=self.settings.seed,
                     rows=[{"member": "base", "caption": caption}],
                 )
@@ -229,7 +230,7 @@ class Sets(Part):
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The pool in a drawn order, so that the first sets kept are a random sample of all."""
         settings = self.settings
-        order = stream(settings.seed, RECIPE.name, subject, "order").permutation(len(before.set_ids))
+        order = stream(settings.seed, Occupations.name, subject, "order").permutation(len(before.set_ids))
         ids = [before.set_ids[place] for place in order]
         for first in range(0, len(ids), settings.shard_sets):
             yield [self._start(base) for base in before.sets(ids[first : first + settings.shard_sets])]
@@ -241,7 +242,7 @@ class Sets(Part):
         return SetRows(
             set_id=base.set_id,
             subject=base.subject,
-            names=(RECIPE.name, base.subject, base.set_id),
+            names=(Occupations.name, base.subject, base.set_id),
             seed=self.settings.seed,
             columns={**scores, **made, "base": row["image"]},
         )
@@ -287,14 +288,14 @@ class Sets(Part):
         return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
-def questions(settings: OccupationSettings, subject: str) -> tuple[Question, ...]:
+def questions(settings: OccupationSettings, subject: str) -> tuple[VisualQuestion, ...]:
     """The paper's three questions: is the occupation there, are limbs distorted, is the image real."""
     occupation, _ = settings.split(subject)
     present = settings.present.format(occupation=settings.asked_as.get(occupation, occupation))
     return (
-        Question("vqa_present", present, "yes", against="no"),
-        Question("vqa_distorted", settings.distorted, "yes", against="no"),
-        Question("vqa_real", settings.real, "real"),
+        VisualQuestion("vqa_present", present, "yes", against="no"),
+        VisualQuestion("vqa_distorted", settings.distorted, "yes", against="no"),
+        VisualQuestion("vqa_real", settings.real, "real"),
     )
 
 
@@ -312,6 +313,7 @@ def traits(settings: OccupationSettings) -> tuple[Trait, ...]:
     return (varied, gender) if settings.genders else (varied,)
 
 
+@register
 class Occupations(Recipe):
     """Counterfactual sets of occupations: one scene, one member per group."""
 
@@ -352,6 +354,3 @@ class Occupations(Recipe):
         order = list(self.settings.words)
         members = sorted(super().finish(rows), key=lambda row: order.index(row["member"]))
         return [{**row, "subject": occupation, "recipe": self.name} for row in members]
-
-
-RECIPE = Occupations

@@ -25,6 +25,7 @@ from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields
+from fairgate.recipes.registry import register
 from fairgate.recipes.social_captions import (
     ATTRIBUTES,
     PREFIXES,
@@ -137,7 +138,7 @@ class Sets(Part):
         rows = SetRows(
             set_id=f"{name}-{number:03d}",
             subject=subject,
-            names=(RECIPE.name, name, number),
+            names=(SocialCounterfactuals.name, name, number),
             seed=settings.seed,
             rows=[
                 {
@@ -197,6 +198,7 @@ class PrunedSets(Sets):
         return self.settings.attempts
 
 
+@register
 class SocialCounterfactuals(Recipe):
     """Counterfactual sets over two social attributes."""
 
@@ -229,6 +231,3 @@ class SocialCounterfactuals(Recipe):
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """Every member, with what its set was made with and how well it matches."""
         return [{**row, "recipe": self.name} for row in super().finish(rows)]
-
-
-RECIPE = SocialCounterfactuals

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields
+from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.paint import Paint
 
@@ -82,7 +83,7 @@ class Headshots(Part):
                 SetRows(
                     set_id=f"{subject}-{number:05d}",
                     subject=subject,
-                    names=(RECIPE.name, subject, number),
+                    names=(SocialIdentities.name, subject, number),
                     seed=self.settings.seed,
                     rows=[dict(row)],
                     columns={"identity": phrase},
@@ -101,6 +102,7 @@ class Headshots(Part):
         return [trace.set_id for trace in traces if trace.kept][: self.settings.images]
 
 
+@register
 class SocialIdentities(Recipe):
     """Headshots of every identity, the same number of each."""
 
@@ -141,6 +143,3 @@ class SocialIdentities(Recipe):
 
 def _slug(phrase: str) -> str:
     return phrase.replace(" ", "-").lower()
-
-
-RECIPE = SocialIdentities

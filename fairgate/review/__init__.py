@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairgate.review.builds import Build, find_build
+from fairgate.review.builds import FinishedBuild, find_build
 from fairgate.review.figures import Figures, figures_of
 from fairgate.review.marks import Record, read_records
 from fairgate.review.release import release
@@ -12,8 +12,8 @@ from fairgate.review.server import ReviewServer
 from fairgate.review.session import Session
 
 __all__ = [
-    "Build",
     "Figures",
+    "FinishedBuild",
     "Record",
     "ReviewServer",
     "Sample",

@@ -18,7 +18,7 @@ _SHORT: Final = 12
 
 
 @dataclass(frozen=True)
-class Build:
+class FinishedBuild:
     """A built dataset: `dataset`, and the `folder` that holds its yields (or the dataset itself where it has none)."""
 
     folder: Path
@@ -29,13 +29,13 @@ class Build:
         return root / self.dataset.name / self.dataset.manifest.fingerprint[:_SHORT]
 
 
-def find_build(build: str, root: Path = BUILDS) -> Build:
+def find_build(build: str, root: Path = BUILDS) -> FinishedBuild:
     """The build of a name (`build/NAME/dataset`), or in a folder. Raises DatasetError where there is none."""
     given = Path(build)
     for folder in (given, root / build):
         for inside in (folder / "dataset", folder):
             if (inside / MANIFEST_FILE).is_file():
-                return Build(folder, read_dataset(inside))
+                return FinishedBuild(folder, read_dataset(inside))
     raise DatasetError(
         f"there is no finished build '{build}'.",
         where=f"{root / build / 'dataset'} or {given}",

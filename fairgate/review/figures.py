@@ -22,7 +22,7 @@ from fairgate.review.agreement import (
 )
 from fairgate.review.instructions import QUALITIES
 from fairgate.review.marks import Key, Record
-from fairgate.review.rows import Rows
+from fairgate.review.rows import RowReader
 from fairgate.review.sample import ImageItem, SetItem
 
 ALPHA: Final = 0.05
@@ -93,7 +93,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ShareRow:
     """Shares of one slice of the sample: everything, a subject, or a recorded group."""
 
     kind: str
@@ -107,8 +107,8 @@ class Figures:
 
     images: int
     sets: int
-    rows: tuple[Row, ...]
-    intersections: tuple[Row, ...]
+    rows: tuple[ShareRow, ...]
+    intersections: tuple[ShareRow, ...]
     same_scene: Share
     agreement: dict[str, Agreement]
     groups: tuple[GroupAgreement, ...]
@@ -226,15 +226,15 @@ def majority(answers: Sequence[str | None]) -> str | None:
     return answer if 2 * count > len(answers) else _DISAGREED
 
 
-def _row(kind: str, name: str, seen: Sequence[Seen], attributes: Iterable[str]) -> Row:
-    return Row(
+def _row(kind: str, name: str, seen: Sequence[Seen], attributes: Iterable[str]) -> ShareRow:
+    return ShareRow(
         kind, name, {column: share(sum(map(rule, seen)), len(seen)) for column, rule in measures(attributes).items()}
     )
 
 
 def _sliced(
     kind: str, names: Iterable[str], seen: Sequence[Seen], attributes: Iterable[str], of: Callable[[Seen], str]
-) -> list[Row]:
+) -> list[ShareRow]:
     by_name: dict[str, list[Seen]] = {name: [] for name in names}
     for one in seen:
         by_name[of(one)].append(one)
@@ -271,7 +271,7 @@ def _filters(dataset: Dataset, seen: Sequence[Seen]) -> tuple[list[GroupAgreemen
     """Every column in which a filter names groups (`perceived_ATTRIBUTE`), and every score, against the people."""
     if not seen:
         return [], []
-    rows = Rows(dataset)
+    rows = RowReader(dataset)
     columns = rows.columns()
     named = {f"perceived_{name}": name for name in dataset.manifest.attributes if columns.get(f"perceived_{name}")}
     scored = [column for column, text in columns.items() if not text and column.startswith(SCORES)]

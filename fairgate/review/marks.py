@@ -63,7 +63,7 @@ class Quality(_Line):
     quality: Literal["good", "out_of_frame", "not_realistic", "off_prompt", "unsure"]
 
 
-class Scene(_Line):
+class SceneMark(_Line):
     """Whether the members of a set show one scene."""
 
     kind: Literal["scene"] = "scene"
@@ -80,9 +80,9 @@ class Withdrawn(_Line):
     member: Text | None
 
 
-Mark = Perceived | Quality | Scene
-Line = Annotated[Opened | Perceived | Quality | Scene | Withdrawn, Field(discriminator="kind")]
-_LINE: TypeAdapter[Opened | Perceived | Quality | Scene | Withdrawn] = TypeAdapter(Line)
+Mark = Perceived | Quality | SceneMark
+Line = Annotated[Opened | Perceived | Quality | SceneMark | Withdrawn, Field(discriminator="kind")]
+_LINE: TypeAdapter[Opened | Perceived | Quality | SceneMark | Withdrawn] = TypeAdapter(Line)
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ class Record:
     blind: dict[Key, Perceived] = field(default_factory=dict)
     """The last answers before the prompt was shown. They stay when one is changed or withdrawn: the prompt was seen."""
     qualities: dict[Key, Quality] = field(default_factory=dict)
-    scenes: dict[str, Scene] = field(default_factory=dict)
+    scenes: dict[str, SceneMark] = field(default_factory=dict)
     seen: set[Key] = field(default_factory=set)
     """Images whose prompt the rater was shown: what is perceived from then on is not blind."""
     last: str = ""
@@ -115,7 +115,7 @@ class Record:
         """What counts of an image that was perceived: the blind answer, where there is one."""
         return self.blind.get(key, self.perceived[key])
 
-    def add(self, line: Opened | Perceived | Quality | Scene | Withdrawn) -> None:
+    def add(self, line: Opened | Perceived | Quality | SceneMark | Withdrawn) -> None:
         """Take in the next line."""
         self.last = max(self.last, line.at)
         if isinstance(line, Opened):
@@ -127,7 +127,7 @@ class Record:
                 self.blind[line.set_id, line.member] = line
         elif isinstance(line, Quality):
             self.qualities[line.set_id, line.member] = line
-        elif isinstance(line, Scene):
+        elif isinstance(line, SceneMark):
             self.scenes[line.set_id] = line
         else:
             key = (line.set_id, line.member or "")
@@ -174,7 +174,7 @@ def whole_lines(content: bytes) -> list[bytes]:
 
 
 def _require_of(
-    line: Opened | Perceived | Quality | Scene | Withdrawn, manifest: Manifest, record: Record, where: str
+    line: Opened | Perceived | Quality | SceneMark | Withdrawn, manifest: Manifest, record: Record, where: str
 ) -> None:
     """Raise DatasetError for a line that is not this rater's, of this content, and in its words."""
     if isinstance(line, Opened):

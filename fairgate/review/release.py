@@ -18,7 +18,7 @@ from fairgate.data import Dataset, Manifest, Problem
 from fairgate.data.manifest import CROSS, check_name
 from fairgate.data.releases import ROOT
 from fairgate.errors import DatasetError, SettingsError, harmless
-from fairgate.review.builds import REVIEWS, Build, review_command
+from fairgate.review.builds import REVIEWS, FinishedBuild, review_command
 from fairgate.review.figures import Figures, figures_of
 from fairgate.review.marks import Record, holds_marks, read_records
 from fairgate.review.sample import DEFAULT, draw_sample
@@ -148,7 +148,7 @@ class Released:
 
 
 def release(
-    build: Build,
+    build: FinishedBuild,
     name: str | None = None,
     root: Path = ROOT,
     *,
@@ -188,7 +188,9 @@ def release(
     return Released(frozen, tuple(records), figures)
 
 
-def reviewed(build: Build, reviews: Path = REVIEWS, zero_shot: ZeroShot | None = None) -> tuple[list[Record], Figures]:
+def reviewed(
+    build: FinishedBuild, reviews: Path = REVIEWS, zero_shot: ZeroShot | None = None
+) -> tuple[list[Record], Figures]:
     """Every record of exactly this content, and their figures over the largest sample that a rater was shown."""
     dataset = build.dataset
     records = read_records(build.records(reviews), dataset.manifest)
@@ -197,7 +199,7 @@ def reviewed(build: Build, reviews: Path = REVIEWS, zero_shot: ZeroShot | None =
     return records, figures_of(dataset, records, draw_sample(dataset, shown).items, label)
 
 
-def _require_whole(build: Build) -> None:
+def _require_whole(build: FinishedBuild) -> None:
     limit = build.dataset.manifest.recipe.get("limit")
     if limit is not None:
         raise DatasetError(
@@ -207,7 +209,7 @@ def _require_whole(build: Build) -> None:
         )
 
 
-def _require_balance(build: Build, tolerance: float) -> Imbalance:
+def _require_balance(build: FinishedBuild, tolerance: float) -> Imbalance:
     if not 0 <= tolerance <= 1:
         raise SettingsError(f"{tolerance} is no tolerance.", where="--tolerance", remedy="give a share between 0 and 1")
     found = most_unequal(build.dataset.manifest)
@@ -222,7 +224,7 @@ def _require_balance(build: Build, tolerance: float) -> Imbalance:
     return found
 
 
-def _require_no_review(build: Build, reviews: Path) -> None:
+def _require_no_review(build: FinishedBuild, reviews: Path) -> None:
     """What people said of this content cannot be left out of its card."""
     records, figures = reviewed(build, reviews)
     if not records:
@@ -236,7 +238,9 @@ def _require_no_review(build: Build, reviews: Path) -> None:
     )
 
 
-def _require_review(build: Build, records: Sequence[Record], figures: Figures, least: int, reviews: Path) -> None:
+def _require_review(
+    build: FinishedBuild, records: Sequence[Record], figures: Figures, least: int, reviews: Path
+) -> None:
     wanted = min(least, len(build.dataset))
     command = partial(review_command, str(build.folder), reviews=reviews)
     if records and figures.images >= wanted:

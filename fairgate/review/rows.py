@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-class Rows:
+class RowReader:
     """Reads columns and pictures by row number, in stored order. Opens only the shards that hold them."""
 
     def __init__(self, dataset: Dataset) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from fairgate.data import Dataset
 from fairgate.markdown import escape, table
 from fairgate.reports.formatting import ABSENT, share_words
-from fairgate.review.figures import Figures, Row, measures, percent
+from fairgate.review.figures import Figures, ShareRow, measures, percent
 from fairgate.review.instructions import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
 from fairgate.review.marks import Record
 from fairgate.review.sample import has_sets
@@ -86,7 +86,7 @@ def _everything(figures: Figures, attributes: Sequence[str]) -> list[list[str]]:
     ]
 
 
-def _slices(rows: Sequence[Row], attributes: Sequence[str]) -> str:
+def _slices(rows: Sequence[ShareRow], attributes: Sequence[str]) -> str:
     columns = list(measures(attributes))
     lines = [
         [

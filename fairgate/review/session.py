@@ -10,8 +10,8 @@ from typing import Any, Literal
 from fairgate.data import Dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.review.instructions import QUALITIES, SCENES, instructions_digest
-from fairgate.review.marks import Keeper, Mark, Opened, Perceived, Quality, Scene, Withdrawn
-from fairgate.review.rows import Rows
+from fairgate.review.marks import Keeper, Mark, Opened, Perceived, Quality, SceneMark, Withdrawn
+from fairgate.review.rows import RowReader
 from fairgate.review.sample import ImageItem, Sample, SetItem
 from fairgate.version import __version__
 
@@ -63,7 +63,7 @@ class Session:
                 remedy="review a dataset with images; release this one with --unreviewed and the reason",
             )
         self._dataset = dataset
-        self._rows = Rows(dataset)
+        self._rows = RowReader(dataset)
         self._items = sample.items
         self._keeper = keeper
         self._clock = clock
@@ -161,7 +161,7 @@ class Session:
         now, record = moment(self._clock), self._keeper.record
         try:
             if isinstance(item, SetItem) and what == "scene":
-                return Scene.model_validate({"at": now, "set_id": item.set_id, "scene": answer})
+                return SceneMark.model_validate({"at": now, "set_id": item.set_id, "scene": answer})
             if isinstance(item, ImageItem) and what in ("perceived", "quality"):
                 key = (item.set_id, item.member)
                 about = {"at": now, "set_id": item.set_id, "member": item.member, what: answer}

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairgate.data import Dataset
 from fairgate.errors import SettingsError, did_you_mean
-from fairgate.review.rows import Rows
+from fairgate.review.rows import RowReader
 
 if TYPE_CHECKING:
     from fairgate.generation import Matcher
@@ -39,7 +39,7 @@ class ZeroShot:
         for attribute, sentence in sentences.items():
             _require(attribute, sentence, list(attributes))
         matcher: Matcher = open_model("matcher", self.uri, device=self.device)
-        reader, vectors = Rows(dataset), []
+        reader, vectors = RowReader(dataset), []
         for start in range(0, len(rows), _BATCH):
             vectors.append(matcher.embed_images([reader.picture(row) for row in rows[start : start + _BATCH]]))
         images, labels = np.concatenate(vectors), {}

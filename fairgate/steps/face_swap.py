@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Faces:
+class FacePool:
     """Photographs of faces: group -> paths under `folder`, in a fixed order."""
 
     folder: Path
@@ -74,7 +74,7 @@ class SwapFace:
     """A member for every group: the photograph with a face of that group, drawn from the set's own stream."""
 
     photographs: Photographs
-    faces: Faces
+    faces: FacePool
 
     reads: ClassVar[tuple[str, ...]] = (PHOTO, "face_left", "face_top", "face_right", "face_bottom")
     writes: ClassVar[tuple[str, ...]] = ("member", "image", "gender", "face")

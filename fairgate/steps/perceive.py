@@ -144,7 +144,7 @@ class MaskPerson:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class VisualQuestion:
     """A question and what is noted of it.
 
     `column` takes the probability of `answer` among all of the model's answers or, where `against` names another
@@ -174,7 +174,7 @@ class Ask:
     """
 
     asker: VQAModel
-    questions: tuple[Question, ...]
+    questions: tuple[VisualQuestion, ...]
     batch: int = 8
     _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
 

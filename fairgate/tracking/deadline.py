@@ -34,7 +34,9 @@ class Deadline:
     """Cuts the connections that were opened under it, once they have had their time, and refuses new ones.
 
     A timeout of `requests` counts from one byte to the next: a server that sends a byte now and then would hold us for
-    ever, and so would a slow answer to each of many requests.
+    ever, and so would a slow answer to each of many requests. The connections are watched in this process, and not left
+    to another one that can be killed: reading a baseline needs the limit as well, and a second process would import
+    MLflow again, two seconds of every gate run.
     """
 
     def __init__(self, seconds: float) -> None:

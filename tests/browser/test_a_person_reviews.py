@@ -17,7 +17,7 @@ from drawn import HOSTILE, open_keeper, rows, write_build
 
 from fairgate.data import open_dataset
 from fairgate.reports.review_page import review_page
-from fairgate.review import Build, ReviewServer, Session, draw_sample, find_build, read_records, release
+from fairgate.review import FinishedBuild, ReviewServer, Session, draw_sample, find_build, read_records, release
 from fairgate.review.instructions import INSTRUCTIONS
 from fairgate.review.release import ReleaseOptions
 
@@ -29,7 +29,7 @@ SIZE = 10
 
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+def build(tmp_path_factory: pytest.TempPathFactory) -> FinishedBuild:
     """48 images whose captions are hostile."""
     folder = tmp_path_factory.mktemp("build")
     write_build(folder / "people", rows(12, caption=HOSTILE))
@@ -44,7 +44,7 @@ def reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def reviewing(
-    browser: Browser, build: Build, reviews: Path, *, bypass_csp: bool = False, fails: bool = False
+    browser: Browser, build: FinishedBuild, reviews: Path, *, bypass_csp: bool = False, fails: bool = False
 ) -> Iterator[Page]:
     """The page of `fairgate review`, which says nothing on the console and asks for nothing but its own address.
 
@@ -99,7 +99,7 @@ def place(page: Page) -> str:
     return page.inner_text("#place")
 
 
-def test_a_few_images_are_marked_by_keyboard(browser: Browser, build: Build, reviews: Path) -> None:
+def test_a_few_images_are_marked_by_keyboard(browser: Browser, build: FinishedBuild, reviews: Path) -> None:
     first = draw_sample(build.dataset, SIZE).images[0]
     with reviewing(browser, build, reviews) as page:
         assert "without knowing what was asked for" in page.inner_text("#start")
@@ -126,7 +126,7 @@ def test_a_few_images_are_marked_by_keyboard(browser: Browser, build: Build, rev
         assert record.qualities[first.set_id, first.member].quality == "not_realistic"
 
 
-def test_it_goes_on_where_it_was_and_mistakes_are_undone(browser: Browser, build: Build, reviews: Path) -> None:
+def test_it_goes_on_where_it_was_and_mistakes_are_undone(browser: Browser, build: FinishedBuild, reviews: Path) -> None:
     with reviewing(browser, build, reviews) as page:
         assert place(page) == "Image 3 of 10, question 1 of 3"
         press(page, "1")
@@ -149,7 +149,9 @@ def test_it_goes_on_where_it_was_and_mistakes_are_undone(browser: Browser, build
         assert place(page) == "Image 3 of 10, question 1 of 3"
 
 
-def test_the_page_fits_and_axe_finds_nothing_wrong(browser: Browser, axe: str, build: Build, reviews: Path) -> None:
+def test_the_page_fits_and_axe_finds_nothing_wrong(
+    browser: Browser, axe: str, build: FinishedBuild, reviews: Path
+) -> None:
     with reviewing(browser, build, reviews, bypass_csp=True) as page:
         page.evaluate(axe)
         found = []
@@ -168,7 +170,7 @@ def test_the_page_fits_and_axe_finds_nothing_wrong(browser: Browser, axe: str, b
 
 
 def test_a_server_that_is_gone_is_told_and_the_answer_is_not_lost_in_silence(
-    browser: Browser, build: Build, tmp_path: Path
+    browser: Browser, build: FinishedBuild, tmp_path: Path
 ) -> None:
     with reviewing(browser, build, tmp_path, fails=True) as page:
         page.click("#begin")
@@ -190,7 +192,7 @@ def test_a_server_that_is_gone_is_told_and_the_answer_is_not_lost_in_silence(
 
 
 def test_the_rest_is_finished_and_the_figures_and_the_release_follow(
-    browser: Browser, build: Build, reviews: Path, tmp_path: Path
+    browser: Browser, build: FinishedBuild, reviews: Path, tmp_path: Path
 ) -> None:
     with reviewing(browser, build, reviews) as page:
         while not page.is_visible("#end"):

@@ -33,9 +33,11 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def toy_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     """The toy among the recipes of this process."""
-    from fairgate.recipes.contract import RECIPES
+    from toy_recipe import Toy
 
-    monkeypatch.setitem(RECIPES, "toy", "toy_recipe")
+    from fairgate.recipes.registry import RECIPES
+
+    monkeypatch.setitem(RECIPES._found, "toy", Toy)
 
 
 @pytest.fixture

@@ -142,12 +142,12 @@ def _serve() -> None:
 
     import fairgate.cli.build_display
     import fairgate.cli.main
-    from fairgate.recipes.contract import RECIPES
+    from fairgate.recipes import register
 
     assert pyarrow.parquet
     assert ray
     assert fairgate.cli.main
-    RECIPES["toy"] = toy_recipe.__name__
+    register(toy_recipe.Toy)
     assert "torch" not in sys.modules, "a forge that imports torch starts slowly"
     _say({"ready": True})
     for line in sys.stdin:

@@ -10,7 +10,7 @@ from typing import Any
 from PIL import Image
 
 from fairgate.builds.shard_log import Ledger, SetRecord, record_of
-from fairgate.builds.yields import Tally
+from fairgate.builds.yields import PartTally
 from fairgate.generation import Face
 from fairgate.steps import Meter, SetRows, run_steps
 from fairgate.steps.perceive import Perceive, Trait
@@ -41,7 +41,7 @@ def ledger(*records: SetRecord) -> Ledger:
 
 
 def test_two_members_that_both_fail_in_one_wave_are_both_counted_as_failed() -> None:
-    tally = Tally()
+    tally = PartTally()
     tally.add(ledger(perceived("ABC"), perceived("BA"), perceived("C")))
     assert tally.failed == {("race", "A"): 2, ("race", "B"): 2}
     assert tally.tried == {("race", "A"): 2, ("race", "B"): 2, ("race", "C"): 2}
@@ -49,7 +49,7 @@ def test_two_members_that_both_fail_in_one_wave_are_both_counted_as_failed() -> 
 
 
 def test_a_set_is_blamed_on_the_first_member_that_failed() -> None:
-    tally = Tally()
+    tally = PartTally()
     tally.add(ledger(perceived("CAB")))
     assert tally.blamed == {("perceived_otherwise", "member", "A"): 1, ("perceived_otherwise", "race", "A"): 1}
 
@@ -57,6 +57,6 @@ def test_a_set_is_blamed_on_the_first_member_that_failed() -> None:
 def test_a_ledger_that_names_one_member_alone_is_read_as_before() -> None:
     record = json.loads(perceived("AB").model_dump_json(exclude_defaults=True))
     assert record.pop("also") == ["B"]
-    tally = Tally()
+    tally = PartTally()
     tally.add(ledger(SetRecord.model_validate(record)))
     assert tally.failed == {("race", "A"): 1}

@@ -197,6 +197,3 @@ class Toy(Recipe):
 
     def models(self) -> Mapping[str, str]:
         return {}
-
-
-RECIPE = Toy

@@ -16,7 +16,7 @@ from fairgate.data import write_dataset
 from fairgate.errors import DatasetError, RecipeError
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
-from fairgate.recipes.faces import Photographs
+from fairgate.recipes.faces import ListedPhotographs
 
 PHOTOGRAPHS = Path(__file__).parents[3] / "shared/real/fairface_photos"
 
@@ -174,7 +174,7 @@ def test_annotations_are_read_once(tmp_path, monkeypatch):
     read = []
     opened = Path.open
     monkeypatch.setattr(Path, "open", lambda path, *how, **more: read.append(path.name) or opened(path, *how, **more))
-    [sets] = Photographs(options).shards("person", Finished())
+    [sets] = ListedPhotographs(options).shards("person", Finished())
     assert len(sets) == 5
     assert sorted(read) == ["captions.json", "instances.json"]
 

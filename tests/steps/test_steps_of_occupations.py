@@ -15,7 +15,7 @@ from fairgate.generation import Sampling
 from fairgate.randomness import stream
 from fairgate.steps import Meter, SetRows, Trace
 from fairgate.steps.filters import Forget, Likeness, Within, first_of_each, pixel_digest, unique_colours
-from fairgate.steps.perceive import Question
+from fairgate.steps.perceive import VisualQuestion
 from fairgate.steps.provenance import made_with, sampling, spending
 
 
@@ -50,9 +50,9 @@ def test_a_number_within_its_limits_is_kept_and_one_beyond_tells_by_how_much():
 
 def test_an_answer_is_weighed_among_all_or_against_another_one():
     told = {"yes": 0.3, "no": 0.1}
-    assert Question("c", "?", "yes").value(told) == 0.3
-    assert Question("c", "?", "yes", against="no").value(told) == pytest.approx(0.75)
-    assert Question("c", "?", "yes", against="no").value({"yes": 0.0, "no": 0.0}) == 0.0
+    assert VisualQuestion("c", "?", "yes").value(told) == 0.3
+    assert VisualQuestion("c", "?", "yes", against="no").value(told) == pytest.approx(0.75)
+    assert VisualQuestion("c", "?", "yes", against="no").value({"yes": 0.0, "no": 0.0}) == 0.0
 
 
 def test_equal_pixels_share_a_likeness_whatever_their_mode():

@@ -16,7 +16,7 @@ from fairgate.steps import Meter, SetRows
 from fairgate.steps.batches import SmallerBatches
 from fairgate.steps.contract import Maker
 from fairgate.steps.paint import Paint, Variant, Vary
-from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Question, Trait
+from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Trait, VisualQuestion
 
 HOW = Sampling(2, 1.0)
 GROUPS = ("A", "B", "C")
@@ -83,7 +83,7 @@ def shard(size: int, first: int = 0) -> list[SetRows]:
 
 STEPS: dict[str, Any] = {
     "paint": lambda model: Paint(model, HOW),
-    "ask": lambda model: Ask(model, (Question("c", "?", "yes"),)),
+    "ask": lambda model: Ask(model, (VisualQuestion("c", "?", "yes"),)),
     "mask": lambda model: MaskPerson(model, model, "person", 0.1, 0.1),
     "vary, one group": lambda model: Vary(model, HOW, (Variant("A", "A"),)),
     "perceive": lambda model: Perceive(model, (Trait("race", {}),)),
