@@ -102,6 +102,19 @@ def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, reposito
     assert audit.returncode == 0, audit.stderr
 
 
+def test_a_build_of_its_recipe_is_released_and_read(installed: Path, tmp_path: Path) -> None:
+    settings = "builds: {tinted: {licence: CC0-1.0, subjects: [doctor, nurse], sets: 6}}"
+    (tmp_path / "params.yaml").write_text(settings, encoding="utf-8")
+    built = fairgate(installed, tmp_path, "build", "tinted")
+    assert built.returncode == 0, built.stdout + built.stderr
+    status = fairgate(installed, tmp_path, "build", "status", "tinted")
+    assert "too_alike" in status.stdout, status.stdout + status.stderr
+    words = ["release", "tinted", "tinted", "--unreviewed", "plain pictures, an example"]
+    released = fairgate(installed, tmp_path, *words)
+    assert released.returncode == 0, released.stdout + released.stderr
+    assert fairgate(installed, tmp_path, "dataset", "verify", "tinted").returncode == 0
+
+
 def test_a_missing_capability_is_refused_by_its_name(installed: Path, repository: Toy) -> None:
     search = '  search: {kind: retrieval, prompts: ["{subject}"]}\nleads'
     text = TEXT.replace("  leads:", search.replace("leads", "  leads:"))
