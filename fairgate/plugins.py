@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -13,13 +13,6 @@ from fairgate.errors import FairgateError
 from fairgate.hashing import digest, sha256_file
 
 T = TypeVar("T")
-
-_LOADED: dict[str, str] = {}
-
-
-def loaded_packages() -> dict[str, str]:
-    """Installed packages that took part in this process, by name: `VERSION sha256:CODE`."""
-    return dict(sorted(_LOADED.items()))
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -36,6 +29,15 @@ class Registry(Mapping[str, T], Generic[T]):
         self._check = check
         self._found: dict[str, T] = {}
         self._entries: dict[str, metadata.EntryPoint] | None = None
+        self._packages: dict[str, tuple[str, str]] = {}
+
+    def own(self) -> list[T]:
+        """The package's own, in order."""
+        return [self[name] for name in self._built_in]
+
+    def packages_of(self, names: Iterable[str]) -> dict[str, str]:
+        """The installed packages that things of these names are from, as `VERSION sha256:CODE`; not fairgate itself."""
+        return dict(self._packages[name] for name in names if name in self._packages)
 
     def register(self, name: str, thing: Any) -> None:
         """Make a thing known by its name. Raises FairgateError for a name that is taken."""
@@ -83,7 +85,8 @@ class Registry(Mapping[str, T], Generic[T]):
         try:
             thing = entry.load()
             if entry.dist is not None and entry.dist.name != "fairgate":
-                _LOADED[entry.dist.name] = f"{entry.dist.version} sha256:{_code_digest(entry.module)}"
+                digested = f"{entry.dist.version} sha256:{_code_digest(entry.module)}"
+                self._packages[entry.name] = (entry.dist.name, digested)
             if entry.name not in self._found:  # the module may have registered it itself
                 self.register(entry.name, thing)
         except Exception as error:

@@ -17,7 +17,9 @@ from fairgate.gate.notices import plugin_notices
 from fairgate.gate.prepare import Definition, Prepared
 from fairgate.gate.score import Scored, decide_definition, score
 from fairgate.gate.tracked import pointer_notices
-from fairgate.probes import mean_entropies, scores_digest
+from fairgate.measures import METRICS
+from fairgate.models.registry import FAMILIES
+from fairgate.probes import PROBES, mean_entropies, scores_digest
 from fairgate.records import (
     Against,
     BaselineInfo,
@@ -76,7 +78,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
     coverage = _coverage(asked, scores)
     if not coverage.complete:
         checks = [check.model_copy(update={"verdict": "error"}) for check in checks]
-    place = environment(prepared.root, scored.device if scored else settings.device)
+    place = environment(prepared.root, scored.device if scored else settings.device, _plugins(prepared, settings))
     record = RunRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
@@ -181,6 +183,16 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
                 for name, missing in at_theirs.missing.items()
             ]
     return list(dict.fromkeys(found))
+
+
+def _plugins(prepared: Prepared, settings: Settings) -> dict[str, str]:
+    """The installed packages that the suite's metrics and probes, and the model, are from."""
+    suites = [one.loaded.suite for one in prepared.definitions]
+    return {
+        **METRICS.packages_of(check.metric for suite in suites for check in suite.checks),
+        **PROBES.packages_of(probe.kind for suite in suites for probe in suite.probes.values()),
+        **FAMILIES.packages_of([settings.model.partition(":")[0]]),
+    }
 
 
 def _plugin_notices(scored: Scored, place: Environment) -> list[str]:

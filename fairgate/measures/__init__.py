@@ -1,24 +1,13 @@
 """Metrics as a suite uses them: published functions measured on sets, resampled, with intervals and fair chance."""
 
 from fairgate.measures.cell import Cell, Cells, Counts, Crossing, Floats, Index
-from fairgate.measures.contract import (
-    Answers,
-    Better,
-    Cut,
-    Drawn,
-    Limits,
-    Measure,
-    Metric,
-    MetricRequest,
-    MetricSettings,
-    MetricSpec,
-    Ties,
-)
+from fairgate.measures.contract import Answers, Cut, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, Ties
 from fairgate.measures.fair_chance import FairRankings
 from fairgate.measures.galleries import galleries_of
 from fairgate.measures.means import group_means
 from fairgate.measures.registry import METRICS, measure, recorded, register
 from fairgate.measures.resampling import resample
+from fairgate.records.metrics import Better, MetricSpec
 
 __all__ = [
     "METRICS",

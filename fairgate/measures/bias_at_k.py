@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.measures.cell import Cell, Floats
-from fairgate.measures.contract import RANKED, Cut, Drawn, Limits, Measure, MetricRequest, MetricSpec
+from fairgate.measures.contract import RANKED, Cut, Drawn, Limits, Measure, MetricRequest
 from fairgate.measures.galleries import Answer, Grouping, Query
 from fairgate.measures.limits import bootstrapped, same_attribute, stacked
 from fairgate.measures.registry import register
@@ -19,6 +19,7 @@ from fairgate.measures.top_k import TopK
 from fairgate.metrics import bias_of_counts, tie_range
 from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS
+from fairgate.records.metrics import MetricSpec
 from fairgate.statistics import Unavailable, extreme_interval
 
 _OF = "limits of the group that is shown more"

@@ -7,11 +7,12 @@ import math
 import numpy as np
 
 from fairgate.measures.cell import Cell, Counts
-from fairgate.measures.contract import RANKED, Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSpec
+from fairgate.measures.contract import RANKED, Answers, Drawn, Limits, Measure, Metric, MetricRequest
 from fairgate.measures.galleries import Answer, Query, Ranked, measure_rankings, queries_of
 from fairgate.measures.limits import worst_group
 from fairgate.measures.registry import register
 from fairgate.metrics.associations import SetSums, c_asc_of_sums
+from fairgate.records.metrics import MetricSpec
 
 
 @register

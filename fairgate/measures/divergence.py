@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairgate.measures.cell import Cell, Counts, Floats
-from fairgate.measures.contract import RANKED, Drawn, Limits, Measure, MetricRequest, MetricSpec
+from fairgate.measures.contract import RANKED, Drawn, Limits, Measure, MetricRequest
 from fairgate.measures.fair_chance import NULL_DRAWS
 from fairgate.measures.galleries import Answer, Gallery, Grouping, Query
 from fairgate.measures.limits import bootstrapped
@@ -21,6 +21,7 @@ from fairgate.metrics import (
     tie_range,
 )
 from fairgate.metrics.fair_ranker import fair_counts, fair_rankings
+from fairgate.records.metrics import MetricSpec
 from fairgate.statistics import Interval, Unavailable, divergence_interval
 
 _SIZE = "for galleries of this size"

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from fairgate.errors import MetricError
 from fairgate.measures.cell import Cell, Counts, Floats
-from fairgate.measures.contract import Answers, Counted, Drawn, Extreme, Measure, MetricRequest
+from fairgate.measures.contract import Answers, Counted, Drawn, Measure, MetricRequest
 from fairgate.measures.parts import value_of
 from fairgate.probes import ProbeScores
+from fairgate.records.metrics import Extreme
 
 Answer = tuple[Floats, Floats]
 """(draws, parts), of which the query's value is the extreme, and (draws, groups), what each group is shown with."""

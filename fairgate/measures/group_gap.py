@@ -8,22 +8,14 @@ import numpy as np
 
 from fairgate.errors import SuiteError
 from fairgate.measures.cell import Cell, Counts, Floats
-from fairgate.measures.contract import (
-    CLASSIFIED,
-    Answers,
-    Drawn,
-    Limits,
-    Measure,
-    Metric,
-    MetricRequest,
-    MetricSpec,
-)
+from fairgate.measures.contract import CLASSIFIED, Answers, Drawn, Limits, Measure, Metric, MetricRequest
 from fairgate.measures.limits import worst_group
 from fairgate.measures.means import group_means, shares
 from fairgate.measures.registry import register
 from fairgate.metrics import set_deviation
 from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS
+from fairgate.records.metrics import MetricSpec
 
 
 @register

@@ -17,12 +17,12 @@ from fairgate.measures.contract import (
     Metric,
     MetricRequest,
     MetricSettings,
-    MetricSpec,
 )
 from fairgate.measures.limits import worst_group
 from fairgate.measures.means import shares
 from fairgate.measures.registry import register
 from fairgate.probes import DatasetFacts
+from fairgate.records.metrics import MetricSpec
 
 
 class _Right(Metric):

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.measures.cell import Counts, Floats
-from fairgate.measures.contract import Drawn, Extreme, Measure, MetricSpec, Parts
+from fairgate.measures.contract import Drawn, Measure, Parts
+from fairgate.records.metrics import Extreme, MetricSpec
 
 
 def value_of(parts: Parts, extreme: Extreme) -> Floats:

@@ -9,6 +9,7 @@ from fairgate.measures.cell import Cell
 from fairgate.measures.contract import Answers, Measure, Metric, MetricRequest
 from fairgate.measures.parts import large_enough, over_judged
 from fairgate.plugins import Registry
+from fairgate.records.metrics import name_and_k
 
 _FAMILIES = {
     "fairness": "set_spread",
@@ -52,10 +53,8 @@ def recorded(name: str) -> tuple[Metric | None, str]:
     >>> recorded("max_skew_at_100")[1]
     '100'
     """
-    stem, at, k = name.rpartition("_at_")
-    if at and k.isdecimal():
-        return METRICS.get(f"{stem}_at_k"), k
-    return METRICS.get(name), ""
+    known, k = name_and_k(name)
+    return METRICS.get(known), k
 
 
 def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:

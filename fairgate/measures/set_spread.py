@@ -5,19 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairgate.measures.cell import Cell
-from fairgate.measures.contract import (
-    CLASSIFIED,
-    Answers,
-    Drawn,
-    Limits,
-    Measure,
-    Metric,
-    MetricRequest,
-    MetricSpec,
-)
+from fairgate.measures.contract import CLASSIFIED, Answers, Drawn, Limits, Measure, Metric, MetricRequest
 from fairgate.measures.limits import limits
 from fairgate.measures.registry import register
 from fairgate.metrics import fairness, set_std
+from fairgate.records.metrics import MetricSpec
 from fairgate.statistics import Unavailable, median_interval, weighted_median
 
 

@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fairgate.measures.cell import Cell, Floats
-from fairgate.measures.contract import RANKED, Counted, Drawn, Limits, Measure, MetricRequest, MetricSpec
+from fairgate.measures.contract import RANKED, Counted, Drawn, Limits, Measure, MetricRequest
 from fairgate.measures.galleries import Answer, Grouping, Query
 from fairgate.measures.limits import WORST, bootstrapped, same_attribute, stacked
 from fairgate.measures.registry import register
 from fairgate.measures.top_k import TopK
 from fairgate.metrics import skew_of_counts, tie_range
+from fairgate.records.metrics import MetricSpec
 from fairgate.statistics import Unavailable, skew_interval
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from fairgate.plain_text import clean
 from fairgate.records import (
@@ -19,9 +19,7 @@ from fairgate.records import (
     WorstSet,
     item_name,
 )
-
-if TYPE_CHECKING:
-    from fairgate.measures import MetricSpec
+from fairgate.records.metrics import MetricSpec, name_and_k, own_metrics, own_values
 
 ABSENT: Final = "–"
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
@@ -86,18 +84,26 @@ def percent_words(value: float | None) -> str:
 
 def metric_words(metric: str) -> str:
     """What a metric is called in prose, a ranking one with its k: `MaxSkew@100`."""
-    from fairgate.measures import recorded  # with numpy
-
-    known, k = recorded(metric)
-    return clean(metric, 60).replace("_", " ") if known is None else known.spec.shown_as(clean(k, 12))
+    spec, k = _known(metric)
+    return clean(metric, 60).replace("_", " ") if spec is None else spec.shown_as(clean(k, 12))
 
 
 def spec_of(check: CheckResult) -> MetricSpec | None:
     """What is known of a check's metric; None for one that no installed package has."""
-    from fairgate.measures import recorded  # with numpy
+    return _known(check.metric)[0]
 
-    known, _ = recorded(check.metric)
-    return None if known is None else known.spec
+
+def _known(recorded: str) -> tuple[MetricSpec | None, str]:
+    """A metric's spec and k; one of another package needs that package, and numpy."""
+    name, k = name_and_k(recorded)
+    if name in own_metrics():
+        return own_metrics()[name], k
+    try:
+        from fairgate.measures import METRICS
+    except ImportError:
+        return None, k
+    found = METRICS.get(name)
+    return None if found is None else found.spec, k
 
 
 def reference(check: CheckResult) -> Against:
@@ -150,9 +156,14 @@ def unit_of(record: RunRecord) -> Literal["image", "set"]:
 def measured_as(record: RunRecord, check: CheckResult) -> str:
     """What the number of an image is: `P(true)` of a classification, `P(positive)` of an implicit association, `cosine`
     of a ranking, a plain `value` elsewhere."""
-    from fairgate.probes import value_name  # with numpy
-
-    return value_name(record.probes.get(check.probe, "").partition(":")[0])
+    kind = record.probes.get(check.probe, "").partition(":")[0]
+    if kind in own_values():
+        return own_values()[kind]
+    try:
+        from fairgate.probes import value_name  # of another package's probe, with numpy
+    except ImportError:
+        return "value"
+    return value_name(kind)
 
 
 def set_words(check: CheckResult, worst: WorstSet) -> str:

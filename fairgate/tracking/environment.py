@@ -11,15 +11,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from fairgate.git import run_git, tracked_files_differ
-from fairgate.plugins import loaded_packages
 from fairgate.records import Environment
 from fairgate.version import __version__
 
 _OF_A_PULL_REQUEST = re.compile(r"refs/(?:pull/|heads/gh-readonly-queue/.{1,200}/pr-)(\d{1,9})[/-]")
 
 
-def environment(root: Path, device: str) -> Environment:
-    """Versions, device, commit and CI job of this run; what cannot be known is absent."""
+def environment(root: Path, device: str, plugins: Mapping[str, str] | None = None) -> Environment:
+    """Versions, device, commit and CI job of this run, and the `plugins` that took part; what cannot be known is
+    absent."""
 
     def installed(name: str) -> str | None:
         try:
@@ -37,7 +37,7 @@ def environment(root: Path, device: str) -> Environment:
         platform=f"{platform.system()} {platform.machine()}",
         device=device,
         packages=packages,
-        plugins=loaded_packages(),
+        plugins=dict(sorted((plugins or {}).items())),
         git_commit=commit,
         git_dirty=tracked_files_differ(root),
         git_branch=_branch(root, os.environ),

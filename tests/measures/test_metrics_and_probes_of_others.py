@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from toy_repository import SUITE, Toy
 
-from fairgate import gate, plugins
+from fairgate import gate
 from fairgate.errors import FairgateError, SuiteError
 from fairgate.measures import METRICS
 from fairgate.probes import PROBES
@@ -54,12 +54,12 @@ def install(monkeypatch: pytest.MonkeyPatch, entries: dict[str, dict[str, str]])
         return [entry._for(OTHERS) for entry in found]  # type: ignore[attr-defined]
 
     monkeypatch.setattr(metadata, "entry_points", entry_points)
-    monkeypatch.setattr(plugins, "_LOADED", {})
     for registry in (METRICS, PROBES):
         for built_in in registry._built_in:
             assert registry[built_in]
         monkeypatch.setattr(registry, "_entries", None)
         monkeypatch.setattr(registry, "_found", dict(registry._found))
+        monkeypatch.setattr(registry, "_packages", {})
 
 
 @pytest.fixture
@@ -173,3 +173,11 @@ def test_packages_are_looked_for_once_and_not_for_built_in_names(monkeypatch: py
     assert METRICS["sound_sets"] is METRICS["sound_sets"]
     assert len(METRICS) == 12
     assert asked == ["fairgate.metrics"]
+
+
+def test_what_reports_know_of_fairgates_own_is_what_the_metrics_and_probes_say() -> None:
+    from fairgate.measures.__main__ import text
+    from fairgate.records.metrics import FILE, own_metrics
+
+    assert FILE.read_text(encoding="utf-8") == text(), "run `python -m fairgate.measures`"
+    assert own_metrics() == {metric.spec.name: metric.spec for metric in METRICS.own()}

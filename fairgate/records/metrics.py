@@ -1,0 +1,102 @@
+"""What reports need to know of a metric and of a probe's numbers, without the libraries that measure them.
+
+`metrics.json` holds it of fairgate's own: `python -m fairgate.measures` writes it, from the metrics and probes.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Better = Literal["higher", "lower"]
+Extreme = Literal["max", "min"]
+FILE = Path(__file__).with_suffix(".json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSpec:
+    """A metric as a suite may ask for it, and as reports speak of it.
+
+    `probes` are the kinds of probe that it is measured on, `better` the good direction, `lowest` and `highest` what it
+    can take at all, `per_group` whether it needs `over` ("no" means that `over` is meaningless for it).
+    `counterfactual` metrics look inside sets; `truth` metrics need images that have a right answer; `utility` ones say
+    whether a model is of use, the others whom it is of use to. `jointly`: the value is one number of all groups of an
+    attribute, so that none of them can be judged where one is too small. `tempered` ones are made of P(true), which
+    depends on the label temperature; `turns` ones count answers, and change only where an answer turns. `rankings`: the
+    value is an average over queries, each with a gallery of its own. `relative`: a group's number is its distance from
+    the others: its set-mates, or, of single images, the mean of all groups.
+
+    A group's number is held against the bound as it is (`group_bound` "value"), by its size ("size"), or not at all
+    ("none": groups are shown with another number than the check's).
+
+    `display` is the name in reports, to which a k is added (`MaxSkew@100`), `plain` the name in a check's reason; each
+    is the metric's own name where it is empty. `worst_set` says how a report shows the badness of a set, as a number or
+    as a count. `alias` is the name of its method of the `fairness` fixture, and `usual_k` the k of that.
+    """
+
+    name: str
+    meaning: str
+    probes: tuple[str, ...]
+    better: Better
+    lowest: float
+    highest: float
+    per_group: Literal["yes", "no", "maybe"]
+    counterfactual: bool = False
+    truth: bool = False
+    utility: bool = False
+    jointly: bool = False
+    tempered: bool = False
+    turns: bool = False
+    rankings: bool = False
+    relative: bool = False
+    group_bound: Literal["value", "size", "none"] = "value"
+    display: str = ""
+    plain: str = ""
+    worst_set: str = "spread {number}"
+    alias: str = ""
+    usual_k: int | None = None
+
+    @property
+    def extreme(self) -> Extreme:
+        """Which side of several groups is the worst one."""
+        return "max" if self.better == "lower" else "min"
+
+    def recorded_as(self, k: int | None) -> str:
+        """Its name in records: `max_skew_at_100`."""
+        return self.name if k is None else self.name.replace("_at_k", f"_at_{k}")
+
+    def shown_as(self, k: str = "") -> str:
+        """What reports call it: `MaxSkew@100`."""
+        return f"{self.display or self.name.replace('_', ' ')}{f'@{k}' if k else ''}"
+
+    def sentence_name(self, k: int | None) -> str:
+        """What a check's reason calls it: `max skew at 100`."""
+        name = self.plain or self.name.replace("_", " ")
+        return name if k is None else name.replace("at k", f"at {k}")
+
+
+def name_and_k(recorded: str) -> tuple[str, str]:
+    """A metric's name, and its k ("" where it has none), of its name in a record.
+
+    >>> name_and_k("max_skew_at_100")
+    ('max_skew_at_k', '100')
+    """
+    stem, at, k = recorded.rpartition("_at_")
+    return (f"{stem}_at_k", k) if at and k.isdecimal() else (recorded, "")
+
+
+@functools.cache
+def own_metrics() -> dict[str, MetricSpec]:
+    """The specs of fairgate's own metrics, by name."""
+    specs = json.loads(FILE.read_text(encoding="utf-8"))["metrics"]
+    return {one["name"]: MetricSpec(**{**one, "probes": tuple(one["probes"])}) for one in specs}
+
+
+@functools.cache
+def own_values() -> dict[str, str]:
+    """What the number of an image is, by the kind of probe as records name it: `P(true)`, `cosine`."""
+    found: dict[str, str] = json.loads(FILE.read_text(encoding="utf-8"))["values"]
+    return found
