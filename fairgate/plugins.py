@@ -89,7 +89,7 @@ class Registry(Mapping[str, T], Generic[T]):
                 self._packages[entry.name] = (entry.dist.name, digested)
             if entry.name not in self._found:  # the module may have registered it itself
                 self.register(entry.name, thing)
-        except Exception as error:
+        except Exception as error:  # of any type: it is the code of others that runs
             raise FairgateError(
                 f"the {self._kind} '{entry.name}' of {_package(entry)} cannot be loaded: {error}.",
                 where=f"entry point {entry.value}",

@@ -62,7 +62,7 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         evaluation, _ = gated(suite, prepared, settings)
     except FairgateError:
         raise
-    except Exception as defect:
+    except Exception as defect:  # Python would exit with 1, which says "more biased"
         traceback.print_exc()
         typer.echo("no verdict: fairgate broke off with the error above, which is a defect of it", err=True)
         raise typer.Exit(NO_VERDICT) from defect

@@ -28,7 +28,7 @@ ADAPTERS: dict[tuple[str, Role], str] = {
 def _checked(name: str, thing: Any) -> Callable[..., Any]:
     if not callable(thing):
         raise TypeError(f"it is no function that opens '{name}'")
-    return thing  # type: ignore[no-any-return]
+    return thing  # type: ignore[no-any-return] # its adapter is known by name alone
 
 
 ROLES: Registry[Callable[..., Any]] = Registry(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 from pydantic import Field
 
@@ -28,9 +30,9 @@ from fairgate.records.metrics import MetricSpec
 class _Right(Metric):
     """The mean of something between 0 and 1 per image; over groups, the worst group's."""
 
+    @abstractmethod
     def right(self, r: MetricRequest, cell: Cell, answers: Answers) -> Floats:
         """How right the model is about every image of the cell, (images,)."""
-        raise NotImplementedError
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The mean, or the worst group's."""

@@ -26,7 +26,7 @@ def _checked(name: str, thing: Any) -> type[Probe]:
 
 def _kind(probe: type[Probe]) -> str:
     """The one value of a probe's `kind`, a Literal."""
-    (kind,) = probe.model_fields["kind"].annotation.__args__  # type: ignore[union-attr]
+    (kind,) = probe.model_fields["kind"].annotation.__args__  # type: ignore[union-attr] # a Literal
     return str(kind)
 
 

@@ -94,7 +94,7 @@ def plan_checks(loaded: LoadedSuite, dataset: DatasetFacts) -> list[PlannedCheck
     carry, and for a suite that a useless model would pass.
     """
     for name, probe in loaded.suite.probes.items():
-        probe.require(name, dataset, lambda key, name=name: loaded.where("probes", name, key))  # type: ignore[misc]
+        probe.require(name, dataset, lambda key, name=name: loaded.where("probes", name, key))  # type: ignore[misc] # a default binds the name of this turn
     require_utility(loaded.suite, loaded.source, subjects=len(dataset.subjects))
     return [
         one
