@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -29,8 +29,10 @@ class AssociationProbe(Probe):
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 
     kind: Literal["association"]
-    template: Text
-    words: Annotated[list[Text], Field(min_length=1)]
+    template: Text = Field(description="A prompt with `{word}` or `{a_word}` (with its article) in it.")
+    words: list[Text] = Field(
+        min_length=1, description="Words that no image shows; each ranks the images of everybody."
+    )
 
     @field_validator("template")
     @classmethod

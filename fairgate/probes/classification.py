@@ -37,11 +37,20 @@ class ZeroShotProbe(Probe):
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "classification"
 
     kind: Literal["zero_shot_classification"]
-    template: Text
-    labels: list[Prose] | dict[str, list[Prose]]
-    truth: str = "subject"
-    positive: Text | None = None
-    words: dict[str, Text] = Field(default_factory=dict)
+    template: Text = Field(description="A prompt with `{label}` or `{a_label}` (with its article) in it.")
+    labels: list[Prose] | dict[str, list[Prose]] = Field(
+        description="Labels that compete: one list for all images, or a list per subject."
+    )
+    truth: str = Field(
+        default="subject", description="What names an image's true label: `subject`, or an attribute of the dataset."
+    )
+    positive: Text | None = Field(
+        default=None, description="A label whose probability is measured where no label is right or wrong."
+    )
+    words: dict[str, Text] = Field(
+        default_factory=dict,
+        description="How a subject or group is written among the labels, where that is not its name.",
+    )
 
     @field_validator("template")
     @classmethod

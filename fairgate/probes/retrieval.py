@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,13 @@ class RetrievalProbe(Probe):
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = "ranking"
 
     kind: Literal["retrieval"]
-    prompts: Annotated[list[Text], Field(min_length=1)]
-    words: dict[str, Text] = Field(default_factory=dict)
+    prompts: list[Text] = Field(
+        min_length=1,
+        description="Prompts with `{subject}` or `{a_subject}` in them; averaged into one query per subject.",
+    )
+    words: dict[str, Text] = Field(
+        default_factory=dict, description="How a subject is written in a prompt, where that is not its name."
+    )
 
     @field_validator("prompts")
     @classmethod

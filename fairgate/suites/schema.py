@@ -82,17 +82,28 @@ class Groups(Part):
     """Which attributes the suite looks at (`over: each` and `over: crossed` range over these), and how many sets a
     group needs before it is judged."""
 
-    attributes: Literal["each"] | Annotated[list[str], Field(min_length=1)] = "each"
-    min_sets: Annotated[int, Field(ge=2)] = 30
+    attributes: Literal["each"] | Annotated[list[str], Field(min_length=1)] = Field(
+        default="each",
+        description="Attributes of the dataset that `over: each` and `over: crossed` use; `each` is all.",
+    )
+    min_sets: int = Field(
+        default=30,
+        ge=2,
+        description="A group in fewer sets is not judged, and named. Where images form no sets, an image is a set.",
+    )
 
 
 class DecisionRule(Part):
     """How regressions are decided: one family over the whole file."""
 
-    alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
-    correction: Literal["holm", "bonferroni"] = "holm"
-    seed: Annotated[int, Field(ge=0)] = 0
-    draws: Annotated[int, Field(ge=500, le=100_000)] = 4000
+    alpha: float = Field(
+        default=0.05, gt=0, lt=0.5, description="Rate of false alarms over all comparisons of the suite together."
+    )
+    correction: Literal["holm", "bonferroni"] = Field(
+        default="holm", description="`holm` corrects in steps, `bonferroni` in one, which sees less."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of the resamples.")
+    draws: int = Field(default=4000, ge=500, le=100_000, description="Number of resamples of the sets.")
 
 
 def own_settings(metric: str) -> dict[str, Any]:
@@ -119,21 +130,40 @@ class Check(Part):
     # Settings of installed packages' metrics are further keys; `_keys` refuses all others.
     model_config = ConfigDict(extra="allow", json_schema_extra=_with_settings)
 
-    id: Name
-    probe: str
-    metric: MetricName
-    by: Literal["subject", "word"] | None = None
-    over: str | Annotated[list[str], Field(min_length=1)] | None = None
-    k: Annotated[int, Field(ge=1)] | None = None
-    desired: Literal["dataset", "uniform"] = "dataset"
-    first: Text | None = None
-    second: Text | None = None
-    at_least: float | None = None
-    at_most: float | None = None
-    no_worse_than: Literal["baseline"] | None = None
-    margin: Annotated[float, Field(ge=0)] | None = None
-    anchor_margin: Annotated[float, Field(ge=0)] | None = None
-    decide: Literal["estimate", "interval"] = "estimate"
+    id: Name = Field(description="Name of the check in tables, records and waivers; unique in the suite.")
+    probe: str = Field(description="The probe, by its name under `probes`.")
+    metric: MetricName = Field(description="What is computed from the probe's answers.")
+    by: Literal["subject", "word"] | None = Field(
+        default=None, description="One check for every subject, or for every word of an association probe."
+    )
+    over: str | Annotated[list[str], Field(min_length=1)] | None = Field(
+        default=None,
+        description="The groups: an attribute; a list of attributes, crossed; `each`, every attribute of "
+        "`groups: {attributes}` on its own; `crossed`, all of them crossed.",
+    )
+    k: Annotated[int, Field(ge=1)] | None = Field(default=None, description="Where a ranking is cut, for metrics at k.")
+    desired: Literal["dataset", "uniform"] = Field(
+        default="dataset", description="Shares of groups that a fair top k has: those of the gallery, or equal ones."
+    )
+    first: Text | None = Field(
+        default=None, description="First group of bias_at_k, where an attribute has more than two."
+    )
+    second: Text | None = Field(default=None, description="Second group of bias_at_k.")
+    at_least: float | None = Field(default=None, description="Lower bound, of metrics where higher is better.")
+    at_most: float | None = Field(default=None, description="Upper bound, of metrics where lower is better.")
+    no_worse_than: Literal["baseline"] | None = Field(
+        default=None, description="Compare with the baseline, set by set, instead of with a bound."
+    )
+    margin: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="Loss against the baseline that is accepted, in units of the metric."
+    )
+    anchor_margin: Annotated[float, Field(ge=0)] | None = Field(
+        default=None, description="Loss against the suite's anchor that is accepted; left out, `margin`."
+    )
+    decide: Literal["estimate", "interval"] = Field(
+        default="estimate",
+        description="Hold the estimate against the bound, or its whole interval: across the bound is inconclusive.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -200,10 +230,10 @@ class Check(Part):
 class Waived(Part):
     """A check, on all subjects or on one subject or word, that may fail until the end of a day, and why."""
 
-    check: Name
-    subject: Text | None = None
-    until: date
-    reason: Prose
+    check: Name = Field(description="Id of the check.")
+    subject: Text | None = Field(default=None, description="One subject or word of it; left out, all.")
+    until: date = Field(description="Last day of the waiver, YYYY-MM-DD.")
+    reason: Prose = Field(description="Why, for every report.")
 
 
 class Suite(Part):
@@ -213,18 +243,27 @@ class Suite(Part):
     too, as an item of its own, so that many small passes do not add up to a large regression.
     """
 
-    schema_: Literal[1] = Field(alias="schema")
-    suite: Name
-    dataset: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*(@v[0-9]+)?$", max_length=80)]
-    model: Text | None = None
-    baseline: Text | None = None
-    anchor: Text | None = None
-    on_inconclusive: Literal["fail", "warn"] | None = None
-    probes: Annotated[dict[Name, Annotated[Probe, _ProbeOfKind()]], Field(min_length=1)]
-    groups: Groups = Groups()
-    decision: DecisionRule = DecisionRule()
-    checks: Annotated[list[Check], Field(min_length=1)]
-    waivers: list[Waived] = Field(default_factory=list)
+    schema_: Literal[1] = Field(alias="schema", description="Version of this format.")
+    suite: Name = Field(description="Name of the suite, which is also that of its file.")
+    dataset: Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*(@v[0-9]+)?$", max_length=80)] = Field(
+        description="A release in `datasets/`: `NAME@vN`, or `NAME`, the newest version."
+    )
+    model: Text | None = Field(default=None, description="URI of the checkpoint that is judged.")
+    baseline: Text | None = Field(
+        default=None,
+        description="What it is compared with: `git:REF`, `file:PATH`, `mlflow:...`, `model:URI` or `none`.",
+    )
+    anchor: Text | None = Field(
+        default=None, description="A second, pinned baseline, such as `git:v1.4`, against drift."
+    )
+    on_inconclusive: Literal["fail", "warn"] | None = Field(
+        default=None, description="Whether too little evidence fails the gate; left out, it does."
+    )
+    probes: dict[Name, Annotated[Probe, _ProbeOfKind()]] = Field(min_length=1, description="Probes, by name.")
+    groups: Groups = Field(default=Groups(), description="Attributes and sizes of groups.")
+    decision: DecisionRule = Field(default=DecisionRule(), description="How regressions are decided.")
+    checks: list[Check] = Field(min_length=1, description="Checks, in the order of the reports.")
+    waivers: list[Waived] = Field(default_factory=list, description="Checks that may fail for some time.")
 
     @model_validator(mode="after")
     def _ids(self) -> Suite:
