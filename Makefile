@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # both installations write to one place
-.PHONY: help gate test fuzz check setup data clean
+.PHONY: help gate test fuzz check docs setup data clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -56,12 +56,15 @@ check: $(VENV)/.installed-dev ## Style, types, floors and workflows
 	$(BIN)/actionlint
 	$(BIN)/zizmor --offline --no-progress --quiet .github action.yml
 
+docs: $(VENV)/.installed-docs ## The documentation as a site in site/; a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 setup: $(VENV)/.installed-dev data ## Everything that gate, test and check need
 
 data: $(VENV)/.pulled
 
 clean: ## Remove caches, reports and build products; the data, the runs and .venv stay
-	rm -rf .cache .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist fairness-report fuzz-failures
+	rm -rf .cache .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache dist fairness-report fuzz-failures site
 	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 # Stamps: a step runs again only when what it depends on has changed.
@@ -80,6 +83,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.made
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/.made
 	@echo 'Installing fairgate and its development tools into $(VENV): minutes the first time, several GB (PyTorch) ...'
 	$(PIP) --editable '.[dev]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/.made
+	$(PIP) --editable '.[docs]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-fuzz: pyproject.toml constraints.txt | $(VENV)/.made

@@ -1,0 +1,251 @@
+"""Write the reference pages that follow from the code: `python docs/reference/generate.py`.
+
+suite.md comes from the JSON schema of suites, the registries of metrics and probes and the pytest fixture; commands.md
+from the commands' own help. tests/docs says when a page is stale.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.cli import get_docs_for_click
+
+from fairgate.cli.main import app
+from fairgate.measures import METRICS, Metric
+from fairgate.models.score_table import LONGEST_NAME, MAX_COLUMNS, MAX_CSV_BYTES, PATH_COLUMNS
+from fairgate.probes import PROBES, Probe
+from fairgate.pytest_plugin.fixture import Fairness
+from fairgate.pytest_plugin.fixture import Probe as FixtureProbe
+from fairgate.suites.schema import Suite
+
+HERE = Path(__file__).parent
+MANY = 5  # values that a table still lists
+EXAMPLE = """\
+schema: 1
+suite: jobs
+dataset: jobs@v1
+model: open_clip:ViT-B-32@checkpoint.pt
+baseline: git:origin/main
+
+probes:
+  labels:
+    kind: zero_shot_classification
+    template: "a photo of {a_label}"
+    labels: [doctor, nurse, pilot]
+
+groups: {attributes: [gender, skin_tone], min_sets: 30}
+
+checks:
+  - {id: useful, probe: labels, metric: accuracy, at_least: 0.9}
+  - {id: groups, probe: labels, metric: accuracy, over: each, no_worse_than: baseline, margin: 0.02}
+  - {id: crossings, probe: labels, metric: group_gap, over: crossed, no_worse_than: baseline,
+     margin: 0.05}
+  - {id: still-sure, probe: labels, metric: p_true, no_worse_than: baseline, margin: 0.02}
+
+waivers:
+  - {check: crossings, until: 2027-03-01, reason: "retraining tracked in #412"}
+"""
+_WRITTEN = (
+    "<!-- Written by `python docs/reference/generate.py`; tests/docs/test_reference.py says when it is stale. -->\n"
+)
+
+
+def suite_page() -> str:
+    """Every key of a suite, what it may be, and what it means."""
+    schema = Suite.model_json_schema(by_alias=True)
+    parts = schema["$defs"]
+    sections = [
+        f"# Suite files\n\n{_WRITTEN}",
+        "A suite is one YAML file, `fairness_suites/NAME.yaml`: a dataset, probes and checks. `fairgate suite new` "
+        "writes a first one. Unknown keys are errors, with the line and the nearest key. The JSON schema, for "
+        "editors, is what `fairgate suite schema` prints.",
+        f"```yaml\n{EXAMPLE}```",
+        "## The file",
+        _keys(schema),
+        "### groups",
+        _keys(parts["Groups"]),
+        "### decision",
+        "All `no_worse_than` checks of a suite are one family of tests ([how a regression is decided]"
+        "(../gate.md#how-a-regression-is-decided)).",
+        _keys(parts["DecisionRule"]),
+        "### waivers",
+        _keys(parts["Waived"]),
+        "## Probes",
+        "A probe queries the model about every image of the dataset. `kind` selects one of these; installed packages "
+        "add others ([extending](../extending.md)).",
+        *(section for probe in PROBES.own() for section in _probe(probe, parts)),
+        "## Checks",
+        "A check is a metric of a probe with exactly one rule: `at_least`, `at_most`, or `no_worse_than: baseline` "
+        "with a `margin`. Groups in fewer than `min_sets` sets are named and not judged.",
+        _keys(parts["Check"]),
+        "## Metrics",
+        "*groups*: whether a check on the metric names groups by `over`. How each is defined, and whose conventions it "
+        "follows, is in [metrics](../metrics.md); what an interval means in [intervals](../intervals.md).",
+        *(section for metric in METRICS.own() for section in _metric(metric)),
+        "## The `fairness` fixture",
+        *_fixture(),
+        "## Tables of scores",
+        *_scores(),
+    ]
+    return "\n\n".join(section.strip("\n") for section in sections) + "\n"
+
+
+def commands_page() -> str:
+    """The commands with their options, as their own help has them."""
+    command = typer.main.get_command(app)
+    text = get_docs_for_click(obj=command, ctx=typer.Context(command), name="fairgate", title="Commands")
+    head, _, rest = text.partition("\n")
+    return f"{head}\n\n{_WRITTEN}{rest.rstrip()}\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in lines)
+
+
+def _keys(schema: Mapping[str, Any], leave_out: Sequence[str] = ()) -> str:
+    """The keys of one mapping of the file."""
+    needed = schema.get("required", [])
+    rows = []
+    for name, key in schema["properties"].items():
+        if name not in leave_out:
+            default = "required" if name in needed else _default(key)
+            rows.append((f"`{name}`", _kind(key), default, key.get("description", "")))
+    return _table(("key", "value", "default", "meaning"), rows)
+
+
+def _default(key: Mapping[str, Any]) -> str:
+    value = key.get("default")
+    return "" if value is None or isinstance(value, dict) else f"`{value}`"
+
+
+def _kind(key: Mapping[str, Any]) -> str:
+    """What a value may be, in words."""
+    if "anyOf" in key:
+        return " or ".join(_kind(one) for one in key["anyOf"] if one.get("type") != "null")
+    values = key.get("enum", [key["const"]] if "const" in key else [])
+    if values:
+        return ", ".join(f"`{one}`" for one in values) if len(values) < MANY else "a name below"
+    if key.get("type") in ("array", "object"):
+        return _several(key)
+    words = {"string": "text", "integer": "whole number", "number": "number"}.get(key.get("type", ""), "mapping")
+    limits = [("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<")]
+    limited = ", ".join(f"{sign} {key[name]}" for name, sign in limits if name in key)
+    return f"{'date' if key.get('format') == 'date' else words} {limited}".strip()
+
+
+def _several(key: Mapping[str, Any]) -> str:
+    """A list, or a mapping of names, by what it holds."""
+    inner = _kind(key["items"] if key["type"] == "array" else key.get("additionalProperties", {}))
+    many = inner.replace("list of", "lists of") if inner.startswith("list") else f"{inner}s"
+    return f"{'list of' if key['type'] == 'array' else 'mapping of names to'} {many}"
+
+
+def _probe(probe: type[Probe], parts: Mapping[str, Any]) -> list[str]:
+    kind = probe.model_fields["kind"].annotation.__args__[0]  # type: ignore[union-attr] # a Literal
+    metrics = [f"[`{one.spec.name}`](#{one.spec.name})" for one in METRICS.own() if probe.answers_as in one.spec.probes]
+    return [
+        f"### {kind}",
+        inspect.cleandoc(probe.__doc__ or ""),
+        f"Needs a model with `{probe.needs}`. Metrics: {', '.join(metrics)}.",
+        _keys(parts[probe.__name__], leave_out=["kind"]),
+    ]
+
+
+def _metric(metric: Metric) -> list[str]:
+    spec = metric.spec
+    groups = {"yes": "needed (`over`)", "maybe": "possible (`over`)", "no": "none"}[spec.per_group]
+    facts = {
+        "probes": ", ".join(f"`{kind}`" for kind in spec.probes),
+        "better": f"{spec.better} (`{'at_least' if spec.better == 'higher' else 'at_most'}`)",
+        "range": f"{_number(spec.lowest)} to {_number(spec.highest)}",
+        "groups": groups,
+        "settings": ", ".join(f"`{name}`" for name in metric.Settings.model_fields) or "none",
+        "in reports": spec.shown_as("K" if metric.needs_k else ""),
+    }
+    sentence = f"{spec.meaning[:1].upper()}{spec.meaning[1:]}."
+    needs = [
+        "Needs counterfactual sets." if spec.counterfactual else "",
+        "Needs images with a right answer." if spec.truth else "",
+        "Says whether the model is of use." if spec.utility else "",
+    ]
+    return [f"### {spec.name}", " ".join([sentence, *filter(None, needs)]), _table(list(facts), [list(facts.values())])]
+
+
+def _number(value: float) -> str:
+    return ("∞" if value > 0 else "−∞") if math.isinf(value) else f"{value:.3g}".replace("-", "−")
+
+
+def _fixture() -> list[str]:
+    rows = []
+    for metric in METRICS.own():
+        spec = metric.spec
+        settings = [name for name in metric.Settings.model_fields if name != "k"]
+        takes = [
+            *({"yes": ["over"], "maybe": ["over=None"], "no": []}[spec.per_group]),
+            *([f"k={spec.usual_k}"] if metric.needs_k else []),
+            *(f"{name}=..." for name in settings),
+        ]
+        rows.append((f"`.{spec.alias}({', '.join(takes)})`", f"[`{spec.name}`](#{spec.name})"))
+    methods = []
+    for owner, name in (
+        (Fairness, "probe"),
+        (Fairness, "assert_no_intersectional_regression"),
+        (FixtureProbe, "subject"),
+    ):
+        function = getattr(owner, name)
+        of = "fairness" if owner is Fairness else "fairness.probe(...)"
+        parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+        written = re.sub(r": '?([^,=)']+)'?", "", str(inspect.Signature(parameters)))
+        methods += [f"**`{of}.{name}{written}`**", inspect.cleandoc(function.__doc__ or "")]
+    return [
+        "In a test of your own, marked with the suite; its dataset, model and probes are the suite's, and the options "
+        "those of the run ([gate](../gate.md#options)).",
+        '```python\nimport pytest\n\n\n@pytest.mark.fairness(suite="jobs")\ndef test_doctors(fairness):\n'
+        '    doctors = fairness.probe("labels").subject("doctor")\n    assert doctors.accuracy(over="gender") >= 0.9\n'
+        '    fairness.assert_no_intersectional_regression(over=["gender", "skin_tone"], margin=0.05)\n```',
+        *methods,
+        "A probe has one method per metric, which returns a number. When an assertion on it fails, pytest shows its "
+        "interval, its number of sets and the worst set.",
+        _table(("method", "metric"), rows),
+    ]
+
+
+def _scores() -> list[str]:
+    paths = ", ".join(f"`{name}`" for name in PATH_COLUMNS)
+    return [
+        "`scores:FILE?values=cosine`, `logit` or `probability` is a model whose answers somebody computed before. FILE "
+        "is a CSV in UTF-8 or a Parquet file with one row per image of the dataset, in any order:",
+        _table(
+            ("column", "value"),
+            [
+                ("`set_id` and `member`", "the image, as the dataset names it"),
+                (f"or one of {paths}", "the image, by the path that the dataset recorded"),
+                ("a column per prompt, named by the prompt to the letter", "the score of the image for this prompt"),
+            ],
+        ),
+        _table(
+            ("option", "meaning"),
+            [
+                ("`values=cosine`", "cosines, −1 to 1; classifications need `logit_scale` too"),
+                ("`values=logit`", "logits; 100 times the cosine is a CLIP's logit"),
+                ("`values=probability`", "probabilities, 0 to 1, renormalised over the labels that compete"),
+                ("`logit_scale=100`", "what cosines are multiplied by to make logits"),
+            ],
+        ),
+        "Images that are missing, doubled or not of the dataset are errors, and so are empty, NaN and infinite scores. "
+        f"Limits: {MAX_COLUMNS:,} columns, {MAX_CSV_BYTES >> 30} GiB of CSV, {LONGEST_NAME:,} characters in a name.",
+    ]
+
+
+PAGES = {"suite.md": suite_page, "commands.md": commands_page}
+
+if __name__ == "__main__":
+    for page, text in PAGES.items():
+        (HERE / page).write_text(text(), encoding="utf-8")
