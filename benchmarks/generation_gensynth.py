@@ -127,7 +127,7 @@ def _published(settings: GensynthSettings, photos: Before, pool: NeighbourPool) 
         made[set_id] = workshop.edit(rows, settings.photographs.crop(rows), settings.candidates, meter)
     accepted = {
         set_id: [
-            settings.rule.accepts(pool.standing(row["embedding"], row["gender"], set_id, settings.rule)) for row in rows
+            settings.rule.accepts(pool.shares(row["embedding"], row["gender"], set_id, settings.rule)) for row in rows
         ]
         for set_id, rows in made.items()
     }

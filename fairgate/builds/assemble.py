@@ -120,11 +120,11 @@ def _finished_rows(recipe: Recipe, each: StoredSet, census: Census) -> Iterator[
     known = {row["image"]: pixels for row, pixels in stored_rows if isinstance(row.get("image"), bytes)}
     for row in recipe.finish(each.rows):
         where = f"set '{row.get('set_id')}', member '{row.get('member')}'"
-        kept = {name: stored(value, f"{where}, column '{name}'") for name, value in row.items()}
+        values = {name: stored(value, f"{where}, column '{name}'") for name, value in row.items()}
         image = row.get("image")
-        pixels = (known.get(image) if isinstance(image, bytes) else None) or pixel_digest(image, kept.get("image"))
-        census.add(kept, pixels)
-        yield {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in kept.items()}
+        pixels = (known.get(image) if isinstance(image, bytes) else None) or pixel_digest(image, values.get("image"))
+        census.add(values, pixels)
+        yield {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
 
 
 def _explained(error: DatasetError) -> RecipeError:

@@ -15,7 +15,7 @@ from fairgate.builds.part_output import Chosen
 from fairgate.builds.paths import DATASET, Places, pick, require_different_folders
 from fairgate.builds.plan import Ground, plan_digest, what_changed
 from fairgate.builds.shard_log import Quiet, Watcher
-from fairgate.builds.shard_store import Shelf, read_part, storing
+from fairgate.builds.shard_store import ShardStore, read_part, storing
 from fairgate.data import Manifest
 from fairgate.engines import Engine
 from fairgate.engines.local import one_thread_each
@@ -53,16 +53,16 @@ class Factory:
     def build(self, engine: Engine, subjects: Sequence[str] = (), part: str | None = None) -> None:
         """Make what is missing of some subjects (default: all), and with `part` of that part alone.
 
-        With a part named, those before it must be finished. Raises RecipeError where the build cannot go on; what was
-        finished by then is kept.
+        With a part named, those before it must be finished. Raises RecipeError where the build cannot go on; finished
+        shards remain.
         """
-        asked = self._subjects(subjects)
+        selected = self._subjects(subjects)
         if part is not None:
             pick([part], [each.name for each in self.recipe.parts()], "part")
         one_thread_each()
         ground = Ground.of(self.recipe, self.limit)
-        with self.places.held(asked):
-            for subject in asked:
+        with self.places.held(selected):
+            for subject in selected:
                 self._subject(ground, subject, engine, part)
 
     def assemble(self) -> Manifest:
@@ -77,10 +77,10 @@ class Factory:
             finished = {subject: self._subject(ground, subject, None) for subject in subjects}
             return assemble(self.name, ground, self.places, finished, self.watch)
 
-    def _subjects(self, asked: Sequence[str]) -> list[str]:
+    def _subjects(self, names: Sequence[str]) -> list[str]:
         known = self.recipe.subjects()
         require_different_folders(known)
-        return pick(asked, known, "subject")
+        return pick(names, known, "subject")
 
     def _subject(self, ground: Ground, subject: str, engine: Engine | None, last: str | None = None) -> Chosen:
         """The parts of a subject up to `last`, which alone may be made where it is named; else all, by the engine."""
@@ -93,9 +93,9 @@ class Factory:
 
     def _part(self, ground: Ground, part: Part, subject: str, before: Chosen, engine: Engine | None) -> Chosen:
         plan = ground.plan(part, subject, before.chain)
-        shelf = Shelf(self.places.part(subject, part.name), plan, plan_digest(plan))
-        self._set_aside(shelf, plan, subject, part.name)
-        job = PartJob(part, subject, before, shelf, tuple(self.recipe.attributes()), self.limit, self._command(subject))
+        store = ShardStore(self.places.part(subject, part.name), plan, plan_digest(plan))
+        self._set_aside(store, plan, subject, part.name)
+        job = PartJob(part, subject, before, store, tuple(self.recipe.attributes()), self.limit, self._command(subject))
         chosen = build_part(job, engine, self.watch)
         before.let_go()
         return chosen
@@ -106,26 +106,26 @@ class Factory:
         out = f" --out {shlex.quote(str(self.out))}" if self.out != Path("build") else ""
         return f"fairgate build {self.name} --subject {shlex.quote(subject)}{limit}{params}{out}"
 
-    def _set_aside(self, shelf: Shelf, plan: dict[str, object], subject: str, part: str) -> None:
+    def _set_aside(self, store: ShardStore, plan: dict[str, object], subject: str, part: str) -> None:
         """Move shards of another plan away, and bring back those of this one: two plans are never mixed."""
-        found = read_part(shelf.folder)
-        old = found.get("plan") or shelf.plan_of_ledgers()
-        if old == shelf.digest:
+        found = read_part(store.folder)
+        old = found.get("plan") or store.plan_of_ledgers()
+        if old == store.digest:
             return
         with storing(self.places.root):
-            if shelf.folder.exists() and any(shelf.folder.glob("shard-*")):
+            if store.folder.exists() and any(store.folder.glob("shard-*")):
                 target = self.places.aside(str(old or "unknown"), subject, part)
                 if target.exists():
                     shutil.rmtree(target)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                shelf.folder.rename(target)
+                store.folder.rename(target)
                 changed = what_changed(found.get("depends_on") or {}, plan)
                 what = f"'{subject}', part '{part}': what is here was made otherwise ({changed})"
                 self.watch.note(f"{what}. It is set aside in {target}")
-            kept = self.places.aside(shelf.digest, subject, part)
-            if read_part(kept).get("plan") == shelf.digest:
-                if shelf.folder.exists():
-                    shutil.rmtree(shelf.folder)
-                shelf.folder.parent.mkdir(parents=True, exist_ok=True)
-                kept.rename(shelf.folder)
-                self.watch.note(f"'{subject}', part '{part}': made before under this plan; brought back from {kept}")
+            earlier = self.places.aside(store.digest, subject, part)
+            if read_part(earlier).get("plan") == store.digest:
+                if store.folder.exists():
+                    shutil.rmtree(store.folder)
+                store.folder.parent.mkdir(parents=True, exist_ok=True)
+                earlier.rename(store.folder)
+                self.watch.note(f"'{subject}', part '{part}': made before under this plan; restored from {earlier}")

@@ -1,10 +1,10 @@
-"""The checks that Smith et al. 2023 make of edited photographs (tables 1 and 2, section 3), for a built `gensynth` or
-`genswap`: before a model is judged by the dataset, how much of its gender do backgrounds and captions give away?
+"""The checks of Smith et al. 2023 on edited photographs (tables 1 and 2, section 3), for a built `gensynth` or
+`genswap`: how well can gender be predicted from backgrounds and captions, before a model is judged by the dataset?
 
-Table 1 has a third row, CLIP's, which is missing here: the two others have no bias of their own, and what they show is
-the dataset's. The paper clusters RoBERTa embeddings, names words by latent Dirichlet allocation, and trains ResNet-50
-and BERT; here any vectors are clustered, words are those that stand out by TF-IDF, and a logistic regression on the
-vectors does the guessing: another instrument, whose figures are compared with each other alone.
+Table 1 has a third row, CLIP's, which is missing here: the two others have no bias of their own, so that their figures
+measure the dataset. The paper clusters RoBERTa embeddings, names words by latent Dirichlet allocation, and trains
+ResNet-50 and BERT; here any vectors are clustered, words are ranked by TF-IDF, and a logistic regression on the vectors
+is the classifier. The figures are comparable with each other, and not with the paper's.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ENDING = re.compile(r"['’](?:s|re)$")
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Captions that lie together: how many, the words that stand out, and the share of men above the whole's."""
+    """A cluster of captions: how many, its most typical words, and the share of men above that of all captions."""
 
     size: int
     words: tuple[str, ...]
@@ -63,17 +63,17 @@ def auc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
     from sklearn.metrics import roc_auc_score
 
     if positive.all() or not positive.any():
-        raise DatasetError(
-            "all rows are of one group.", where="labels", remedy="give rows of both groups to tell them apart"
-        )
+        raise DatasetError("all rows are of one group.", where="labels", remedy="give rows of both groups")
     return float(roc_auc_score(positive, scores))
 
 
-def telling_auc(vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Generator, folds: int = FOLDS) -> float:
-    """Held-out AUC of a logistic regression that guesses the group from vectors (rows, dim); 0.5: they do not tell.
+def predictable_auc(
+    vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Generator, folds: int = FOLDS
+) -> float:
+    """Held-out AUC of a logistic regression that predicts the group from vectors (rows, dim); 0.5 is chance.
 
-    Rows are dealt to folds group by group; every row is scored once, by a model that never saw it, and folds are
-    averaged. Raises DatasetError where a group has fewer rows than there are folds.
+    Folds are stratified by group, every row is scored by the model that was not fitted on it, and the AUC is averaged
+    over folds. Raises DatasetError where a group has fewer rows than there are folds.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -84,9 +84,9 @@ def telling_auc(vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Gen
         own = rng.permutation(np.flatnonzero(positive == group))
         if len(own) < folds:
             raise DatasetError(
-                f"a group has {len(own)} rows, and {folds} folds are asked for.",
+                f"a group has {len(own)} rows, too few for {folds} folds.",
                 where="labels",
-                remedy="give more rows of it, or ask for fewer folds",
+                remedy="give more rows of it, or set fewer folds",
             )
         fold[own] = np.arange(len(own)) % folds
     found = []
@@ -99,7 +99,7 @@ def telling_auc(vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Gen
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a caption in lower case, without those that say little.
+    """The words of a caption in lower case, without stop words.
 
     >>> words_of("The person's dog doesn't sit; they're at the children's table")
     ['dog', "doesn't", 'sit', 'table']
@@ -128,9 +128,7 @@ def k_means(vectors: Matrix, k: int, rng: np.random.Generator, rounds: int = 100
     """
     # Not scikit-learn's: its starts come of a legacy RandomState, and published clusters would be others.
     if k > len(vectors):
-        raise DatasetError(
-            f"{k} clusters are asked for, and there are {len(vectors)} rows.", remedy="ask for fewer clusters"
-        )
+        raise DatasetError(f"{len(vectors)} rows cannot form {k} clusters.", remedy="set fewer clusters")
     centres = vectors[[int(rng.integers(len(vectors)))]]
     while len(centres) < k:
         apart = _squares(vectors, centres).min(axis=1)
@@ -163,9 +161,9 @@ def clusters(
     found = []
     for each in np.unique(cluster):
         inside = cluster == each
-        stands_out = table[inside].mean(axis=0) - whole
-        telling = [vocabulary[column] for column in np.argsort(-stands_out, kind="stable")[:words]]
-        found.append(Cluster(int(inside.sum()), tuple(telling), float(first[inside].mean() - first.mean())))
+        excess = table[inside].mean(axis=0) - whole
+        typical = [vocabulary[column] for column in np.argsort(-excess, kind="stable")[:words]]
+        found.append(Cluster(int(inside.sum()), tuple(typical), float(first[inside].mean() - first.mean())))
     return sorted(found, key=lambda each: -each.size)
 
 
@@ -240,8 +238,8 @@ def check_dataset(
         photographs=len(own),
         zero_shot_accuracy=_zero_shot(images, genders, matcher, prompts),
         recall=_recall(images, columns["captions"], matcher),
-        background_auc=telling_auc(masked, male, stream(seed, "checks", "background")),
-        caption_auc=telling_auc(vectors, male, stream(seed, "checks", "captions")),
+        background_auc=predictable_auc(masked, male, stream(seed, "checks", "background")),
+        caption_auc=predictable_auc(vectors, male, stream(seed, "checks", "captions")),
         clusters=clusters(vectors, neutral, male, min(n_clusters, len(own)), stream(seed, "checks", "clusters")),
         controls=_controls(vectors, originals[own].tolist(), seed),
     )
@@ -294,14 +292,14 @@ def _zero_shot(
 def _recall(images: NDArray[np.float64], captions: NDArray[np.object_], matcher: Matcher) -> dict[int, float]:
     texts = [json.loads(each) for each in captions]
     right = np.repeat(np.arange(len(texts)), [len(each) for each in texts])
-    asked = np.asarray(matcher.embed_texts([text for each in texts for text in each]), dtype=np.float64)
+    queries = np.asarray(matcher.embed_texts([text for each in texts for text in each]), dtype=np.float64)
     step = max(1, SCORES // len(images))
     found = dict.fromkeys((k for k in RECALL_AT if k <= len(images)), 0.0)
-    for start in range(0, len(asked), step):
+    for start in range(0, len(queries), step):
         block = slice(start, start + step)
-        scores = asked[block] @ images.T
+        scores = queries[block] @ images.T
         for k in found:
-            found[k] += recall_at_k(scores, right[block], k) * len(scores) / len(asked)
+            found[k] += recall_at_k(scores, right[block], k) * len(scores) / len(queries)
     return found
 
 

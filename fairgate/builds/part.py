@@ -9,7 +9,7 @@ from typing import Any
 
 from fairgate.builds.part_output import Chosen
 from fairgate.builds.shard_log import Ledger, Watcher, starts_digest
-from fairgate.builds.shard_store import Shelf
+from fairgate.builds.shard_store import ShardStore
 from fairgate.builds.worker import MadeShard, ShardBench
 from fairgate.engines import Engine, Task
 from fairgate.errors import RecipeError
@@ -18,17 +18,17 @@ from fairgate.recipes import Part
 from fairgate.steps import SetRows, Trace
 
 FRUITLESS = 20_000
-"""Starting sets after which a part that has kept none is given up: its models or limits are wrong."""
+"""Starting sets after which a part without a single accepted set fails: its models or limits are wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartJob:
-    """A part to be built for a subject, after what came before, into a shelf."""
+    """A part to be built for a subject, after what came before, into a shard store."""
 
     part: Part
     subject: str
     before: Chosen
-    shelf: Shelf
+    store: ShardStore
     attributes: tuple[str, ...]
     limit: int | None = None
     command: str = "fairgate build"
@@ -77,7 +77,7 @@ class _Run:
 
     @property
     def target(self) -> int | None:
-        """Kept sets that end the part."""
+        """Number of accepted sets that ends the part."""
         return self.job.part.target_sets(self.job.subject)
 
     @property
@@ -114,7 +114,7 @@ class _Run:
             number = index + 1
             if index in self.shards:
                 continue
-            ledger = self.job.shelf.ledger(index, starts_digest(sets))
+            ledger = self.job.store.ledger(index, starts_digest(sets))
             if ledger is not None:
                 self.note(ledger, found=True)
             else:
@@ -124,7 +124,7 @@ class _Run:
 
 def build_part(job: PartJob, engine: Engine | None, watch: Watcher) -> Chosen:
     """Make what is missing of a part, and choose. Without an engine, raises RecipeError where something is missing."""
-    job.shelf.open()
+    job.store.open()
     run = _Run(job, watch)
     sets = run.target
     watch.part(job.subject, job.part.name, wanted_sets=sets, shards=_number_of_shards(job))
@@ -137,8 +137,8 @@ def build_part(job: PartJob, engine: Engine | None, watch: Watcher) -> Chosen:
     number = run.total if run.end is None else run.end
     missing = [index for index in range(number) if index not in run.shards]
     assert not missing, f"shards {missing} were neither found nor made"
-    stocked = max(number, job.shelf.stocked)
-    job.shelf.keep_first(stocked)
+    stocked = max(number, job.store.stocked)
+    job.store.keep_first(stocked)
     chosen = _choose(run, number, {"wanted": sets, "stocked": stocked})
     if sets is not None and run.kept < sets and job.limit is None:
         watch.note(
@@ -150,7 +150,7 @@ def build_part(job: PartJob, engine: Engine | None, watch: Watcher) -> Chosen:
 
 def _make(run: _Run, engine: Engine, tasks: Iterator[Task]) -> None:
     job = run.job
-    job.shelf.say({"complete": False, "stocked": job.shelf.stocked})
+    job.store.write_facts({"complete": False, "stocked": job.store.stocked})
     context = job.part.context(job.subject, job.before)
     bench = ShardBench(job.part, job.subject, context, job.attributes)
     starts: dict[int, str] = {}
@@ -161,7 +161,7 @@ def _make(run: _Run, engine: Engine, tasks: Iterator[Task]) -> None:
             yield task
 
     def done(task: Task, made: MadeShard) -> bool:
-        ledger = job.shelf.store(task.index, starts.pop(task.index), made, list(job.attributes))
+        ledger = job.store.write(task.index, starts.pop(task.index), made, list(job.attributes))
         run.note(ledger, found=False)
         return run.end is None
 
@@ -189,7 +189,7 @@ def _choose(run: _Run, number: int, facts: dict[str, Any]) -> Chosen:
     contents = [run.shards[index].content for index in range(number)]
     chain = digest({"chosen": chosen, "contents": contents})
     started = sum(run.shards[index].starts for index in range(number))
-    job.shelf.say(
+    job.store.write_facts(
         {
             "complete": True,
             "shards": number,
@@ -200,7 +200,7 @@ def _choose(run: _Run, number: int, facts: dict[str, Any]) -> Chosen:
             **facts,
         }
     )
-    return Chosen(chosen, chain, job.shelf, shard_of)
+    return Chosen(chosen, chain, job.store, shard_of)
 
 
 def _chosen_ids(run: _Run, number: int, shard_of: dict[str, int]) -> list[str]:
@@ -228,6 +228,6 @@ def _number_of_shards(job: PartJob) -> int | None:
 def _unfinished(job: PartJob) -> RecipeError:
     return RecipeError(
         f"part '{job.part.name}' of '{job.subject}' is not finished.",
-        where=str(job.shelf.folder),
+        where=str(job.store.folder),
         remedy=f"build it first: `{job.command}`",
     )

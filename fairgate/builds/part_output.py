@@ -1,4 +1,4 @@
-"""What a finished part hands on: the chosen sets, read from its shards when they are asked for."""
+"""The output of a finished part: the chosen sets, read from its shards on demand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairgate.builds.shard_store import Shelf
+from fairgate.builds.shard_store import ShardStore
 from fairgate.builds.shards import StoredSet, decode
 from fairgate.errors import RecipeError
 from fairgate.steps import SetRows
@@ -37,19 +37,19 @@ class _Group:
 class Chosen:
     """A finished part of one subject: a recipe's `Before`.
 
-    `shard_of` says in which shard each kept set lies; `chain` names what was chosen and what it holds.
+    `shard_of` maps each accepted set to its shard; `chain` is a digest of the choice and of the shards' content.
     """
 
     set_ids: Sequence[str] = ()
     chain: str = ""
-    shelf: Shelf | None = None
+    store: ShardStore | None = None
     shard_of: Mapping[str, int] = field(default_factory=dict)
     _groups: OrderedDict[tuple[int, int], _Group] = field(default_factory=OrderedDict)
     _maps: OrderedDict[int, dict[str, int]] = field(default_factory=OrderedDict)
     _held: int = 0
 
     def sets(self, set_ids: Sequence[str]) -> Iterator[SetRows]:
-        """The stored sets with these ids, in this order. Raises RecipeError for one that was not kept."""
+        """The stored sets with these ids, in this order. Raises RecipeError for one that was dropped."""
         for stored in self.stored(set_ids):
             yield stored.rows
 
@@ -59,20 +59,20 @@ class Chosen:
             if set_id not in self.shard_of:
                 raise RecipeError(
                     f"there is no kept set '{set_id}' in the part before.",
-                    where=str(self.shelf.folder if self.shelf else "the first part has none before it"),
-                    remedy="ask for ids out of `before.set_ids`",
+                    where=str(self.store.folder if self.store else "the first part has none before it"),
+                    remedy="use ids of `before.set_ids`",
                 )
             shard = self.shard_of[set_id]
             yield self._group(shard, self._map(shard)[set_id]).one(set_id)
 
     def let_go(self) -> None:
-        """Forget what was read: whoever asks again reads it again."""
+        """Free the memory of what was read; it is read again when it is needed."""
         self._groups.clear()
         self._maps.clear()
         self._held = 0
 
     def _group(self, shard: int, number: int) -> _Group:
-        """A row group, read where it is not held; the one that was asked for longest ago is let go."""
+        """A row group, from a least-recently-used cache."""
         if (shard, number) in self._groups:
             self._groups.move_to_end((shard, number))
             return self._groups[shard, number]
@@ -104,8 +104,8 @@ class Chosen:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        assert self.shelf is not None  # a part without a shelf has no sets
-        path = self.shelf.shard(shard)
+        assert self.store is not None  # a part without a store has no sets
+        path = self.store.shard(shard)
         try:
             return pq.ParquetFile(path)
         except (OSError, pa.ArrowException) as error:

@@ -84,12 +84,12 @@ def require_different_folders(subjects: Sequence[str]) -> None:
             )
 
 
-def pick(asked: Sequence[str], known: Sequence[str], what: str) -> list[str]:
-    """What was asked for, by name or as its folder is called, in the recipe's order; all where nothing was.
+def pick(names: Sequence[str], known: Sequence[str], what: str) -> list[str]:
+    """The `known` names that `names` selects, by name or by folder name, in the recipe's order; all for no names.
 
     Raises RecipeError for an unknown one.
     """
-    for each in asked:
+    for each in names:
         if each not in known and each not in map(slug, known):
             shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
             raise RecipeError(
@@ -97,4 +97,4 @@ def pick(asked: Sequence[str], known: Sequence[str], what: str) -> list[str]:
                 where=f"--{what}",
                 remedy=did_you_mean(each, known) or f"{what}s: {shown}",
             )
-    return [each for each in known if not asked or each in asked or slug(each) in asked]
+    return [each for each in known if not names or each in names or slug(each) in names]

@@ -101,7 +101,7 @@ _SHOWN = {"knobs": "settings", "before": "what the part before chose", "code": "
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What all parts of a build stand on: the recipe, its models' and files' digests, its code, its limit."""
+    """What all parts of a build depend on: the recipe, the digests of its models, files and code, its limit."""
 
     recipe: Recipe
     models: Mapping[str, str]
@@ -144,17 +144,17 @@ def what_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     >>> what_changed({"knobs": {"seed": 0}, "code": "a"}, {"knobs": {"seed": 1}, "code": "a"})
     'settings seed'
     """
-    told = []
+    changes = []
     for name in new:
         was, now = old.get(name), new[name]
         if was == now:
             continue
         if isinstance(was, dict) and isinstance(now, dict):
             differing = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
-            told.append(f"{_SHOWN.get(name, name)} {', '.join(differing)}")
+            changes.append(f"{_SHOWN.get(name, name)} {', '.join(differing)}")
         else:
-            told.append(_SHOWN.get(name, name))
-    return "; ".join(told)
+            changes.append(_SHOWN.get(name, name))
+    return "; ".join(changes)
 
 
 def _input_digest(name: str, path: Path) -> str:

@@ -13,15 +13,15 @@ from fairgate.steps import Drop, SetRows, Trace
 MAX_BYTES = 1 << 28
 
 
-class _Strict(BaseModel):
+class _Logged(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
 
 
-class SetRecord(_Strict):
-    """One starting set: kept (`reason` is None) or why not.
+class SetRecord(_Logged):
+    """The outcome of one starting set: accepted (`reason` is None), or dropped for a reason.
 
-    `also` are members that failed beside `member`. `groups[m]` are member m's groups, one per attribute of the ledger;
-    None where it did not have one by then.
+    `also` are members that failed like `member`. `groups[m]` are member m's groups, one per attribute of the ledger;
+    None where it had none yet.
     """
 
     set_id: str
@@ -47,8 +47,8 @@ class SetRecord(_Strict):
         return Trace(self.set_id, subject, self.step, drop, self.numbers, tuple(self.members))
 
 
-class Ledger(_Strict):
-    """A finished shard. `starts` names the starting sets; `file` is None where nothing was kept.
+class Ledger(_Logged):
+    """A finished shard. `starts` is the digest of the starting sets; `file` is None where all were dropped.
 
     `seconds` is the time that a worker took. It is no part of the content.
     """
@@ -67,7 +67,7 @@ class Ledger(_Strict):
 
     @property
     def kept_ids(self) -> list[str]:
-        """Kept sets, in stored order."""
+        """Ids of the accepted sets, in stored order."""
         return [record.set_id for record in self.sets if record.kept]
 
 
@@ -108,14 +108,14 @@ def read_ledger(path: Path) -> Ledger | None:
 
 
 class Watcher(Protocol):
-    """Hears of every part that begins and every shard that is finished, here or in an earlier run."""
+    """Receives the progress of a build: every part that begins, every finished shard."""
 
     def part(self, subject: str, part: str, *, wanted_sets: int | None, shards: int | None) -> None:
-        """A part begins. It ends with `wanted_sets` kept sets or after `shards`; None where that is not known."""
+        """A part begins. It ends with `wanted_sets` accepted sets or after `shards`; None where that is not known."""
         ...
 
     def shard(self, ledger: Ledger, *, images: int, found: bool) -> None:
-        """A shard is finished: `images` in its kept sets; `found` where an earlier run had made it."""
+        """A shard is finished: `images` in its accepted sets; `found` where an earlier run had made it."""
         ...
 
     def note(self, text: str) -> None:
@@ -124,7 +124,7 @@ class Watcher(Protocol):
 
 
 class Quiet:
-    """Tells nobody."""
+    """A watcher that reports nothing."""
 
     def part(self, subject: str, part: str, *, wanted_sets: int | None, shards: int | None) -> None:
         """Nothing."""

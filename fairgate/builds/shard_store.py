@@ -32,8 +32,8 @@ def storing(folder: Path) -> Iterator[None]:
         ) from error
 
 
-class Shelf:
-    """The shards of one part that were made under one plan. What does not match its ledger is not there."""
+class ShardStore:
+    """The shards of one part that were made under one plan. A file that does not match its ledger counts as absent."""
 
     def __init__(self, folder: Path, plan: Mapping[str, Any], digest: str) -> None:
         self.folder = folder
@@ -47,9 +47,9 @@ class Shelf:
             for draft in self.folder.glob(".*.fairgate-draft"):  # a build holds the lock: nobody is writing them
                 remove(draft)
         if read_part(self.folder).get("plan") != self.digest:
-            self.say({"complete": False})
+            self.write_facts({"complete": False})
 
-    def say(self, facts: Mapping[str, Any]) -> None:
+    def write_facts(self, facts: Mapping[str, Any]) -> None:
         """Write `part.json`."""
         content = {"plan": self.digest, **facts, "depends_on": self._plan}
         with storing(self.folder):
@@ -75,7 +75,7 @@ class Shelf:
         ledgers = map(read_ledger, sorted(self.folder.glob("shard-*.json")))
         return next((ledger.plan for ledger in ledgers if ledger is not None), None)
 
-    def store(self, index: int, starts: str, made: MadeShard, attributes: list[str]) -> Ledger:
+    def write(self, index: int, starts: str, made: MadeShard, attributes: list[str]) -> Ledger:
         """Write a shard, then its ledger. Raises RecipeError where the disk does not take them."""
         data, path = made.parquet, self._path(index, "parquet")
         ledger = Ledger(
@@ -108,7 +108,7 @@ class Shelf:
         return number if isinstance(number, int) else 0
 
     def keep_first(self, number: int) -> None:
-        """Remove every shard from `number` on: they were made before it was known that enough were kept."""
+        """Remove every shard from `number` on: they were made before it was known that the part needs fewer."""
         for path in self.folder.iterdir():
             found = _OURS.fullmatch(path.name)
             if found and int(found[1]) >= number:

@@ -1,4 +1,4 @@
-"""Kept sets as a Parquet file, and back: a row per member, the set's own columns in its first row, pictures as PNG."""
+"""Sets as a Parquet file, and back: a row per member, the set's own columns in its first row, images as PNG."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def stored(value: Any, where: str) -> Any:
-    """A value of a row in the form that is kept. Raises RecipeError for one that has none.
+    """A value of a row in the form that is stored. Raises RecipeError for one that cannot be.
 
     PIL images become PNG bytes, masks (2-d arrays of booleans) 1-bit PNG, vectors float32 or int64 arrays.
     """
@@ -61,7 +61,7 @@ def _array(value: np.ndarray[Any, Any], where: str) -> Any:
     )
 
 
-def pixel_digest(original: Any, kept: Any) -> str | None:
+def pixel_digest(original: Any, encoded: Any) -> str | None:
     """What a picture shows, as `fairgate.data` names it; None for what is no picture."""
     from PIL.Image import Image
 
@@ -69,10 +69,10 @@ def pixel_digest(original: Any, kept: Any) -> str | None:
         content = hashlib.sha256(f"{original.mode} {original.width}x{original.height}\n".encode())
         content.update(original.tobytes())
         return content.hexdigest()
-    if not isinstance(kept, bytes):
+    if not isinstance(encoded, bytes):
         return None
     try:
-        return pixels_of(kept).sha256
+        return pixels_of(encoded).sha256
     except UnreadableImage:
         return None
 
@@ -94,7 +94,7 @@ SET, ROW = "set.", "row."
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A Parquet file as bytes (None where nothing was kept) and the digest of what it holds."""
+    """A Parquet file as bytes (None for no set) and the digest of its content."""
 
     parquet: bytes | None
     content: str
@@ -102,14 +102,14 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class StoredSet:
-    """A set as it was kept, and the pixel digest of each member's `image`, None where it has none."""
+    """A stored set, and the pixel digest of each member's `image`, None where it has none."""
 
     rows: SetRows
     pixels: tuple[str | None, ...]
 
 
 def encode(sets: Sequence[SetRows]) -> Encoded:
-    """Kept sets of one shard as a file. Raises RecipeError for values that cannot be stored, or columns that differ."""
+    """The sets of one shard as a file. Raises RecipeError for values that cannot be stored, or columns that differ."""
     content = hashlib.sha256()
     groups: list[list[dict[str, Any]]] = [[]]
     size = 0
@@ -131,11 +131,11 @@ def _lines(rows: SetRows, content: Any) -> list[dict[str, Any]]:
     content.update(content_digest({**frame, **own, "members": len(rows.rows)}))
     lines: list[dict[str, Any]] = []
     for row in rows.rows or [{}]:
-        kept = {ROW + name: stored(value, f"{where}, column '{name}'") for name, value in row.items()}
-        pixels = pixel_digest(row.get("image"), kept.get(f"{ROW}image"))
-        content.update(content_digest({**kept, f"{ROW}image": pixels} if pixels else kept))
+        values = {ROW + name: stored(value, f"{where}, column '{name}'") for name, value in row.items()}
+        pixels = pixel_digest(row.get("image"), values.get(f"{ROW}image"))
+        content.update(content_digest({**values, f"{ROW}image": pixels} if pixels else values))
         of_set = dict.fromkeys(own) if lines else own
-        lines.append({**frame, "members": len(rows.rows), "pixels": pixels, **of_set, **kept})
+        lines.append({**frame, "members": len(rows.rows), "pixels": pixels, **of_set, **values})
     return lines
 
 

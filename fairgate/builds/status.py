@@ -69,7 +69,7 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
 
 
 def _would_go_on(said: dict[str, Any], kept: int, sets: int | None) -> bool:
-    """Whether more sets are wanted than are kept, and more than when the part ended."""
+    """Whether more sets are wanted than there are, and more than when the part ended."""
     return sets is not None and kept < sets and sets > (said.get("wanted") or 0)
 
 

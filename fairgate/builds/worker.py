@@ -17,7 +17,7 @@ from fairgate.steps import Meter, SetRows, Step, run_steps
 
 @dataclass(frozen=True, slots=True)
 class MadeShard:
-    """A finished shard: the file's bytes (None where nothing was kept), what became of every set, the work it took."""
+    """A finished shard: the file's bytes (None for no set), the outcome of every starting set, the work it took."""
 
     parquet: bytes | None
     content: str

@@ -75,7 +75,7 @@ class Census:
 
 WRITTEN = (YIELD_FILE, PLOT_FILE, DROPS_FILE)
 WHOLE = "(set)"
-"""Stands for the member where a set was dropped as a whole."""
+"""In place of the member, where a set was dropped as a whole."""
 
 
 @dataclass
@@ -131,11 +131,11 @@ def _groups(record: SetRecord, attributes: list[str], member: str | None = None)
 
 def tally_part(places: Places, subject: str, part: str) -> PartTally:
     """Counts of the finished shards of a part."""
-    from fairgate.builds.shard_store import Shelf
+    from fairgate.builds.shard_store import ShardStore
 
     tally = PartTally()
     folder = places.part(subject, part)
-    for ledger in Shelf(folder, {}, "").ledgers(int(read_part(folder).get("shards", 0))):
+    for ledger in ShardStore(folder, {}, "").ledgers(int(read_part(folder).get("shards", 0))):
         tally.add(ledger)
     return tally
 

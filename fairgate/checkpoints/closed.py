@@ -32,18 +32,18 @@ _TOKENIZER_OPTIONS = frozenset(
     }
 )
 _TEXT_TOWERS = ("bert", "roberta", "xlm-roberta", "mt5", "m2m_100")
-"""Text models that open_clip can stand in its tower; none of them looks a part up by name."""
+"""Text models that open_clip can use as a text tower; none of them loads a part by its name."""
 
 
 def require_closed(config: Any, where: str) -> None:
     """Raises ModelError when a config, at any depth, would have a library run code that ships with the model, read a
-    file by name, or ask a hub."""
+    file by name, or query a hub."""
     for key, value in entries(config):
         if not value:
             continue
         if key in _CODE:
             raise ModelError(
-                f"the config asks for code of its own ('{key}'), which fairgate does not run.",
+                f"the config names code of its own ('{key}'), which fairgate does not run.",
                 where=where,
                 remedy="use a checkpoint whose architecture the library knows, and remove the key",
             )

@@ -26,15 +26,15 @@ class Device:
         return self.name.startswith("cuda")
 
 
-def find_device(asked: str) -> Device:
+def find_device(name: str) -> Device:
     """Turn "auto", "cpu", "cuda" or "cuda:1" into a device that is there. Raises DeviceError.
 
     "auto" takes the first GPU when the driver finds one and the installed torch was built for CUDA.
     """
-    kind, _, ordinal = asked.partition(":")
+    kind, _, ordinal = name.partition(":")
     if kind not in {"auto", "cpu", "cuda"} or (ordinal and (kind != "cuda" or not ordinal.isdigit())):
         raise DeviceError(
-            f"'{asked}' is not a device that fairgate knows.",
+            f"'{name}' is not a device that fairgate knows.",
             remedy="use one of auto, cpu, cuda, cuda:N",
         )
     if kind == "cpu":
@@ -44,17 +44,17 @@ def find_device(asked: str) -> Device:
         return Device("cpu", "fp32")
     number = int(ordinal or 0)
     if number >= len(gpus):
-        raise no_cuda(asked, f"{len(gpus)} CUDA devices are visible to this torch")
-    return Device("cuda" if not ordinal else asked, "amp_bf16" if gpus[number] >= _AMPERE else "amp_fp16")
+        raise no_cuda(name, f"{len(gpus)} CUDA devices are visible to this torch")
+    return Device("cuda" if not ordinal else name, "amp_bf16" if gpus[number] >= _AMPERE else "amp_fp16")
 
 
-def no_cuda(asked: str, reason: str) -> DeviceError:
-    """The error for a GPU that is asked for and not there."""
-    return DeviceError(f"device '{asked}' is not available: {reason}.", remedy="run with --fairness-device cpu")
+def no_cuda(name: str, reason: str) -> DeviceError:
+    """The error for a GPU that is not there."""
+    return DeviceError(f"device '{name}' is not available: {reason}.", remedy="run with --fairness-device cpu")
 
 
 def cuda_generations() -> list[int]:
-    """Major compute capability of each visible GPU, asked of the driver (which honours CUDA_VISIBLE_DEVICES)."""
+    """Major compute capability of each visible GPU, from the driver (which honours CUDA_VISIBLE_DEVICES)."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

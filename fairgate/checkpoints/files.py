@@ -24,7 +24,7 @@ PICKLED = (".pt", ".pth", ".bin", ".ckpt")
 WEIGHTS = (".safetensors", *PICKLED)
 MAX_CONFIG_BYTES = 64 << 20
 MAX_SIDE = 8192
-"""Pixels of a side and width of a layer: with more, a config of a line would ask for all memory there is."""
+"""Pixels of a side and width of a layer: with more, a config of one line could exhaust the memory."""
 MAX_LAYERS = 1000
 MAX_FILES = 10_000
 _SPARE_BYTES = 64 << 20  # the code in a TorchScript archive is compressed
@@ -96,7 +96,7 @@ class HashedFiles:
             yield Path(name)
 
     def require_unchanged(self) -> None:
-        """Raises ModelError when a file is not the one that was hashed: its scores would be kept under a wrong name."""
+        """Raises ModelError when a file is not the one that was hashed: its scores would be cached as another's."""
         for role, path in self.paths.items():
             if not path.is_file() or _stamp(path) != self.stamps[role]:
                 raise ModelError(
@@ -124,7 +124,7 @@ def resolve(address: str, base: Path) -> Path:
 def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
     """Raises when a file is missing (naming the nearest sibling) or empty."""
     if path.is_dir():
-        raise error("a folder stands where a file is expected.", where=str(path), remedy="name a file in it")
+        raise error("the path is a folder, and a file is expected.", where=str(path), remedy="name a file in it")
     require_regular(path, error)
     if not path.is_file():
         raise error("the file does not exist.", where=str(path), remedy=_where_it_may_be(path))
@@ -236,7 +236,7 @@ def require_stored(path: Path) -> None:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A JSON object from a model folder. Raises ModelError, also where it asks for code, or names what is elsewhere."""
+    """A JSON object from a model folder. Raises ModelError, also where it names code, or files outside the folder."""
     require_file(path)
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise ModelError(
@@ -254,12 +254,12 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def _refuse_giants(config: Any, where: str) -> None:
-    """Raises ModelError for a config, at any depth, that asks for pictures or layers beyond reason."""
+    """Raises ModelError for a config that sets pictures or layers to an unreasonable size, at any depth."""
     for name, value in entries(config):
         limit = _LIMITS.get(name)
         if limit is not None and isinstance(value, int | float) and value > limit:
             raise ModelError(
-                f"the config asks for '{name}' {str(value)[:40]}; at most {limit:,} is built.",
+                f"the config sets '{name}' to {str(value)[:40]}; at most {limit:,} is built.",
                 where=where,
                 remedy="check the config: no CLIP is that large",
             )
@@ -288,9 +288,9 @@ def model_folder(address: str, base: Path) -> Path:
 
 
 def named_files(name: str, files: Collection[str], *, download: bool) -> dict[str, Path]:
-    """Those of some files that a model on the hub has, out of the hub's cache; no folder of this machine stands in.
+    """The files of these names that a model on the hub has, from the hub's cache and from no other folder.
 
-    With `download`, they are fetched first: a name in the model's URI said so. Raises ModelError where there are none.
+    With `download`, they are fetched first: the model's URI names a tag. Raises ModelError where there are none.
     """
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

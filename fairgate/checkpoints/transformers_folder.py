@@ -50,8 +50,8 @@ def find_folder(
     weights = _weights_in(folder, pickled)
     for path in weights:
         require_weights(path)
-    kept = TOKENIZER_FILES | {"config.json", _SHARDS, *_CONFIGS}
-    others = {path.name: path for path in sorted(folder.iterdir()) if path.name in kept}
+    counted = TOKENIZER_FILES | {"config.json", _SHARDS, *_CONFIGS}
+    others = {path.name: path for path in sorted(folder.iterdir()) if path.name in counted}
     roles = {f"weights/{number}": path for number, path in enumerate(weights)}
     files = HashedFiles.of({**roles, **others})
     return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files)
@@ -156,7 +156,7 @@ def _unloadable(found: TransformersFolder, reason: str) -> ModelError:
 
 
 def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str, ...] = (), **parts: Any) -> Any:
-    """The model in float32 on the CPU, ready to be asked. Raises ModelError: wrong or missing tensors, NaN, misfits.
+    """The model in float32 on the CPU, in evaluation mode. Raises ModelError: wrong or missing tensors, NaN, misfits.
 
     `parts` go to the model's constructor (`add_pooling_layer=False`); weights whose names start with one of `unused`
     may be there.

@@ -19,8 +19,8 @@ def is_text(kind: Any) -> bool:
 def require_bounded(parquet: Any, group: int) -> None:
     """Raise ValueError for a row group that says it unpacks to more than `GROUP_BYTES`.
 
-    A coded column repeats what stands in it once, so that each row may be as large as all of it; text is read as codes,
-    and held against the bound by `plain_text`.
+    A dictionary-encoded column may repeat its whole dictionary in every row. Text is read as codes, and `plain_text`
+    checks it against the bound.
     """
     facts = parquet.metadata.row_group(group)
     for number in range(facts.num_columns):

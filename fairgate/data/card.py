@@ -26,7 +26,7 @@ _MOST_CELLS = 400
 def dataset_card(manifest: Manifest, sections: Sequence[str] = ()) -> str:
     """README.md of a dataset folder: YAML front matter for the hub, then prose, counts and how to load it.
 
-    `sections` are Markdown already (`## Review` ...), and stand before the provenance.
+    `sections` are Markdown (`## Review` ...), and come before the provenance.
     """
     parts = [
         f"---\n{_front_matter(manifest)}---",

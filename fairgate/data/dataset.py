@@ -1,4 +1,4 @@
-"""A dataset on disk, opened by reading its manifest; columns and pictures are read when asked for."""
+"""A dataset on disk, opened by reading its manifest; columns and images are read on first use."""
 
 from __future__ import annotations
 
@@ -132,14 +132,14 @@ class Dataset:
             yield np.arange(start, start + len(waiting)), waiting
 
     def images_of(self, set_ids: Sequence[str]) -> dict[str, list[tuple[str, bytes]]]:
-        """(member, encoded image) of each asked set, members in stored order. Reads only their row groups.
+        """(member, encoded image) of each set, members in stored order. Reads only their row groups.
 
         Raises DatasetError for a set that the dataset does not have, or when it has labels only.
         """
         self._need_images()
-        asked = set(set_ids)
-        wanted = np.array([set_id in asked for set_id in self.index.set_id], dtype=np.bool_)
-        if absent := asked.difference(self.index.set_id[wanted]):
+        chosen = set(set_ids)
+        wanted = np.array([set_id in chosen for set_id in self.index.set_id], dtype=np.bool_)
+        if absent := chosen.difference(self.index.set_id[wanted]):
             raise DatasetError(
                 f"dataset '{self.manifest.ref}' has no set '{min(absent)}'.",
                 where=str(self.folder),
@@ -164,7 +164,7 @@ class Dataset:
     def verify(self, watch: Watch | None = None) -> list[Problem]:
         """Every problem of the dataset, found by reading all of it; empty when it is what its manifest says.
 
-        `watch` is told of every readable picture: its row and the SHA-256 of its pixels.
+        `watch` is called for every readable image, with its row and the SHA-256 of its pixels.
         """
         from fairgate.data.verify import find_problems
 
@@ -183,7 +183,7 @@ class Dataset:
         try:
             schema = pq.read_schema(path)
             if len(set(schema.names)) < len(schema.names):
-                raise ValueError("a column stands twice")
+                raise ValueError("a column is there twice")
             text = [field.name for field in schema if is_text(field.type)]
             parquet = pq.ParquetFile(path, read_dictionary=text)
         except (OSError, ValueError, pa.ArrowException) as error:

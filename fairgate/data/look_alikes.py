@@ -1,4 +1,4 @@
-"""Names that a reader cannot tell apart: 'dark' with a Cyrillic a, a space at the end, a letter of no width."""
+"""Names that look alike: 'dark' with a Cyrillic a, a space at the end, a letter of no width."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def require_distinct(names: Iterable[str], what: str, where: str) -> None:
         raise DatasetError(
             f"two {what} look alike, '{pair[0]}' and '{pair[1]}': {difference(*pair)}.",
             where=where,
-            remedy="give them names that a reader can tell apart",
+            remedy="give them names that look different",
         )
 
 

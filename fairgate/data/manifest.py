@@ -1,4 +1,4 @@
-"""What a dataset says of itself: the strict, versioned `manifest.json` beside its shards."""
+"""The description of a dataset: the strict, versioned `manifest.json` next to its shards."""
 
 from __future__ import annotations
 

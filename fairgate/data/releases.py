@@ -93,7 +93,7 @@ def release(
 
     Shards are copied byte for byte; manifest and card take the new name and version, the manifest `lineage` in addition
     to its own, the card further `sections`. Raises DatasetError when `problems_of` finds one, or when a version with
-    the same content exists already. `fairgate.review.release` asks for more (balance, review): commands call it.
+    the same content exists already. Commands call `fairgate.review.release`, which also checks balance and review.
     """
     check_name(name)
     built = read_dataset(build)

@@ -80,7 +80,7 @@ Row = dict[str, object]
 
 
 def check_attributes(attributes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The attributes as a plain dict, or DatasetError for a name or group that could not be told from another."""
+    """The attributes as a plain dict. Raises DatasetError for a name or group that could be confused with another."""
     for attribute, groups in attributes.items():
         if not attribute or attribute in OWN_COLUMNS:
             raise DatasetError(

@@ -60,7 +60,7 @@ class ContentHash:
 
 
 ROW_GROUP_BYTES = 4 * 2**20
-"""Row groups are what a reader of a few pictures must load: small beside a shard, large beside an image."""
+"""A reader of a few images loads whole row groups: small compared with a shard, large compared with an image."""
 ROW_GROUP_ROWS = 2**16
 _FEATURES = json.dumps({"info": {"features": {"image": {"_type": "Image"}}}})
 
@@ -169,7 +169,7 @@ class ShardWriter:
     def abort(self) -> None:
         """Close the open file, if any, without finishing it."""
         if self._handle is not None:
-            with suppress(OSError):  # a full disk has been told already
+            with suppress(OSError):  # a full disk has been reported already
                 self._writer.close()
             self._handle.close()
 

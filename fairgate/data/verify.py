@@ -17,7 +17,7 @@ from fairgate.errors import DatasetError
 
 MOST_OF_A_KIND = 50
 Watch = Callable[[int, str], None]
-"""Told of a picture: its row in the dataset, and the SHA-256 of its pixels."""
+"""Receives each image's row in the dataset, and the SHA-256 of its pixels."""
 
 
 def find_problems(dataset: Dataset, watch: Watch | None = None) -> list[Problem]:

@@ -110,7 +110,7 @@ def write_description(folder: Path, manifest: Manifest, sections: Sequence[str] 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A hidden folder beside `folder` that takes its place when the block ends, and vanishes when it raises."""
+    """A hidden folder next to `folder` that takes its place when the block ends, and is removed when it raises."""
     refuse_existing(folder)
     partial = folder.parent / f".{folder.name}.{uuid.uuid4().hex}.partial"
     with writing(folder):
@@ -126,7 +126,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def refuse_existing(folder: Path) -> None:
-    """Raise DatasetError when something other than an empty folder stands at `folder`: versions are immutable."""
+    """Raise DatasetError when `folder` is anything other than an empty folder: versions are immutable."""
     if folder.is_dir() and not any(folder.iterdir()):
         return
     if folder.exists() or folder.is_symlink():

@@ -25,8 +25,8 @@ _VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 def one_thread_each() -> None:
     """Let BLAS, OpenMP and torch compute on the calling thread alone, from here on, in this process.
 
-    Libraries that are loaded later read it from the environment; those that are here are told. A worker calls it before
-    it opens models and after: a model may have brought torch along.
+    Libraries that are loaded later read it from the environment; those already loaded are set directly. A worker calls
+    it before it opens models and after: a model may have imported torch.
     """
     from threadpoolctl import threadpool_limits
 
@@ -42,7 +42,7 @@ GRACE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Outcome:
     """What became of a task in a worker: its result, or the error that ends the run."""
 
     task: Task
@@ -92,14 +92,14 @@ def _set_up(bench: Bench, device: str) -> Work:
 
 
 class _Crew:
-    """Threads that work off a queue and tell the calling thread, which alone takes tasks and calls `done`."""
+    """Threads that work off a queue and report to the calling thread, which alone takes tasks and calls `done`."""
 
     def __init__(self, devices: Sequence[str], tasks: Iterator[Task], bench: Bench) -> None:
         first = list(islice(tasks, len(devices)))
         self._tasks = chain(first, tasks)
         self._stop = threading.Event()
         self._given: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._told: queue.SimpleQueue[_Told] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._labour, args=(work,), name=f"fairgate-{number}", daemon=True)
             for number, work in enumerate([_set_up(bench, device) for device in devices[: len(first)]])
@@ -128,17 +128,17 @@ class _Crew:
                 waited_for += 1
             if not waited_for:
                 return
-            told = self._told.get()
+            outcome = self._outcomes.get()
             waited_for -= 1
-            if told.error is not None:
-                raise told.error
-            if not done(told.task, told.result):
+            if outcome.error is not None:
+                raise outcome.error
+            if not done(outcome.task, outcome.result):
                 return
 
     def _labour(self, work: Work) -> None:
         one_thread_each()
         while (task := self._given.get()) is not None and not self._stop.is_set():
             try:
-                self._told.put(_Told(task, work(task.payload)))
-            except BaseException as error:  # raised again by `run`, in the thread that asked
-                self._told.put(_Told(task, error=error))
+                self._outcomes.put(_Outcome(task, work(task.payload)))
+            except BaseException as error:  # raised again by `run`, in the calling thread
+                self._outcomes.put(_Outcome(task, error=error))

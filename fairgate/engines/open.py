@@ -1,4 +1,4 @@
-"""Which engine a name stands for, on which devices."""
+"""Engines by name, with the devices that they use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def open_engine(name: str = "local", *, workers: int | None = None, device: str 
 
 
 def _devices(device: str, workers: int | None) -> list[str]:
-    """One device per worker: every GPU in turn where all are asked for, else the one that is."""
+    """One device per worker: every GPU in turn, or the one that is named."""
     from fairgate.checkpoints.device import cuda_generations, find_device
 
     found = find_device(device)

@@ -79,8 +79,8 @@ class RayEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What a worker answers; an error of fairgate's own comes back as it is."""
+class _Reply:
+    """What a worker returns; an error of fairgate's own comes back as it is."""
 
     result: Any = None
     error: FairgateError | None = None
@@ -96,10 +96,10 @@ class _Worker:
         self._expected = version
         self._work: Work | None = None
 
-    def set_up(self, bench: Bench) -> _Outcome:
+    def set_up(self, bench: Bench) -> _Reply:
         """Open the models of a run, in place of those of the run before."""
         if __version__ != self._expected:
-            return _Outcome(error=_other_version(__version__, self._expected))
+            return _Reply(error=_other_version(__version__, self._expected))
         self._work = None
         _let_go()
         try:
@@ -107,16 +107,16 @@ class _Worker:
             self._work = bench(self._device)
             one_thread_each()
         except FairgateError as error:
-            return _Outcome(error=error)
-        return _Outcome()
+            return _Reply(error=error)
+        return _Reply()
 
-    def work(self, payload: Any) -> _Outcome:
+    def work(self, payload: Any) -> _Reply:
         """One task."""
         assert self._work is not None  # nobody gives tasks to a worker that is not ready
         try:
-            return _Outcome(self._work(payload))
+            return _Reply(self._work(payload))
         except FairgateError as error:
-            return _Outcome(error=error)
+            return _Reply(error=error)
 
 
 @dataclass
@@ -172,12 +172,12 @@ class _Crew:
         actor = self.ray.remote(max_restarts=0, max_task_retries=0, **resources)(_Worker)
         return actor.remote(device, str(Path.cwd()), __version__)
 
-    def _answer(self, answer: Any, worker: Any, task: Task | None) -> _Outcome | None:
+    def _answer(self, answer: Any, worker: Any, task: Task | None) -> _Reply | None:
         """What a worker said, or None where it is lost and its task waits again."""
         errors = self.ray.exceptions
         lost = (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError)
         try:
-            outcome: _Outcome = self.ray.get(answer)
+            outcome: _Reply = self.ray.get(answer)
         except errors.RayTaskError as error:
             raise error.cause if isinstance(error.cause, Exception) else error from error
         except lost as error:
@@ -253,7 +253,7 @@ def _connect(ray: ModuleType, workers: int | None) -> None:
         raise SettingsError(
             f"Ray cannot be reached: {error}.",
             where=f"RAY_ADDRESS={address}" if address else "a Ray of our own",
-            remedy="check that it runs (`ray status`) and, where it asks for a token, set RAY_AUTH_MODE=token; "
+            remedy="check that it runs (`ray status`) and, where it requires a token, set RAY_AUTH_MODE=token; "
             "or unset RAY_ADDRESS for a local one",
         ) from error
 

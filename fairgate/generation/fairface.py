@@ -4,7 +4,7 @@ The file is one of the authors' two checkpoints or has their layout: a state dic
 layer gives race (the first 7 outputs, or the first 4 of the checkpoint with four races), gender (7 and 8) and age (9 to
 17). What is perceived is a guess from a picture, never a fact about a person.
 
-Options follow the file: `?races=4` or `7` where its name does not tell, `?faces=whole` takes every picture as one face
+Options follow the file: `?races=4` or `7` where its name does not say, `?faces=whole` takes every picture as one face
 (the default is `dlib`), and `side` and `upsample` are dlib's, whose defaults are the authors'.
 """
 
@@ -63,7 +63,7 @@ class FairFaceAddress:
 
     @classmethod
     def of(cls, uri: str, address: str) -> FairFaceAddress:
-        """Take an address apart. Raises ModelError for an option that is none or a layout that nothing tells."""
+        """Parse an address. Raises ModelError for an unknown option, or where the number of races is not given."""
         file, mark, query = address.partition("?")
         options = dict(parse_qsl(query, keep_blank_values=True))
         unknown = [name for name in options if name not in _OPTIONS]
@@ -90,16 +90,16 @@ def _number(uri: str, name: str, value: str, least: int, most: int) -> int:
     return int(value)
 
 
-def _races(uri: str, file: str, asked: str | None) -> int:
+def _races(uri: str, file: str, option: str | None) -> int:
     name = Path(file).stem
     found = _NAMED_RACES.search(name)
-    told = asked or (found[1] if found else "7" if name == _PLAIN_NAME else None)
-    if told not in ("4", "7"):
+    races = option or (found[1] if found else "7" if name == _PLAIN_NAME else None)
+    if races not in ("4", "7"):
         raise ModelError(
-            f"'{uri}' does not tell whether the checkpoint knows four or seven races.",
+            f"'{uri}' does not say whether the checkpoint has four or seven races.",
             remedy="write ?races=4 or ?races=7 after the file",
         )
-    return int(told)
+    return int(races)
 
 
 def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> FairFace:

@@ -35,7 +35,7 @@ def model_fingerprint(role: str, uri: str) -> str:
 
 
 def _hf_fingerprint(address: str, uri: str) -> str:
-    """Of a pipeline of diffusers or a folder of transformers; other files beside theirs do not count."""
+    """Of a pipeline of diffusers or a folder of transformers; other files in the folder do not count."""
     from fairgate.generation.diffusion.files import PipelineAddress, find_pipeline
 
     main, _, options = address.partition("?")

@@ -1,4 +1,4 @@
-"""`hf:` Grounding DINO (Liu et al. 2023): boxes of what a text names. Paper 1 asks for "person" at 0.35 and 0.25."""
+"""`hf:` Grounding DINO (Liu et al. 2023): boxes of what a text names. Paper 1 detects "person" at 0.35 and 0.25."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class GroundingDino(Perceiver):
     ) -> list[list[Box]]:
         """Boxes per image in its own pixels, clipped to it, highest score first; empty where nothing was found.
 
-        A box is kept above `box_threshold` (its likeliest token); its label holds the tokens above `text_threshold`.
+        A box scores above `box_threshold` (its likeliest token); its label holds the tokens above `text_threshold`.
         """
         tokens = self._tokens(text)
         found: list[list[Box]] = [[] for _ in images]

@@ -55,9 +55,9 @@ def require_modest(pixels: Any, where: str) -> None:
         )
 
 
-def device_of(asked: str) -> Device:
+def device_of(name: str) -> Device:
     """A device by name ("auto", "cpu", "cuda:1"), in float32. Raises DeviceError where it is not there."""
-    device = Device(find_device(asked).name, "fp32")
+    device = Device(find_device(name).name, "fp32")
     require_device(device)
     return device
 

@@ -41,7 +41,7 @@ def open_model(role: Role, uri: str, *, device: str = "cpu", base: Path = Path()
     """The model that a URI names, loaded on a device, in a role. Raises ModelError where it cannot be found or trusted.
 
     `hf:` names a folder or a hub id, `open_clip:` as the gate does, `fairface:` a checkpoint file; installed packages
-    may add schemes. A short name of ALIASES stands for its `hf:` URI, and options may follow it
+    may add schemes. A short name of ALIASES is replaced by its `hf:` URI, and options may follow it
     (`sdxl?refiner=sdxl-refiner`). There is no fallback.
     """
     full = full_uri(uri)

@@ -193,7 +193,7 @@ ALIASES = {
 
 
 def full_uri(uri: str) -> str:
-    """The URI that a short name stands for, its options kept; any other URI as it is.
+    """The URI of a short name, with the options that follow it; any other URI unchanged.
 
     >>> full_uri("sdxl?variant=fp16")
     'hf:stabilityai/stable-diffusion-xl-base-1.0?variant=fp16'

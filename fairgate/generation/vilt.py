@@ -31,7 +31,7 @@ Probabilities = NDArray[np.float64]
 def open_asker(uri: str, address: str, *, device: str, base: Path) -> ViltVQA:
     """Load a ViLT from a folder or the hub's cache. Raises ModelError or DeviceError."""
     where = device_of(device)
-    found = find_folder(model_folder(address, base), ("vilt",), use="ask questions", pickled=True)
+    found = find_folder(model_folder(address, base), ("vilt",), use="answer questions with", pickled=True)
     model = load_model(ViltForQuestionAnswering, found)
     with loading(found) as folder:
         processor = ViltProcessor.from_pretrained(folder, **LOCAL)
@@ -67,7 +67,7 @@ class ViltVQA(Perceiver):
             raise ModelError(
                 f"'{answer}' is not among the {len(self._answers):,} answers of the model.",
                 where=self.uri,
-                remedy=did_you_mean(answer, self._answers) or "ask for one that its config.json lists (id2label)",
+                remedy=did_you_mean(answer, self._answers) or "choose one that its config.json lists (id2label)",
             )
         return self._answers.index(answer)
 
@@ -91,15 +91,15 @@ class ViltVQA(Perceiver):
             raise ModelError(
                 f"a question is longer than the {limit} tokens that the model reads.",
                 where=max(questions, key=len)[:200],
-                remedy="ask in fewer words",
+                remedy="shorten the question",
             )
         return dict(tokens)
 
     def _forward(self, pictures: Sequence[Any], tokens: dict[str, torch.Tensor]) -> Probabilities:
         """(pictures, questions, answers) for pictures of one size, each with each question."""
-        asked = tokens["input_ids"].shape[0]
+        count = tokens["input_ids"].shape[0]
         inputs = {
-            name: torch.cat([picture[name] for picture in pictures]).repeat_interleave(asked, dim=0)
+            name: torch.cat([picture[name] for picture in pictures]).repeat_interleave(count, dim=0)
             for name in ("pixel_values", "pixel_mask")
         }
         inputs |= {name: value.repeat(len(pictures), 1) for name, value in tokens.items()}
@@ -107,7 +107,7 @@ class ViltVQA(Perceiver):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
             logits = self._model(**{name: value.to(self._device.name) for name, value in inputs.items()}).logits
-        found = torch.sigmoid(logits.double()).cpu().numpy().reshape(len(pictures), asked, -1)
+        found = torch.sigmoid(logits.double()).cpu().numpy().reshape(len(pictures), count, -1)
         if np.isnan(found).any():
             raise ModelError(
                 "the model answered with NaN.", where=self.uri, remedy="check the checkpoint: did its training diverge?"

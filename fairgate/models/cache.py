@@ -34,9 +34,9 @@ class CachedArrays:
 class EmbeddingCache:
     """A folder of safetensors files. Never the reason that a run fails.
 
-    Files appear whole or not at all (written beside their place, then renamed), so that several processes may write
-    the same name. Each carries a checksum: what is damaged is reported once as a CacheWarning, ignored, and written
-    anew. A folder that cannot be written is reported once, too.
+    Files appear whole or not at all (written under another name, then renamed), so that several processes may write the
+    same entry. Each carries a checksum: a damaged file is reported once as a CacheWarning, ignored, and written again.
+    A folder that cannot be written is reported once, too.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -31,9 +31,9 @@ _DECODERS = min(16, os.cpu_count() or 1)
 def embed_images(encoder: Encoder, request: Request, device: Device, parts: str) -> Embeddings:
     """Unit embeddings of every image of the request's source, (images, dim) float32.
 
-    `parts` is the name in the cache below which finished pieces are kept; pieces that are there are not computed
-    again. Raises DatasetError for an unreadable image or a source that does not yield each row once, ModelError for an
-    embedding that is NaN or zero, DeviceError when not even one image fits in memory.
+    Finished pieces are cached below the name `parts`, and reused by the next run. Raises DatasetError for an unreadable
+    image or a source that does not yield each row once, ModelError for an embedding that is NaN or zero, DeviceError
+    when not even one image fits in memory.
     """
     source, total = request.source, len(request.source)
     work = _Parts(request.cache, parts, total)
@@ -48,7 +48,7 @@ def embed_images(encoder: Encoder, request: Request, device: Device, parts: str)
                 work.add(rows, unit_or_error(raw, lambda i, rows=rows: name_of(source, int(rows[i]))))  # type: ignore[misc]
                 if request.progress:
                     request.progress(work.done, total)
-    finally:  # also after Ctrl-C or an unreadable image: what is done is kept
+    finally:  # also after Ctrl-C or an unreadable image: what is done stays in the cache
         work.flush()
     return work.merged(source)
 

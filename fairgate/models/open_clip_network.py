@@ -168,9 +168,9 @@ def download(architecture: str, tag: str) -> Path:
 
 @contextlib.contextmanager
 def _without_advice() -> Iterator[None]:
-    """Mute what open_clip logs on the root logger: that weights were not loaded is what was asked of it.
+    """Mute what open_clip logs on the root logger: it warns that weights are not loaded, which is intended here.
 
-    The handler keeps `logging.warning` from installing one of its own, which would stay for the whole process.
+    The handler prevents `logging.warning` from installing one of its own, which would stay for the whole process.
     """
     root, handler = logging.getLogger(), logging.NullHandler()
 
@@ -188,9 +188,9 @@ def _without_advice() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _without_questions() -> Iterator[None]:
-    """Keep transformers, which builds some text towers and tokenizers, from asking whether to run a repository's code.
+    """Turn off the prompt in which transformers offers to run a repository's code for a text tower or a tokenizer.
 
-    open_clip does not pass `trust_remote_code=False` on; with the time for an answer at 0, the answer is no.
+    open_clip does not pass `trust_remote_code=False` on; with a timeout of 0 the answer is no.
     """
     before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
     dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0

@@ -60,7 +60,7 @@ def open_scorer(
     progress: Progress | None = None,
     batch_size: int | None = None,
 ) -> Model:
-    """Find and hash the model that a URI names; load it only when a score is asked that the cache lacks.
+    """Find and hash the model that a URI names; load it on the first score that the cache lacks.
 
     `base` is the folder that relative paths in the URI start from. `progress(done, total)` is called as images are
     embedded; an exception raised in it stops the work, and what is done stays in the cache. Raises ModelError (the

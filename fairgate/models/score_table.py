@@ -26,7 +26,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Columns of scores in the order of the dataset's images. Columns are checked when they are asked for."""
+    """Columns of scores in the order of the dataset's images. A column is checked when it is read."""
 
     path: Path
     prompts: tuple[str, ...]
@@ -171,7 +171,7 @@ def _require_plain_names(names: Sequence[str], path: Path) -> None:
     doubled = sorted(name for name, count in Counter(names).items() if count > 1)
     if doubled:
         raise ScoresError(
-            f"column '{doubled[0]}' stands twice in the table.", where=str(path), remedy="keep one of the two"
+            f"column '{doubled[0]}' is twice in the table.", where=str(path), remedy="keep one of the two"
         )
 
 
@@ -242,7 +242,7 @@ def _match(keys: list[str], found: list[str], keyed_by: list[str], path: Path) -
         )
     if _doubled(found):
         raise ScoresError(
-            f"images stand more than once in the table, by {by}: {_some(_doubled(found))}.",
+            f"images are more than once in the table, by {by}: {_some(_doubled(found))}.",
             where=str(path),
             remedy="keep one row an image",
         )

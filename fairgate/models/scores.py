@@ -129,7 +129,7 @@ class PrecomputedScores:
             silent = np.flatnonzero(self._columns(prompts).sum(axis=1) == 0)
             if silent.size:
                 raise ScoresError(
-                    f"{silent.size} images have probability 0 for every prompt asked, such as "
+                    f"{silent.size} images have probability 0 for every prompt of the suite, such as "
                     f"{self.table.names(silent)}.",
                     where=self.uri,
                     remedy="record logits or cosines instead: probabilities this small were rounded away",
@@ -143,6 +143,6 @@ class PrecomputedScores:
 
     def _columns(self, prompts: Sequence[str]) -> Floats:
         if not prompts:
-            raise ScoresError("no prompt was asked.", where=self.uri, remedy="ask at least one")
+            raise ScoresError("there is no prompt to score.", where=self.uri, remedy="give at least one")
         limits = (0.0, 1.0) if self.values == "probability" else (-1.001, 1.001) if self.values == "cosine" else None
         return np.stack([self.table.column(prompt, limits) for prompt in prompts], axis=1)

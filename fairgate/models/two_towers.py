@@ -111,7 +111,7 @@ class TwoTowers:
     def text_embeddings(self, prompts: Sequence[str]) -> Embeddings:
         """Unit embeddings of prompts, (prompts, dim) float32. Only what is not known yet is computed."""
         if not prompts:
-            raise ModelError("no prompt was asked.", where=self.uri, remedy="ask at least one")
+            raise ModelError("there is no prompt to embed.", where=self.uri, remedy="give at least one")
         known = self._known_texts()
         missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]
         if missing:
@@ -155,7 +155,7 @@ class TwoTowers:
         return texts and bool((images <= near).all())
 
     def _known_texts(self) -> dict[str, Embeddings]:
-        """Every prompt that the cache knows for this model; new ones are added as files beside the old."""
+        """Every prompt that the cache has for this model; new ones are added as further files."""
         if self._texts is None:
             self._texts = {}
             cache = self._request.cache

@@ -23,7 +23,7 @@ from fairgate.randomness import stream
 PLAN = GeneratorPlan(seed=SEED + 1, steps=1000, batch=64, learning_rate=1.5e-3)
 DROPPED = 0.06
 """Share of the triples without instruction, without picture, and without both, each: for the two guidance scales."""
-KEPT = 0.25
+UNCHANGED = 0.25
 """Share of the triples whose person already looks as the instruction says: the edit is to change nothing."""
 
 
@@ -50,8 +50,8 @@ def train_editor(sets: DrawnSets, start: Any, plan: GeneratorPlan, report: Repor
         mean = means[after]
         clean = mean + deviations[after] * torch.randn(mean.shape, generator=draws)
         # diffusers gives the editor the mean of the picture's latents, not scaled
-        beside = means[before] / start.vae.config.scaling_factor * torch.from_numpy(seen)[:, None, None, None]
-        return Batch(clean, texts, beside)
+        channels = means[before] / start.vae.config.scaling_factor * torch.from_numpy(seen)[:, None, None, None]
+        return Batch(clean, texts, channels)
 
     unet = widened(start.unet, plan.seed)
     return denoise(unet, start.text_encoder, batch, plan, draws, lambda step, loss: report("editor", step, loss))
@@ -75,7 +75,7 @@ def _triples(
     """Indices of the pictures before and after, the instructions, and 0 where the picture before is not shown."""
     before = rng.integers(len(sets.labels) * len(GROUPS), size=number)
     genders = ATTRIBUTES["gender"]
-    changed = rng.random(number) >= KEPT
+    changed = rng.random(number) >= UNCHANGED
     after = np.where(changed, before ^ 1, before)  # the members of a set alternate between the two genders
     texts = [instruction(rng, genders[place % 2]) for place in after.tolist()]
     dropped = rng.random(number)

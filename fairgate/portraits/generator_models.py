@@ -157,7 +157,7 @@ def forget_paths(folder: Path) -> None:
 
 
 def write_slow_tokenizer(folder: Path) -> None:
-    """vocab.json and merges.txt beside tokenizer.json: what transformers 4 and other readers look for."""
+    """vocab.json and merges.txt next to tokenizer.json: what transformers 4 and other readers look for."""
     vocab, merges = bpe()
     (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False) + "\n", encoding="utf-8")
     lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]

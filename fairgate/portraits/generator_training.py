@@ -36,11 +36,11 @@ class GeneratorPlan:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Clean latents (n, 4, LATENT, LATENT), one text each, and what the UNet sees beside the noisy latents."""
+    """Clean latents (n, 4, LATENT, LATENT), one text each, and further input channels of the UNet."""
 
     clean: torch.Tensor
     texts: list[str]
-    beside: torch.Tensor | None = None
+    channels: torch.Tensor | None = None
 
 
 def train_generator(sets: DrawnSets, vae: Any, plan: GeneratorPlan, report: Report) -> tuple[Any, Any]:
@@ -84,7 +84,7 @@ def denoise(
         noise = torch.randn(shown.clean.shape, generator=draws)
         times = _times(len(noise), scheduler.config.num_train_timesteps, draws)
         noisy = scheduler.add_noise(shown.clean, noise, times)
-        seen = noisy if shown.beside is None else torch.cat([noisy, shown.beside], dim=1)
+        seen = noisy if shown.channels is None else torch.cat([noisy, shown.channels], dim=1)
         predicted = unet(seen, times, embedded(text_encoder, tokenizer, shown.texts)).sample
         loss = (predicted - noise).square().mean()
         optimizer.zero_grad()
@@ -128,7 +128,7 @@ VAE_STEPS = 1800
 VAE_BATCH = 32
 VAE_LEARNING_RATE = 3e-3
 KL_WEIGHT = 2e-6
-"""Weight of the Kullback-Leibler term (nats per latent) beside the mean absolute error of pixels in -1..1."""
+"""Weight of the Kullback-Leibler term (nats per latent), added to the mean absolute error of pixels in -1..1."""
 
 Report = Callable[[str, int, float], None]
 

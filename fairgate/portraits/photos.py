@@ -1,7 +1,8 @@
 """A COCO-style folder of drawn people in rooms: larger pictures with person boxes and five captions each.
 
 What a recipe has to filter is in it: rooms with two people or none, regions of several people, captions that name no
-gender, or both. A plant stands beside most women and a shelf beside most men: the background tells, as in COCO.
+gender, or both. There is a plant next to most women and a shelf next to most men: the background correlates with
+gender, as in COCO.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ and looks at the middle square of a picture."""
 THING = 9
 """Width of a plant or a shelf in pixels: it reaches behind the person, so that the middle square shows its edge."""
 TELLING = 0.8
-"""Share of men beside a shelf and of women beside a plant; the others have it the other way round."""
+"""Share of men next to a shelf and of women next to a plant; the others have it the other way round."""
 
 Kind = Literal["one", "two", "crowd", "empty", "unnamed", "mixed"]
 KINDS: dict[Kind, float] = {"one": 0.72, "two": 0.08, "crowd": 0.03, "empty": 0.03, "unnamed": 0.07, "mixed": 0.07}
@@ -97,7 +98,7 @@ def draw_photo(seed: int, subject: str, number: int) -> DrawnPhoto:
 
 
 def _places(rng: np.random.Generator, kind: Kind, size: tuple[int, int]) -> list[tuple[int, int]]:
-    """Where people stand, left and top: one in the middle, two with room between them and beside."""
+    """Left and top of each person: one in the middle, two with room between and around them."""
     width, height = size
     top = (height - PERSON) // 2
     if kind == "empty":

@@ -1,5 +1,5 @@
-"""What the stand-ins learn from: drawn portraits with the outline of the person and the box of the face;
-and spoilt pictures, planted so that filters can be tested: distorted bodies, grey pictures, blur, two people.
+"""Training data of the substitute models: drawn portraits with the outline of the person and the box of the face; and
+spoilt pictures, planted so that filters can be tested: distorted bodies, grey pictures, blur, two people.
 
 Each function that spoils takes a picture of any size and gives one of the same size, except `two_people`, which is as
 wide as two.

@@ -1,7 +1,7 @@
-"""The nets of the stand-ins: one that looks at a whole picture, one that finds people, faces and outlines; how they see
-pictures, what their outputs mean, and the folder they are saved in, hashed before anything loads it.
+"""Networks of the substitute models: one that classifies a whole picture, one that finds people, faces and outlines;
+their preprocessing, their outputs, and the folder they are saved in, hashed before anything loads it.
 
-They are a test instrument: they know drawn portraits and what the tiny generator makes of them, and nothing else.
+They are a test instrument, trained on drawn portraits and on the tiny generator's pictures, and valid for nothing else.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ READ: dict[str, tuple[str, ...]] = {**{name: tuple(groups) for name, groups in A
 NETS = ("asker", "finder", "reader")
 KIND = "fairgate-portraits-standins"
 FACE_MARGIN = 0.35
-"""Of the face box's longer side, added on every side of a chip: hair tells, too."""
+"""Of the face box's longer side, added on every side of a chip: hair is informative, too."""
 
 
 def _block(before: int, after: int, stride: int = 1) -> nn.Sequential:

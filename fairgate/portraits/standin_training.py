@@ -1,4 +1,4 @@
-"""Training of the stand-ins: three small nets on drawn portraits, spoilt ones, and what the tiny generator paints."""
+"""Training of the substitute networks on drawn portraits, spoilt ones, and pictures of the tiny generator."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def train_asker(material: Material, seed: int, report: Report) -> Looker:
     net = seeded(seed, lambda: Looker(LOOK, len(LABELS) + 3))
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
-        shown = [_asked(rng, material) for _ in range(BATCH["asker"])]
+        shown = [_example(rng, material) for _ in range(BATCH["asker"])]
         out = net(scaled(np.stack([one[0] for one in shown])))
         labels = torch.tensor([one[1] for one in shown])
         answers = torch.tensor([one[2:] for one in shown])
@@ -93,7 +93,7 @@ def train_asker(material: Material, seed: int, report: Report) -> Looker:
     return trained
 
 
-def _asked(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint8], int, float, float]:
+def _example(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint8], int, float, float]:
     """A picture of LOOK px, its label, whether its limbs are distorted and whether it is real; -1 is not known."""
     kind = rng.random()
     if kind < 0.06:

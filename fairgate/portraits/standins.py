@@ -1,8 +1,8 @@
-"""Stand-ins for ViLT, GroundingDINO, SAM and FairFace: a test instrument, `portraits:FOLDER` as a model's URI.
+"""Small replacements for ViLT, GroundingDINO, SAM and FairFace: a test instrument, `portraits:FOLDER` as a URI.
 
-Three small nets play four roles of `fairgate.generation.roles` on drawn portraits and on what the tiny generator paints
-of them, so that recipes run from end to end on a CPU. They know that world and nothing else: what they say of a
-photograph means nothing. `docs/embedded.md` has how often they are right.
+Three small networks fill four roles of `fairgate.generation.roles` on drawn portraits and on the tiny generator's
+pictures, so that recipes run from end to end on a CPU. Their output on a photograph means nothing. `docs/embedded.md`
+has their accuracy.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class StandinVQA(_Net):
         self, images: Sequence[Image.Image], questions: Sequence[str], answers: Sequence[str]
     ) -> NDArray[np.float64]:
         """Probability of each answer, (images, questions, answers). Raises ModelError for what it does not know."""
-        asked = [_question(question) for question in questions]
+        parsed = [_question(question) for question in questions]
         if wrong := [answer for answer in answers if answer not in ANSWERS]:
             raise ModelError(
                 f"'{wrong[0]}' is not among the stand-in's answers.",
                 where=self.uri,
-                remedy=f"ask for {_listed(ANSWERS)}",
+                remedy=f"choose from {_listed(ANSWERS)}",
             )
         out = np.zeros((len(images), len(questions), len(answers)))
         if not len(images):
@@ -79,7 +79,7 @@ class StandinVQA(_Net):
         (logits,) = self._run("asker", [pixels(image, LOOK) for image in images])
         labels = logits[:, : NOTHING + 1].double().softmax(dim=1).numpy()
         distorted, real = logits[:, NOTHING + 1 :].double().sigmoid().numpy().T
-        for column, what in enumerate(asked):
+        for column, what in enumerate(parsed):
             if what == _REAL:
                 said = {"real": real, "fake": 1 - real}
             else:
@@ -107,7 +107,7 @@ class StandinDetector(_Net):
             raise ModelError(
                 f"the stand-in does not know what '{wrong[0]}' is.",
                 where=self.uri,
-                remedy=did_you_mean(wrong[0], KINDS) or f"ask for {_listed(KINDS)}",
+                remedy=did_you_mean(wrong[0], KINDS) or f"choose from {_listed(KINDS)}",
             )
         return self.find(images, kinds, max(box_threshold, text_threshold))
 
@@ -185,7 +185,7 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Stan
 
 
 def _question(question: str) -> str:
-    """What a question asks for: a label, `person`, or one of the two other questions. Raises ModelError for another."""
+    """The subject of a question: a label, `person`, or another known question. Raises ModelError for others."""
     plain = " ".join(question.split()).lower().replace("’", "'")
     if plain in (_DISTORTED, _REAL):
         return plain
@@ -196,7 +196,7 @@ def _question(question: str) -> str:
         raise ModelError(
             f"the stand-in does not know what a '{named[1]}' looks like.",
             where=question,
-            remedy=did_you_mean(named[1], LABELS) or f"ask for {_listed([*LABELS, PERSON])}",
+            remedy=did_you_mean(named[1], LABELS) or f"choose from {_listed([*LABELS, PERSON])}",
         )
     raise ModelError(
         "the stand-in does not understand the question.",
@@ -261,11 +261,11 @@ def boxes_of(
                     label=kind,
                 )
             )
-    kept: list[Box] = []
+    distinct: list[Box] = []
     for box in sorted(found, key=lambda box: -box.score):
-        if box.right > box.left and box.bottom > box.top and not any(_same(box, other) for other in kept):
-            kept.append(box)
-    return kept
+        if box.right > box.left and box.bottom > box.top and not any(_same(box, other) for other in distinct):
+            distinct.append(box)
+    return distinct
 
 
 def _peaks(grid: NDArray[np.float32]) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""What a recipe is: settings, and parts that turn starting sets into kept sets, shard by shard."""
+"""The contract of a recipe: settings, and parts that turn starting sets into finished sets, shard by shard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairgate.steps import SetRows, Step, Trace
 
 
 class RecipeSettings(BaseModel):
-    """Settings of a recipe; defaults are the paper's. Everything that changes what is built stands here."""
+    """Settings of a recipe; defaults are the paper's. Everything that changes what is built is a setting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -25,8 +25,8 @@ class RecipeSettings(BaseModel):
     notice: str | None = Field(None, description="Shown wherever the data are shown.")
 
     def of_subject(self, subject: str) -> Self:
-        """These settings without what is other subjects' alone. They stand in the plan: another value of any makes the
-        subject's shards stale, so that adding a subject leaves the others as they are. Default: all of them."""
+        """These settings without those of other subjects alone. They are part of the plan: a change of any makes the
+        subject's shards stale, and adding a subject leaves the others valid. Default: all of them."""
         return self
 
 
@@ -48,7 +48,7 @@ def require_fields(setting: str, template: str, *fields: str) -> None:
 
 
 class Before(Protocol):
-    """The finished part that came before, of the same subject: what was chosen of it, read when asked for."""
+    """The finished part before this one, of the same subject: its chosen sets, read on demand."""
 
     @property
     def set_ids(self) -> Sequence[str]:
@@ -61,7 +61,7 @@ class Before(Protocol):
 
 
 class Part(ABC):
-    """One part of a recipe, a DVC stage: starting sets -> steps -> kept sets -> a choice among them.
+    """One part of a recipe, a DVC stage: starting sets -> steps -> accepted sets -> a choice among them.
 
     A part holds no state but its recipe's settings, and can be pickled. Steps open their models when they are made.
     """
@@ -85,18 +85,18 @@ class Part(ABC):
         """The steps, in order, with their models opened on `device`. Called once per worker and subject."""
 
     def context(self, subject: str, before: Before) -> Any:
-        """What every worker needs of the part before (a reference pool, say): small, and it can be pickled."""
+        """What every worker needs of the part before, such as a reference pool: small, and it can be pickled."""
         return None
 
     def target_sets(self, subject: str) -> int | None:
-        """How many kept sets end the part: it is the shortest run of shards, from the first, that holds as many.
+        """How many accepted sets end the part: it is the shortest run of shards, from the first, that holds as many.
 
         None, the default, for all shards.
         """
         return None
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
-        """Which kept sets go on, by id, in order. Sees all traces of the part, kept and dropped. Default: all kept."""
+        """Ids of the sets that go on, in order, from the traces of all sets, dropped or not. Default: all accepted."""
         return [trace.set_id for trace in traces if trace.kept]
 
 
@@ -129,7 +129,7 @@ class Recipe(ABC):
 
     @abstractmethod
     def models(self) -> Mapping[str, str]:
-        """The models that are asked, role -> URI. Their fingerprints go into the plan and the manifest."""
+        """The models that the steps use, role -> URI. Their fingerprints go into the plan and the manifest."""
 
     def inputs(self) -> Mapping[str, Path]:
         """Files that are read (annotations, labels), name -> path. Their digests go into the plan and the manifest."""

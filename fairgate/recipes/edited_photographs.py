@@ -68,7 +68,7 @@ class PhotographSettings(RecipeSettings):
 
     @property
     def reader(self) -> dict[str, str]:
-        """The face reader as a role, where it is asked for anything."""
+        """The face reader as a role, where an attribute is to be perceived."""
         return {"face_reader": self.face_reader} if self.perceived else {}
 
     @property
@@ -136,7 +136,7 @@ def images_of(settings: PhotographSettings, subject: str) -> list[AnnotatedImage
         raise RecipeError(
             f"no image's captions name the subject '{subject}'.",
             where=f"subjects: {subject}: {', '.join(settings.subjects[subject])}",
-            remedy="give words that stand in captions, or an empty list to take every image",
+            remedy="give words that captions contain, or an empty list to take every image",
         )
     return images
 

@@ -1,6 +1,6 @@
-"""`faces`: photographs that are labelled already, imported and checked; no model is asked (papers 2 and 4).
+"""`faces`: photographs that are labelled already, imported and checked; no model is used (papers 2 and 4).
 
-So-B-IT (paper 4) retrieves from FairFace, the probes of paper 2 also ask about the Chicago Face Database, and paper 5
+So-B-IT (paper 4) retrieves from FairFace, the probes of paper 2 also use the Chicago Face Database, and paper 5
 starts from COCO images of one person. The photographs are the user's: none is shipped or fetched. Three layouts:
 
 - `table`: a CSV file with a line per photograph (FairFace's: file, age, gender, race), as `fairgate dataset import`
@@ -8,7 +8,7 @@ starts from COCO images of one person. The photographs are the user's: none is s
 - `cfd`: a folder whose file names carry race, gender and expression (CFD-WM-001-014-N.jpg).
 - `coco`: COCO's instances and captions files; a photograph of one person whose captions name one gender.
 
-Each photograph is a set of its own. A photograph that comes twice, equal to the pixel, is kept once. Labels are what
+Each photograph is a set of its own. Of photographs with equal pixels, the first is used. Labels are what
 annotators perceived, or what the people in CFD said of themselves; from COCO, what its captions say.
 """
 
@@ -86,7 +86,7 @@ class FaceSettings(RecipeSettings):
 
 
 class ListedPhotographs(Part):
-    """A photograph per set, kept or dropped with a reason."""
+    """A photograph per set, accepted or dropped with a reason."""
 
     name: ClassVar[str] = "photographs"
 
@@ -113,7 +113,7 @@ class ListedPhotographs(Part):
         )
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        """What the labels tell first, then what the file shows."""
+        """Checks of the labels first, then of the file."""
         settings = self.settings
         return [
             *([OnePerson(settings.min_side)] if settings.layout == "coco" else []),
@@ -124,7 +124,7 @@ class ListedPhotographs(Part):
         ]
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
-        """All that were kept; a photograph that comes twice once."""
+        """All that were accepted, without duplicates."""
         return [trace.set_id for trace in first_of_each(trace for trace in traces if trace.kept)]
 
 
@@ -155,7 +155,7 @@ class Faces(Recipe):
         return False
 
     def models(self) -> Mapping[str, str]:
-        """None is asked."""
+        """None."""
         return {}
 
     def inputs(self) -> Mapping[str, Path]:
@@ -165,7 +165,5 @@ class Faces(Recipe):
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """The photograph with its labels."""
-        kept = {name: value for name, value in rows.columns.items() if name not in ("likeness",)}
-        return [
-            {**kept, **row, "set_id": rows.set_id, "subject": rows.subject, "recipe": self.name} for row in rows.rows
-        ]
+        rows.columns.pop("likeness", None)
+        return [{**row, "recipe": self.name} for row in super().finish(rows)]

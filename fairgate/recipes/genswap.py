@@ -46,7 +46,7 @@ class GenswapSettings(PhotographSettings):
     face_genders: dict[str, str] = Field(FAIRFACE_GENDERS, description="Group -> its word in the labels.")
     min_age: int = Field(MIN_AGE, ge=0, description="Youngest age of a face, in years.")
     detector: str = "grounding-dino"
-    face_text: str = Field("face", description="What the detector is asked for.")
+    face_text: str = Field("face", description="The detector's text.")
     box_threshold: float = Field(0.35, ge=0, le=1)
     text_threshold: float = Field(0.25, ge=0, le=1)
     sets: int | None = Field(None, ge=1, description="Sets to keep per subject; the paper keeps what it finds.")
@@ -59,7 +59,7 @@ class GenswapSettings(PhotographSettings):
         return {group: words[group] for group in GROUPS}
 
 
-class Photos(PhotographsPart):
+class GenswapPhotos(PhotographsPart):
     """As in `gensynth`, without embeddings: nothing is filtered."""
 
     ignores = (
@@ -78,7 +78,7 @@ class Swaps(Part):
         self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """The photographs in a drawn order, so that the first sets kept are a random sample of all."""
+        """The photographs in random order, so that the first accepted sets are a random sample of all."""
         settings = self.settings
         used = None if settings.only is None else _sets_of(settings.only)
         ids = [name for name in before.set_ids if used is None or name in used]
@@ -172,7 +172,7 @@ class Genswap(Recipe):
 
     def parts(self) -> Sequence[Part]:
         """`photos`, `swaps`."""
-        return [Photos(self.settings, self.name), Swaps(self.settings)]
+        return [GenswapPhotos(self.settings, self.name), Swaps(self.settings)]
 
     def subjects(self) -> list[str]:
         """What the captions are searched for; the paper has one subject, the person."""
@@ -188,7 +188,7 @@ class Genswap(Recipe):
         return True
 
     def models(self) -> Mapping[str, str]:
-        """One role, and a face reader where `perceived` asks for it."""
+        """One role, and a face reader where an attribute is perceived."""
         return {"detector": self.settings.detector, **self.settings.reader}
 
     def inputs(self) -> Mapping[str, Path]:

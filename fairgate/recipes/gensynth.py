@@ -11,10 +11,10 @@ random. Here the pool is fixed first (a random sample of photographs with all th
 images have the paper's proportion, 1 to 16), edits come in random order, and the first accepted one is taken: the same
 distribution under that pool, at a fraction of the edits. The group that the photograph does not show is tried first and
 a photograph without it is given up. Images of a candidate's own photograph are no neighbours of it (in the paper its 15
-sisters are). Embeddings have unit length. Captions are searched on word boundaries and him/her are told apart, where
+sisters are). Embeddings have unit length. Captions are searched on word boundaries and him/her are distinguished, where
 the authors' code splits at blanks. Regions of several persons (`iscrowd`) rule an image out. Crops are edited with 512
 pixels on their longer side, as InstructPix2Pix's script does; the paper names no size. Seeds are drawn from named
-streams. Gender is what captions name and edits are asked for; the annotators and the filter know two.
+streams. Gender is what captions and instructions name; the annotators and the filter know two.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ PILOT_PHOTOS = 500
 class GensynthSettings(PhotographSettings):
     """Settings of `gensynth`; the defaults are the paper's, with CLIP as the filter's eyes."""
 
-    instructions: dict[str, list[str]] = Field(INSTRUCTIONS, description="Group -> what the editor is told.")
+    instructions: dict[str, list[str]] = Field(INSTRUCTIONS, description="Group -> the editor's instructions.")
     guidances: list[float] = Field(list(GUIDANCES), min_length=1)
     edit_steps: int = Field(EDIT_STEPS, ge=1)
     image_guidance: float = IMAGE_GUIDANCE
@@ -93,7 +93,7 @@ class GensynthSettings(PhotographSettings):
 
     @field_validator("instructions")
     @classmethod
-    def _both_groups_are_asked_for(cls, instructions: dict[str, list[str]]) -> dict[str, list[str]]:
+    def _both_groups_have_instructions(cls, instructions: dict[str, list[str]]) -> dict[str, list[str]]:
         if sorted(instructions) != sorted(GROUPS) or not all(instructions.values()):
             raise ValueError(f"give instructions for each of: {', '.join(GROUPS)}")
         return {group: instructions[group] for group in GROUPS}
@@ -104,7 +104,7 @@ class GensynthSettings(PhotographSettings):
         held = (self.pilot_photos - 1) * (1 + len(self.candidates))
         if most > held:
             raise ValueError(
-                f"{most} neighbours are asked for, and the crops and edits of {self.pilot_photos} photographs "
+                f"{most} neighbours are needed, and the crops and edits of {self.pilot_photos} photographs "
                 f"(`pilot_photos`) are a pool of {held} for each of them; raise pilot_photos, or lower neighbours and "
                 "group_neighbours"
             )
@@ -139,7 +139,7 @@ class GensynthSettings(PhotographSettings):
         )
 
 
-class Photos(PhotographsPart):
+class GensynthPhotos(PhotographsPart):
     """As in `genswap`, with the embedding of every crop."""
 
     ignores = (
@@ -190,7 +190,7 @@ class Edits(Part):
         self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """The photographs in another drawn order, so that the first sets kept are a random sample of all."""
+        """The photographs in another random order, so that the first accepted sets are a random sample of all."""
         settings = self.settings
         ids = drawn(before.set_ids, Gensynth.name, subject, settings.seed, "edits")
         for first in range(0, len(ids), settings.shard_sets):
@@ -245,14 +245,14 @@ class Gensynth(Recipe):
 
     def parts(self) -> Sequence[Part]:
         """`photos`, `pilot`, `edits`."""
-        return [Photos(self.settings, self.name), Pilot(self.settings), Edits(self.settings)]
+        return [GensynthPhotos(self.settings, self.name), Pilot(self.settings), Edits(self.settings)]
 
     def subjects(self) -> list[str]:
         """What the captions are searched for; the paper has one subject, the person."""
         return list(self.settings.subjects)
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
-        """Gender, as asked of the editor and confirmed by the neighbours' captions."""
+        """Gender, as the instruction names it and the neighbours' captions confirm it."""
         return {"gender": list(GROUPS)}
 
     @property
@@ -261,7 +261,7 @@ class Gensynth(Recipe):
         return True
 
     def models(self) -> Mapping[str, str]:
-        """Two roles, and a face reader where `perceived` asks for it."""
+        """Two roles, and a face reader where an attribute is perceived."""
         return {"editor": self.settings.editor, "matcher": self.settings.matcher, **self.settings.reader}
 
     def inputs(self) -> Mapping[str, Path]:
@@ -275,7 +275,7 @@ class Gensynth(Recipe):
             f"{super().about()} The person in a photograph was edited by {settings.editor} into each gender that "
             "captions name, and pasted back; the background is the photograph's own. An edit was accepted where more "
             f"than {settings.tau_real:g} of its neighbours are real persons and more than {settings.tau_group:g} of "
-            f"the gender that was asked for, as {settings.matcher} sees them."
+            f"the instruction's gender, as {settings.matcher} embeds them."
         )
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:

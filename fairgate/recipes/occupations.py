@@ -1,19 +1,19 @@
 """`occupations`: one photograph per set, its person repainted once per group (paper 1).
 
 Lui, Chia, Berrios, Ross and Kiela: Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, AAAI
-2024. Two parts. `pool` paints base pictures of an occupation, asks a visual-question model about each, and chooses the
-most real ones. `sets` masks the person, repaints it for every group, and keeps a set only if a face reader perceives
+2024. Two parts. `pool` paints base pictures of an occupation, queries a visual-question model about each, and chooses
+the most real ones. `sets` masks the person, repaints it for every group, and drops a set unless a face reader perceives
 every member as intended. It shares painting with `social_identities` and nothing else.
 
-Departures. The three questions are asked in one batch. Groups are made in waves, the hardest first, and a set is
-dropped at its first failed member: the same sets are kept whatever the order, only the cost differs. The pool is
-walked in a drawn order and the part ends once the wanted number is kept: what is kept is a random sample of all that
-would have been, as in the paper, without making the rest. Grey pictures are dropped before the pool is chosen, as the
-authors' code does (their text has it after). "Yes" and "no" are weighed against each other, not against every answer.
-A picture with several persons is dropped (the authors' code takes the first). The detector is asked for "person" (their
-code: "all persons"). Outside the mask the base picture's pixels are kept; their refiner is given no mask, and renders
-the whole picture again. Pictures and masks are stored without loss (theirs are JPEG files, and those are what is
-counted, asked about and repainted). Seeds are drawn from named streams.
+Departures. The three questions are one batch. Groups are made in waves, the hardest first, and a set is dropped at its
+first failed member: the same sets are accepted whatever the order, only the cost differs. The pool is processed in
+random order and the part ends with the wanted number of sets: they are a random sample of all that would be accepted,
+as in the paper, without making the rest. Grey pictures are dropped before the pool is chosen, as the authors' code does
+(their text has it after). The probability of "yes" is its share of "yes" and "no", not of every answer. A picture with
+several persons is dropped (the authors' code takes the first). The detector's text is "person" (their code: "all
+persons"). Pixels outside the mask are the base picture's; their refiner is given no mask, and renders the whole picture
+again. Pictures and masks are stored without loss (theirs are JPEG files, and the counts, the questions and the
+inpainting use those). Seeds are drawn from named streams.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class OccupationSettings(RecipeSettings):
     def of_subject(self, subject: str) -> OccupationSettings:
         """One occupation, and one gender where genders are named."""
         occupation, gender = self.split(subject)
-        own = {name: asked for name, asked in self.asked_as.items() if name == occupation}
+        own = {name: question for name, question in self.asked_as.items() if name == occupation}
         mapping = {occupation: self.occupations[occupation]}
         return self.model_copy(update={"occupations": mapping, "asked_as": own, "genders": [gender] if gender else []})
 
@@ -176,7 +176,7 @@ class Pool(Part):
         self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """`candidates` sets of one picture to be painted; more can be asked for later, so every shard is full."""
+        """`candidates` sets of one picture to be painted; every shard is full, so that the number can be raised."""
         caption = self.settings.phrase(subject)
         size = self.settings.shard_sets
         for first in range(0, self.settings.candidates, size):
@@ -192,7 +192,7 @@ class Pool(Part):
             ]
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        """Paint, count colours (cheap, so first), ask, judge."""
+        """Paint, count colours (cheap, so first), query, judge."""
         settings = self.settings
         how = Sampling(
             settings.paint_steps,
@@ -212,9 +212,9 @@ class Pool(Part):
         ]
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
-        """The `pool` most real ones, a picture that comes twice once."""
-        kept = [trace for trace in traces if trace.kept]
-        ranked = sorted(kept, key=lambda trace: (-trace.numbers["vqa_real"], trace.set_id))
+        """The `pool` most real ones, without duplicates."""
+        accepted = [trace for trace in traces if trace.kept]
+        ranked = sorted(accepted, key=lambda trace: (-trace.numbers["vqa_real"], trace.set_id))
         return [trace.set_id for trace in first_of_each(ranked)][: self.settings.pool]
 
 
@@ -228,7 +228,7 @@ class Sets(Part):
         self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """The pool in a drawn order, so that the first sets kept are a random sample of all."""
+        """The pool in random order, so that the first accepted sets are a random sample of all."""
         settings = self.settings
         order = stream(settings.seed, Occupations.name, subject, "order").permutation(len(before.set_ids))
         ids = [before.set_ids[place] for place in order]

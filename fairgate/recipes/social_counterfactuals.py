@@ -2,8 +2,8 @@
 
 Howard et al.: Probing Intersectional Biases in Vision-Language Models with Counterfactual Examples, 2023. A set is all
 combinations of two attributes for one prefix and subject. Stable Diffusion 1.5 with the ft-mse VAE paints 100 attempts
-at every set; an attempt is kept if every picture matches its caption, and the best of those, up to 10, are chosen by
-directional similarity in CLIP space. It shares no steps with other recipes.
+at every set; an attempt is accepted if every picture matches its caption, and the best of those, up to 10, are chosen
+by directional similarity in CLIP space. It shares no steps with other recipes.
 
 Departures. The paper speaks of cross-attention control (Prompt-to-Prompt); the authors' code shares self-attention
 scores, in every layer and both halves of the guidance. `sharing: self`, the default, is the code; `sharing: cross` is
@@ -12,7 +12,7 @@ pictures are the same but for rounding. Schedules come from diffusers, which int
 training steps (k-diffusion, which the authors use, interpolates their logarithms). Of the 261 printed occupations 181
 are different when case is ignored, and each is built once. The paper names three of its four religions; the fourth is
 ours. Pictures are PNG (theirs: JPEG). Seeds are drawn from named streams. `prune_keep` gives up attempts half way,
-which the authors do not; it is off unless asked for.
+which the authors do not; it is off by default.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class SocialSettings(RecipeSettings):
         return caption_set(prefix, subject, self.words, self.template or TEMPLATES[self.of])
 
 
-class Sets(Part):
+class Attempts(Part):
     """Attempts at the sets of one subject: one for each prefix."""
 
     name: ClassVar[str] = "sets"
@@ -187,8 +187,8 @@ class Sets(Part):
         ]
 
 
-class PrunedSets(Sets):
-    """The same with pruning: attempts are weighed against each other, and `kept` decides how many go on."""
+class PrunedAttempts(Attempts):
+    """The same with pruning: attempts are compared with each other, and `kept` decides how many go on."""
 
     ignores: ClassVar[tuple[str, ...]] = ()
 
@@ -209,7 +209,7 @@ class SocialCounterfactuals(Recipe):
 
     def parts(self) -> Sequence[Part]:
         """One."""
-        return [Sets(self.settings) if self.settings.prune_keep is None else PrunedSets(self.settings)]
+        return [Attempts(self.settings) if self.settings.prune_keep is None else PrunedAttempts(self.settings)]
 
     def subjects(self) -> list[str]:
         """Occupations or traits."""

@@ -70,7 +70,7 @@ class Headshots(Part):
         self.settings = settings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """`images` sets of one picture; more can be asked for later, so every shard is full."""
+        """`images` sets of one picture; every shard is full, so that the number can be raised."""
         phrase = next(phrase for phrase in self.settings.identities if _slug(phrase) == subject)
         row = {
             "member": "only",

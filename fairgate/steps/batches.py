@@ -20,10 +20,10 @@ class SmallerBatches(UserWarning):
 
 
 class Batches:
-    """Runs functions over items, in batches that fit; a size that did not is not tried again, whoever asks for it.
+    """Runs functions over items, in batches that fit into memory; a size that did not fit is not tried again.
 
-    What is computed for an item may not depend on the others of its batch: then sizes change nothing but time. `what`
-    names the items in messages ("images"). `most` is what a lack of memory has left, None before there was one.
+    The result for an item must not depend on the others of its batch: then sizes change nothing but time. `what` names
+    the items in messages ("images"). `most` is the limit since memory ran out, None before.
     """
 
     def __init__(self, *, what: str = "items") -> None:

@@ -1,10 +1,10 @@
 """What gender captions name, and captions without it: after Smith et al. 2023 ("Balancing the Picture"), section 3.2.
 
-Words are found wherever they stand alone, in any case and beside any punctuation ("woman.", "MAN", "man's"). What is
-no gendered word, nor the ending or article that belongs to one, stays as it is to the byte. Grammar beyond that is
-left alone: "she is tall" becomes "they is tall", as in the paper's own procedure. Of `her` the next word decides alone,
-not its part of speech: "her down jacket" and "her outside pocket" become "them down jacket" and "them outside pocket";
-"a picture of her eating" and "watches her eat" become "a picture of their eating" and "watches their eat".
+Words are matched on word boundaries, in any case and next to any punctuation ("woman.", "MAN", "man's"). All text other
+than gendered words, their endings and their articles is unchanged. Grammar beyond that is not corrected: "she is tall"
+becomes "they is tall", as in the paper's own procedure. The use of `her` is decided by the next word alone, not by its
+part of speech: "her down jacket" and "her outside pocket" become "them down jacket" and "them outside pocket"; "a
+picture of her eating" and "watches her eat" become "a picture of their eating" and "watches their eat".
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ TABLE_4: tuple[Row, ...] = (
     ("his", "hers", "theirs"),
     ("him", "her", "them"),
 )
-"""The published rows. The paper prints `their` for his/hers; `his` and `her` have two uses each, which are told apart
-(see `_neutral_pronoun`): his bike -> their bike, the bike is his -> theirs; her bike, next to her."""
+"""The published rows. The paper prints `their` for his/hers; `his` and `her` have two uses each (see
+`_neutral_pronoun`): his bike -> their bike, the bike is his -> theirs; her bike, next to her."""
 
 OF_THE_CODE: tuple[Row, ...] = (
     ("uncle", "aunt", "relative"),
@@ -97,7 +97,7 @@ class GenderWords:
 
     @cached_property
     def neutral(self) -> Mapping[str, str]:
-        """Gendered word -> neutral word; the first row of a word decides."""
+        """Gendered word -> neutral word, by the first row of the word."""
         return _first((word, neutral) for masculine, feminine, neutral in self.rows for word in (masculine, feminine))
 
     @cached_property
@@ -110,7 +110,7 @@ class GenderWords:
     def pattern(self) -> re.Pattern[str]:
         """A gendered word with nothing of a word on either side; group 1 is the word. Not the man of `man-made`.
 
-        Letters that Unicode folds into ASCII's ("gİrl", "ſhe") make no gendered word, and are letters beside one.
+        Letters that Unicode folds into ASCII's ("gİrl", "ſhe") make no gendered word, and count as letters around one.
         """
         words = "|".join(sorted(map(re.escape, self.gender), key=len, reverse=True))
         return re.compile(rf"(?<!\w)((?ai:{words}))(?!\w){_NO_PERSON}")
@@ -188,23 +188,23 @@ def neutralise(caption: str, words: GenderWords = WORDS) -> str:
 
 
 def with_gender(caption: str, gender: Gender, words: GenderWords = WORDS) -> str:
-    """The caption with every word of the other gender put into this one: what an edited image is described by.
+    """The caption with every word of the other gender replaced by its counterpart: the caption of an edited image.
 
     A caption that names no gender stays as it is: nothing says which of its persons was edited.
 
     >>> with_gender("A man sleeping with his cat next to him.", "female")
     'A woman sleeping with her cat next to her.'
-    >>> with_gender("Her cat sits beside her.", "male")
-    'His cat sits beside him.'
+    >>> with_gender("Her cat sits next to her.", "male")
+    'His cat sits next to him.'
     """
 
     def put(word: str, after: str) -> str:
         if words.gender[word] == gender:
             return word
         if word == "his":
-            return "hers" if _stands_apart(after) else "her"
+            return "hers" if _is_object(after) else "her"
         if word == "her":
-            return "him" if _stands_apart(after) else "his"
+            return "him" if _is_object(after) else "his"
         return "his" if word == "hers" else words.opposite[word]
 
     return _replaced(caption, words, put)
@@ -231,13 +231,13 @@ def _replaced(caption: str, words: GenderWords, put: Callable[[str, str], str]) 
 def _neutral_pronoun(word: str, after: str) -> str:
     if word == "hers":
         return "theirs"
-    if not _stands_apart(after):
+    if not _is_object(after):
         return "their"
     return "them" if word == "her" else "theirs"
 
 
-def _stands_apart(after: str) -> bool:
-    """Whether a pronoun does not belong to the word that follows it: "beside her.", "her and"; not "her bike"."""
+def _is_object(after: str) -> bool:
+    """Whether a pronoun does not belong to the word that follows it: "near her.", "her and"; not "her bike"."""
     if after.startswith("/"):  # his/her bike
         return False
     following = _NEXT_WORD.match(after)
@@ -245,7 +245,7 @@ def _stands_apart(after: str) -> bool:
 
 
 def _ending(word: str, new: str, before: str, after: str) -> tuple[str, int]:
-    """What is put behind a new word, and how much of the text behind the old one it stands for."""
+    """The ending of a new word, and the length of the text after the old word that it replaces."""
     if new == "they" and (contracted := _APOSTROPHE_S.match(after)):  # he's -> they're
         return f"{contracted[1]}re", len(contracted[0])
     if _plural(word) and not _plural(new) and (owns := _PLURAL_OWNS.match(after)):
@@ -263,7 +263,7 @@ def _plural(word: str) -> bool:
 
 
 def _with_article_for(noun: str, before: str) -> str:
-    """The text before a noun, its last word `a` or `an` as the noun asks: an uncle -> a relative."""
+    """The text before a noun, with the article that the noun needs: an uncle -> a relative."""
     return _ARTICLE_BEFORE.sub(lambda article: article[1][0] + "n" * (noun[0] in "aeiou"), before)
 
 

@@ -60,8 +60,9 @@ class CaptionMatcher:
         for caption in captions:
             if caption not in self._texts:
                 self._texts[caption] = self.matcher.embed_texts([caption])[0]
-        seen, told = self.matcher.embed_images(images), np.stack([self._texts[caption] for caption in captions])
-        return Match(tuple(float(cosine) for cosine in (seen * told).sum(axis=1)), directional_similarity(seen, told))
+        pictures, texts = self.matcher.embed_images(images), np.stack([self._texts[caption] for caption in captions])
+        cosines = tuple(float(cosine) for cosine in (pictures * texts).sum(axis=1))
+        return Match(cosines, directional_similarity(pictures, texts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Why a set is not kept: a `reason` in snake_case, what was `measured`, its `limit`, the `member` that failed.
+    """Why a set is dropped: a `reason` in snake_case, what was `measured`, its `limit`, the `member` that failed.
 
     `member` is None where the set as a whole failed. Where several members were judged at once, `also` names the others
     that failed, for this reason or another. Reasons and members are counted per group in the yield tables.
@@ -100,7 +100,7 @@ class Judge(Step, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What became of one set: kept (`drop` is None) or dropped, at which step, with its numeric set columns."""
+    """The outcome of one set: accepted (`drop` is None) or dropped, at which step, with its numeric set columns."""
 
     set_id: str
     subject: str
@@ -111,7 +111,7 @@ class Trace:
 
     @property
     def kept(self) -> bool:
-        """Whether no step dropped it."""
+        """Whether every step accepted it."""
         return self.drop is None
 
 

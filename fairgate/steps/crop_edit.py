@@ -1,4 +1,4 @@
-"""Editing a photograph's person into each group, until one edit of each stands among real ones.
+"""Editing a photograph's person into each group, until the neighbour filter accepts one edit of each.
 
 The published procedure makes every candidate, filters, and takes one accepted edit of each group at random. Here the
 candidates come in random order and the first accepted one is taken: the same distribution, since the first accepted of
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fairgate.generation import Editor, Matcher, Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
-from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, Standing
+from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, NeighbourShares
 from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, box_of, pasted
 from fairgate.steps.pictures import picture, png
 from fairgate.steps.provenance import made_with, spending
@@ -111,12 +111,12 @@ class EditAll:
 
 @dataclass(slots=True)
 class _Search:
-    """Looking for one group's edit: what was tried, and the best that was seen."""
+    """The search for one group's edit: how many were tried, the best miss, and the accepted edit."""
 
     tried: int = 0
-    best: Standing = field(default_factory=lambda: Standing(0.0, 0.0))
+    best: NeighbourShares = field(default_factory=lambda: NeighbourShares(0.0, 0.0))
     found: Row | None = None
-    standing: Standing | None = None
+    shares: NeighbourShares | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ class EditUntilAccepted:
         groups = list(dict.fromkeys(one.group for one in self.candidates))
         for group in sorted(groups, key=lambda group: group == rows.columns["original_gender"]):
             search = self._search(rows, group, photo.crop(box_of(rows)), made, meter)
-            if search.found is None or search.standing is None:
+            if search.found is None or search.shares is None:
                 rows.drop = self._why(group, search)
                 rows.rows = [*members.values(), {"member": group, "gender": group}]  # who was tried, for the yields
                 return
@@ -160,8 +160,8 @@ class EditUntilAccepted:
                 **{name: value for name, value in search.found.items() if name != "embedding"},
                 "member": group,
                 "image": pasted(photo, picture(search.found["image"]), box_of(rows)),
-                "p_real": search.standing.real,
-                "p_group": search.standing.group,
+                "p_real": search.shares.real,
+                "p_group": search.shares.group,
                 "tried": search.tried,
             }
         rows.rows = [members[group] for group in groups]
@@ -179,17 +179,17 @@ class EditUntilAccepted:
                 row: dict[str, Any] = made.get(one.name) or fresh[one.name]
                 search.tried += 1
                 meter.count("judged")
-                standing = self.pool.standing(row["embedding"], group, rows.set_id, self.rule)
-                if self.rule.accepts(standing):
-                    search.found, search.standing = row, standing
+                shares = self.pool.shares(row["embedding"], group, rows.set_id, self.rule)
+                if self.rule.accepts(shares):
+                    search.found, search.shares = row, shares
                     return search
-                search.best = self._better(search.best, standing)
+                search.best = self._better(search.best, shares)
         return search
 
-    def _better(self, best: Standing, other: Standing) -> Standing:
+    def _better(self, best: NeighbourShares, other: NeighbourShares) -> NeighbourShares:
         """The nearer miss: the right group first, then the larger share of real neighbours."""
 
-        def nearness(one: Standing) -> tuple[bool, float]:
+        def nearness(one: NeighbourShares) -> tuple[bool, float]:
             right = one.group > self.rule.tau_group
             return right, one.real if right else one.group
 

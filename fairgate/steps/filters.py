@@ -98,7 +98,7 @@ class Likeness:
 
 
 def first_of_each(traces: Iterable[Trace]) -> list[Trace]:
-    """Of traces that share a likeness, the first; order is kept."""
+    """Of traces that share a likeness, the first, in the order given."""
     seen: set[float] = set()
     first = []
     for trace in traces:

@@ -30,7 +30,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class ReadPhotograph:
-    """Reads the file at `path` under `folder`, or of that name (`by_name`); its bytes are kept as they are.
+    """Reads the file at `path` under `folder`, or of that name (`by_name`); its bytes are stored unchanged.
 
     Writes `shorter_side` in pixels. Drops `absent` where there is no such file, and `unreadable`. Other trouble of the
     disk stops the build, and so does DatasetError for a photograph that has not the size of its annotations.

@@ -1,8 +1,8 @@
 """GenSynth's filter against a pool that is fixed first: an edit is judged alone, whatever else is made.
 
 Smith et al. 2023, eqs. 4 and 5. The paper's pool is all real crops and all edits; here it is the crops and all edits of
-some photographs, drawn at random, so that real and synthetic images stand in it in the paper's proportion. What comes
-from a candidate's own photograph is no neighbour of it: then every candidate of every photograph is held to one rule.
+some photographs, drawn at random, so that real and synthetic images have the paper's proportion in it. Images of a
+candidate's own photograph do not count as its neighbours: then one rule applies to every candidate.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fairgate.errors import RecipeError
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How an edit stands among its neighbours: shares of real images and of its target group, 0 to 1."""
+class NeighbourShares:
+    """The shares of real images and of the target group among an edit's neighbours, 0 to 1."""
 
     real: float
     group: float
@@ -26,21 +26,21 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class NeighbourRule:
-    """How many neighbours are looked at, and what is asked of them. Both shares must *exceed* their threshold."""
+    """The number of neighbours, and the thresholds of the two shares. Both shares must *exceed* their threshold."""
 
     k_real: int
     k_group: int
     tau_real: float
     tau_group: float
 
-    def accepts(self, standing: Standing) -> bool:
+    def accepts(self, shares: NeighbourShares) -> bool:
         """Eq. 5."""
-        return standing.real > self.tau_real and standing.group > self.tau_group
+        return shares.real > self.tau_real and shares.group > self.tau_group
 
 
 @dataclass(frozen=True, slots=True)
 class NeighbourPool:
-    """Embeddings that candidates are held against, real ones first, with the photograph that each comes from."""
+    """Embeddings that candidates are compared with, real ones first, with the photograph that each comes from."""
 
     vectors: NDArray[np.float32]
     """(images, dim)"""
@@ -63,21 +63,21 @@ class NeighbourPool:
             n_real=len(real),
         )
 
-    def standing(self, vector: ArrayLike, group: str, owner: str, rule: NeighbourRule) -> Standing:
+    def shares(self, vector: ArrayLike, group: str, owner: str, rule: NeighbourRule) -> NeighbourShares:
         """P_R and P_G of one candidate (dim,): Euclidean distance, equal distances by position, its own photograph's
-        images left out. Raises RecipeError where the pool has fewer images than neighbours are asked for.
+        images left out. Raises RecipeError where the pool has fewer images than the rule needs.
         """
         others = np.flatnonzero(np.array(self.owners) != owner)
         most = max(rule.k_real, rule.k_group)
         if most > len(others):
             raise RecipeError(
-                f"{most} neighbours are asked for, and the pool has {len(others)} images of other photographs.",
+                f"{most} neighbours are needed, and the pool has {len(others)} images of other photographs.",
                 where="neighbours",
                 remedy="lower neighbours and group_neighbours; or raise pilot_photos, which makes the pilot again",
             )
         apart = self.vectors[others].astype(np.float64) - np.asarray(vector, dtype=np.float64)
         near = others[np.argsort(np.einsum("id,id->i", apart, apart), kind="stable")[:most]]
         alike = np.array([self.groups[position] == group for position in near])
-        return Standing(
+        return NeighbourShares(
             real=float((near[: rule.k_real] < self.n_real).mean()), group=float(alike[: rule.k_group].mean())
         )

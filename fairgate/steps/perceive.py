@@ -18,10 +18,10 @@ from fairgate.steps.provenance import spending
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """One attribute that is read off a face: column `attribute` of a member says which group was asked for.
+    """One attribute that is read off a face: column `attribute` of a member holds the prompted group.
 
-    `reads_as` maps our groups to the reader's words where they differ ("Caucasian": "White"). Unless `must_match`, what
-    is perceived is only noted.
+    `reads_as` maps our groups to the reader's words where they differ ("Caucasian": "White"). Without `must_match`, the
+    perceived group is recorded and drops nothing.
     """
 
     attribute: str
@@ -33,17 +33,17 @@ class Trait:
         return self.reads_as.get(group, group)
 
     def group(self, word: str) -> str:
-        """Our group for a word of the reader; its own word where none of ours is meant."""
+        """Our group for a word of the reader; the word itself where it is none of ours."""
         return next((group for group, read in self.reads_as.items() if read == word), word)
 
 
 @dataclass(frozen=True, slots=True)
 class Perceive:
-    """Reads the face of every member that has not been read, and drops a set at its first member that is not as asked.
+    """Reads the face of every member that has not been read, and drops a set with a member of another perceived group.
 
-    Writes `perceived_ATTRIBUTE` and `p_ATTRIBUTE` (the probability of the group that was asked for). Drops `no_face`,
-    `several_faces`, and `perceived_otherwise` with that probability; each names the member, and the others of its wave
-    that are not as asked either.
+    Writes `perceived_ATTRIBUTE` and `p_ATTRIBUTE` (the probability of the prompted group). Drops `no_face`,
+    `several_faces`, and `perceived_otherwise` with that probability; each names the first member that failed, and the
+    others of its wave.
     """
 
     reader: FaceReader
@@ -75,12 +75,12 @@ class Perceive:
             return Drop("several_faces" if faces else "no_face", float(len(faces)), 1.0, member)
         drop = None
         for trait in self.traits:
-            asked = str(row[trait.attribute])
-            groups = self._groups(faces[0], trait, trait.word(asked))
+            prompted = str(row[trait.attribute])
+            groups = self._groups(faces[0], trait, trait.word(prompted))
             perceived = trait.group(faces[0].perceived(trait.attribute))
             row[f"perceived_{trait.attribute}"] = perceived
-            row[f"p_{trait.attribute}"] = float(groups[trait.word(asked)])
-            if trait.must_match and perceived != asked and drop is None:
+            row[f"p_{trait.attribute}"] = float(groups[trait.word(prompted)])
+            if trait.must_match and perceived != prompted and drop is None:
                 drop = Drop("perceived_otherwise", measured=row[f"p_{trait.attribute}"], member=member)
         return drop
 
@@ -101,7 +101,7 @@ class MaskPerson:
     """Finds the person in the set's `base` picture.
 
     Writes the `mask` (a 1-bit PNG), the `mask_share` of the picture that it covers, and the detector's `person_score`.
-    Drops `no_person` and `several_persons`: which of them the caption would change is anybody's guess.
+    Drops `no_person` and `several_persons`: it is not defined which of them the caption would change.
     """
 
     detector: Detector
@@ -145,10 +145,10 @@ class MaskPerson:
 
 @dataclass(frozen=True, slots=True)
 class VisualQuestion:
-    """A question and what is noted of it.
+    """A question and the column of its answer.
 
-    `column` takes the probability of `answer` among all of the model's answers or, where `against` names another
-    one, its share of the two (0 where the model gives neither any).
+    `column` is the probability of `answer` among all of the model's answers or, where `against` names another one, its
+    share of the two (0 where the model gives both none).
     """
 
     column: str
@@ -168,7 +168,7 @@ class VisualQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Puts several questions about the picture of each set, all in one batch: a picture is prepared once.
+    """Queries a visual-question model with several questions about the picture of each set, prepared once.
 
     `batch` counts pictures. Each question's column is a number of the set, so that sets can be ranked by it.
     """
@@ -184,18 +184,18 @@ class Ask:
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         """Fill every question's column."""
         with spending(self.asker, meter):
-            asked = self._batches(self._ask, sets, self.batch, meter)
-        for rows, found in zip(sets, asked, strict=True):
+            values = self._batches(self._ask, sets, self.batch, meter)
+        for rows, found in zip(sets, values, strict=True):
             rows.columns.update(found)
 
     def _ask(self, sets: Sequence[SetRows]) -> list[dict[str, float]]:
         answers = list(dict.fromkeys(answer for question in self.questions for answer in question.answers()))
         images = [picture(rows.rows[0]["image"]) for rows in sets]
-        asked = self.asker.ask(images, [question.text for question in self.questions], answers)
+        probabilities = self.asker.ask(images, [question.text for question in self.questions], answers)
         return [
             {
                 question.column: question.value(dict(zip(answers, map(float, shares), strict=True)))
-                for question, shares in zip(self.questions, about, strict=True)
+                for question, shares in zip(self.questions, of_image, strict=True)
             }
-            for about in asked
+            for of_image in probabilities
         ]

@@ -1,4 +1,4 @@
-"""Photographs with one person in them: which are kept, what their captions say, and the crop that is edited."""
+"""Photographs with one person in them: how they are selected, labelled by captions, and cropped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOX = ("box_left", "box_top", "box_right", "box_bottom")
 ANNOTATED_SIZE = "annotated_size"
 """(width, height) that boxes count in; taken away once the photograph is seen to have it."""
 NOT_MADE = {"instruction": "", "guidance": 0.0, SEED: 0, HOW: "", GENERATOR: ""}
-"""Columns of edits, for the photograph's own person, which stands beside them in the pilot."""
+"""Columns of edits, for the photograph's own person, which is a row like them in the pilot."""
 
 Rectangle = tuple[int, int, int, int]
 """(left, top, right, bottom) in whole pixels."""
@@ -62,7 +62,7 @@ def pasted(photo: Image, edit: Image, box: Rectangle) -> Image:
 
 @dataclass(frozen=True, slots=True)
 class Photographs:
-    """The folder of the photographs: opens them, and tells when one has changed since the build began."""
+    """The folder of the photographs: opens them, and refuses one that has changed since the build began."""
 
     folder: Path
 
@@ -245,8 +245,8 @@ class DescribeMembers:
         """Swap gendered words, member by member."""
         for rows in sets:
             captions = json.loads(rows.columns.pop("captions"))
-            telling = next(place for place, text in enumerate(captions) if named_gender(text, self.words) != "none")
+            gendered = next(place for place, text in enumerate(captions) if named_gender(text, self.words) != "none")
             for row in rows.rows:
                 put = [with_gender(text, row["gender"], self.words) for text in captions]
-                row["caption"] = put[telling].strip()
+                row["caption"] = put[gendered].strip()
                 row["captions"] = json.dumps(put)

@@ -1,4 +1,4 @@
-"""Pictures and masks in rows: PIL images while they are worked on, PNG bytes where they are kept."""
+"""Pictures and masks in rows: PIL images in memory, PNG bytes in storage."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ _LATER = ("refine_guidance",)  # older datasets lack it: left out where None, so
 
 def made_with(model: BuildModel, seed: int, how: Sampling) -> dict[str, Any]:
     """The columns of an image that `model` made from `seed`."""
-    told = {name: value for name, value in asdict(how).items() if value is not None or name not in _LATER}
-    return {SEED: seed, HOW: json.dumps(told, sort_keys=True), GENERATOR: model.uri}
+    stored = {name: value for name, value in asdict(how).items() if value is not None or name not in _LATER}
+    return {SEED: seed, HOW: json.dumps(stored, sort_keys=True), GENERATOR: model.uri}
 
 
 def sampling(text: str) -> Sampling:

@@ -32,7 +32,7 @@ class Pruning:
 
     An attempt is better when all its members are expected to match their captions (`threshold`), then by directional
     similarity. Where fewer than `wanted` of those that went on turn out to match, the next best go on too, until
-    `wanted` do or none is left: as many sets are kept as without pruning.
+    `wanted` do or none is left: the number of accepted sets is that without pruning.
     """
 
     matcher: CaptionMatcher
@@ -158,7 +158,7 @@ def _go_on(
 
 
 def repaint_member(row: Mapping[str, Any], painter: Any, *, phrases: Sequence[str] = ()) -> Image:
-    """The picture of one member again, from the columns of its row: painted beside its base member, and no other.
+    """The picture of one member again, from the columns of its row: painted with its base member alone.
 
     Equal to the stored one up to about one level of grey: sums are rounded in another order. Raises ModelError.
     """

@@ -121,7 +121,7 @@ def test_shards_of_other_knobs_are_set_aside_and_come_back_with_their_knobs(fair
     assert len(list(Path("build/toys/.aside").rglob("shard-*.json"))) > 20
     params.write_text("builds:\n  toys: {recipe: toy}\n")
     said = fairgate("toys").output
-    assert "made before under this plan; brought back" in said
+    assert "made before under this plan; restored" in said
     assert "10 shards (10 found)" in said
     assert fingerprint() == first
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairgate.builds.dataset_checks import auc, balanced, clusters, k_means, telling_auc, tf_idf
+from fairgate.builds.dataset_checks import auc, balanced, clusters, k_means, predictable_auc, tf_idf
 from fairgate.errors import DatasetError
 from fairgate.randomness import stream
 
@@ -21,7 +21,7 @@ def test_the_area_is_the_share_of_pairs_in_the_right_order():
 def test_vectors_that_say_nothing_are_guessed_at_chance_even_when_they_are_many(seed):
     rng = stream(seed, "silence")
     positive = np.arange(200) % 3 == 0
-    assert telling_auc(rng.normal(size=(200, 60)), positive, rng) == pytest.approx(0.5, abs=0.12)
+    assert predictable_auc(rng.normal(size=(200, 60)), positive, rng) == pytest.approx(0.5, abs=0.12)
 
 
 def test_a_planted_direction_is_found_in_proportion_to_its_strength():
@@ -32,7 +32,7 @@ def test_a_planted_direction_is_found_in_proportion_to_its_strength():
     for strength in (0.0, 0.5, 1.5, 4.0):
         shifted = vectors.copy()
         shifted[positive, 3] += strength
-        found.append(telling_auc(shifted, positive, stream(1, "folds")))
+        found.append(predictable_auc(shifted, positive, stream(1, "folds")))
     assert found == sorted(found)
     assert found[-1] > 0.98
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_told_apart_is_refused():
     rng = stream(0, "refused")
     with pytest.raises(DatasetError, match="all rows are of one group"):
         auc(np.zeros(3), np.ones(3, dtype=bool))
-    with pytest.raises(DatasetError, match="5 folds are asked for"):
-        telling_auc(np.zeros((8, 2)), np.arange(8) < 3, rng)
+    with pytest.raises(DatasetError, match="too few for 5 folds"):
+        predictable_auc(np.zeros((8, 2)), np.arange(8) < 3, rng)
     with pytest.raises(DatasetError, match="9 clusters"):
         k_means(np.zeros((8, 2)), 9, rng)

@@ -195,7 +195,7 @@ def test_code_of_a_text_tower_is_not_run_whatever_is_answered(
         score(f"open_clip:local-dir:{local_dir}", pictures, tmp_path)
     for name in ("mine.py", "config.json"):
         (local_dir / name).write_bytes((tower / name).read_bytes())
-    with pytest.raises(ModelError, match="asks for code of its own"):
+    with pytest.raises(ModelError, match="names code of its own"):
         score(f"open_clip:local-dir:{local_dir}", pictures, tmp_path)
     assert not target.exists()
 
@@ -210,14 +210,14 @@ def test_code_of_a_text_tower_is_not_run_whatever_is_answered(
         (
             "open_clip_config.json",
             json.dumps({"model_cfg": {**TINY, "text_cfg": {"tokenizer_kwargs": {"trust_remote_code": True}}}}),
-            "asks for code of its own .'trust_remote_code'.",
+            "names code of its own .'trust_remote_code'.",
         ),
         (
             "open_clip_config.json",
             json.dumps({"model_cfg": {**TINY, "colour": "red"}, "preprocess_cfg": PREPROCESS}),
             "could not build the architecture",
         ),
-        ("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": "mine.Tokenizer"}}', "asks for code of its own"),
+        ("tokenizer_config.json", '{"auto_map": {"AutoTokenizer": "mine.Tokenizer"}}', "names code of its own"),
         ("open_clip_model.safetensors", None, "holds no weights"),
     ],
 )
@@ -244,7 +244,7 @@ def test_a_missing_folder_names_its_nearest_neighbour(tmp_path: Path, tiny_model
     save_local_dir(tmp_path / "tuned", tiny_model)
     with pytest.raises(ModelError, match="did you mean 'tuned'"):
         score("open_clip:local-dir:tunde", pictures, tmp_path)
-    with pytest.raises(ModelError, match="a folder stands where a file is expected"):
+    with pytest.raises(ModelError, match="the path is a folder, and a file is expected"):
         score("open_clip:ViT-B-32@./tuned", pictures, tmp_path)
 
 

@@ -136,7 +136,7 @@ VISION, TEXT = "model_cfg.vision_cfg", "model_cfg.text_cfg"
         ("convnext", "open_clip_config.json", f"{TEXT}.hf_model_name", "{outside}", "no config.json that describes it"),
         ("convnext", "open_clip_config.json", f"{TEXT}.hf_model_name", "bert-base-uncased", "no config.json that desc"),
         ("xlm-r", "config.json", "model_type", "clip", "type 'clip', which open_clip does not build"),
-        ("xlm-r", "config.json", "auto_map", {"AutoConfig": "mine.Config"}, "asks for code of its own"),
+        ("xlm-r", "config.json", "auto_map", {"AutoConfig": "mine.Config"}, "names code of its own"),
         ("siglip", "open_clip_config.json", f"{TEXT}.tokenizer_kwargs", {"vocab_file": "/etc/passwd"}, "vocab_file"),
         ("siglip", "open_clip_config.json", f"{TEXT}.tokenizer_kwargs", {"subfolder": "../outside"}, "subfolder"),
         ("siglip", "open_clip_config.json", f"{TEXT}.tokenizer_kwargs", {"tokenizer_type": "bert"}, "tokenizer_type"),

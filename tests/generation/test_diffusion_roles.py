@@ -172,7 +172,7 @@ def test_real_photographs_are_restyled_inpainted_and_edited(tiny: Any) -> None:
         (lambda tiny: tiny("painter", "sd1").paint(PROMPTS, [1], HOW), "3 prompts came with 1 others"),
         (lambda tiny: tiny("painter", "sd1").paint([], [], HOW), "0 prompts"),
         (lambda tiny: tiny("painter", "sd1").paint(["a " * 40], [1], HOW), "has 42 tokens, and the model reads 16"),
-        (lambda tiny: tiny("painter", "sd1").paint(["a"], [1], Sampling(0, 5.0)), "0 steps are none"),
+        (lambda tiny: tiny("painter", "sd1").paint(["a"], [1], Sampling(0, 5.0)), "cannot have 0 steps"),
         (lambda tiny: tiny("painter", "sd1").paint(["a"], [1], Sampling(2, 5.0, size=30)), "multiples of 4"),
         (lambda tiny: tiny("painter", "sd1").paint(["a"], [1], Sampling(2, 5.0, scheduler="eular")), "no scheduler"),
         (lambda tiny: tiny("painter", "sd1").paint(["a"], [1], Sampling(2, 5.0, refine_from=0.8)), "has no refiner"),

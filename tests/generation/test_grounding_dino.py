@@ -110,9 +110,9 @@ def test_boxes_that_reach_over_the_edge_are_clipped_to_the_picture(folder: Path)
         ({"backbone_config": None, "backbone": "microsoft/swin-tiny"}, "backbone_config is not a swin"),
         ({"text_config": {"model_type": "gpt2"}}, "text_config is not a bert"),
         ({"model_type": "owlvit"}, "of type 'owlvit'"),
-        ({"encoder_layers": 10**9}, "'encoder_layers' 1000000000"),
+        ({"encoder_layers": 10**9}, "'encoder_layers' to 1000000000"),
         ({"num_queries": 10**9}, "does not fit its config.json"),
-        ({"max_text_len": 10**9}, "'max_text_len' 1000000000"),
+        ({"max_text_len": 10**9}, "'max_text_len' to 1000000000"),
     ],
 )
 def test_a_model_that_would_be_looked_up_or_made_up_is_refused(

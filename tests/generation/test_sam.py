@@ -107,5 +107,5 @@ def test_a_grid_of_positions_that_would_fill_the_memory_is_refused(
 ) -> None:
     folder = Path(shutil.copytree(perceivers["sam"], tmp_path / "sam"))
     edit(folder / "config.json", prompt_encoder_config={"hidden_size": 16, "mask_input_channels": 8, **prompts})
-    with pytest.raises(ModelError, match=r"on a grid of|'image_embedding_size' 1000000"):
+    with pytest.raises(ModelError, match=r"on a grid of|'image_embedding_size' to 1000000"):
         open_model("segmenter", f"hf:{folder}")

@@ -135,7 +135,7 @@ def test_weights_that_run_code_or_do_not_fit_are_refused(folder: Path, monkeypat
         open_model("asker", f"hf:{folder}")
     assert not (folder / "exploded").exists()
     edit(folder / "config.json", auto_map={"AutoModel": "mine.Model"})
-    with pytest.raises(ModelError, match="asks for code of its own"):
+    with pytest.raises(ModelError, match="names code of its own"):
         open_model("asker", f"hf:{folder}")
 
 

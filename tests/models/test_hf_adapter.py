@@ -115,8 +115,8 @@ def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path
 @pytest.mark.parametrize(
     ("name", "change", "problem"),
     [
-        ("config.json", {"auto_map": {"AutoModel": "mine.Model"}}, "asks for code of its own"),
-        ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["mine.T", None]}}, "asks for code of its own"),
+        ("config.json", {"auto_map": {"AutoModel": "mine.Model"}}, "names code of its own"),
+        ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["mine.T", None]}}, "names code of its own"),
         ("config.json", {"model_type": "resnet"}, "of type 'resnet'"),
         ("config.json", {"text_config": [{}]}, "transformers could not load"),
         ("tokenizer.json", {"model": {"type": "BPE", "merges": [1]}}, "cannot be loaded"),

@@ -62,7 +62,7 @@ def test_an_ensemble_is_the_renormalised_mean_of_unit_texts(local_dir: Path, pic
     )
     with pytest.raises(ModelError, match="ensemble 1 holds no prompt"):
         scorer.similarity([PROMPTS, []])
-    with pytest.raises(ModelError, match="no prompt was asked"):
+    with pytest.raises(ModelError, match="there is no prompt to embed"):
         scorer.logits([])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairgate.builds.dataset_checks import clusters, telling_auc, tf_idf
+from fairgate.builds.dataset_checks import clusters, predictable_auc, tf_idf
 from fairgate.randomness import stream
 from fairgate.steps.caption_gender import WIDER_WORDS, WORDS, image_gender, named_gender, neutralise
 
@@ -82,7 +82,7 @@ def test_neutral_captions_still_tell_and_skateboards_are_mens(images: dict[int, 
     vectors, _ = tf_idf(texts)
 
     # Smith et al. 2023, section 3.3: 78% with BERT and all of train2017; table 6: skateboards +28%, ball games +24%
-    assert telling_auc(vectors, male, stream(0, "folds")) == pytest.approx(0.68, abs=0.05)
+    assert predictable_auc(vectors, male, stream(0, "folds")) == pytest.approx(0.68, abs=0.05)
     found = clusters(vectors, texts, male, 20, stream(0, "clusters"))
     skating = [cluster.over_representation for cluster in found if "skateboard" in cluster.words[:3]]
     assert skating

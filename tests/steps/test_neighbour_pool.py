@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fairgate.errors import RecipeError
 from fairgate.metrics import neighbour_shares
 from fairgate.randomness import stream
-from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, Standing
+from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, NeighbourShares
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "knn_filter.json").read_text())["cases"]
 
@@ -25,10 +25,10 @@ def test_every_flag_of_the_published_formula_is_met(case):
     made = [(case["synth"][n], str(group), f"s{n}") for n, group in enumerate(case["synth_gender"])]
     pool = NeighbourPool.of(real, made)
     rule = NeighbourRule(case["K"], case["K"], case["tau_R"], case["tau_G"])
-    standings = [pool.standing(vector, group, owner, rule) for vector, group, owner in made]
-    assert [standing.real for standing in standings] == pytest.approx(expected["P_R"], abs=1e-12)
-    assert [standing.group for standing in standings] == pytest.approx(expected["P_G"], abs=1e-12)
-    assert [rule.accepts(standing) for standing in standings] == expected["accept"]
+    found = [pool.shares(vector, group, owner, rule) for vector, group, owner in made]
+    assert [shares.real for shares in found] == pytest.approx(expected["P_R"], abs=1e-12)
+    assert [shares.group for shares in found] == pytest.approx(expected["P_G"], abs=1e-12)
+    assert [rule.accepts(shares) for shares in found] == expected["accept"]
 
 
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 12))
@@ -36,37 +36,37 @@ def test_candidates_that_stand_in_the_pool_get_what_the_metric_gives_them(seed, 
     rng = stream(seed, "pool")
     real, made = rng.integers(0, 3, (7, 2)), rng.integers(0, 3, (9, 2))  # many equal distances
     real_group, target = rng.integers(0, 2, 7), rng.integers(0, 2, 9)
-    shares = neighbour_shares(real, real_group, made, target, k=k)
+    expected = neighbour_shares(real, real_group, made, target, k=k)
     synthetic = [(made[n], str(target[n]), f"s{n}") for n in range(9)]
     pool = NeighbourPool.of([(real[n], str(real_group[n]), f"r{n}") for n in range(7)], synthetic)
     for n, (vector, group, owner) in enumerate(synthetic):
-        standing = pool.standing(vector, group, owner, NeighbourRule(k, k, 0.5, 0.5))
-        assert (standing.real, standing.group) == (pytest.approx(shares.real[n]), pytest.approx(shares.group[n]))
+        shares = pool.shares(vector, group, owner, NeighbourRule(k, k, 0.5, 0.5))
+        assert (shares.real, shares.group) == (pytest.approx(expected.real[n]), pytest.approx(expected.group[n]))
 
 
 def test_images_of_its_own_photograph_are_no_neighbours():
     pool = NeighbourPool.of(
         [([0.0], "male", "mine"), ([2.0], "female", "other")], [([0.1], "male", "mine"), ([3.0], "male", "other")]
     )
-    assert pool.standing([0.0], "male", "mine", NeighbourRule(1, 2, 0.5, 0.5)) == Standing(real=1.0, group=0.5)
-    assert pool.standing([0.0], "male", "third", NeighbourRule(2, 2, 0.5, 0.5)) == Standing(real=0.5, group=1.0)
+    assert pool.shares([0.0], "male", "mine", NeighbourRule(1, 2, 0.5, 0.5)) == NeighbourShares(real=1.0, group=0.5)
+    assert pool.shares([0.0], "male", "third", NeighbourRule(2, 2, 0.5, 0.5)) == NeighbourShares(real=0.5, group=1.0)
 
 
 def test_real_and_group_may_look_at_different_numbers_of_neighbours():
     pool = NeighbourPool.of([([9.0], "male", "a")], [([float(n)], "female", "b") for n in range(9)])
-    standing = pool.standing([0.0], "female", "c", NeighbourRule(10, 2, 0.0002, 0.4))
-    assert (standing.real, standing.group) == (0.1, 1.0)
-    assert NeighbourRule(10, 2, 0.0002, 0.4).accepts(standing)
+    shares = pool.shares([0.0], "female", "c", NeighbourRule(10, 2, 0.0002, 0.4))
+    assert (shares.real, shares.group) == (0.1, 1.0)
+    assert NeighbourRule(10, 2, 0.0002, 0.4).accepts(shares)
 
 
 def test_shares_have_to_exceed_their_thresholds():
     rule = NeighbourRule(50, 50, 0.08, 0.5)
-    assert rule.accepts(Standing(0.1, 0.52))
-    assert not rule.accepts(Standing(0.08, 0.52))
-    assert not rule.accepts(Standing(0.1, 0.5))
+    assert rule.accepts(NeighbourShares(0.1, 0.52))
+    assert not rule.accepts(NeighbourShares(0.08, 0.52))
+    assert not rule.accepts(NeighbourShares(0.1, 0.5))
 
 
 def test_too_small_a_pool_is_refused():
     pool = NeighbourPool.of([(np.zeros(2), "male", "a")], [])
     with pytest.raises(RecipeError, match="has 0 images of other photographs"):
-        pool.standing(np.zeros(2), "male", "a", NeighbourRule(1, 1, 0.5, 0.5))
+        pool.shares(np.zeros(2), "male", "a", NeighbourRule(1, 1, 0.5, 0.5))

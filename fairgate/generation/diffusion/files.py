@@ -93,12 +93,12 @@ class PipelineFiles:
 
     @property
     def is_refiner(self) -> bool:
-        """Whether the UNet is told an aesthetic score, and knows only the last part of the schedule."""
+        """Whether the UNet takes an aesthetic score, and was trained on the last part of the schedule alone."""
         return bool(self.settings.get("requires_aesthetics_score", False))
 
 
 def find_pipeline(address: PipelineAddress, base: Path) -> PipelineFiles:
-    """Find and hash a pipeline and the VAE that may stand in for its own. Raises ModelError."""
+    """Find and hash a pipeline and the VAE that may replace its own. Raises ModelError."""
     folder = model_folder(address.model, base)
     pipeline, components, settings = _read_index(folder)
     paths: dict[str, Path] = {"model_index.json": folder / "model_index.json"}
@@ -227,6 +227,6 @@ def _weights(folder: Path, stem: str, variant: str | None) -> dict[str, Path]:
 
 
 def _lone_vae(address: str, base: Path) -> Path:
-    """A VAE that stands alone (`stabilityai/sd-vae-ft-mse`), or the one of another pipeline."""
+    """A VAE in a folder of its own (`stabilityai/sd-vae-ft-mse`), or the one of another pipeline."""
     folder = model_folder(address, base)
     return folder / "vae" if (folder / "model_index.json").is_file() else folder

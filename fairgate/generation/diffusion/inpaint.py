@@ -1,9 +1,9 @@
-"""Inpainting: what the mask shows is painted anew, what it does not show stays, to the pixel.
+"""Inpainting: pixels inside the mask are painted anew, pixels outside it stay as they are.
 
-A UNet of 4 channels sees the whole noisy picture, and what is outside the mask is put back after every step; one of 9
-channels is told the mask and the picture without what it covers. Both as diffusers' inpainting pipelines do, with their
-order of draws. Here all variants of a picture share one reading by the VAE and one noise, and a refiner puts back the
-clean picture outside the mask (diffusers' puts back what the base left there, which after 9 channels is noise).
+A UNet of 4 channels gets the whole noisy picture, and the region outside the mask is restored after every step; one of
+9 channels also gets the mask and the masked picture. Both follow diffusers' inpainting pipelines, with their order of
+draws. Here all variants of a picture share one VAE encoding and one noise, and a refiner restores the clean picture
+outside the mask (diffusers' restores what the base left there, which after 9 channels is noise).
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 class _Scene:
     """What is known before a step is made: clean latents, the noise that all steps share, the mask (1 where to paint).
 
-    `told` is what a UNet of 9 channels sees besides. All are (variants, channels, h/f, w/f).
+    `extra` are the further channels of a UNet of 9. All are (variants, channels, h/f, w/f).
     """
 
     clean: torch.Tensor
     noise: torch.Tensor
     mask: torch.Tensor
-    told: torch.Tensor | None
+    extra: torch.Tensor | None
     generators: list[torch.Generator]
 
     def repeated(self, times: int) -> _Scene:
         """The same scene for several prompts; noise that is yet to be drawn is the same for each, too."""
         clean, noise, mask = (part.repeat(times, 1, 1, 1) for part in (self.clean, self.noise, self.mask))
-        told = None if self.told is None else self.told.repeat(times, 1, 1, 1)
-        return _Scene(clean, noise, mask, told, [_copied(generator) for generator in self.generators * times])
+        extra = None if self.extra is None else self.extra.repeat(times, 1, 1, 1)
+        return _Scene(clean, noise, mask, extra, [_copied(generator) for generator in self.generators * times])
 
     def begin(self, schedule: Schedule, strength: float) -> torch.Tensor:
         """The first latents: pure noise at full strength, else the picture under noise."""
@@ -54,8 +54,8 @@ class _Scene:
 
         def after(number: int, latents: torch.Tensor) -> torch.Tensor:
             last = number == len(schedule) - 1
-            kept = self.clean if last else schedule.noised(self.clean, self.noise, number + 1)
-            return (1 - self.mask) * kept + self.mask * latents
+            outside = self.clean if last else schedule.noised(self.clean, self.noise, number + 1)
+            return (1 - self.mask) * outside + self.mask * latents
 
         return after
 
@@ -104,12 +104,12 @@ class DiffusionInpainter(Diffusing):
         first = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
 
         def after(schedule: Schedule) -> After | None:
-            if schedule is first and scene.told is not None:
+            if schedule is first and scene.extra is not None:
                 return None  # such a UNet keeps what is outside the mask by itself
             return scene.put_back(schedule)
 
         latents = scene.begin(first, how.strength)
-        latents = through(model, first, latents, prompts, how, scene.generators, after, scene.told)
+        latents = through(model, first, latents, prompts, how, scene.generators, after, scene.extra)
         return at_size(model.decode(latents), own)
 
 
@@ -122,11 +122,11 @@ def _scene(
     clean = model.encode(pixels, () if masked_input and whole else generators)
     noise = model.noise(generators, size)
     small = interpolate(mask, size=noise.shape[-2:])
-    told = None
+    extra = None
     if masked_input:
         rest = model.encode(pixels.to(model.device) * (mask < 0.5), generators)
-        told = torch.cat([small, rest], dim=1)
-    return _Scene(clean, noise, small, told, generators)
+        extra = torch.cat([small, rest], dim=1)
+    return _Scene(clean, noise, small, extra, generators)
 
 
 def _copied(generator: torch.Generator) -> torch.Generator:

@@ -1,4 +1,4 @@
-"""The denoising loop, and the ways to ask the UNet: under text guidance, and under text and image guidance.
+"""The denoising loop, and the UNet's predictions under text guidance, and under text and image guidance.
 
 diffusers' pipelines take one guidance scale for a batch; here every image has its own, so that edits at several scales
 run together. At equal scales the pictures are theirs (tests/generation/test_diffusion_against_stock.py).
@@ -54,12 +54,13 @@ def guided(
     """
     scale = _column(scales, model.device)
     alone = not bool((scale > 1).any())
-    told = prompts if alone else negative + prompts
-    beside = more if more is None or alone else torch.cat([more, more])
+    conditioning = prompts if alone else negative + prompts
+    channels = more if more is None or alone else torch.cat([more, more])
 
     def predict(latents: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
         batch = latents if alone else torch.cat([latents, latents])
-        found = model.predict(batch if beside is None else torch.cat([batch, beside], dim=1), timestep, told)
+        inputs = batch if channels is None else torch.cat([batch, channels], dim=1)
+        found = model.predict(inputs, timestep, conditioning)
         if alone:
             return found
         without, with_text = found.chunk(2)
@@ -85,12 +86,12 @@ def guided_by_image(
     on = (text > 1) & (picture >= 1)
     alone = not bool(on.any())
     text, picture = torch.where(on, text, 1.0), torch.where(on, picture, 1.0)
-    told = prompts if alone else prompts + negative + negative
-    beside = image if alone else torch.cat([image, image, torch.zeros_like(image)])
+    conditioning = prompts if alone else prompts + negative + negative
+    channels = image if alone else torch.cat([image, image, torch.zeros_like(image)])
 
     def predict(latents: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
         batch = latents if alone else torch.cat([latents] * 3)
-        found = model.predict(torch.cat([batch, beside], dim=1), timestep, told)
+        found = model.predict(torch.cat([batch, channels], dim=1), timestep, conditioning)
         if alone:
             return found
         with_text, with_image, without = found.chunk(3)

@@ -114,8 +114,8 @@ def _guided(
     negative: str | None,
     more: torch.Tensor | None = None,
 ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    told, untold = model.embed_prompts(prompts), model.embed_negative(negative, len(prompts))
-    return guided(model, told, untold, [scale] * len(prompts), more)
+    positive, unwanted = model.embed_prompts(prompts), model.embed_negative(negative, len(prompts))
+    return guided(model, positive, unwanted, [scale] * len(prompts), more)
 
 
 def _refining(model: StableDiffusion, how: Sampling) -> Schedule | None:
@@ -149,7 +149,7 @@ class DiffusionEditor(Diffusing):
 
         Guidance scales and negative prompts may differ; steps, scheduler and size are those of the whole batch. It is
         worked on at the picture's size, or with `size` pixels on its longer side, rounded down to what the VAE halves.
-        Raises ModelError where the settings cannot share a batch, or ask for a refiner.
+        Raises ModelError where the settings cannot share a batch, or name a refiner.
         """
         require_one_each(instructions, seeds, hows)
         _require_shared(hows)

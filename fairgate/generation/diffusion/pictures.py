@@ -28,7 +28,7 @@ def square(model: StableDiffusion, side: int | None) -> Size:
             f"a picture of {wanted} pixels a side cannot be made: sides are multiples of {model.vae_factor}, "
             f"and {MAX_SIDE} at most.",
             where=model.uri,
-            remedy=f"ask for a `size` of {near}" if wanted else "ask for a `size`: the model does not say its own",
+            remedy=f"set `size` to {near}" if wanted else "set `size`: the model's config has none",
         )
     return wanted, wanted
 

@@ -1,8 +1,8 @@
 """A loaded Stable Diffusion (1.x, 2.x, XL, refiner, InstructPix2Pix): its parts, and what each does to a batch.
 
 One class for all of them: the pipelines of diffusers differ in how they run these parts, which is in
-`diffusion_loop` and in the roles. The safety checker is never loaded: it blackens pictures, and does so more often for
-some groups than for others, which would bias what is kept; people review what is released.
+`diffusion.loop` and in the roles. The safety checker is never loaded: it blackens pictures, more often for some groups
+than for others, which would bias the dataset; people review what is released.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 KEPT_BYTES = 64 << 20
 """Of prompts' embeddings that a model keeps on its device: of 105 prompts for an SDXL, of 280 for an SD 1.5."""
 _PIXELS_AT_ONCE = 1 << 20  # of a decoded batch: the VAE's activations are far larger than the UNet's
-_AESTHETIC, _NOT_AESTHETIC = 6.0, 2.5  # what the SDXL refiner is told of the wanted and the unwanted picture
+_AESTHETIC, _NOT_AESTHETIC = 6.0, 2.5  # scores that condition the SDXL refiner, of the wanted and the unwanted picture
 
 
 @dataclass(frozen=True, slots=True)
 class Conditioning:
-    """What the UNet is told of a batch: token states (n, tokens, dim), and for SDXL pooled ones (n, dim)."""
+    """The UNet's conditioning of a batch: token states (n, tokens, dim), and for SDXL pooled ones (n, dim)."""
 
     tokens: torch.Tensor
     pooled: torch.Tensor | None = None
@@ -141,10 +141,10 @@ class StableDiffusion:
             if prompt not in self._texts:
                 self._texts[prompt] = self._embed(prompt)
             self._texts.move_to_end(prompt)
-        told = joined([self._texts[prompt] for prompt in prompts])
-        while len(self._texts) * told.nbytes // len(prompts) > KEPT_BYTES:  # all are padded to one length
+        batch = joined([self._texts[prompt] for prompt in prompts])
+        while len(self._texts) * batch.nbytes // len(prompts) > KEPT_BYTES:  # all are padded to one length
             self._texts.popitem(last=False)
-        return replace(told, aesthetic=self._score(_AESTHETIC, len(prompts)))
+        return replace(batch, aesthetic=self._score(_AESTHETIC, len(prompts)))
 
     @torch.inference_mode()
     def embed_negative(self, negative: str | None, count: int) -> Conditioning:
@@ -165,12 +165,12 @@ class StableDiffusion:
         states, pooled = [], None
         for tokenizer, encoder in zip(self.tokenizers, self.text_encoders, strict=True):
             ids, mask = self._cut(tokenizer, encoder, prompt)
-            told = encoder(ids, attention_mask=mask, output_hidden_states=self.is_xl)
-            states.append(told.hidden_states[-2] if self.is_xl else told[0])
-            pooled = told[0] if self.is_xl and told[0].ndim == 2 else pooled
+            out = encoder(ids, attention_mask=mask, output_hidden_states=self.is_xl)
+            states.append(out.hidden_states[-2] if self.is_xl else out[0])
+            pooled = out[0] if self.is_xl and out[0].ndim == 2 else pooled
         if self.is_xl and pooled is None:
             raise ModelError(
-                "no text encoder gives the pooled embedding that an SDXL is told.",
+                "no text encoder gives the pooled embedding that an SDXL needs.",
                 where=self.where,
                 remedy="text_encoder_2 is to be a CLIPTextModelWithProjection; save the whole pipeline again",
             )
@@ -234,16 +234,16 @@ class StableDiffusion:
         return mean.view(1, -1, 1, 1), spread.view(1, -1, 1, 1)
 
     @torch.inference_mode()
-    def predict(self, latents: torch.Tensor, timestep: torch.Tensor, told: Conditioning) -> torch.Tensor:
+    def predict(self, latents: torch.Tensor, timestep: torch.Tensor, conditioning: Conditioning) -> torch.Tensor:
         """One UNet evaluation of a batch, (n, 4, h, w) float32; counted in `spent`."""
         more = None
-        if told.pooled is not None:
-            sizes = self._sizes(latents, told.aesthetic)
-            more = {"text_embeds": told.pooled.to(self.dtype), "time_ids": sizes.to(self.dtype)}
+        if conditioning.pooled is not None:
+            sizes = self._sizes(latents, conditioning.aesthetic)
+            more = {"text_embeds": conditioning.pooled.to(self.dtype), "time_ids": sizes.to(self.dtype)}
         found: torch.Tensor = self.unet(
             latents.to(self.dtype),
             timestep,
-            encoder_hidden_states=told.tokens.to(self.dtype),
+            encoder_hidden_states=conditioning.tokens.to(self.dtype),
             added_cond_kwargs=more,
             return_dict=False,
         )[0]
@@ -251,14 +251,14 @@ class StableDiffusion:
         return found.float()
 
     def _sizes(self, latents: torch.Tensor, aesthetic: torch.Tensor | None) -> torch.Tensor:
-        """What an SDXL is told of the picture's size: as large as what is made, not cropped."""
+        """An SDXL's conditioning on the picture's size: the size that is generated, not cropped."""
         height, width = (side * self.vae_factor for side in latents.shape[-2:])
         first = torch.tensor([[height, width, 0, 0]], dtype=torch.float32, device=self.device).repeat(len(latents), 1)
         return torch.cat([first, first[:, :2] if aesthetic is None else aesthetic], dim=1)
 
 
 def _require_plain(model: StableDiffusion) -> None:
-    """Raises ModelError for parts that do not fit together, and for a UNet that these pipelines tell too little."""
+    """Raises ModelError for parts that do not fit together, and for a UNet with inputs that these pipelines lack."""
     config, latents = model.unet.config, model.latent_channels
     odd = [name for name in ("time_cond_proj_dim", "encoder_hid_dim_type", "class_embed_type") if config.get(name)]
     if config.get("addition_embed_type") != ("text_time" if model.is_xl else None):

@@ -102,13 +102,12 @@ class Schedule:
 
     def __init__(self, scheduler: Any, steps: int, device: torch.device) -> None:
         if steps < 1:
-            raise ModelError(f"{steps} steps are none.", remedy="ask for one step at least")
+            raise ModelError(f"a schedule cannot have {steps} steps.", remedy="set at least one step")
         self.scheduler, self.steps = scheduler, steps
         with _numpy_2():
             scheduler.set_timesteps(steps, device=device)
         self.timesteps: torch.Tensor = scheduler.timesteps
-        asked = inspect.signature(scheduler.step).parameters
-        self._takes_generator = "generator" in asked
+        self._takes_generator = "generator" in inspect.signature(scheduler.step).parameters
 
     def __len__(self) -> int:
         return len(self.timesteps)
@@ -142,7 +141,7 @@ class Schedule:
 
     def _required(self, what: str) -> Schedule:
         if not len(self.timesteps):
-            raise ModelError(f"{what} leaves no step to run.", remedy="ask for more steps, or a larger share of them")
+            raise ModelError(f"{what} leaves no step to run.", remedy="set more steps, or a larger share of them")
         return self
 
     def begin(self, noise: torch.Tensor) -> torch.Tensor:

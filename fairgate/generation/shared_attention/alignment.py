@@ -1,4 +1,4 @@
-"""Which words of a caption stand for which words of the base caption, and which of their tokens share a map.
+"""Alignment of a caption's words with those of the base caption, and of the tokens that share an attention map.
 
 Prompt-to-Prompt's word swap and refinement (Hertz et al. 2022): an unchanged word keeps its map, a replaced word takes
 over the map of the word that it replaces, a word that is new keeps the map of its own. An attribute of several words
@@ -39,9 +39,9 @@ def words_of(caption: str, phrases: Sequence[str] = ()) -> list[str]:
 
 
 def word_pairs(base: Sequence[str], words: Sequence[str]) -> list[tuple[range, range]]:
-    """Spans of words that stand for each other, in order: (base words, words); an empty span where one side has none.
+    """Corresponding spans of words, in order: (base words, words); an empty span where one side has none.
 
-    As many words replaced by as many are paired one by one; otherwise the whole span stands for the whole span.
+    Spans of equal length are paired word by word; otherwise the whole span corresponds to the whole span.
 
     >>> word_pairs(["a", "White", "male"], ["an", "Asian", "male"])
     [(range(0, 1), range(0, 1)), (range(1, 2), range(1, 2)), (range(2, 3), range(2, 3))]
@@ -60,8 +60,8 @@ def align_tokens(base: str, caption: str, tokenizer: Any, length: int, phrases: 
 
     `tokenizer` is the text encoder's, of transformers. A span's map goes token by token where both spans have as many
     tokens, else each base token's map is spread evenly over the span: a row of `weights` sums to 1. Where the caption
-    has no word for a base word, the attention to it is dropped, and its rows are 0. The end token and the padding stand
-    for the base's. Raises ModelError where words do not break into whole tokens.
+    has no word for a base word, the attention to it is dropped, and its rows are 0. The end token and the padding take
+    over the base's. Raises ModelError where words do not break into whole tokens.
     """
     words, base_words = words_of(caption, phrases), words_of(base, phrases)
     ends, base_ends = _token_ends(words, caption, tokenizer), _token_ends(base_words, base, tokenizer)

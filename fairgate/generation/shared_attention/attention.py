@@ -31,10 +31,10 @@ _WIDE_SUMS = hasattr(torch.ops.aten.bmm, "dtype")  # since torch 2.8, on CUDA: p
 
 @dataclass(slots=True)
 class Sharing:
-    """What the layers are told before each pass of the UNet, whose rows are (halves, attempts, members).
+    """What the layers share in the next pass of the UNet, whose rows are (halves, attempts, members).
 
     `groups` (halves times attempts) is 0 where nothing is shared: fused attention. The first rows of each group are
-    the base members while `leads`; a later chunk of the same sets has none and uses what was `asked` in the first.
+    the base members while `leads`; a later chunk of the same sets has none and uses `projected`, from the first.
     `free` groups come first and share nothing (the unconditional half in mode `cross`).
     """
 
@@ -45,12 +45,12 @@ class Sharing:
     keep: bool = False
     words: Words | None = None
     block_bytes: int | None = None
-    asked: dict[int, BaseMember] = field(default_factory=dict)
+    projected: dict[int, BaseMember] = field(default_factory=dict)
 
     def alone(self) -> None:
         """The next passes share nothing."""
         self.groups, self.words = 0, None
-        self.asked.clear()
+        self.projected.clear()
 
 
 class SharedAttention:
@@ -89,29 +89,27 @@ class SharedAttention:
         sharing = self.sharing
         members = len(hidden) // sharing.groups
         free = sharing.free * members
-        ours, answers = hidden[free:], context[free:]
-        asked = self._asked(attn, ours[::members], answers[::members])
+        ours, contexts = hidden[free:], context[free:]
+        base = self._base_member(attn, ours[::members], contexts[::members])
         groups = sharing.groups - sharing.free
-        values = _grouped(_heads(attn, attn.to_v(answers)), groups)
+        values = _grouped(_heads(attn, attn.to_v(contexts)), groups)
         words = sharing.words if sharing.mode == "cross" else None
-        seen = wide_product(
-            asked, values if words is None else by_words(words, values), attn.scale, sharing.block_bytes
-        )
+        seen = wide_product(base, values if words is None else by_words(words, values), attn.scale, sharing.block_bytes)
         if words is not None and any(words.keeps_own):
-            query, key = _project(attn, ours, answers)
+            query, key = _project(attn, ours, contexts)
             query, key = _grouped(query, groups), _grouped(key, groups)
             seen = seen + own_words(words, query, key, values, attn.scale)
         seen = _joined(seen.flatten(0, 1))
         return torch.cat([_stock(attn, hidden[:free], context[:free]), seen]) if free else seen
 
-    def _asked(self, attn: Any, bases: Tensor, answers: Tensor) -> BaseMember:
+    def _base_member(self, attn: Any, bases: Tensor, contexts: Tensor) -> BaseMember:
         """Queries and keys of the base members: projected in the first chunk, remembered for the others."""
         if not self.sharing.leads:
-            return self.sharing.asked[id(attn)]
-        asked = BaseMember(*_project(attn, bases, answers))
+            return self.sharing.projected[id(attn)]
+        base = BaseMember(*_project(attn, bases, contexts))
         if self.sharing.keep:
-            self.sharing.asked[id(attn)] = asked
-        return asked
+            self.sharing.projected[id(attn)] = base
+        return base
 
 
 @contextmanager
@@ -176,7 +174,7 @@ def _grouped(rows: Tensor, groups: int) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class BaseMember:
-    """What the base member asks and is answered by, projected: (groups, heads, tokens, features) each."""
+    """The base member's queries and keys, projected: (groups, heads, tokens, features) each."""
 
     query: Tensor
     key: Tensor
@@ -184,11 +182,11 @@ class BaseMember:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How the members' tokens stand to the base member's, for Prompt-to-Prompt.
+    """The alignment of the members' tokens with the base member's, for Prompt-to-Prompt.
 
     `weights` (members, base tokens, tokens): the share of a base token's map that a member's token takes over. `own`
     (members, tokens): 1 for a token that the base caption has nothing for, which keeps the map of its own; else 0.
-    `keeps_own`: whether a member has such a token, known without asking the device, which would have to be waited for.
+    `keeps_own`: whether a member has such a token, known without a read from the device, which would synchronise it.
     """
 
     weights: Tensor
@@ -207,21 +205,21 @@ class Words:
         return Words(self.weights[first:last], self.own[first:last], self.keeps_own[first:last])
 
 
-def wide_product(asked: BaseMember, values: Tensor, scale: float, block_bytes: int | None = None) -> Tensor:
+def wide_product(base: BaseMember, values: Tensor, scale: float, block_bytes: int | None = None) -> Tensor:
     """softmax(QK') of the base member times the values of every member of its set, exactly, in blocks of queries.
 
     `values` (groups, members, heads, keys, features) -> (groups, members, heads, queries, features). The members'
-    values stand side by side, so that each block of probabilities is made once and used in one product; no more than
+    values are concatenated, so that each block of probabilities is made once and used in one product; no more than
     `block_bytes` of scores are held. Half precision has its scores and their softmax in float32, as in fused attention.
     """
     groups, members, heads, keys, features = values.shape
     wide = values.permute(0, 2, 3, 1, 4).reshape(groups, heads, keys, members * features)
-    queries = asked.query.shape[2]
+    queries = base.query.shape[2]
     limit = block_bytes or BLOCK_BYTES.get(values.device.type, BLOCK_BYTES["cuda"])
     block = max(1, limit // (groups * heads * keys * 4))
-    keyed = asked.key.transpose(-1, -2)
+    keyed = base.key.transpose(-1, -2)
     parts = [
-        probabilities(asked.query[:, :, start : start + block], keyed, scale).to(wide.dtype) @ wide
+        probabilities(base.query[:, :, start : start + block], keyed, scale).to(wide.dtype) @ wide
         for start in range(0, queries, block)
     ]
     out = parts[0] if len(parts) == 1 else torch.cat(parts, dim=2)
@@ -250,5 +248,5 @@ def by_words(words: Words, values: Tensor) -> Tensor:
 
 def own_words(words: Words, query: Tensor, key: Tensor, values: Tensor, scale: float) -> Tensor:
     """What members see through tokens that the base caption lacks: their own maps, all shapes as `values`."""
-    kept = values * words.own.to(values.dtype)[None, :, None, :, None]
-    return probabilities(query, key.transpose(-1, -2), scale).to(values.dtype) @ kept
+    masked = values * words.own.to(values.dtype)[None, :, None, :, None]
+    return probabilities(query, key.transpose(-1, -2), scale).to(values.dtype) @ masked

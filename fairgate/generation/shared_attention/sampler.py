@@ -1,7 +1,7 @@
 """Painting counterfactual sets: members start from one noise, meet the same noise at every step, and share attention.
 
-One UNet evaluation per member, step and half of the guidance, and no more: a set that does not fit into one pass is cut
-inside each step, with the base member's queries and keys kept for the later pieces, and never made again.
+One UNet evaluation per member, step and half of the guidance, and no more: a set that does not fit into one pass is
+split inside each step, and the later pieces reuse the base member's queries and keys.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class SetPainting:
     """Paints attempts at one set: its captions, base member first; all attempts with the same steps and scheduler.
 
     `rows` bounds the UNet rows of one pass and changes nothing else (the last bits aside). `phrases` are attributes of
-    several words, which mode `cross` aligns as one. Raises ModelError where a refiner is asked for.
+    several words, which mode `cross` aligns as one. Raises ModelError for a painter or a sampling with a refiner.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class SetPainting:
             )
         self.parts, self.captions, self.how = parts, list(captions), how
         self.mode, self.rows, self.phrases = mode, rows, phrases
-        self._told = parts.embed_prompts(self.captions)
-        self._untold = parts.embed_negative(how.negative, 1)
+        self._conditioning = parts.embed_prompts(self.captions)
+        self._unconditional = parts.embed_negative(how.negative, 1)
         self.steps = len(self._schedule())
 
     def start(self, attempts: Sequence[Attempt]) -> list[AttemptState]:
@@ -178,7 +178,7 @@ class SetPainting:
         return noise
 
     def _share(self, sharing: Sharing, attempts: int, halves: int, first: int, last: int) -> None:
-        """Tell the layers which rows come next: members `first` to `last` of so many attempts."""
+        """Set up sharing for the next rows: members `first` to `last` of so many attempts."""
         sharing.groups = attempts * halves
         sharing.free = attempts if self.mode == "cross" and halves == 2 else 0
         sharing.leads, sharing.keep = first == 0, last < len(self.captions)
@@ -186,17 +186,17 @@ class SetPainting:
 
     def _predict(self, latents: Tensor, time: Tensor, rows: Sequence[int], scales: Sequence[float] | None) -> Tensor:
         """One pass of the UNet over the rows, under guidance with their unconditional halves before them."""
-        told = _rows(self._told, [row % len(self.captions) for row in rows])
+        wanted = _rows(self._conditioning, [row % len(self.captions) for row in rows])
         if scales is None:
-            return self.parts.predict(latents, time, told)
-        untold = _rows(self._untold, [0] * len(rows))
-        without, seen = self.parts.predict(torch.cat([latents, latents]), time, untold + told).chunk(2)
+            return self.parts.predict(latents, time, wanted)
+        empty = _rows(self._unconditional, [0] * len(rows))
+        without, seen = self.parts.predict(torch.cat([latents, latents]), time, empty + wanted).chunk(2)
         return without + torch.tensor(scales, device=seen.device)[:, None, None, None] * (seen - without)
 
     @cached_property
     def _words(self) -> Words:
-        """How every member's tokens stand to the base member's."""
-        tokenizer, length = self.parts.tokenizers[0], self._told.tokens.shape[1]
+        """The alignment of every member's tokens with the base member's."""
+        tokenizer, length = self.parts.tokenizers[0], self._conditioning.tokens.shape[1]
         found = [align_tokens(self.captions[0], caption, tokenizer, length, self.phrases) for caption in self.captions]
         return Words.of(found, self.parts.device)
 
@@ -207,9 +207,9 @@ def _looks_back(scheduler: Any) -> bool:
     return state or scheduler.order != 1 or not hasattr(scheduler, "set_begin_index")
 
 
-def _rows(told: Conditioning, rows: list[int]) -> Conditioning:
-    pooled, aesthetic = (None if part is None else part[rows] for part in (told.pooled, told.aesthetic))
-    return Conditioning(told.tokens[rows], pooled, aesthetic)
+def _rows(batch: Conditioning, rows: list[int]) -> Conditioning:
+    pooled, aesthetic = (None if part is None else part[rows] for part in (batch.pooled, batch.aesthetic))
+    return Conditioning(batch.tokens[rows], pooled, aesthetic)
 
 
 def _pieces(numbers: Sequence[int], members: int, rows: int) -> Iterator[tuple[Sequence[int], int, int]]:
