@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -104,13 +105,15 @@ class Team:
         self.git("merge", "--quiet", "--no-ff", "--message", f"merge {branch}", branch)
 
 
-def write_portraits(folder: Path, version: str, places: range) -> None:
-    """Some of the embedded release's chefs and doctors as a release of their own."""
+def write_portraits(
+    folder: Path, version: str, places: range, *, name: str = "faces", subjects: Sequence[str] = ("chef", "doctor")
+) -> None:
+    """Some sets of these subjects of the embedded release, as a release of their own."""
     released = open_dataset("occupations", ROOT / "datasets")
     index, of_subject = released.index, {}
     for subject, set_id in zip(index.subject.tolist(), index.set_id.tolist(), strict=True):
         of_subject.setdefault(subject, {})[set_id] = None
-    wanted = [list(of_subject[subject])[place] for subject in ("chef", "doctor") for place in places]
+    wanted = [list(of_subject[subject])[place] for subject in subjects for place in places]
     pictures = {set_id: dict(members) for set_id, members in released.images_of(wanted).items()}
     rows = (
         {
@@ -120,7 +123,7 @@ def write_portraits(folder: Path, version: str, places: range) -> None:
             "member": member,
             "subject": index.subject[row],
             "caption": f"a drawing of a {index.subject[row]}",
-            **{name: codes[row] for name, codes in index.attributes.items()},
+            **{attribute: codes[row] for attribute, codes in index.attributes.items()},
         }
         for row, (set_id, member) in enumerate(zip(index.set_id.tolist(), index.member.tolist(), strict=True))
         if set_id in pictures
@@ -128,9 +131,9 @@ def write_portraits(folder: Path, version: str, places: range) -> None:
     write_dataset(
         folder,
         rows,
-        name="faces",
+        name=name,
         version=version,
-        attributes={name: list(groups) for name, groups in released.manifest.attributes.items()},
+        attributes={each: list(groups) for each, groups in released.manifest.attributes.items()},
         recipe={"name": "a part of the embedded release"},
         licence="CC0-1.0",
         counterfactual=True,
