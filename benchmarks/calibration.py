@@ -39,7 +39,7 @@ SEEN = "seen at twice detectable"
 MARGIN, ALPHA = 0.02, 0.05
 DRAWS = {50: 2000, 300: 2000, 6000: 500}
 """By the number of sets; the gate takes 4,000. Fewer make the critical value rougher, and no milder."""
-NULLS = {50: 3000, 300: 3000, 6000: 2000}
+NULLS = {50: 3000, 300: 3000, 6000: 4000}
 """Runs without change beyond the margin, by the number of sets."""
 NAIVE_DRAWS, NAIVE_NULLS = 2000, 2000
 SHARED = 50

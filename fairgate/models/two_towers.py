@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -18,8 +18,8 @@ from fairgate.models.contract import Capability, Floats, Request, log_softmax
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
 
 _SAME_TEXT = {"fp32": 64 * 2.0**-23, "amp_fp16": 4 * 2.0**-11, "amp_bf16": 4 * 2.0**-8}
-"""Distance of unit text embeddings below which two prompts are one: equal tokens differ by rounding alone, which is the
-order of sums in float32, and a handful of roundings of the last layer's output under autocast."""
+"""Distance of unit text embeddings below which two prompts may be one: equal tokens differ by rounding alone, which is
+the order of sums in float32, and a handful of roundings of the last layer's output under autocast."""
 
 
 class TwoTowers:
@@ -60,20 +60,29 @@ class TwoTowers:
         return self._cosines(self._queries(ensembles))
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-        """Pairs of ensembles whose averaged text embeddings are equal, up to the rounding of the device's precision."""
-        queries = self._queries(ensembles)
-        near = 1.0 - _SAME_TEXT[self.precision] ** 2 / 2  # cosine of unit vectors that far apart
-        pairs = []
-        for place, cosines in enumerate(queries @ queries.T):
-            for other in np.flatnonzero(cosines[:place] >= near).tolist():
-                if list(ensembles[other]) != list(ensembles[place]):
-                    pairs.append((int(other), place))
-        return pairs
+        """Pairs of ensembles whose averaged text embeddings are equal, up to the rounding of float32.
 
-    def _queries(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+        Half precision tells only which pairs may be: texts that differ by less than its rounding are embedded again.
+        """
+        pairs = _near_pairs(self._queries(ensembles), ensembles, _SAME_TEXT[self.precision])
+        if not pairs or self.precision == "fp32":
+            return pairs
+        chosen = sorted({place for pair in pairs for place in pair})
+        exact = self._queries([ensembles[place] for place in chosen], self._float32_texts)
+        again = _near_pairs(exact, [ensembles[place] for place in chosen], _SAME_TEXT["fp32"])
+        return [(chosen[one], chosen[other]) for one, other in again]
+
+    def _float32_texts(self, prompts: Sequence[str]) -> Embeddings:
+        from fairgate.models.embeddings import embed_texts
+
+        return embed_texts(self._encoder(), prompts, replace(self._device, precision="fp32"), self.uri)
+
+    def _queries(
+        self, ensembles: Sequence[Sequence[str]], embed: Callable[[Sequence[str]], Embeddings] | None = None
+    ) -> Floats:
         """Unit averages of the ensembles' text embeddings, (ensembles, dim) float64."""
         every = list(dict.fromkeys(prompt for prompts in ensembles for prompt in prompts))
-        unit = dict(zip(every, _unit(self.text_embeddings(every).astype(np.float64)), strict=True))
+        unit = dict(zip(every, _unit((embed or self.text_embeddings)(every).astype(np.float64)), strict=True))
         means = []
         for number, prompts in enumerate(ensembles):
             if not prompts:
@@ -147,9 +156,13 @@ class TwoTowers:
         return mixed
 
     def embeds_alike(self, other: TwoTowers) -> bool:
-        """Whether two scorers that embedded the same images and prompts gave them the same vectors, up to rounding."""
+        """Whether two scorers that embedded the same images and prompts gave them the same vectors.
+
+        Up to the rounding of float32 at every precision: equal tokens and pixels in equal batches give equal vectors,
+        and what half precision's own rounding spans is a difference that a logit scale of 100 makes a logit of.
+        """
         here, there = self._known_texts(), other._known_texts()
-        near = _SAME_TEXT[self.precision]
+        near = _SAME_TEXT["fp32"]
         texts = all(np.linalg.norm(here[text] - there[text]) <= near for text in here.keys() & there.keys())
         images = np.linalg.norm(self.image_embeddings() - other.image_embeddings(), axis=1)
         return texts and bool((images <= near).all())
@@ -181,6 +194,17 @@ class TwoTowers:
         chunks = range(0, len(images), _CHUNK)
         products = [_unit(images[start : start + _CHUNK].astype(np.float64)) @ texts.T for start in chunks]
         return np.concatenate(products)
+
+
+def _near_pairs(queries: Floats, ensembles: Sequence[Sequence[str]], distance: float) -> list[tuple[int, int]]:
+    """Pairs of unit vectors that are no farther apart, of ensembles that are not written alike."""
+    near = 1.0 - distance**2 / 2  # their cosine
+    return [
+        (int(other), place)
+        for place, cosines in enumerate(queries @ queries.T)
+        for other in np.flatnonzero(cosines[:place] >= near)
+        if list(ensembles[other]) != list(ensembles[place])
+    ]
 
 
 def _unit(vectors: Floats) -> Floats:

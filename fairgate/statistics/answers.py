@@ -62,8 +62,8 @@ def p_lost_less(lost: int, won: int, images: int, margin: float) -> float:
 def least_lost(lost: int, won: int, images: int, level: float) -> float:
     """Lower limit, at a one-sided level, of the share lost less the share won: a margin that is rejected.
 
-    In the score -Phi^-1(p), which is nearly linear in the margin, so that a few steps come near it; then lower, in
-    growing steps, until p is under the level, and back.
+    In the score -Phi^-1(p), which is nearly linear in the margin, so that a few steps come near it; from there in
+    growing steps to a margin on the other side of the level, and back by halves.
     """
     wanted = -ndtri(level)
     unit = math.sqrt(lost + won + wanted**2) / images
@@ -72,6 +72,11 @@ def least_lost(lost: int, won: int, images: int, level: float) -> float:
     while at > -1 and p_lost_more(lost, won, images, at) > level:
         above, at, step = at, at - step, 2 * step
     at = max(at, -1.0)
+    if above == at:  # what the first steps came to is rejected itself
+        above = at + step
+        while p_lost_more(lost, won, images, above) <= level:
+            step *= 2
+            at, above = above, above + step
     while above - at > 0.01 * unit:
         middle = (above + at) / 2
         above, at = (above, middle) if p_lost_more(lost, won, images, middle) <= level else (middle, at)

@@ -78,7 +78,7 @@ def test_subjects_and_parts_built_one_by_one_make_the_same_dataset(fairgate: Fai
 
 
 def test_a_part_is_the_shortest_run_of_shards_that_holds_enough(fairgate: Fairgate) -> None:
-    fairgate("toys", "--workers", "3")
+    fairgate("toys", "--workers", "3", "--device", "cpu")
     for subject in ("baker", "car-mechanic"):
         part = Path("build/toys", subject, "sets")
         said = json.loads((part / "part.json").read_text())
@@ -263,7 +263,7 @@ def test_yields_say_what_was_dropped_why_and_at_which_group(fairgate: Fairgate) 
 
 def test_yields_are_the_same_for_every_number_of_workers(fairgate: Fairgate) -> None:
     fairgate("toys")
-    fairgate("toys", "--workers", "3", "--out", "three")
+    fairgate("toys", "--workers", "3", "--device", "cpu", "--out", "three")
     for name in ("yield.json", "yield.csv", "drops.csv"):
         assert Path("build/toys", name).read_text() == Path("three/toys", name).read_text()
 
