@@ -1,8 +1,9 @@
-"""A Python that has imported everything once, for tests that carry out scripts which start fairgate many times.
+"""A Python that has imported everything once, for tests that start fairgate or pytest many times.
 
-`warm_python()` is the path of a program, called as `python -P -m fairgate.cli WORDS`: it hands its words, folder,
-environment and open files to a server, which forks. A fork costs milliseconds, where a fresh interpreter imports for
-a second, and with PyTorch for five. Tests about what is imported, and from where, take `sys.executable`.
+`warm_python()` is the path of a program, called as `python -P -m fairgate.cli WORDS` or `python -m pytest WORDS`: it
+hands its words, folder, environment and open files to a server, which forks. A fork costs milliseconds, where a fresh
+interpreter imports for a second, and with PyTorch for five. Other words start a Python as ever. Tests about what is
+imported, and from where, take `sys.executable`.
 """
 
 from __future__ import annotations
@@ -21,17 +22,21 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-CALL = ["-P", "-m", "fairgate.cli"]
+import pytest
+
+CALLS = {"fairgate": ["-P", "-m", "fairgate.cli"], "pytest": ["-m", "pytest"]}
 _CLIENT = """\
 #!{python} -SI
 import json, os, socket, sys
 words = sys.argv[1:]
-if words[:3] != {call!r}:
+program = next((name for name, call in {calls!r}.items() if words[: len(call)] == call), None)
+if program is None:
     os.execv({python!r}, [{python!r}, *words])
+words = words[len({calls!r}[program]) :]
 server = socket.socket(socket.AF_UNIX)
 server.connect({address!r})
 socket.send_fds(server, [b"f"], [0, 1, 2])
-request = {{"words": words[3:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+request = {{"program": program, "words": words, "folder": os.getcwd(), "environment": dict(os.environ)}}
 server.sendall(json.dumps(request).encode() + b"\\n")
 answer = server.makefile().readline()
 sys.exit(int(answer) if answer else 137)
@@ -39,16 +44,19 @@ sys.exit(int(answer) if answer else 137)
 
 
 @functools.cache
-def warm_python() -> str:
-    """The path of the program; its server is started once, and ends with this process."""
+def warm_python(*, torch: bool = True) -> str:
+    """The path of the program; its server is started once, and ends with this process. `torch`: import PyTorch too."""
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
     client, address = folder / "python", str(folder / "socket")
-    client.write_text(_CLIENT.format(python=sys.executable, call=CALL, address=address), encoding="utf-8")
+    client.write_text(_CLIENT.format(python=sys.executable, calls=CALLS, address=address), encoding="utf-8")
     client.chmod(0o755)
     environment = {name: text for name, text in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
     environment["OMP_NUM_THREADS"] = "1"  # threads of before a fork are not there after it
     server = subprocess.Popen(
-        [sys.executable, "-P", __file__, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        [sys.executable, "-P", __file__, address, *(["torch"] if torch else [])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
     )
 
     def close() -> None:
@@ -62,8 +70,10 @@ def warm_python() -> str:
     return str(client)
 
 
-def _serve(address: str) -> None:
+def _serve(address: str, with_torch: bool) -> None:
     _import_everything()
+    if with_torch:
+        _import_torch()
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
@@ -81,18 +91,23 @@ def _serve(address: str) -> None:
 
 def _import_everything() -> None:
     """Imports only: no model and no pool of threads may be there when a run is forked."""
-    import open_clip
     import PIL.Image
     import pyarrow.parquet
     import scipy.stats
-    import torch
 
     import fairgate.cli.check
     import fairgate.gate
     import fairgate.reports.run_page
 
-    assert all((open_clip, PIL.Image, pyarrow.parquet, scipy.stats, fairgate.cli.check, fairgate.gate))
-    assert fairgate.reports.run_page
+    assert all((PIL.Image, pyarrow.parquet, scipy.stats, fairgate.cli.check, fairgate.gate, fairgate.reports.run_page))
+    assert pytest.main
+
+
+def _import_torch() -> None:
+    import open_clip
+    import torch
+
+    assert open_clip
     torch.set_num_threads(1)
 
 
@@ -106,8 +121,9 @@ def _child(asked: socket.socket) -> None:
         os.chdir(request["folder"])
         os.environ.clear()
         os.environ.update(request["environment"])
-        sys.argv = ["fairgate", *request["words"]]
-        code = _fairgate()
+        sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
+        sys.argv = [request["program"], *request["words"]]
+        code = _fairgate() if request["program"] == "fairgate" else _pytest()
     except BaseException:
         traceback.print_exc()
     finally:
@@ -127,5 +143,10 @@ def _fairgate() -> int:
     return 0
 
 
+def _pytest() -> int:
+    sys.path.insert(0, str(Path.cwd()))  # as `-m` does
+    return int(pytest.main())
+
+
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(sys.argv[1], with_torch="torch" in sys.argv[2:])

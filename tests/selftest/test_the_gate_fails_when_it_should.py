@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from toy_repository import SUITE, Toy
 from typer.testing import CliRunner
+from warm_python import warm_python
 
 from fairgate import gate
 from fairgate.cli.main import app
@@ -23,6 +25,12 @@ def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("FAIRGATE_", "PYTEST_ADDOPTS", "PYTEST_XDIST", "PYTEST_CURRENT")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def _warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of pytest and fairgate are forked; the first test starts them as a person would."""
+    monkeypatch.setattr(sys, "executable", warm_python(torch=False))
 
 
 def proved(toy: Toy, text: str = SUITE, strength: float = 0.1) -> list[Finding]:
@@ -76,6 +84,7 @@ def test_pytest_xdist_pipes_and_the_command_line_fail_and_name_the_group(toy: To
 FEW = "groups: {min_sets: 41}\ndecision:"  # each subject has 40 sets, both have 80
 
 
+@pytest.mark.usefixtures("_warm")
 def test_it_is_planted_where_a_check_has_sets_enough_though_others_have_not(toy: Toy) -> None:
     (gaps,) = (line for line in SUITE.splitlines() if "id: gaps" in line)
     tones = gaps.replace("by: subject, ", "").replace("id: gaps", "id: tones").replace("crossed", "skin_tone")
@@ -93,6 +102,7 @@ def test_groups_that_are_all_too_small_are_said_and_nothing_is_run(toy: Toy) -> 
     assert one.ran is None
 
 
+@pytest.mark.usefixtures("_warm")
 def test_margins_wider_than_the_strength_are_named(toy: Toy) -> None:
     one = only(
         proved(toy, SUITE.replace("margin: 0.04", "margin: 0.3").replace("margin: 0.03", "margin: 0.2")), "trouble"
@@ -102,12 +112,14 @@ def test_margins_wider_than_the_strength_are_named(toy: Toy) -> None:
     assert "every margin is as wide as 0.1 or wider" in (one.remedy or "")
 
 
+@pytest.mark.usefixtures("_warm")
 def test_less_than_the_sets_can_show_points_to_power(toy: Toy) -> None:
     one = only(proved(toy, strength=0.04), "trouble")
     assert "0.04 taken from dark × female went unseen" in one.what
     assert "`fairgate power jobs`" in (one.remedy or "")
 
 
+@pytest.mark.usefixtures("_warm")
 def test_a_suite_that_compares_no_bias_is_told_that_it_cannot_see_one(toy: Toy) -> None:
     lines = [line for line in SUITE.splitlines() if not ("no_worse_than" in line and "useful" not in line)]
     one = only(proved(toy, "\n".join(lines)), "warning")
@@ -115,6 +127,7 @@ def test_a_suite_that_compares_no_bias_is_told_that_it_cannot_see_one(toy: Toy) 
     assert "no_worse_than: baseline" in (one.remedy or "")
 
 
+@pytest.mark.usefixtures("_warm")
 def test_answers_that_do_not_turn_point_to_metrics_of_probability(toy: Toy) -> None:
     lines = [line for line in SUITE.splitlines() if not ("no_worse_than" in line and "useful" not in line)]
     lines.append("  - {id: right, probe: labels, metric: accuracy, over: each, no_worse_than: baseline, margin: 0.05}")
@@ -123,6 +136,7 @@ def test_answers_that_do_not_turn_point_to_metrics_of_probability(toy: Toy) -> N
     assert "`p_true` or `group_gap`" in (one.remedy or "")
 
 
+@pytest.mark.usefixtures("_warm")
 def test_a_waiver_that_would_let_it_through_is_trouble(toy: Toy) -> None:
     waived = "waivers:\n" + "".join(
         f"  - {{check: {check}, until: 2999-01-01, reason: later}}\n" for check in ("gaps", "no-regression")
@@ -132,6 +146,7 @@ def test_a_waiver_that_would_let_it_through_is_trouble(toy: Toy) -> None:
     assert "a waiver keeps the gate open" in one.what
 
 
+@pytest.mark.usefixtures("_warm")
 def test_a_plugin_that_swallows_the_exit_code_is_trouble(toy: Toy) -> None:
     swallow = "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n"
     (toy.root / "conftest.py").write_text(swallow, encoding="utf-8")
@@ -139,6 +154,7 @@ def test_a_plugin_that_swallows_the_exit_code_is_trouble(toy: Toy) -> None:
     assert "ended with exit code 0 instead of 1" in one.what
 
 
+@pytest.mark.usefixtures("_warm")
 def test_a_run_that_cannot_start_is_quoted(toy: Toy) -> None:
     (toy.root / "pytest.ini").write_text("[pytest]\naddopts = --no-such-option\n", encoding="utf-8")
     found = [one for one in proved(toy) if one.level == "trouble"]
@@ -172,4 +188,4 @@ def test_a_repository_without_suites_or_with_a_broken_one_is_in_trouble(
     shutil.rmtree(toy.suite.parent)
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
-    assert "no suite stands in fairness_suites/" in done.output
+    assert "there is no suite in fairness_suites/" in done.output

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from scratch_git import scratch_git
 from toy_repository import SUITE, Toy
+from warm_python import warm_python
 
 from fairgate import gate
 from fairgate.probes import METRIC_VERSION
@@ -38,6 +39,12 @@ def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("FAIRGATE_", "PYTEST_ADDOPTS", "PYTEST_DISABLE")):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def _warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest is forked, where a test is not about how it starts."""
+    monkeypatch.setattr(sys, "executable", warm_python(torch=False))
 
 
 def only(found: list[Finding], level: str) -> Finding:
@@ -111,6 +118,7 @@ def test_pytest_that_runs_everything_is_fine(toy: Toy) -> None:
     ],
 )
 @pytest.mark.parametrize("place", ["pytest.ini", "PYTEST_ADDOPTS"])
+@pytest.mark.usefixtures("_warm")
 def test_options_that_drop_items_or_the_plugin_are_found_and_named(
     toy: Toy, monkeypatch: pytest.MonkeyPatch, addopts: str, says: str, remedy: str, place: str
 ) -> None:
@@ -125,6 +133,7 @@ def test_options_that_drop_items_or_the_plugin_are_found_and_named(
     assert place in (one.remedy or "")
 
 
+@pytest.mark.usefixtures("_warm")
 def test_plugins_that_are_not_loaded_by_themselves_switch_the_gate_off(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +143,7 @@ def test_plugins_that_are_not_loaded_by_themselves_switch_the_gate_off(
     assert "-p fairgate.pytest_plugin.plugin" in (one.remedy or "")
 
 
+@pytest.mark.usefixtures("_warm")
 def test_a_conftest_that_breaks_pytest_is_quoted(toy: Toy) -> None:
     (toy.root / "conftest.py").write_text("raise RuntimeError('no such thing')", encoding="utf-8")
     one = only(look_at_pytest(toy.root, ITEMS, read_ini(toy.root)), "trouble")
