@@ -1,4 +1,4 @@
-"""What a candidate is compared with, and whether it may be."""
+"""Baselines: where their records come from, and whether a run can be compared with them."""
 
 from fairgate.baselines.compare import (
     BaselineSpec,
@@ -11,18 +11,18 @@ from fairgate.baselines.compare import (
     require_same_declaration,
 )
 from fairgate.baselines.git import Repository
-from fairgate.baselines.record_files import Kept, baseline_folder, kept_in_folder, kept_in_git
+from fairgate.baselines.record_files import RecordFiles, baseline_folder, record_in_folder, record_in_git
 
 __all__ = [
     "BaselineSpec",
-    "Kept",
+    "RecordFiles",
     "Repository",
     "baseline_folder",
     "environment_warnings",
-    "kept_in_folder",
-    "kept_in_git",
     "mismatch",
     "parse_baseline",
+    "record_in_folder",
+    "record_in_git",
     "require_another_checkpoint",
     "require_nothing_vanished",
     "require_own_scores",

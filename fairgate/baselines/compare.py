@@ -1,4 +1,4 @@
-"""Where a baseline comes from, and whether its record can be compared with a run: same data, same questions."""
+"""Where a baseline comes from, and whether its record can be compared with a run: same data, same probes."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def parse_baseline(text: str, where: str = "--fairness-baseline") -> BaselineSpe
 def mismatch(
     record: RunRecord,
     dataset: DatasetInfo,
-    asked: Sequence[Mapping[str, str]],
+    probes: Sequence[Mapping[str, str]],
     *,
     preparation: str | None = None,
     name: str = "baseline",
 ) -> str | None:
-    """Why a record cannot be compared as it is, or None: other data, other questions, or images prepared otherwise.
+    """Why a record cannot be compared as it is, or None: other data, other probes, or images prepared otherwise.
 
-    Each of `asked` maps the probes that checks compare to their digests (prompts, labels, metric version);
-    `preparation` is the candidate's, where it is known, `name` what the record serves as.
+    Each of `probes` maps those that checks compare to their digests (prompts, labels, metric version); `preparation` is
+    the candidate's, where it is known, and `name` the record's role.
     """
     if record.dataset.fingerprint != dataset.fingerprint:
         return (
@@ -61,10 +61,10 @@ def mismatch(
             f"({record.dataset.fingerprint[:12]}), this run on '{dataset.name}/{dataset.version}' "
             f"({dataset.fingerprint[:12]})"
         )
-    differing = dict.fromkeys(name for one in asked for name, key in one.items() if record.probes.get(name) != key)
+    differing = dict.fromkeys(name for one in probes for name, key in one.items() if record.probes.get(name) != key)
     if differing:
         named = ", ".join(differing)
-        return f"the {name} asked other questions: prompts, labels or metric version of {named} differ"
+        return f"the {name} was scored with other probes: prompts, labels or metric version of {named} differ"
     adapter, _, code = (preparation or "").partition("/")
     adapter_then, _, code_then = (record.model.preparation or "").partition("/")
     if adapter and adapter == adapter_then and code != code_then:
@@ -73,15 +73,15 @@ def mismatch(
 
 
 def require_nothing_vanished(record: RunRecord, dataset: DatasetInfo, subjects: Sequence[str], where: str) -> None:
-    """Raise BaselineError where the record was made of groups or subjects that this dataset does not show any more.
+    """Raise BaselineError where this dataset lacks groups or subjects of the record.
 
-    Nobody can fall behind who is not there: a release without a group would pass every check of that group.
+    A release without a group would pass every check of that group.
     """
     then = [
         (f"{name} ", groups, dataset.attributes.get(name, [])) for name, groups in record.dataset.attributes.items()
     ]
-    asked = dict.fromkeys(check.subject for check in record.checks if check.subject is not None)
-    then.append(("subject ", list(asked), list(subjects)))
+    judged = dict.fromkeys(check.subject for check in record.checks if check.subject is not None)
+    then.append(("subject ", list(judged), list(subjects)))
     missing = [(what, one, now) for what, before, now in then for one in before if one not in now]
     gone = [f"{what}'{one}'" for what, one, _ in missing]
     alike = [
@@ -129,7 +129,7 @@ def require_same_declaration(record: RunRecord, dataset: DatasetInfo, where: str
 def environment_warnings(
     name: str, here: tuple[Environment, str | None], there: tuple[Environment | None, str | None]
 ) -> list[str]:
-    """Where two runs took place differently, which can move scores by itself; `name` says what was compared with.
+    """Differences between the environments of two runs, which alone can move scores; `name` is the other run's role.
 
     Each side is an environment, where it is known, and the precision of its scores.
     """
@@ -149,7 +149,7 @@ def environment_warnings(
 
 
 def require_own_scores(record: RunRecord, digest: str, where: str) -> None:
-    """Raise BaselineError unless the kept scores are, to the bit, those that the record was made from."""
+    """Raise BaselineError unless the saved scores are, to the bit, those that the record was made from."""
     if record.scores_digest != digest:
         raise BaselineError(
             "the per-image scores are not those that the baseline's results.json was made from.",

@@ -79,7 +79,7 @@ class Repository:
         """Whether files under a path are not as they were at a commit, or new ones are there.
 
         Compared by blob hash: `git diff` would enter a nested repository, and run what its config names. New files
-        count unless they are hidden, or a pointer of DVC (NAME.dvc) stands for them at that commit.
+        count unless they are hidden, or that commit tracks them by a pointer of DVC (NAME.dvc).
         """
         then = self.tree(commit, path)
         names = {entry.name for entry in then}

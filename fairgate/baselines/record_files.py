@@ -1,4 +1,4 @@
-"""The two files of a kept record: results.json and scores.parquet, wherever they are kept."""
+"""The two files of a saved record, results.json and scores.parquet, from a folder or a commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAKE_ONE = "make one with `fairgate baseline update SUITE --reason TEXT` and co
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RecordFiles:
     """A record's files on this disk. `commit` is where git had them, `origin` how errors name them."""
 
     results: Path
@@ -28,7 +28,7 @@ def baseline_folder(suite: str) -> str:
     return f"fairness_suites/baselines/{suite}"
 
 
-def kept_in_folder(target: str, root: Path) -> Kept:
+def record_in_folder(target: str, root: Path) -> RecordFiles:
     """The files of a `file:` baseline, a results.json or its folder. Raises BaselineError when one is missing."""
     path = root / target
     results = path if path.suffix == ".json" else path / RESULTS
@@ -39,10 +39,10 @@ def kept_in_folder(target: str, root: Path) -> Kept:
         pointer = file.with_name(f"{file.name}.dvc")
         fetch = f"fetch it: `fairgate dataset pull {pointer}`" if pointer.is_file() else f"{_MAKE_ONE}; keep it whole"
         raise BaselineError(f"the baseline lacks {file.name}.", where=str(file), remedy=fetch)
-    return Kept(results, scores)
+    return RecordFiles(results, scores)
 
 
-def kept_in_git(repository: Repository, commit: str, folder: str, into: Path) -> Kept:
+def record_in_git(repository: Repository, commit: str, folder: str, into: Path) -> RecordFiles:
     """The files that were committed at a commit, by git itself or, for large scores, by DVC, written to `into`.
 
     Raises BaselineError when the commit has none, and when `into` cannot be written.
@@ -55,7 +55,7 @@ def kept_in_git(repository: Repository, commit: str, folder: str, into: Path) ->
             where=str(into),
             remedy="make room there, or set TMPDIR to a folder that can be written",
         ) from error
-    return Kept(into / RESULTS, into / SCORES, commit, f"{folder} at {commit[:7]}")
+    return RecordFiles(into / RESULTS, into / SCORES, commit, f"{folder} at {commit[:7]}")
 
 
 def _bring(repository: Repository, commit: str, folder: str, into: Path) -> None:

@@ -132,9 +132,9 @@ def changed_pointers(repository: Repository, commit: str, own: Path | None = Non
         else:
             what = f"is new ({after.md5[:7]})" if after else "is no longer tracked"
         changed.append(f"{(after or then[path]).pointer}: {path} {what}")
-    told = [f"DVC: {'; '.join(changed[:_SHOWN])}" + (f"; and {len(changed) - _SHOWN} more" * (len(changed) > _SHOWN))]
-    counts = [f"DVC: this change edits {CONFIG}, which has no effect here before it is merged"]
-    return (told if changed else []) + (counts if edited else [])
+    more = f"; and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    found = [f"DVC: {'; '.join(changed[:_SHOWN])}{more}"] if changed else []
+    return found + ([f"DVC: this change edits {CONFIG}, which has no effect here before it is merged"] * edited)
 
 
 def pointers_at(repository: Repository, commit: str) -> list[Tracked]:

@@ -110,4 +110,4 @@ def _read(text: str, suite: str, root: Path, mlflow: str | None) -> RunRecord:
 
     suite_path(suite, root)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
-        return read_results(gate.kept_record(parse_baseline(text), suite, root, mlflow, Path(scratch)).results)
+        return read_results(gate.saved_record(parse_baseline(text), suite, root, mlflow, Path(scratch)).results)

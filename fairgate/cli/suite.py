@@ -63,7 +63,9 @@ def new(
         require_uri(model)
     parse_baseline(baseline, where="--baseline")
     data = open_dataset(dataset, root / "datasets")
-    text = new_suite(name, data.manifest, data.index, model=model, baseline=baseline, truth=truth, beside=beside or ())
+    text = new_suite(
+        name, data.manifest, data.index, model=model, baseline=baseline, truth=truth, distractors=beside or ()
+    )
     loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
     require_inside(loaded.suite, loaded.source, root)
     plan_checks(loaded, data.manifest)

@@ -4,13 +4,15 @@ pytest and the command line both come here, so that they cannot disagree.
 """
 
 from fairgate.gate.bases import suites_of_bases
-from fairgate.gate.compared_run import dataset_info, kept_record
+from fairgate.gate.compared_run import dataset_info, saved_record
 from fairgate.gate.evaluate import Evaluation, evaluate
 from fairgate.gate.hold import hold
 from fairgate.gate.intact import require_intact
+from fairgate.gate.models import Progress, open_model
 from fairgate.gate.prepare import Definition, Prepared, prepare, settings_of
 from fairgate.gate.publish import clear_report, publish
-from fairgate.gate.score import Progress, Scored, Scores, decide_one, score
+from fairgate.gate.score import Scored, decide_one, score
+from fairgate.gate.temperature import Scores, needs_entropy
 from fairgate.gate.update_baseline import first_baseline, keep_baseline, refuse_update
 
 __all__ = [
@@ -27,11 +29,13 @@ __all__ = [
     "first_baseline",
     "hold",
     "keep_baseline",
-    "kept_record",
+    "needs_entropy",
+    "open_model",
     "prepare",
     "publish",
     "refuse_update",
     "require_intact",
+    "saved_record",
     "score",
     "settings_of",
     "suites_of_bases",

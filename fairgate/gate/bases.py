@@ -1,4 +1,4 @@
-"""Whose definition of the gate counts besides the branch's own: the base's, and the default branch's."""
+"""The commits whose definition of the gate counts as well as the branch's own: the base's, and the default branch's."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _PREFIX = re.compile(r"^(?:refs/(?:heads|remotes/origin)/|origin/)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A commit whose definition of the gate counts: what records call it, and the reference that leads to it."""
+class BaseCommit:
+    """A commit whose definition of the gate counts: its role in records, its hash, and the git reference to it."""
 
     decider: Decider
     ref: str
@@ -31,7 +31,7 @@ class Place:
         return f"{'the merge base with ' if self.decider == 'merge base' else ''}{self.ref} ({self.commit[:7]})"
 
 
-def places_of_run(repository: Repository, settings: Settings) -> list[Place]:
+def base_commits_of_run(repository: Repository, settings: Settings) -> list[BaseCommit]:
     """The commits whose definitions count in a run with these settings.
 
     The base is the one that was named (`--fairness-base`, GitHub), else the REF of a `git:` baseline, else the default
@@ -39,16 +39,16 @@ def places_of_run(repository: Repository, settings: Settings) -> list[Place]:
     Raises BaselineError where a named base, or the merge base with it, is not to be found.
     """
     if settings.bases is not None:
-        return places_of(repository, settings.bases)
+        return base_commits(repository, settings.bases)
     spec = parse_baseline(settings.baseline)
     typed = "baseline" not in settings.from_suite
     if spec.kind == "git":
         refs = (spec.target,)
-        return list(_unique(_places(repository, refs))) if typed else places_of(repository, refs)
-    return [] if typed else places_of(repository, None)
+        return list(_unique(_places(repository, refs))) if typed else base_commits(repository, refs)
+    return [] if typed else base_commits(repository, None)
 
 
-def places_of(repository: Repository, bases: tuple[str, ...] | None) -> list[Place]:
+def base_commits(repository: Repository, bases: tuple[str, ...] | None) -> list[BaseCommit]:
     """The merge base with the first reference, its tip, and the tips of the others; no commit twice.
 
     The default branch is added to a single branch, and is the base where nobody named one (None).
@@ -65,16 +65,16 @@ def places_of(repository: Repository, bases: tuple[str, ...] | None) -> list[Pla
         raise
 
 
-def suites_at(repository: Repository, place: Place) -> list[str]:
+def suites_at(repository: Repository, place: BaseCommit) -> list[str]:
     """The names of the suites that a commit has."""
     names = repository.files(place.commit, FOLDER)
     return [name.removesuffix(".yaml") for name in names if name.endswith(".yaml")]
 
 
-def suites_of_bases(root: Path, bases: tuple[str, ...] | None, known: Sequence[Place]) -> list[str]:
+def suites_of_bases(root: Path, bases: tuple[str, ...] | None, known: Sequence[BaseCommit]) -> list[str]:
     """Every suite that a base has: one that was named, the default branch, and the commits that are known already."""
     repository = Repository(root)
-    places = _unique([*known, *places_of(repository, bases)])
+    places = _unique([*known, *base_commits(repository, bases)])
     return sorted({name for place in places for name in suites_at(repository, place)})
 
 
@@ -83,14 +83,14 @@ def branch_name(ref: str) -> str:
     return _PREFIX.sub("", ref)
 
 
-def _places(repository: Repository, refs: Sequence[str]) -> Iterator[Place]:
+def _places(repository: Repository, refs: Sequence[str]) -> Iterator[BaseCommit]:
     for position, ref in enumerate(refs):
         if position == 0:
-            yield Place("merge base", ref, repository.merge_base(ref))
-        yield Place("base tip" if position == 0 else "default branch", ref, repository.tip(ref))
+            yield BaseCommit("merge base", ref, repository.merge_base(ref))
+        yield BaseCommit("base tip" if position == 0 else "default branch", ref, repository.tip(ref))
 
 
-def _unique(places: Iterator[Place] | Sequence[Place]) -> Iterator[Place]:
+def _unique(places: Iterator[BaseCommit] | Sequence[BaseCommit]) -> Iterator[BaseCommit]:
     seen = set()
     for place in places:
         if place.commit not in seen:

@@ -12,13 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fairgate.errors import FairgateError
-from fairgate.gate.temperature import without_pass
+from fairgate.gate.temperature import Scores, without_pass
 from fairgate.models import Model
 from fairgate.models.two_towers import TwoTowers
-from fairgate.probes import ProbeScores
 from fairgate.records import STRICTNESS, Against, CheckResult
 
-Scores = dict[str, ProbeScores]
 _FORWARD = (
     "If the change is meant, merge waivers for what it fails first, reviewed; then this checkpoint together with its "
     "updated baseline"
@@ -112,7 +110,8 @@ def _weight(check: CheckResult) -> tuple[int, int]:
 
 
 def comparisons_without_pass(results: Sequence[CheckResult], withheld: str) -> list[CheckResult]:
-    """Comparisons that pass are inconclusive: what the candidate answers when it reads as the baseline is not known."""
+    """Make comparisons that pass inconclusive: the candidate could not be scored with the baseline's tokenizer and
+    preprocessing."""
     return [without_pass(one, withheld) if one.rule == "no_worse_than" else one for one in results]
 
 

@@ -12,10 +12,12 @@ import numpy as np
 
 from fairgate.baselines import environment_warnings
 from fairgate.errors import FairgateError
-from fairgate.gate.compared_run import Compared, Progress, Scores, dataset_info
+from fairgate.gate.compared_run import ComparedRun, dataset_info
+from fairgate.gate.models import Progress
 from fairgate.gate.notices import plugin_notices
 from fairgate.gate.prepare import Definition, Prepared
 from fairgate.gate.score import Scored, decide_definition, score
+from fairgate.gate.temperature import Scores
 from fairgate.gate.tracked import pointer_notices
 from fairgate.measures import METRICS
 from fairgate.models.registry import FAMILIES
@@ -39,14 +41,14 @@ from fairgate.suites.confusions import confusions
 from fairgate.suites.result import undecided
 from fairgate.suites.run_probes import probe_digests, prompt_count
 from fairgate.suites.suite_diff import stricter
-from fairgate.suites.temperature import Run, temperature_notices
+from fairgate.suites.temperature import LabelTemperature, temperature_notices
 from fairgate.suites.waivers import waive
 from fairgate.tracking.environment import environment
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A decided run: its record, the candidate's scores, and what to tell beside them."""
+    """A decided run: its record, the candidate's scores, and messages for the terminal."""
 
     record: RunRecord
     scores: Scores
@@ -61,7 +63,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
     """
     started, now = time.monotonic(), datetime.now(UTC)
     settings = prepared.effective(settings)
-    suite, asked = prepared.loaded.suite, prepared
+    suite, judged = prepared.loaded.suite, prepared
     scored: Scored | None = None
     taken: list[Misclassification] = []
     with warnings.catch_warnings(record=True) as heard:
@@ -73,9 +75,9 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         except FairgateError as error:
             checks = [undecided(one, error) for one in prepared.everything]
             if (found := _by_the_base(prepared, settings, progress, now.date(), error)) is not None:
-                asked, scored, checks = found
+                judged, scored, checks = found
     scores = scored.scores if scored else {}
-    coverage = _coverage(asked, scores)
+    coverage = _coverage(judged, scores)
     if not coverage.complete:
         checks = [check.model_copy(update={"verdict": "error"}) for check in checks]
     place = environment(prepared.root, scored.device if scored else settings.device, _plugins(prepared, settings))
@@ -90,7 +92,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         anchor=(scored.anchored.info if scored.anchored else None) if scored else _unread(suite.anchor or "none"),
         definition=prepared.compared,
         coverage=coverage,
-        probes=probe_digests(asked.loaded.suite),
+        probes=probe_digests(judged.loaded.suite),
         scores_digest=scores_digest(scores) if scores else None,
         answer_entropy={name: mean_entropies(one) for name, one in scores.items() if one.contests},
         decision=Decision(**suite.decision.model_dump()),
@@ -100,7 +102,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         notices=[
             *prepared.notices,
             *pointer_notices(prepared, settings.model),
-            *(_notices(asked, scored) if scored else []),
+            *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(scored, place) if scored else []),
         ],
         warnings=_mismatches(scored, place) if scored else [],
@@ -108,9 +110,9 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
     )
-    told = [f"warning: {one.message}" for one in heard]
-    told += [f"warning: {one.where}: {one.problem} To see that, {one.remedy}" for one in advice(prepared.loaded)]
-    return Evaluation(record, scores, tuple(dict.fromkeys(told)))
+    messages = [f"warning: {one.message}" for one in heard]
+    messages += [f"warning: {one.where}: {one.problem} To see that, {one.remedy}" for one in advice(prepared.loaded)]
+    return Evaluation(record, scores, tuple(dict.fromkeys(messages)))
 
 
 def _decided(prepared: Prepared, scored: Scored, today: date) -> list[CheckResult]:
@@ -162,10 +164,10 @@ def _evades_comparison(scored: Scored) -> bool:
 
 
 def _notices(prepared: Prepared, scored: Scored) -> list[str]:
-    """What the change alters besides the weights; by the base's checks too, which a change can take out of its own."""
+    """Changes to other things than the weights; by the base's checks too, which a change can remove from its own."""
     index, found = prepared.dataset.index, scored.notices
-    compared: tuple[tuple[Against, Compared | None], ...] = (("baseline", scored.compared), ("anchor", scored.anchored))
-    for against, one in compared:
+    pairs: tuple[tuple[Against, ComparedRun | None], ...] = (("baseline", scored.compared), ("anchor", scored.anchored))
+    for against, one in pairs:
         if one is None:
             continue
         if one.counterpart.notice is not None:
@@ -174,9 +176,10 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
             if against not in answers.tempered:
                 continue
             at_theirs, own = answers.tempered[against], answers.candidate
-            now = Run({name: mean_entropies(each) for name, each in own.items()}, scored.model.logit_scale)
-            runs = (Run(one.entropies[place], one.logit_scale), now)
-            found += temperature_notices(definition.planned, index, own, at_theirs.scores, runs, against)
+            entropies = {name: mean_entropies(each) for name, each in own.items()}
+            now = LabelTemperature(entropies, scored.model.logit_scale)
+            both = (LabelTemperature(one.entropies[place], one.logit_scale), now)
+            found += temperature_notices(definition.planned, index, own, at_theirs.scores, both, against)
             found += [
                 f"label temperature: regressions of P(true) on '{name}' cannot pass, since they are not decided at the "
                 f"{against}'s: {missing.why}"
@@ -236,5 +239,5 @@ def _coverage(prepared: Prepared, scores: Scores) -> Coverage:
 
 
 def _unread(source: str) -> BaselineInfo | None:
-    """A baseline or anchor that was asked for and could not be used."""
+    """A baseline or anchor that is named and could not be used."""
     return None if source == "none" else BaselineInfo(source=source, uri=source, fingerprint="unknown")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fairgate.baselines import Repository, baseline_folder
 from fairgate.errors import BaselineError, NoVerdict, SuiteError
-from fairgate.gate.bases import Place, branch_name, places_of_run, suites_at
+from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
 from fairgate.gate.prepare import Definition, Prepared, planned_on
 from fairgate.models import local_path
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
@@ -26,7 +26,7 @@ def hold(prepared: Prepared, settings: Settings) -> Prepared:
     Raises BaselineError where a base that was named, or the merge base with it, is not to be found.
     """
     repository = Repository(prepared.root)
-    places = places_of_run(repository, settings)
+    places = base_commits_of_run(repository, settings)
     if not places:
         return prepared
     return _Comparison(prepared, settings, repository, places).made()
@@ -34,12 +34,12 @@ def hold(prepared: Prepared, settings: Settings) -> Prepared:
 
 @dataclass
 class _Comparison:
-    """What is found out about a change's gate, place by place."""
+    """How a change's gate differs from that of each base commit."""
 
     prepared: Prepared
     settings: Settings
     repository: Repository
-    places: list[Place]
+    places: list[BaseCommit]
     changes: list[DefinitionChange] = field(default_factory=list)
     others: list[Definition] = field(default_factory=list)
     elsewhere: list[OtherDefinition] = field(default_factory=list)
@@ -87,17 +87,17 @@ class _Comparison:
     def _here(self) -> LoadedSuite:
         return self.prepared.loaded
 
-    def _text(self, place: Place) -> bytes | None:
+    def _text(self, place: BaseCommit) -> bytes | None:
         return self.repository.read(place.commit, f"{FOLDER}/{self._here.name}.yaml")
 
-    def _loaded(self, text: bytes, place: Place) -> LoadedSuite | SuiteError:
+    def _loaded(self, text: bytes, place: BaseCommit) -> LoadedSuite | SuiteError:
         """A place's suite, or why today's fairgate cannot read it: a broken suite is there to be mended."""
         try:
             return load_text(text, self._here.path, shown=f"{FOLDER}/{self._here.name}.yaml at {place.commit[:7]}")
         except SuiteError as error:
             return error
 
-    def _new_suite(self, base: Place) -> None:
+    def _new_suite(self, base: BaseCommit) -> None:
         self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
         gone = sorted(set(suites_at(self.repository, base)) - set(suite_names(self.prepared.root)))
         if gone:
@@ -106,7 +106,7 @@ class _Comparison:
                 "new one asks for"
             )
 
-    def _merge_base(self, old: LoadedSuite, base: Place) -> None:
+    def _merge_base(self, old: LoadedSuite, base: BaseCommit) -> None:
         if self.prepared.deleted:
             self.changes.append(DefinitionChange(what="the suite", before="there", now=None))
             self.notices.append(f"this change deletes suite '{self._here.name}': judged as {base.words} has it")
@@ -122,7 +122,7 @@ class _Comparison:
                 f"this change sets `baseline:` to {now}; compared with {before} of {base.words} until that is merged"
             )
 
-    def _plan_before(self, old: LoadedSuite, base: Place) -> None:
+    def _plan_before(self, old: LoadedSuite, base: BaseCommit) -> None:
         """The merge base's suite on this dataset; with this change's labels for subjects that the old ones lack."""
         dataset = self.prepared.dataset
         try:
@@ -143,7 +143,7 @@ class _Comparison:
                     "they lack are judged by the labels of this change"
                 )
 
-    def _model(self, before: str | None, base: Place) -> None:
+    def _model(self, before: str | None, base: BaseCommit) -> None:
         """Another scheme of `model:` is reported, and another path where the old one's file was edited as well; a table
         of scores in place of a checkpoint must be named outside."""
         now = self._here.suite.model
@@ -166,15 +166,15 @@ class _Comparison:
             remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
         )
 
-    def _edited(self, path: Path, base: Place) -> bool:
+    def _edited(self, path: Path, base: BaseCommit) -> bool:
         """Whether a file or folder that git holds at the base is there still, and otherwise."""
         if path.is_absolute() or ".." in path.parts or not (self.prepared.root / path).exists():
             return False
-        kept = self.repository.tree(base.commit, path.as_posix())
-        return bool(kept) and self.repository.differs(base.commit, path.as_posix())
+        there = self.repository.tree(base.commit, path.as_posix())
+        return bool(there) and self.repository.differs(base.commit, path.as_posix())
 
-    def _other(self, place: Place, at_base: bytes | None, old: LoadedSuite | None) -> None:
-        """The base's tip, or the default branch: what it asks for besides."""
+    def _other(self, place: BaseCommit, at_base: bytes | None, old: LoadedSuite | None) -> None:
+        """Another base commit (the base's tip, or the default branch): its definition counts where it differs."""
         text = self._text(place)
         if text is None or text == at_base:
             return
@@ -213,7 +213,7 @@ class _Comparison:
     def _stop(self, trouble: NoVerdict) -> None:
         self.trouble = self.trouble or trouble
 
-    def _baseline_files(self, base: Place) -> None:
+    def _baseline_files(self, base: BaseCommit) -> None:
         """Records that are compared with, where this change edits them: read at the merge base, or reported."""
         folder = baseline_folder(self._here.name)
         used = self.baseline or self.settings.baseline
@@ -232,7 +232,7 @@ class _Comparison:
                 DefinitionChange(what="the committed baseline", before=before, now="edited by this change")
             )
 
-    def _newer_baselines(self, base: Place, others: list[Place]) -> None:
+    def _newer_baselines(self, base: BaseCommit, others: list[BaseCommit]) -> None:
         """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged one,
         which nobody reviewed by itself."""
         used, folder = self.baseline or self.settings.baseline, baseline_folder(self._here.name)
@@ -246,8 +246,8 @@ class _Comparison:
                     "compared with that"
                 )
 
-    def _dataset_files(self, base: Place) -> None:
-        """A dataset in git that a commit of this change edits or adds; pointers of DVC are told elsewhere."""
+    def _dataset_files(self, base: BaseCommit) -> None:
+        """A dataset in git that a commit of this change edits or adds; `tracked` reports DVC's pointers."""
         dataset = self.prepared.dataset
         folder = f"datasets/{dataset.name}/{dataset.version}"
         then, now = (self.repository.tree(commit, folder) for commit in (base.commit, "HEAD"))
@@ -255,7 +255,7 @@ class _Comparison:
             before, what = (_THERE, "edited") if then else (None, "added")
             self.changes.append(DefinitionChange(what=folder, before=before, now=f"{what} by this change"))
 
-    def _where_the_base_is(self, base: Place) -> None:
+    def _where_the_base_is(self, base: BaseCommit) -> None:
         """A base that the author could choose, and one that holds the candidate already, are reported."""
         if self.settings.bases is None:
             return

@@ -9,7 +9,7 @@ from pathlib import Path
 from fairgate.baselines import Repository
 from fairgate.data import Dataset, open_dataset
 from fairgate.errors import FairgateError, NoVerdict, SuiteError
-from fairgate.gate.bases import Place, places_of, suites_at
+from fairgate.gate.bases import BaseCommit, base_commits, suites_at
 from fairgate.metrics import NullSkew
 from fairgate.records import Decider, GateDefinition
 from fairgate.suites import (
@@ -55,7 +55,7 @@ class Prepared:
     root: Path
     compared: GateDefinition | None = None
     others: tuple[Definition, ...] = ()
-    places: tuple[Place, ...] = ()
+    places: tuple[BaseCommit, ...] = ()
     baseline: str | None = None
     notices: tuple[str, ...] = field(default=())
     trouble: FairgateError | None = None
@@ -128,7 +128,7 @@ def planned_on(loaded: LoadedSuite, dataset: Dataset, decider: Decider = "this c
 def _deleted(name: str, root: Path, bases: tuple[str, ...] | None) -> LoadedSuite | None:
     """The suite as the merge base has it; None where no base has one of this name."""
     repository = Repository(root)
-    for place in places_of(repository, bases):
+    for place in base_commits(repository, bases):
         if name not in suites_at(repository, place):
             continue
         path = f"{FOLDER}/{name}.yaml"

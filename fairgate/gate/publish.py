@@ -1,4 +1,4 @@
-"""Tell: the report folder, then MLflow. Neither a full disk nor an outage changes a verdict."""
+"""Write the report folder, then log the run to MLflow. Neither a full disk nor an outage changes a verdict."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ REPORT_FILES = ("results.json", "scores.parquet", "report.html", "comment.md", "
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What earlier runs measured, for the page; `outage`: MLflow was asked, and did not answer as it should."""
+    """Values of earlier runs, for the page; `outage` is the error where MLflow did not return them."""
 
     points: Sequence[PastValue] = ()
     outage: TrackingError | None = None
 
 
 def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> Evaluation:
-    """Write the reports, then tell MLflow; what could not be told is a message."""
+    """Write the reports, then log the run to MLflow; what fails becomes a message."""
     messages = list(evaluation.messages)
     files: list[Path] = []
     past = functools.cache(lambda: _past(evaluation.record, settings.mlflow))
@@ -51,10 +51,10 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
             try:
                 files = files or _write_reports(_scratch(held), evaluation, prepared, past)
             except OSError as error:
-                messages.append(_untold(error))
+                messages.append(_not_logged(error))
             else:
                 files = [*files, prepared.loaded.path]
-                messages += _tell_mlflow(evaluation, files, prepared, settings.mlflow, past().outage)
+                messages += _log_run(evaluation, files, prepared, settings.mlflow, past().outage)
     return replace(evaluation, messages=tuple(messages))
 
 
@@ -73,8 +73,8 @@ def clear_report(suite: str, root: Path, report: str | None, baseline: str | Non
     with contextlib.suppress(FairgateError):
         baseline = baseline or load_suite(suite_path(suite, root), root).suite.baseline
     kind, _, target = (baseline or "").partition(":")
-    kept = (root / target).resolve()
-    if kind == "file" and folder.resolve() == (kept.parent if kept.suffix == ".json" else kept):
+    record = (root / target).resolve()
+    if kind == "file" and folder.resolve() == (record.parent if record.suffix == ".json" else record):
         raise SettingsError(
             "the report would replace the record that this run is compared with.",
             where=f"--fairness-report {folder}",
@@ -100,8 +100,8 @@ def _unwritten(folder: Path, error: OSError) -> str:
     )
 
 
-def _untold(error: OSError) -> str:
-    """There was no place for the files that MLflow would have copied."""
+def _not_logged(error: OSError) -> str:
+    """The files that MLflow would have copied could not be written."""
     return (
         f"warning: MLflow was not told of this run, the verdict stands: {error.strerror or error}.\n"
         f"  where:  {error.filename or 'the folder for temporary files'}\n"
@@ -111,7 +111,7 @@ def _untold(error: OSError) -> str:
 
 
 def _past(record: RunRecord, uri: str | None) -> Past:
-    """What earlier runs measured of the same checks; nothing where there were none, or nobody answers."""
+    """Earlier runs' values of the same checks; empty where there are none, or MLflow does not answer."""
     if uri is None:
         return Past()
     from fairgate.tracking import past_values
@@ -122,7 +122,7 @@ def _past(record: RunRecord, uri: str | None) -> Past:
         return Past(outage=error)
 
 
-def _tell_mlflow(
+def _log_run(
     evaluation: Evaluation, files: list[Path], prepared: Prepared, uri: str, outage: TrackingError | None
 ) -> list[str]:
     """The run, and where the model is a registered one, the verdict on its version."""
@@ -142,11 +142,11 @@ def _tell_mlflow(
 
 
 def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, past: Callable[[], Past]) -> list[Path]:
-    """results.json first, then scores, flat metrics, comment and page. MLflow is asked about the past for the page
-    alone, when everything else is on disk: it may keep us waiting.
+    """Write results.json, then scores, flat metrics, comment and page. Only the page needs MLflow's history, which may
+    be slow: it is read last.
 
-    What an earlier run left goes before anything is written: a run that is killed here, or a disk that is full, leaves
-    a folder that lacks files, never one whose page tells of another run than its record.
+    An earlier run's files are removed first: a killed run, or a full disk, leaves a folder that lacks files, never a
+    page and a record of different runs.
     """
     from fairgate.reports import render_comment, render_html, write_metrics, write_results
 

@@ -1,4 +1,4 @@
-"""A candidate and what it is compared with, asked the same questions."""
+"""Score a candidate, its baseline and its anchor with the same probes, and decide the checks."""
 
 from __future__ import annotations
 
@@ -7,21 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from fairgate.errors import SuiteError, did_you_mean
-from fairgate.gate.compared_run import (
-    Asked,
-    Compared,
-    Progress,
-    Run,
-    Scores,
-    compare_with,
-    logit_scale_of,
-    open_local,
-    registered,
-)
+from fairgate.gate.compared_run import ComparedRun, RunContext, ScoredDefinition, compare_with
 from fairgate.gate.counterparts import comparisons_without_pass, stricter_reading
 from fairgate.gate.intact import require_intact
+from fairgate.gate.models import Progress, logit_scale_of, registered
 from fairgate.gate.prepare import Definition, Prepared
-from fairgate.gate.temperature import Tempered, tempered, tempered_without_pass
+from fairgate.gate.temperature import Scores, Tempered, tempered, tempered_without_pass
 from fairgate.measures import Index
 from fairgate.models import Model
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
@@ -29,17 +20,14 @@ from fairgate.suites import Settings
 from fairgate.suites.attainable import fair_rankers, require_groups_present
 from fairgate.suites.decide import decide
 from fairgate.suites.plan import plan_check
-from fairgate.suites.run_probes import run_probes
 from fairgate.suites.schema import Check
-
-__all__ = ["Answers", "Progress", "Scored", "Scores", "decide_definition", "decide_one", "score"]
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What was answered to one definition's probes. None where there is nothing to compare with.
+    """All scores on one definition's probes; None where there is no baseline or anchor.
 
-    `tempered` holds the candidate's answers at the label temperature of what it is compared with.
+    `tempered` holds the candidate's scores at the label temperature of its baseline, and of its anchor.
     """
 
     candidate: Scores
@@ -51,8 +39,8 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class ReadAlike:
-    """The answers again, where the candidate reads as what it is compared with; None: it cannot, and `withheld` says
-    why. `changed` is what differs."""
+    """The answers of the candidate with its baseline's (or anchor's) tokenizer and preprocessing, of which `changed`
+    differs. None where the candidate cannot take these, and `withheld` says why."""
 
     against: Against
     changed: str
@@ -62,33 +50,33 @@ class ReadAlike:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a candidate, its baseline and its anchor answered, to each definition asked."""
+    """The scores of a candidate, its baseline and its anchor, by definition."""
 
     model: ModelInfo
     device: str
     answers: tuple[Answers, ...]
-    compared: Compared | None = None
-    anchored: Compared | None = None
+    compared: ComparedRun | None = None
+    anchored: ComparedRun | None = None
 
     @property
     def scores(self) -> Scores:
-        """The candidate's answers to this change's probes."""
+        """The candidate's scores on this change's probes."""
         return self.answers[0].candidate
 
     @property
     def baseline(self) -> BaselineInfo | None:
-        """What the candidate was compared with."""
+        """The baseline, as a record names it."""
         return None if self.compared is None else self.compared.info
 
     @property
     def notices(self) -> list[str]:
-        """What the change alters besides the weights, as reviewers are shown it next to the verdict."""
+        """Changes to other things than the weights, which reviewers see next to the verdict."""
         compared = [one for one in (self.compared, self.anchored) if one is not None]
         return [sentence for one in compared for sentence in one.notices]
 
     @property
     def before(self) -> Scores | None:
-        """The baseline's answers to this change's probes."""
+        """The baseline's scores on this change's probes."""
         return self.answers[0].baseline
 
 
@@ -98,20 +86,20 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
         raise prepared.trouble
     settings = prepared.effective(settings)
     require_intact(prepared.dataset, settings, progress)
-    run = Run(prepared, settings, progress)
+    run = RunContext(prepared, settings, progress)
     uri, version = registered(settings.model, settings)
-    scorer = open_local(uri, prepared, settings, progress)
-    asked = _asked(prepared, run_probes(scorer, prepared.dataset.index, prepared.loaded.suite), scorer)
-    baseline = compare_with(settings.baseline, asked, scorer, run)
-    anchors: dict[str, Compared | None] = {}
-    for one in asked:
+    scorer = run.open(uri)
+    definitions = _scored_definitions(run, scorer)
+    baseline = compare_with(settings.baseline, definitions, scorer, run)
+    anchors: dict[str, ComparedRun | None] = {}
+    for one in definitions:
         if one.suite.anchor is not None and one.suite.anchor not in anchors:
             spec = one.suite.anchor
-            anchors[spec] = compare_with(spec, asked, scorer, run, anchor=True, read_alike=baseline is None)
+            anchors[spec] = compare_with(spec, definitions, scorer, run, anchor=True, read_alike=baseline is None)
     answers = []
-    for place, one in enumerate(asked):
+    for place, one in enumerate(definitions):
         anchor = anchors.get(one.suite.anchor or "")
-        compared: dict[Against, Compared | None] = {"baseline": baseline, "anchor": anchor}
+        compared: dict[Against, ComparedRun | None] = {"baseline": baseline, "anchor": anchor}
         before, long_before = (None if other is None else other.scores[place] for other in compared.values())
         at_theirs = {against: _tempered(one, against, other, place) for against, other in compared.items() if other}
         own = Answers(one.scores, before, long_before, at_theirs)
@@ -126,12 +114,14 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
         tokenizer=scorer.tokenizer,
         preprocessing=scorer.preprocessing,
     )
-    shown = anchors.get(asked[0].suite.anchor or "") or next(iter(anchors.values()), None)
+    shown = anchors.get(definitions[0].suite.anchor or "") or next(iter(anchors.values()), None)
     return Scored(model, scorer.device, tuple(answers), baseline, shown)
 
 
-def _read_alike(one: Asked, own: Answers, compared: Mapping[Against, Compared | None], place: int) -> ReadAlike | None:
-    """The answers of the candidate that reads as its baseline does; as its anchor, where there is no baseline."""
+def _read_alike(
+    one: ScoredDefinition, own: Answers, compared: Mapping[Against, ComparedRun | None], place: int
+) -> ReadAlike | None:
+    """With the baseline's tokenizer and preprocessing; with the anchor's, where there is no baseline."""
     against: Against = "baseline" if compared["baseline"] is not None else "anchor"
     other = compared[against]
     if other is None or not other.counterpart.changed:
@@ -144,26 +134,26 @@ def _read_alike(one: Asked, own: Answers, compared: Mapping[Against, Compared | 
     return ReadAlike(against, found.changed, answers, found.withheld)
 
 
-def _tempered(one: Asked, against: Against, other: Compared, place: int) -> Tempered:
-    """The candidate's answers at another's temperature; nothing to do where the two are one checkpoint."""
+def _tempered(one: ScoredDefinition, against: Against, other: ComparedRun, place: int) -> Tempered:
+    """The candidate's scores at another checkpoint's temperature; none where the two are one checkpoint."""
     if other.info.unchanged:
         return Tempered()
     return tempered(one.planned, one.scores, other.entropies[place], against, other.no_entropy)
 
 
-def _asked(prepared: Prepared, scores: Scores, scorer: Model) -> list[Asked]:
-    """The candidate's answers to each definition; equal probes are not asked twice."""
-    here, *others = prepared.definitions
-    asked = [Asked(here.loaded.suite, scores, here.planned)]
-    for other in others:
-        same = next((one.scores for one in asked if one.suite.probes == other.loaded.suite.probes), None)
-        answers = run_probes(scorer, prepared.dataset.index, other.loaded.suite) if same is None else same
-        asked.append(Asked(other.loaded.suite, answers, other.planned))
-    return asked
+def _scored_definitions(run: RunContext, scorer: Model) -> list[ScoredDefinition]:
+    """The candidate's scores by definition; definitions with equal probes share them."""
+    found: list[ScoredDefinition] = []
+    for other in run.prepared.definitions:
+        suite = other.loaded.suite
+        same = next((one.scores for one in found if one.suite.probes == suite.probes), None)
+        scores = run.score(scorer, [suite])[0] if same is None else same
+        found.append(ScoredDefinition(suite, scores, other.planned))
+    return found
 
 
 def decide_one(prepared: Prepared, scored: Scored, check: Check, subject: str | None) -> CheckResult:
-    """Decide a check that stands in no suite file (a test in Python wrote it), as a family of its own."""
+    """Decide a check of a test in Python, which is in no suite file, as a family of its own."""
     planned = plan_check(prepared.loaded, check, prepared.dataset.manifest)[0]
     if subject is not None and subject not in prepared.dataset.manifest.subjects:
         known = prepared.dataset.manifest.subjects

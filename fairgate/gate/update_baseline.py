@@ -1,4 +1,4 @@
-"""A run becomes the baseline that later ones are held against: on purpose, with a reason, whole, and never in CI."""
+"""Save a run as the suite's committed baseline: with a reason, atomically, and never in CI."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def first_baseline(prepared: Prepared) -> bool:
 
 
 def keep_baseline(evaluation: Evaluation, prepared: Prepared, *, reason: str, force: bool = False) -> list[str]:
-    """Write a run to `fairness_suites/baselines/SUITE/` and say what to do with it.
+    """Write a run to `fairness_suites/baselines/SUITE/`; messages for the terminal.
 
-    The record is kept without its worst sets and confusions, the scores whole. Raises BaselineError for a run that did
-    not pass, unless forced, and for one that could not be computed, always.
+    The record is written without its worst sets and confusions. Raises BaselineError for a run that did not pass,
+    unless forced, and always for one that could not be computed.
     """
     record = evaluation.record
     _require_passed(record, force)
@@ -68,7 +68,7 @@ def keep_baseline(evaluation: Evaluation, prepared: Prepared, *, reason: str, fo
         raise BaselineError(
             f"the baseline could not be written: {error}.", where=str(folder), remedy="make room there, then run again"
         ) from error
-    return _told(folder, prepared.root)
+    return _messages(folder, prepared.root)
 
 
 def _require_passed(record: RunRecord, force: bool) -> None:
@@ -95,7 +95,7 @@ def _had_no_baseline(check: CheckResult) -> bool:
     return check.rule == "no_worse_than" and check.verdict == "inconclusive" and check.delta is None
 
 
-def _told(folder: Path, root: Path) -> list[str]:
+def _messages(folder: Path, root: Path) -> list[str]:
     shown = folder.relative_to(root).as_posix()
     size = (folder / SCORES).stat().st_size
     lines = [f"baseline: {shown} is written ({size / 1e3:,.0f} kB of scores); commit it: it holds from the merge on"]

@@ -1,4 +1,4 @@
-"""Metrics as a suite uses them: published functions measured on sets, resampled, with intervals and fair chance."""
+"""Metrics as a suite uses them: published functions, resampled by sets, with intervals and a fair ranker's value."""
 
 from fairgate.measures.cell import Cell, Cells, Counts, Crossing, Floats, Index
 from fairgate.measures.contract import Answers, Cut, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, Ties

@@ -1,4 +1,4 @@
-"""`python -m fairgate.measures`: write what reports need to know of fairgate's own metrics and probes."""
+"""`python -m fairgate.measures`: write the specs of fairgate's own metrics and probes, which reports read."""
 
 from __future__ import annotations
 

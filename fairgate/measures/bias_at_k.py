@@ -80,7 +80,7 @@ class Bias(TopK):
 
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
         """Bias towards each of the two."""
-        first, second = grouping.kept
+        first, second = grouping.included
         bias = bias_of_counts(shown[:, first], shown[:, second])
         signed = np.stack([bias, -bias], axis=1)
         return signed, signed
@@ -111,7 +111,7 @@ class Bias(TopK):
 
     def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
         """From that of the signed bias. 0 lies inside where the sign can turn; it need not be reachable."""
-        (first, second), similarity = grouping.kept.tolist(), query.similarity[None, :]
+        (first, second), similarity = grouping.included.tolist(), query.similarity[None, :]
         labels, groups = grouping.of[query.joint], grouping.size
         signed = tie_range("bias_at_k", similarity, labels, r.cut.k, groups=groups, first=first, second=second)
         low, high = float(signed.lowest[0]), float(signed.highest[0])

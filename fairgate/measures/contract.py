@@ -1,4 +1,4 @@
-"""What a metric is: what a suite may ask of it, and how it is measured, resampled and compared with chance."""
+"""The contract of a metric: its spec and settings, and how it is measured, resampled and compared with chance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MetricSettings(BaseModel):
 
 
 class Cut(MetricSettings):
-    """The top k of a ranking, held against the shares of groups in the gallery, or against equal ones."""
+    """The top k of a ranking, compared with the shares of groups in the gallery, or with equal ones."""
 
     k: int = Field(ge=1)
     desired: Literal["dataset", "uniform"] = "dataset"
@@ -44,7 +44,7 @@ class Cut(MetricSettings):
 
 @dataclass(frozen=True, slots=True)
 class MetricRequest:
-    """What a check asks of its metric.
+    """A check, as its metric reads it.
 
     `words` are those of an association probe that the value averages over; of other probes there are none. `crossings`
     are the attributes that make the groups. `where` is the check's place in its suite, `keys` that of its keys. Groups

@@ -27,12 +27,12 @@ Ranked = Callable[[Counts], list[Answer]]
 class Grouping:
     """One grouping of a check on its joint groups: `of` (joint groups,) says in which of its `size` groups each is.
 
-    `kept` (groups,) are the groups that the check's metric speaks of: all, or the two that bias_at_k compares.
+    `included` (groups,) are the groups that the check's metric is about: all, or the two that bias_at_k compares.
     """
 
     of: NDArray[np.int64]
     size: int
-    kept: NDArray[np.int64]
+    included: NDArray[np.int64]
 
     def fold(self, counts: Floats) -> Floats:
         """Joint counts (draws, joint groups) summed to this grouping's (draws, groups)."""
@@ -73,7 +73,7 @@ class Gallery:
 
 
 Keep = Callable[[Sequence[str]], NDArray[np.int64]]
-"""Names of a grouping's groups to the places of those that a metric speaks of."""
+"""Names of a grouping's groups to the positions of those that a metric is about."""
 
 
 def everyone(names: Sequence[str]) -> NDArray[np.int64]:
@@ -123,14 +123,14 @@ def _query(r: MetricRequest, cell: Cell, gallery: Gallery, scores: ProbeScores) 
 
 
 def places_of_groups(groupings: Sequence[Grouping]) -> tuple[list[int], tuple[int, ...]]:
-    """Places of the groups that the metric speaks of, among the groups of all groupings, and how many each has."""
+    """Positions of the groups that the metric is about, among the groups of all groupings, and how many each has."""
     starts = np.cumsum([0, *(grouping.size for grouping in groupings)])
     places = [
         int(start + place)
         for start, grouping in zip(starts, groupings, strict=False)
-        for place in grouping.kept.tolist()
+        for place in grouping.included.tolist()
     ]
-    return places, tuple(len(grouping.kept) for grouping in groupings)
+    return places, tuple(len(grouping.included) for grouping in groupings)
 
 
 def measure_rankings(
@@ -155,16 +155,16 @@ def measure_rankings(
 
     now = draw(np.ones((1, cell.n_sets), dtype=np.int32))
     groups = np.zeros(0) if now.groups is None else now.groups[0]
-    kept, blocks = places_of_groups(queries[0].groupings)
+    included, blocks = places_of_groups(queries[0].groupings)
     return Measure(
         value=float(now.value[0]),
         draw=draw,
         badness=np.mean([query.spread_inside_sets() for query in queries], axis=0),
-        groups=[cell.group_names()[position] for position in kept],
+        groups=[cell.group_names()[position] for position in included],
         group_values=groups,
         group_badness=np.abs(groups) if by_size else groups if extreme == "max" else -groups,
-        group_images=cell.group_images()[kept],
-        group_sets=cell.group_sets()[kept],
+        group_images=cell.group_images()[included],
+        group_sets=cell.group_sets()[included],
         extreme=extreme,
         parts=tuple(tuple(part[0] for part in queries_) for queries_ in now.parts),
         blocks=blocks,

@@ -50,10 +50,10 @@ class GroupGap(Metric):
                 remedy="give every image a set of its own, or use `metric: p_true` with `over`",
             )
         if len(r.crossings) > 1:
-            asked = " and ".join(CROSS.join(crossing) for crossing in r.crossings)
+            several = " and ".join(CROSS.join(crossing) for crossing in r.crossings)
             raise SuiteError(
-                f"check '{r.check}' measures group_gap over {asked}, and a group of single images is held against the "
-                "groups of one attribute.",
+                f"check '{r.check}' measures group_gap over {several}, and a group of single images is compared with "
+                "the groups of one attribute.",
                 where=r.at("over"),
                 remedy=f"write a check for each (`over: {r.crossings[0][0]}`), or cross them (`over: crossed`)",
             )

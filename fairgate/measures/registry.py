@@ -58,7 +58,7 @@ def recorded(name: str) -> tuple[Metric | None, str]:
 
 
 def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-    """Measure what a check asks for on its images.
+    """Measure a check on its images.
 
     Groups in fewer than `r.min_sets` sets are measured like the others, and the value is not taken from them.
     """

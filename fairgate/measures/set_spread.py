@@ -14,7 +14,7 @@ from fairgate.statistics import Unavailable, median_interval, weighted_median
 
 
 @register
-class Fairness(Metric):
+class SetFairness(Metric):
     """1 less the median of the sets' spreads."""
 
     spec = MetricSpec(

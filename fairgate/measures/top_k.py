@@ -82,7 +82,7 @@ class TopK(Metric):
     Settings = Cut
 
     def keep(self, r: MetricRequest, names: Sequence[str]) -> NDArray[np.int64]:
-        """Places of the groups that the metric speaks of: all."""
+        """Positions of the groups that the metric is about: all."""
         return np.arange(len(names))
 
     @abstractmethod
@@ -141,15 +141,15 @@ class TopK(Metric):
         for gallery in galleries:
             order = rng.permutation(NULL_DRAWS)  # one composition, another query: the same draws, in another order
             queries.append([parts[order] for parts in self._fair_parts(r, gallery, rankings)])
-        kept, blocks = places_of_groups(galleries[0].groupings)
-        enough = large_enough(cell.group_sets()[kept], blocks, self.spec, r.min_sets)
+        included, blocks = places_of_groups(galleries[0].groupings)
+        enough = large_enough(cell.group_sets()[included], blocks, self.spec, r.min_sets)
         parts: Parts = tuple(zip(*queries, strict=True))
         parts = parts_of(parts, blocks, enough) if enough.any() else parts
         return summary(value_of(parts, self.spec.extreme), self.spec.better)
 
     def _fair_parts(self, r: MetricRequest, gallery: Gallery, rankings: FairRankings) -> tuple[Floats, ...]:
         name, cut = self.spec.name, r.cut
-        folds = tuple(grouping.of.tobytes() + grouping.kept.tobytes() for grouping in gallery.groupings)
+        folds = tuple(grouping.of.tobytes() + grouping.included.tobytes() for grouping in gallery.groupings)
         composition = (name, cut.k, cut.desired, np.bincount(gallery.joint).tobytes(), folds)
         return rankings.of(composition, lambda: self.drawn_fairly(r, gallery, stream(0, "fair ranking", name, cut.k)))
 
@@ -179,7 +179,7 @@ def _counted(galleries: Sequence[RankedGallery], queries: Sequence[Query]) -> Co
     once = np.ones((1, queries[0].n_sets), dtype=np.int32)
 
     def folded(counts: Floats, query: Query) -> Floats:
-        return np.concatenate([grouping.fold(counts)[0][grouping.kept] for grouping in query.groupings])
+        return np.concatenate([grouping.fold(counts)[0][grouping.included] for grouping in query.groupings])
 
     pairs = list(zip(galleries, queries, strict=True))
     return Counted(

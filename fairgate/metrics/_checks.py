@@ -1,4 +1,4 @@
-"""What every metric asks of its input before it answers: finite numbers, fitting shapes, codes of declared groups."""
+"""Input checks that all metrics share: finite numbers, fitting shapes, codes of declared groups."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def at_least_two(groups: int) -> None:
 
 
 def every_group(counts: IntArray, what: str = "image") -> None:
-    """Refuse a declared group that nothing stands for."""
+    """Refuse a declared group without an image (or `what`)."""
     absent = np.flatnonzero(counts == 0)
     if absent.size:
         raise MetricError(

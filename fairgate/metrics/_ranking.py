@@ -1,4 +1,4 @@
-"""Who stands in the top k: the one place that ranks, counts groups and works out the desired shares."""
+"""The top k of a ranking: rank images, count groups, compute the desired shares."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def top_k(scores: Scores, k: int) -> IntArray:
     """Positions of the k best images per query, (queries, images) -> (queries, k): score descending, then position.
 
     One pass, in less time than `np.partition` takes: few images reach a bound that k scores are known to reach, and
-    those alone are sorted. The scores are finite, 1 <= k <= images; ties are kept in order, however many there are.
+    those alone are sorted. The scores are finite, 1 <= k <= images; ties stay in order, however many there are.
     """
     queries, images = scores.shape
     order = np.empty((queries, k), dtype=np.int64)
@@ -65,7 +65,7 @@ def top_k(scores: Scores, k: int) -> IntArray:
 
 
 def tied(scores: Scores, k: int) -> BoolArray:
-    """Whether images of equal score stand on both sides of the cut after k: (queries, images) -> (queries,)."""
+    """Whether images of equal score are on both sides of the cut after k: (queries, images) -> (queries,)."""
     order = top_k(scores, min(k + 1, scores.shape[1]))
     score = np.take_along_axis(scores, order, axis=1)
     equal: BoolArray = (score[:, k - 1 : k] == score[:, k:]).any(axis=1)
@@ -103,7 +103,7 @@ def count_groups(labels: IntArray, groups: int) -> IntArray:
 
 
 def desired_shares(desired: Desired, present: NDArray[Any]) -> FloatArray:
-    """The shares that the top k is held against, from images per group (..., groups), which may be weighted counts."""
+    """The shares that the top k is compared with, from images per group (..., groups), which may be weighted counts."""
     if isinstance(desired, str):
         if desired == "dataset":
             shares: FloatArray = present / present.sum(axis=-1, keepdims=True)

@@ -1,7 +1,7 @@
 """Which group a word, a prompt or a pair of prompts is nearer to: So-B-IT's C-ASC, and S(D, A, B) of diffusion models.
 
 C-ASC and word strength are Hamidieh et al. 2024 (So-B-IT), S(D, A, B) Saravanan et al. 2023 (eqs. 2 and 3), the
-implicit association Lui et al. 2023. Labels are groups as perceived in an image, or asked of its generator.
+implicit association Lui et al. 2023. Labels are groups as perceived in an image, or in its generator's prompt.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _known_ddof(ddof: int) -> None:
 def top_k_similarity(scores: ArrayLike, k: int) -> FloatArray:
     """Mean of the k highest scores of each query, (queries, images) -> (queries,), in the unit of the scores.
 
-    What So-B-IT calls the strength of a word before it is held against a baseline vocabulary (`word_strength`).
+    What So-B-IT calls the strength of a word before it is compared with a baseline vocabulary (`word_strength`).
     Ties do not matter. Raises MetricError for scores that are not finite and a k that the images do not have.
 
     >>> top_k_similarity([[0.1, 0.4, 0.2], [0.3, 0.3, 0.0]], 2).round(12)

@@ -1,7 +1,7 @@
 """How unequally a model treats the members of one counterfactual set (Lui et al. 2023, diffusion perturbations).
 
 `p_true` is the probability of the true label under a softmax over the label set, at the model's own logit scale;
-`scale=100.0` on cosines reproduces the paper's code. Attributes are as perceived in, or asked of, an image.
+`scale=100.0` on cosines reproduces the paper's code. Attributes are as perceived in an image, or in its prompt.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def fairness(p_true: ArrayLike) -> float:
 
 
 def set_deviation(p: ArrayLike) -> FloatArray:
-    """How far each member stands from its own set's mean: (sets, members) -> (sets, members), each row summing to 0.
+    """Each member's deviation from its own set's mean: (sets, members) -> (sets, members), each row summing to 0.
 
     What the scene does to the score cancels; what is left is the person. Raises MetricError as `set_std` does.
 
@@ -87,7 +87,7 @@ def set_deviation(p: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class GroupAccuracy:
-    """Share of correct images per group, beside the number of images it rests on."""
+    """Share of correct images per group, and the number of images in each."""
 
     accuracy: FloatArray
     """(groups,), 0 to 1."""
@@ -147,7 +147,7 @@ def _sets(p: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class GroupMeans:
-    """Mean per group, beside the number of images it rests on; NaN with count 0 where nothing stands for a group."""
+    """Mean per group, and the number of images in each; NaN for a group without an image."""
 
     mean: FloatArray
     """(groups,), in the unit of the values."""
@@ -160,7 +160,7 @@ def group_means(
 ) -> GroupMeans:
     """Mean of values (images,) within each declared group of labels (images,); -1 is undefined and left out.
 
-    Raises MetricError for a declared group without an image, unless `absent="nan"`: then NaN stands beside count 0.
+    Raises MetricError for a declared group without an image, unless `absent="nan"`: then its mean is NaN, its count 0.
 
     >>> group_means([1.0, 3.0, 5.0], np.array([0, 0, 1]), 2).mean
     array([2., 5.])

@@ -68,8 +68,8 @@ MIN_SKIN_FRACTION = 0.05
 def skin_mask(rgb: ArrayLike, *, rule: SkinRule = "hue") -> BoolArray:
     """Which pixels have the colour of skin: 8-bit RGB (h, w, 3) -> bool (h, w).
 
-    `hue` asks for hue and saturation alone (HUE, SATURATION, red the largest channel and at least DARKEST_RED): they
-    do not change when an image is darkened, so dark skin is kept as light skin is. It also keeps brown hair and wood:
+    `hue` reads hue and saturation alone (HUE, SATURATION, red the largest channel and at least DARKEST_RED): they
+    do not change when an image is darkened, so it treats dark skin as light skin. It also takes brown hair and wood:
     crop to the face, or bring a mask from a segmentation. `kolkur` is the rule of Saravanan et al. (Kolkur et al. 2017
     as in fitzpatrick17k), to reproduce published figures: its R >= 95 and Y >= 80 lose dark skin, and what is left of
     it is the lit part, which reads lighter (docs/metrics.md has the measured share and shift).
@@ -110,7 +110,7 @@ def _kolkur(image: Pixels) -> BoolArray:
 
 @dataclass(frozen=True, slots=True)
 class TypologyAngle:
-    """ITA of the skin in one image, beside what it rests on."""
+    """ITA of the skin in one image, with the numbers that it is computed from."""
 
     degrees: float
     """-90 to 90, higher is lighter; NaN where `status` is invalid."""

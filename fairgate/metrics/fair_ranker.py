@@ -23,7 +23,7 @@ UNLIKELY = 1e-20
 
 @dataclass(frozen=True, slots=True)
 class NullSkew:
-    """MaxSkew@K of a perfectly fair ranker: what chance alone gives at this k. Print it beside every value.
+    """MaxSkew@K of a perfectly fair ranker: what chance alone gives at this k. Print it next to every value.
 
     `draws` is how many rankings were simulated; 0 says that the numbers are exact.
     """
@@ -44,7 +44,7 @@ def expected_max_skew(
     """MaxSkew@K when the top k is a random draw, without replacement, from a gallery of n_per_group (groups,) images.
 
     A finite k biases MaxSkew upward: with 7 equal groups and k=100 its mean is 0.31. A bound under the null's
-    median cannot be met by anyone. Exact, to about 1e-10, unless `draws` and `rng` ask for a simulation.
+    median cannot be met by anyone. Exact, to about 1e-10, unless `draws` and `rng` are given for a simulation.
 
     >>> null = expected_max_skew(100, "uniform", [10_000] * 7)
     >>> round(null.mean, 2), round(null.p95, 2)

@@ -1,4 +1,4 @@
-"""Which edited images stand among real ones of the group they were edited to: GenSynth's nearest-neighbour filter.
+"""Which edited images lie among real ones of the group they were edited to: GenSynth's nearest-neighbour filter.
 
 Smith et al. 2023 ("Balancing the Picture"), section 4.2, eqs. 4 and 5.
 """
@@ -17,7 +17,7 @@ from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, codes, fin
 
 @dataclass(frozen=True, slots=True)
 class NeighbourShares:
-    """Who stands around each synthetic image, among its k nearest of real and synthetic together."""
+    """The k nearest neighbours of each synthetic image, among real and synthetic images."""
 
     real: FloatArray
     """(synthetic,), P_R: share of real images, 0 to 1."""

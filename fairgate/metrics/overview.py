@@ -75,10 +75,10 @@ def streamed_overview(
 ) -> RetrievalOverview:
     """The overview of one gallery that arrives in blocks (scores (queries, n), labels (n,)), in the gallery's order.
 
-    Equal to `retrieval_overview` of the blocks side by side, in memory for two blocks: k + 1 scores per query, images
-    per group and moments are kept. Blocks may differ in n, and n may be 0. None is held longer, so that a generator
-    that maps a file anew for each block lets its pages go. Raises MetricError as `retrieval_overview` does, naming the
-    block, and for blocks of different queries.
+    Equal to `retrieval_overview` of the joined blocks, in the memory of two blocks: k + 1 scores per query, images per
+    group and moments stay. Blocks may differ in n, and n may be 0. None is held longer, so that a generator that maps a
+    file anew for each block lets its pages go. Raises MetricError as `retrieval_overview` does, naming the block, and
+    for blocks of different queries.
 
     >>> halves = [([[0.9, 0.8]], np.array([0, 1])), ([[0.1, 0.0]], np.array([0, 1]))]
     >>> streamed_overview(halves, 2, groups=2).max_skew
@@ -99,7 +99,7 @@ class _Top:
     labels: IntArray
 
     def extended(self, table: Scores, group: IntArray, k: int) -> _Top:
-        """The best of these and of images that stand behind them: at equal scores, the earlier stay ahead."""
+        """The best of these and of later images: at equal scores, the earlier come first."""
         keep = max(k, 0) + 1  # one more shows a tie at the cut
         order = _ranking.top_k(table, min(keep, group.size))
         scores = np.concatenate((self.scores, np.take_along_axis(table, order, axis=1)), axis=1)

@@ -1,4 +1,4 @@
-"""Whom a search shows: Skew@K, NDKL, Bias@K and entropy under neutral prompts, and R@K, the utility beside them.
+"""Whom a search shows: Skew@K, NDKL, Bias@K and entropy under neutral prompts, and R@K, a search's utility.
 
 Geyik et al. 2019; Wang et al. 2021; papers 3 (Howard), 4 (So-B-IT) and 5 (GenSynth).
 
@@ -114,7 +114,7 @@ def ndkl_at_k(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int, desi
 
 
 def tie_at_k(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int) -> BoolArray:
-    """Whether images of equal score stand on both sides of the cut -> (queries,): there, the order decided.
+    """Whether images of equal score are on both sides of the cut -> (queries,): there, the order decided.
 
     >>> tie_at_k([[0.5, 0.5, 0.1]], np.array([0, 1, 0]), 1, groups=2)
     array([ True])
@@ -150,8 +150,8 @@ def bias_at_k(
 def normalized_entropy_at_k(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int) -> FloatArray:
     """Entropy of the groups in the top k over its largest value, ln(groups) -> (queries,): 1 uniform, 0 one group.
 
-    So-B-IT's measure. It holds the top k against equal shares, so that it fits a gallery that is balanced, as FairFace
-    is. A category of words is scored by the mean over its words.
+    So-B-IT's measure. It compares the top k with equal shares, so that it fits a balanced gallery, as FairFace is. A
+    category of words is scored by the mean over its words.
 
     >>> normalized_entropy_at_k([[0.9, 0.8, 0.1, 0.0]], np.array([0, 1, 0, 1]), 2, groups=2)
     array([1.])

@@ -1,4 +1,4 @@
-"""How a model is asked: probes turn a scorer and counterfactual sets into numbers per image."""
+"""Probes: how a model is queried, and the numbers per image that result."""
 
 from fairgate.probes.answers import (
     METRIC_VERSION,
@@ -15,7 +15,7 @@ from fairgate.probes.classification import classify
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has
 from fairgate.probes.registry import PROBES, register, value_name
 from fairgate.probes.retrieval import retrieve
-from fairgate.probes.settings import Name, Part, Prose, Text, with_article
+from fairgate.probes.settings import Name, Prose, SuiteSection, Text, with_article
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
 
 __all__ = [
@@ -27,12 +27,12 @@ __all__ = [
     "Entropies",
     "Matched",
     "Name",
-    "Part",
     "Probe",
     "ProbeScores",
     "Prose",
     "RankingQuery",
     "Rows",
+    "SuiteSection",
     "Text",
     "associate",
     "classify",

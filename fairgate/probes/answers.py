@@ -1,4 +1,4 @@
-"""What probes return: numbers per image, in the dataset's own order, and the table they are kept in."""
+"""What probes return: numbers per image, in the dataset's order, and the Parquet table that holds them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ equal probability are no right answer."""
 
 
 MAX_PROBES = 5000
-"""Probes and words that kept scores may tell of; of more, a file is not believed."""
+"""Most probes and words in a file of scores; a file with more is refused."""
 _TEXT = ["probe", "set_id", "member", "predicted"]
 _ROW_BYTES = 1024
 
 
 class Rows(Protocol):
-    """The images that were asked about, in stored order: what `fairgate.data.Dataset.index` offers."""
+    """The images of a dataset, in stored order; `fairgate.data.Dataset.index` is one."""
 
     @property
     def set_id(self) -> NDArray[Any]: ...
@@ -62,8 +62,8 @@ class ProbeScores:
     one, the cosine to the subject's query for retrieval and to the word's prompt for an association.
     `predicted` (images,) is the most probable label of a classification and `correct` whether it is the true one
     (None where no label is). `rank` (images,), of a retrieval over several subjects, is the place of the image's own
-    subject's query among all subjects' queries: 1 is nearest, and equal queries count as nearer. Scores that were kept
-    before ranks were have none. `contests` hold all labels' probabilities of a classification that was just scored;
+    subject's query among all subjects' queries: 1 is nearest, and equal queries count as nearer. Files from before
+    there were ranks have none. `contests` hold all labels' probabilities of a classification that was just scored;
     they are never written, and scores read from a file have none.
     """
 
@@ -90,7 +90,7 @@ def _digests(one: ProbeScores) -> list[str | None]:
 
 
 def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> None:
-    """Keep the scores of a run: one row per probe and image, in Parquet, whole or not at all."""
+    """Write the scores of a run: one row per probe and image, in Parquet, atomically."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -132,7 +132,7 @@ def _arrow(values: NDArray[Any], kind: Any) -> Any:
 
 
 def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
-    """Read kept scores back, brought into the order of `rows` by set_id and member.
+    """Read scores from a file, in the order of `rows` by set_id and member.
 
     Raises ScoresError for a file that is unreadable, or does not hold each image exactly once per probe.
     """
@@ -163,7 +163,7 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
 
 
 def read_set_ids(path: Path, images: int) -> frozenset[str]:
-    """The ids of the sets in kept scores of so many images. Raises ScoresError for an unreadable file."""
+    """The ids of the sets in a file of scores of so many images. Raises ScoresError for an unreadable file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

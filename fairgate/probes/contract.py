@@ -1,4 +1,4 @@
-"""What a probe is: its settings in a suite, what it needs of a model, how it asks, and what its answers are."""
+"""The contract of a probe: its settings in a suite, the capability it needs, how it runs, and what it returns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.models import Capability
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.settings import Part
+from fairgate.probes.settings import SuiteSection
 
 
 class DatasetFacts(Protocol):
@@ -52,7 +52,7 @@ class RankingQuery:
     subject: str | None = None
 
 
-class Probe(Part):
+class Probe(SuiteSection):
     """One probe of a suite: the keys of its YAML, and what follows from them.
 
     `needs` is what a model must be able to do, and `value_names` what the number of an image is, by `digest_kind`.
@@ -115,7 +115,7 @@ class Probe(Part):
         return list(dict.fromkeys([*labels, *(one for query in self.queries(subjects) for one in query.prompts)]))
 
     def truths(self, rows: Rows) -> NDArray[Any] | None:
-        """The label of every image whose probability is measured, (images,); None where none is told."""
+        """The label of every image whose probability is measured, (images,); None where the probe has none."""
         return None
 
     @abstractmethod

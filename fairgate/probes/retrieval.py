@@ -72,7 +72,7 @@ def retrieve(scorer: Ranker, subject: NDArray[Any], prompts_of: Callable[[str], 
 
     `subject` is (images,) strings; `prompts_of(subject)` are the neutral prompts that are averaged into its query.
     Where there are several subjects, `rank` is the place of the own query among all of them, equal ones counted as
-    nearer: a model that tells no two subjects apart finds nobody.
+    nearer: a model to which all subjects are alike finds nobody.
     """
     names = list(dict.fromkeys(subject.tolist()))
     similarity = scorer.similarity([list(prompts_of(name)) for name in names])

@@ -24,7 +24,7 @@ Text = Annotated[Prose, AfterValidator(plain)]
 """A name or prompt that is shown everywhere: test ids, tables, logs."""
 
 
-class Part(BaseModel):
+class SuiteSection(BaseModel):
     """A part of a suite file: its keys and nothing else."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

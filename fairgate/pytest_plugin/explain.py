@@ -28,9 +28,9 @@ GROUPS_SHOWN = 12
 
 def explain_check(check: CheckResult) -> list[str]:
     """Lines for pytest's failure section."""
-    said = "not judged" if check.verdict == "error" else check.verdict
+    verdict = "not judged" if check.verdict == "error" else check.verdict
     first, *more = [_safe(line) for line in check.reason.splitlines()] or [""]
-    lines = [f"{said}: {first}", *more]  # pytest's short summary shows the first line, after the item's name
+    lines = [f"{verdict}: {first}", *more]  # pytest's short summary shows the first line, after the item's name
     lines += beside(check)
     lines += [words for words in (null_words(check), tie_words(check), no_interval_words(check)) if words]
     if check.groups:
@@ -66,8 +66,8 @@ def _shown(check: CheckResult) -> list[GroupResult]:
     groups = [group for _, members in by_attribute(check) for group in members]
     open_ = [group for group in groups if group.verdict in ("fail", "inconclusive")]
     passed = [group for group in groups if group.verdict not in ("fail", "inconclusive")]
-    kept = {id(group) for group in [*open_, *passed[: max(0, GROUPS_SHOWN - len(open_))]]}
-    return [group for group in groups if id(group) in kept]
+    shown = {id(group) for group in [*open_, *passed[: max(0, GROUPS_SHOWN - len(open_))]]}
+    return [group for group in groups if id(group) in shown]
 
 
 def _group_line(check: CheckResult, one: GroupResult) -> str:

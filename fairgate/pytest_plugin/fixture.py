@@ -16,7 +16,7 @@ from fairgate.suites.schema import Check
 
 
 class Measured(float):
-    """A number that shows, when an assertion on it fails, its interval, its sets and the set that speaks loudest."""
+    """A number whose repr, which pytest shows when an assertion fails, has its interval, its sets and the worst set."""
 
     result: CheckResult
 
@@ -30,20 +30,20 @@ class Measured(float):
         one = self.result
         where = f" for {one.subject}" if one.subject else ""
         interval = no_interval_words(one) or f"[{number(one.lo)}, {number(one.hi)}]"
-        beside = "".join(f"; {words}" for words in (null_words(one), tie_words(one)) if words)
-        text = f"{one.metric}{where} = {number(one.value)} {interval} over {one.n_sets} sets{beside}"
+        notes = "".join(f"; {words}" for words in (null_words(one), tie_words(one)) if words)
+        text = f"{one.metric}{where} = {number(one.value)} {interval} over {one.n_sets} sets{notes}"
         return f"{text}; {worst_set_line(one.worst_sets[0])}" if one.worst_sets else text
 
 
 class Fairness:
-    """A suite's dataset and model, scored when first asked."""
+    """A suite's dataset and model, scored on first use."""
 
     def __init__(self, prepared: gate.Prepared, settings: Settings) -> None:
         self._prepared = prepared
         self._settings = settings
         self._scored: gate.Scored | None = None
 
-    def probe(self, name: str) -> Probe:
+    def probe(self, name: str) -> ScoredProbe:
         """One of the suite's probes, over all subjects."""
         known = self._prepared.loaded.suite.probes
         if name not in known:
@@ -52,14 +52,14 @@ class Fairness:
                 where=self._prepared.loaded.where("probes"),
                 remedy=did_you_mean(name, known) or f"probes here: {', '.join(known)}",
             )
-        return Probe(self, name, None)
+        return ScoredProbe(self, name, None)
 
     def assert_no_intersectional_regression(
         self, over: Sequence[str], margin: float, *, probe: str | None = None
     ) -> None:
         """Fail unless no group of the crossed attributes clearly or possibly fell behind its set-mates by `margin`.
 
-        Where images form no sets, a group is held against the mean of all groups. Compares with the baseline of the
+        Where images form no sets, a group is compared with the mean of all groups. Compares with the baseline of the
         run. `probe` may be left out where the suite has one classification probe.
         """
         result = self.check(
@@ -89,7 +89,7 @@ class Fairness:
         return named[0]
 
 
-class Probe:
+class ScoredProbe:
     """One probe's scores, over all subjects or on one."""
 
     def __init__(self, fairness: Fairness, name: str, subject: str | None) -> None:
@@ -97,9 +97,9 @@ class Probe:
         self._name = name
         self._subject = subject
 
-    def subject(self, name: str) -> Probe:
+    def subject(self, name: str) -> ScoredProbe:
         """The same probe on one subject's sets."""
-        return Probe(self._fairness, self._name, name)
+        return ScoredProbe(self._fairness, self._name, name)
 
     def __getattr__(self, alias: str) -> Callable[..., Measured]:
         """One method per metric, by its alias: `accuracy(over="gender")`, `max_skew(over="race", k=100)`.

@@ -22,7 +22,7 @@ class FairnessFailure(Exception):
 
 
 class SuiteFile(pytest.File):
-    """One file of fairness_suites/ that was asked for."""
+    """One file of fairness_suites/ that `--fairness-suite` selects."""
 
     def collect(self) -> Iterator[SuiteItem]:
         """One item per check and subject, whatever is selected later: the family stays whole."""
@@ -69,6 +69,6 @@ class SuiteItem(pytest.Item):
         return first
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Where the check stands in its suite."""
+        """The file and line that define the check."""
         line = self.where.rpartition(":")[2]
         return self.path, int(line) - 1 if line.isdigit() else None, self.name

@@ -1,4 +1,4 @@
-"""The exit status of a pytest run: a checkpoint that is more biased is told from one that was not judged."""
+"""The exit status of a pytest run: 1 for a checkpoint that is more biased, 3 for one that was not judged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairgate.records import NO_VERDICT, RunRecord
 
 
 class Outcomes:
-    """What failed in a run, registered as a plugin: with xdist, its controller hears of every worker's reports."""
+    """What failed in a run; a plugin, since xdist's controller receives every worker's reports."""
 
     def __init__(self, root: Path, suites: Callable[[], Collection[Path]]) -> None:
         self._root = root

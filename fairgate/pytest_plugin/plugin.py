@@ -1,4 +1,4 @@
-"""Hooks. pytest imports this at every start-up: nothing heavy stands at the top, here or in what it imports."""
+"""pytest's hooks. pytest imports this at every start-up: heavy imports are inside functions, here and below."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Find the suites that were asked for; anything wrong with them ends the run with exit code 4."""
+    """Load the suites that `--fairness-suite` names; an error in one ends the run with exit code 4."""
     config.addinivalue_line("markers", "fairness(suite): the suite that the `fairness` fixture of this test reads")
     names: list[str] = config.getoption("fairness_suite")
     if not names:
@@ -79,7 +79,7 @@ def session_of(config: pytest.Config) -> GateSession:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """xdist: tell each worker where the one evaluation is shared."""
+    """xdist: pass each worker the folder in which the one evaluation is shared."""
     node.workerinput["fairgate_shared"] = str(session_of(node.config).share())
 
 
@@ -90,7 +90,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A suite file that was asked for becomes a collector of its checks."""
+    """A selected suite file becomes a collector of its checks."""
     session = parent.config.stash.get(SESSION, None)
     if session is None or file_path not in session.by_path:
         return None
@@ -113,10 +113,10 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
 
 @pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A run that was asked to become the baseline does so when all of it has run."""
+    """Set the exit status, and with `--fairness-update-baseline` save a complete run as the baseline."""
     ours = session.config.stash.get(SESSION, None)
     if ours is not None:
-        ours.tell_junit()
+        ours.add_junit_properties()
         session.exitstatus = ours.exit_status(int(session.exitstatus))
     if ours is not None and session.config.getoption("fairness_update_baseline") and not ours.keep_baselines():
         session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR

@@ -24,7 +24,7 @@ from fairgate.suites.settings import command_line
 
 
 class GateSession:
-    """The suites of a pytest run, and their records once somebody needed them."""
+    """The suites of a pytest run, and their records, which are evaluated on first use."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
@@ -103,7 +103,7 @@ class GateSession:
         return settings
 
     def result(self, suite: str, item: str) -> CheckResult:
-        """A check's result; the first to ask for one evaluates the whole suite."""
+        """A check's result; the first call evaluates the whole suite."""
         if suite not in self.records:
             self.records[suite] = self._evaluate(suite) if self.shared is None else self._evaluate_once(suite)
         return next(check for check in self.records[suite].checks if check.item == item)
@@ -122,8 +122,8 @@ class GateSession:
                 self.records[name] = RunRecord.model_validate_json(path.read_bytes())
                 self.messages[name] = tuple(path.with_suffix(".txt").read_text(encoding="utf-8").splitlines())
 
-    def tell_junit(self) -> None:
-        """The run's own properties beside those of its checks, where `--junitxml` asks for a file."""
+    def add_junit_properties(self) -> None:
+        """Add the run's own properties to the file of `--junitxml`."""
         from _pytest.junitxml import xml_key
 
         file = self.config.stash.get(xml_key, None)
@@ -173,17 +173,17 @@ class GateSession:
             return record
 
     def _unshared(self, suite: str, record: RunRecord, error: OSError) -> RunRecord:
-        """A record that other workers cannot see: they make their own, and the controller is told at the end."""
-        said = (
+        """A record that other workers cannot see: they make their own, and the controller receives this at the end."""
+        warning = (
             f"warning: the workers could not share one evaluation, each made its own: {error.strerror or error}.\n"
             f"  where:  {self.shared}\n  remedy: make room there, set TMPDIR to another folder, or run without -n"
         )
-        self.unshared[suite] = [record.model_dump_json(), *self.messages[suite], said]
+        self.unshared[suite] = [record.model_dump_json(), *self.messages[suite], warning]
         return record
 
-    def take_unshared(self, told: Mapping[str, Sequence[str]]) -> None:
+    def take_unshared(self, unshared: Mapping[str, Sequence[str]]) -> None:
         """Take what a worker could not share (controller only): a record as JSON, and its messages."""
-        for suite, (record, *messages) in told.items():
+        for suite, (record, *messages) in unshared.items():
             self.records[suite] = RunRecord.model_validate_json(record)
             self.messages[suite] = tuple(messages)
 
@@ -209,15 +209,15 @@ class GateSession:
             )
 
     def keep_baselines(self) -> bool:
-        """Keep every suite of this run as its baseline; what stands against one becomes a message of its suite."""
-        kept = True
+        """Save every suite of this run as its baseline; whether all were. A refusal becomes a message of its suite."""
+        saved = bool(self.evaluations)
         for name, evaluation in self.evaluations.items():
             try:
                 lines = self._keep(name, evaluation)
             except BaselineError as error:
-                kept, lines = False, [f"the baseline was not updated: {error}"]
+                saved, lines = False, [f"the baseline was not updated: {error}"]
             self.messages[name] += tuple(lines)
-        return kept and bool(self.evaluations)
+        return saved
 
     def _keep(self, name: str, evaluation: gate.Evaluation) -> list[str]:
         prepared, option = self.prepared[name], self.config.getoption
@@ -240,7 +240,7 @@ class GateSession:
 
 
 def _repository(config: pytest.Config) -> Path:
-    """Where fairness_suites/ stands: pytest's rootdir, or the folder that pytest was started in.
+    """The folder with fairness_suites/: pytest's rootdir, or the folder that pytest was started in.
 
     pytest guesses its rootdir before it knows our options, and takes the folder of `--fairness-report DIR` for a test
     folder when it exists.

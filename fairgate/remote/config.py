@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from fairgate.errors import DatasetError, FairgateError
-from fairgate.remote.store import Folder, Place, Remote, Store
+from fairgate.remote.store import Folder, ObjectSource, Remote, Store
 
 CONFIG = ".dvc/config"
 _FILES = (
@@ -107,15 +107,15 @@ def _bring(options: dict[str, Any], key: str, root: Path, home: Path, read: Read
     )
 
 
-def _places(config: Mapping[str, Any], cache: Path) -> dict[str | None, tuple[Place, ...]]:
+def _places(config: Mapping[str, Any], cache: Path) -> dict[str | None, tuple[ObjectSource, ...]]:
     here = Folder("DVC's cache on this machine", Path(config["cache"].get("dir") or cache))
-    places: dict[str | None, tuple[Place, ...]] = {}
+    places: dict[str | None, tuple[ObjectSource, ...]] = {}
     for name, options in config["remote"].items():
         if any(str(options.get(key)).lower() == "true" for key in ("version_aware", "worktree")):
             continue  # cloud versioning keeps files by name, not by content
         url = options["url"]
         by_path = not urlparse(url).scheme
-        remote: Place = Folder(f"remote '{name}'", Path(url)) if by_path else _remote(config, name)
+        remote: ObjectSource = Folder(f"remote '{name}'", Path(url)) if by_path else _remote(config, name)
         places[name] = (here, remote)
     default = (config["core"].get("remote") or "").lower()
     if default and default not in places:

@@ -16,7 +16,7 @@ from fairgate.errors import DatasetError
 _CHUNK = 1 << 20
 
 
-class Place(Protocol):
+class ObjectSource(Protocol):
     """A cache or a remote."""
 
     @property
@@ -70,7 +70,7 @@ class Remote:
 class Store:
     """Objects by MD5, from the first place that has them."""
 
-    places: Mapping[str | None, tuple[Place, ...]]
+    places: Mapping[str | None, tuple[ObjectSource, ...]]
     """By the name of a remote; None for the default one."""
 
     def copy(self, md5: str, suffix: str, into: BinaryIO, remote: str | None = None, most: int | None = None) -> bool:
@@ -108,7 +108,7 @@ class Store:
             )
         return False
 
-    def _of(self, remote: str | None) -> tuple[Place, ...]:
+    def _of(self, remote: str | None) -> tuple[ObjectSource, ...]:
         remote = remote and remote.lower()  # as DVC reads them
         if remote in self.places:
             return self.places[remote]
@@ -134,7 +134,7 @@ def _append(into: BinaryIO, chunk: bytes) -> None:
         ) from error
 
 
-def _unread(place: Place, md5: str, why: str) -> DatasetError:
+def _unread(place: ObjectSource, md5: str, why: str) -> DatasetError:
     return DatasetError(
         f"object {md5} could not be read: {why}.",
         where=place.name,

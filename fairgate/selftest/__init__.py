@@ -1,4 +1,4 @@
-"""The doctor: is a gate run possible here, is anything switched off, and does the gate fail when it should?"""
+"""`fairgate doctor`: whether a gate run is possible here, whether anything disables it, and whether bias fails it."""
 
 from fairgate.selftest.finding import Finding, Level, healthy
 from fairgate.selftest.run import SelfTestOptions, examine

@@ -1,4 +1,4 @@
-"""A model as a table of scores: one column per prompt, which says what the model says."""
+"""A model's scores as a table with one column per prompt, in which a bias can be planted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairgate.suites.schema import Suite
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class SuitePrompts:
     """The texts that a suite shows a model: those that compete as labels, and those that are averaged into queries.
 
     `queries` holds each query's prompts with the subject whose images compete for it, None for everybody's.
@@ -33,19 +33,19 @@ class Questions:
         return list(dict.fromkeys([*self.labels, *(prompt for prompts, _ in self.queries for prompt in prompts)]))
 
     def own(self, prompts: Sequence[str]) -> list[str]:
-        """Those of a query's prompts that stand in this query alone."""
+        """Those of a query's prompts that no other query and no label uses."""
         others = [prompt for one, _ in self.queries if one != tuple(prompts) for prompt in one]
         return [prompt for prompt in dict.fromkeys(prompts) if prompt not in self.labels and prompt not in others]
 
 
-def questions(suite: Suite, subjects: Sequence[str]) -> Questions:
-    """Everything that a suite asks about images of these subjects."""
+def suite_prompts(suite: Suite, subjects: Sequence[str]) -> SuitePrompts:
+    """Every prompt of a suite's probes for images of these subjects."""
     labels: dict[str, None] = {}
     queries: dict[tuple[tuple[str, ...], str | None], None] = {}
     for probe in suite.probes.values():
         labels |= {prompt: None for choice in probe.choices(subjects) for prompt in choice.prompts.values()}
         queries |= {(query.prompts, query.subject): None for query in probe.queries(subjects)}
-    return Questions(tuple(labels), tuple(queries))
+    return SuitePrompts(tuple(labels), tuple(queries))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +101,12 @@ class Columns:
 _Logits = TwoTowers | PrecomputedScores
 
 
-def columns_of(model: Model, asked: Questions) -> Columns:
-    """A model's answers to a suite's prompts as columns.
+def columns_of(model: Model, suite: SuitePrompts) -> Columns:
+    """A model's scores on a suite's prompts as columns.
 
     A column can hold one number where a model has two (a logit, which competes, and a cosine, which is averaged and
-    normalised anew): what is left over goes to the prompts that stand in one query alone. Raises ModelError for a model
-    that gives no logits.
+    normalised anew): the difference goes to the prompts that only one query uses. Raises ModelError for a model that
+    gives no logits.
     """
     if not isinstance(model, _Logits):
         raise ModelError(
@@ -115,12 +115,12 @@ def columns_of(model: Model, asked: Questions) -> Columns:
             remedy="try it with a model of open_clip:, hf: or scores:",
         )
     if isinstance(model, PrecomputedScores) and model.values == "probability":
-        return Columns(dict(zip(asked.prompts, model.logits(asked.prompts).T, strict=True)), 1.0, True)
-    cosines = dict(zip(asked.prompts, model.similarity([[prompt] for prompt in asked.prompts]).T, strict=True))
-    scale = _scale(model, asked.labels, cosines)
+        return Columns(dict(zip(suite.prompts, model.logits(suite.prompts).T, strict=True)), 1.0, True)
+    cosines = dict(zip(suite.prompts, model.similarity([[prompt] for prompt in suite.prompts]).T, strict=True))
+    scale = _scale(model, suite.labels, cosines)
     found = Columns({prompt: scale * column for prompt, column in cosines.items()}, scale, False)
-    for prompts, _ in asked.queries:
-        if len(prompts) > 1 and (own := asked.own(prompts)):
+    for prompts, _ in suite.queries:
+        if len(prompts) > 1 and (own := suite.own(prompts)):
             left_over = (model.similarity([prompts])[:, 0] - found.query(prompts)) * len(prompts) * scale
             found = found.with_columns({prompt: found.of[prompt] + left_over / len(own) for prompt in own})
     return found

@@ -1,4 +1,4 @@
-"""Are datasets complete and pullable, does MLflow answer, and are runs waiting to be sent?"""
+"""Whether datasets are complete and can be pulled, whether MLflow answers, and which runs wait to be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a self-test reports: one finding with its remedy, and the output of other programs, with a time limit."""
+"""A finding of the self-test, and how other programs are run, with a time limit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fairgate.errors import FairgateError
 Level = Literal["ok", "warning", "trouble"]
 
 Progress = Callable[[str], None]
-"""Told what is being looked at."""
+"""Called with what is checked next."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the table. `area` is what was looked at, `ran` the command that was tried.
+    """One line of the table: the `area` that was checked, and the command that was `ran` for it.
 
-    `trouble` means that a gate run is impossible, or does not do what it is there for.
+    `trouble` means that a gate run is impossible or not reliable.
     """
 
     level: Level
@@ -33,17 +33,17 @@ class Finding:
 
 
 def ok(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:
-    """All is as it should be. A remedy here is advice."""
+    """Nothing is wrong; a remedy is advice."""
     return Finding("ok", area, what, where, remedy)
 
 
 def warning(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:
-    """Worth knowing; the gate still works."""
+    """A weakness; the gate still works."""
     return Finding("warning", area, what, where, remedy)
 
 
 def trouble(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:
-    """The gate cannot run, or does not do what it is there for."""
+    """The gate cannot run, or is not reliable."""
     return Finding("trouble", area, what, where, remedy)
 
 
@@ -71,7 +71,7 @@ class Ran:
 
     @property
     def said(self) -> str:
-        """Its error message, or the last thing that it said."""
+        """Its error message, or its last line of output."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
         error = next((at for at, line in enumerate(lines) if line.lower().startswith("error")), len(lines) - 1)
         return " ".join(lines[max(error, 0) :])[:600] or "it said nothing"

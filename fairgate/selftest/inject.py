@@ -5,28 +5,31 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from scipy.special import expit, logit, logsumexp
 
 from fairgate.data import Index
 from fairgate.models.contract import Floats
 from fairgate.probes import Probe
 from fairgate.randomness import stream
-from fairgate.selftest.columns import Columns, Questions
+from fairgate.selftest.columns import Columns, SuitePrompts
 from fairgate.selftest.target import Bools, Group
 from fairgate.suites.run_probes import run_probes
 from fairgate.suites.schema import Suite
 
 NOISE: Final = 1e-4
-"""Of a column's standard deviation: what an innocent change moves."""
-_KEPT: Final = 1e-3
-"""Share of P(true) that is left where less than the strength was there to take."""
+"""Standard deviation of the innocent change, relative to a column's."""
+_LEFT: Final = 1e-3
+"""Share of P(true) that an image keeps whose P(true) is below the strength."""
 
 
-def planted(columns: Columns, suite: Suite, asked: Questions, index: Index, group: Group, strength: float) -> Columns:
+def planted(
+    columns: Columns, suite: Suite, prompts: SuitePrompts, index: Index, group: Group, strength: float
+) -> Columns:
     """The columns with `strength` taken from the group.
 
-    Of a classification it is taken from P(true label) (or P(positive label)) of each image; of two probes that share
-    the prompt, one loses that much and none more. Of a query it is taken from the probability that an image of the
-    group stands before one of somebody else; that is done to prompts that no classification asks, where there are any.
+    In a classification, P(true label) (or P(positive label)) of each image falls by it; of two probes that share the
+    prompt, one loses that much and none more. In a query, the probability that an image of the group ranks before one
+    of another group falls by it, by a shift of the prompts that no classification uses, where there are any.
     """
     lost: dict[str, Floats] = {}
     for probe in suite.probes.values():
@@ -35,15 +38,15 @@ def planted(columns: Columns, suite: Suite, asked: Questions, index: Index, grou
     found = columns.with_columns({prompt: columns.of[prompt] - delta for prompt, delta in taken.items()})
     if columns.probability:
         return found
-    for prompts, subject in asked.queries:
-        free = [prompt for prompt in dict.fromkeys(prompts) if prompt not in asked.labels]
+    for query, subject in prompts.queries:
+        free = [prompt for prompt in dict.fromkeys(query) if prompt not in prompts.labels]
         rows = np.ones(len(index), dtype=bool) if subject is None else index.subject == subject
         inside, outside = rows & group.rows, rows & ~group.rows
         if not free or not inside.any() or not outside.any():
             continue
-        before, now = columns.query(prompts), found.query(prompts)
-        target = max(_first(before[inside], before[outside]) - strength, 0.0)
-        sunk = _shift_to(target, now[inside], now[outside]) * columns.scale * len(prompts) / len(free)
+        before, now = columns.query(query), found.query(query)
+        target = max(_ranks_before(before[inside], before[outside]) - strength, 0.0)
+        sunk = _shift_to(target, now[inside], now[outside]) * columns.scale * len(query) / len(free)
         found = found.with_columns({prompt: found.of[prompt] - sunk * inside for prompt in free})
     return found
 
@@ -58,8 +61,7 @@ def jittered(columns: Columns, suite: str) -> Columns:
 
 
 def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: Group) -> dict[str, float]:
-    """What each probe shows of the injection: the group's mean loss, in P(true), or in the odds of standing before
-    others (a mean over queries)."""
+    """By probe, the group's mean loss in P(true), or in the probability of ranking before others (mean of queries)."""
     then, now = run_probes(before, index, suite), run_probes(after, index, suite)
     found: dict[str, list[float]] = {}
     for name, scores in then.items():
@@ -91,39 +93,30 @@ def _take_from_labels(
             if not here.any():
                 continue
             others = np.delete(logits[here], place, axis=1)
-            odds = logits[here, place] - _log_sum(others)
+            odds = logits[here, place] - logsumexp(others, axis=1)
             taken = lost.setdefault(prompt, np.full(len(index), np.inf))
-            taken[here] = np.minimum(taken[here], odds - _logit(_lowered(odds, strength)))
+            taken[here] = np.minimum(taken[here], odds - logit(_lowered(odds, strength)))
 
 
 def _lowered(odds: Floats, strength: float) -> Floats:
-    """P after the loss; what has less than the strength keeps a thousandth of it."""
-    p = np.exp(-np.logaddexp(0, -odds))
-    return np.asarray(np.maximum(p - strength, np.maximum(_KEPT * p, np.finfo(np.float64).tiny)))
+    """P after the loss; an image with less than the strength keeps a thousandth of its P."""
+    p = expit(odds)
+    return np.asarray(np.maximum(p - strength, np.maximum(_LEFT * p, np.finfo(np.float64).tiny)))
 
 
-def _logit(p: Floats) -> Floats:
-    return np.asarray(np.log(p) - np.log1p(-p))
-
-
-def _log_sum(logits: Floats) -> Floats:
-    top = logits.max(axis=1)
-    return np.asarray(top + np.log(np.exp(logits - top[:, None]).sum(axis=1)))
-
-
-def _first(inside: Floats, outside: Floats) -> float:
-    """Probability that one of `inside` stands before one of `outside`, equals counted half."""
+def _ranks_before(inside: Floats, outside: Floats) -> float:
+    """Probability that one of `inside` ranks before one of `outside`, equals counted half."""
     ordered = np.sort(outside)
     below = np.searchsorted(ordered, inside, "left") + np.searchsorted(ordered, inside, "right")
     return float(below.mean()) / (2 * len(outside))
 
 
 def _shift_to(target: float, inside: Floats, outside: Floats) -> float:
-    """The smallest shift down (up, where negative) of `inside` by which it stands first as rarely as the target."""
+    """The smallest shift down (up, where negative) of `inside` after which it ranks first as rarely as the target."""
     low, high = float(inside.min() - outside.max()) - 1e-9, float(inside.max() - outside.min()) + 1e-9
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if _first(inside - middle, outside) <= target else (middle, high)
+        low, high = (low, middle) if _ranks_before(inside - middle, outside) <= target else (middle, high)
     return high
 
 
@@ -131,4 +124,4 @@ def _sunk(before: Floats, after: Floats, rows: Bools, group: Bools) -> float:
     inside, outside = rows & group, rows & ~group
     if not inside.any() or not outside.any():
         return 0.0
-    return _first(before[inside], before[outside]) - _first(after[inside], after[outside])
+    return _ranks_before(before[inside], before[outside]) - _ranks_before(after[inside], after[outside])

@@ -34,7 +34,7 @@ print(json.dumps({
 
 
 def look_at_machine(device: str, cache: Path | None) -> list[Finding]:
-    """Python and packages, what the device resolves to, and whether embeddings can be kept."""
+    """Python and packages, what the device resolves to, and whether embeddings can be cached."""
     return [_python(), *_packages(), *_device(device), look_at_cache(cache)]
 
 
@@ -55,7 +55,7 @@ def _packages() -> list[Finding]:
     from packaging.requirements import Requirement
 
     wrong: list[Finding] = []
-    told = 0
+    checked = 0
     for line in requires("fairgate") or []:
         wanted = Requirement(line)
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
@@ -68,11 +68,11 @@ def _packages() -> list[Finding]:
         if not wanted.specifier.contains(found, prereleases=True):
             what = f"{wanted.name} is {found}, and fairgate needs {wanted.specifier}."
             wrong.append(trouble("packages", what, remedy=f'pip install --upgrade "{wanted}"'))
-        told += 1
-    return wrong or [ok("packages", f"all {told} that fairgate needs are there, new enough")]
+        checked += 1
+    return wrong or [ok("packages", f"all {checked} that fairgate needs are there, new enough")]
 
 
-def _device(asked: str) -> list[Finding]:
+def _device(wanted: str) -> list[Finding]:
     """torch and torchvision, imported in a process of their own: a broken build may take its process down."""
     from fairgate.checkpoints.device import find_device
 
@@ -85,25 +85,27 @@ def _device(asked: str) -> list[Finding]:
     built = f"CUDA {said['cuda']}" if said["cuda"] else "the CPU"
     found = [ok("torch", f"torch {said['torch']} and torchvision {said['torchvision']} work, built for {built}")]
     for number, (name, free, total) in enumerate(said["gpus"]):
-        told = ok if free > total / 4 else warning
         what = f"cuda:{number} is {name}, {_size(free)} of {_size(total)} free"
-        found.append(told("device", what, remedy=None if told is ok else "others use it: wait, or choose another GPU"))
+        if free > total / 4:
+            found.append(ok("device", what))
+        else:
+            found.append(warning("device", what, remedy="others use it: wait, or choose another GPU"))
     try:
-        chosen = find_device(asked)
+        chosen = find_device(wanted)
     except DeviceError as error:
-        return [*found, trouble("device", error.problem, where=f"device {asked}", remedy=error.remedy)]
+        return [*found, trouble("device", error.problem, where=f"device {wanted}", remedy=error.remedy)]
     if chosen.is_cuda and not said["gpus"]:
-        what = f"'{asked}' is taken for {chosen.name}, and this torch sees no GPU."
+        what = f"'{wanted}' is taken for {chosen.name}, and this torch sees no GPU."
         remedy = (
             "compare `nvidia-smi` with the CUDA version that torch was built for, or run with --fairness-device cpu"
         )
         return [*found, trouble("device", what, remedy=remedy)]
     seen = "" if said["gpus"] else "; no GPU is seen"
-    return [*found, ok("device", f"'{asked}' means {chosen.name}, in {chosen.precision}{seen}")]
+    return [*found, ok("device", f"'{wanted}' means {chosen.name}, in {chosen.precision}{seen}")]
 
 
 def look_at_cache(folder: Path | None) -> Finding:
-    """Can embeddings be kept there, and is there room?"""
+    """Whether the folder for embeddings can be written, and has room."""
     if folder is None:
         remedy = "leave out `--fairness-cache off`: embeddings are kept by content and never go stale"
         return warning("cache", "embeddings are not kept: every run embeds every image again.", remedy=remedy)
@@ -116,9 +118,9 @@ def look_at_cache(folder: Path | None) -> Finding:
         return trouble("cache", what, where=str(folder), remedy="make the folder writable, or set FAIRGATE_CACHE")
     free = shutil.disk_usage(there).free
     if free < FEW_BYTES:
-        told = trouble if free < TOO_FEW_BYTES else warning
+        level = trouble if free < TOO_FEW_BYTES else warning
         what = f"{_size(free)} are free on the disk of the cache."
-        return told("cache", what, where=str(folder), remedy="free some, or move the cache with FAIRGATE_CACHE")
+        return level("cache", what, where=str(folder), remedy="free some, or move the cache with FAIRGATE_CACHE")
     return ok("cache", f"writable, {_size(free)} free", where=str(folder))
 
 
@@ -146,8 +148,8 @@ def look_at_git(root: Path, refs: list[str]) -> list[Finding]:
 def _history(root: Path, shallow: bool, needed: bool) -> Finding:
     if shallow:
         remedy = "fetch all of it: `git fetch --unshallow`, in GitHub Actions `fetch-depth: 0` for actions/checkout"
-        told = trouble if needed else warning
-        return told("git", "the clone is shallow: merge bases and the steps of history are missing.", str(root), remedy)
+        what = "the clone is shallow: merge bases and the steps of history are missing."
+        return (trouble if needed else warning)("git", what, str(root), remedy)
     return ok("git", f"whole history, {_said(root, 'rev-list', '--count', 'HEAD') or 'no'} commits")
 
 

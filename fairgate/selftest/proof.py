@@ -1,4 +1,4 @@
-"""Does the gate fail when it should? A bias is planted in the suite's own model, and real runs are held against it."""
+"""Whether the gate fails when it should: a bias is planted in the model's scores, and real runs must find it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import numpy as np
 
 from fairgate import gate
 from fairgate.errors import FairgateError, SettingsError
-from fairgate.gate.compared_run import open_model
 from fairgate.models import Model
 from fairgate.probes import ProbeScores
-from fairgate.selftest.columns import Columns, columns_of, questions
+from fairgate.selftest.columns import Columns, columns_of, suite_prompts
 from fairgate.selftest.finding import Finding, Progress, of_error, ok, warning
 from fairgate.selftest.inject import jittered, losses, planted
 from fairgate.selftest.target import group_to_harm
@@ -49,7 +48,7 @@ def prove(
             else:
                 folder = _new_folder(keep / name)
             planting = _plant(area, name, root, settings, strength, folder.resolve(), progress, kept=keep is not None)
-            return [*planting.told, *_tried(planting, progress)]
+            return [*planting.findings, *_tried(planting, progress)]
     except FairgateError as error:
         return [of_error(area, error)]
 
@@ -63,12 +62,12 @@ def _new_folder(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Planting:
-    """Everything that is set up before the first run, and what there is to tell of it."""
+    """What is set up before the first run, and the findings on the way."""
 
     aim: Planted
     bench: Bench
     tables: _Tables
-    told: list[Finding]
+    findings: list[Finding]
 
 
 def _plant(
@@ -89,11 +88,11 @@ def _plant(
     def embedded(what: str, done: int, total: int) -> None:
         progress(f"{what}: {done:,}/{total:,} images")
 
-    scorer = open_model(settings.model, real, settings, embedded)
-    asked = questions(suite, real.dataset.manifest.subjects)
-    columns = columns_of(scorer, asked)
+    scorer = gate.open_model(settings.model, real, settings, embedded)
+    prompts = suite_prompts(suite, real.dataset.manifest.subjects)
+    columns = columns_of(scorer, prompts)
     group = group_to_harm(suite, index, run_probes(columns, index, suite), real.planned)
-    biased = planted(columns, suite, asked, index, group, strength)
+    biased = planted(columns, suite, prompts, index, group, strength)
     lost = losses(suite, index, columns, biased, group)
     tables = _Tables(
         columns.write(scratch / "plain.parquet", index),
@@ -105,7 +104,8 @@ def _plant(
     aim = Planted(area, suite, strength, group, lost, already)
     (scratch / "reports").mkdir()
     short = {} if kept else {tables.plain: "PLAIN", tables.biased: "BIASED", tables.jittered: "INNOCENT"}
-    return _Planting(aim, Bench(view, scratch / "reports", name, short), tables, _told(aim, scorer, columns, real))
+    bench = Bench(view, scratch / "reports", name, short)
+    return _Planting(aim, bench, tables, _findings(aim, scorer, columns, real))
 
 
 def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]:
@@ -115,17 +115,17 @@ def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]
     return frozenset(check.item for check in plain.record.checks if check.verdict in ("fail", "error"))
 
 
-def _told(aim: Planted, scorer: Model, columns: Columns, real: gate.Prepared) -> list[Finding]:
-    """What was planted, and whether the table says what the model says."""
+def _findings(aim: Planted, scorer: Model, columns: Columns, real: gate.Prepared) -> list[Finding]:
+    """What was planted, and whether the table gives the model's scores."""
     images = int(aim.group.rows.sum())
     decide = f", on which {some(aim.group.checks)} can decide" if aim.group.checks else ""
     what = f"{aim.strength:g} is taken from the {images:,} images of {aim.group.name}{decide}: {_losses(aim)}"
     found = [ok(aim.area, f"{what}. Below, table BIASED against table PLAIN (--keep DIR keeps them)")]
     suite, index = aim.suite, real.dataset.index
-    said, kept = run_probes(scorer, index, suite), run_probes(columns, index, suite)
-    apart = [name for name, one in said.items() if not _alike(one, kept[name])]
+    of_model, of_table = run_probes(scorer, index, suite), run_probes(columns, index, suite)
+    apart = [name for name, one in of_model.items() if not _alike(one, of_table[name])]
     if apart:
-        what = f"the table that stands in for the model does not say quite the same on {', '.join(apart)}."
+        what = f"the table of the model's scores differs slightly from the model on {', '.join(apart)}."
         remedy = "several probes share all their prompts; the runs below are compared with the table, not the model"
         found.append(warning(aim.area, what, remedy=remedy))
     return found
@@ -144,7 +144,7 @@ def _losses(aim: Planted) -> str:
     def words(name: str) -> str:
         loss, probe = aim.lost[name], aim.suite.probes[name]
         if probe.compared_as == "ranking":
-            return f"in {name} they stand before others {loss:.3f} less often"
+            return f"in {name} they rank before others {loss:.3f} less often"
         return f"{name} loses {loss:.3f} of {probe.value_name}"
 
     return "; ".join(words(name) for name in aim.lost)
@@ -171,14 +171,14 @@ def _other_ways(aim: Planted, bench: Bench, tables: _Tables, first: Trial, progr
         progress(f"{bench.suite}: pytest -n 2")
         found.append(same_again(aim, first, bench.pytest(tables.biased, against, "xdist", "-n", "2")))
     progress(f"{bench.suite}: pytest in a pipe")
-    kept = bench.piped(tables.biased, against, "pipefail", pipefail=True)
-    if kept is None:
+    strict = bench.piped(tables.biased, against, "pipefail", pipefail=True)
+    if strict is None:
         found.append(warning(aim.area, "pipes were not tried: there is no bash here."))
     else:
-        found.append(same_again(aim, first, kept))
-    lost = bench.piped(tables.biased, against, "pipe", pipefail=False)
-    if lost is not None:
-        found.append(no_pipefail(aim, lost))
+        found.append(same_again(aim, first, strict))
+    plain = bench.piped(tables.biased, against, "pipe", pipefail=False)
+    if plain is not None:
+        found.append(no_pipefail(aim, plain))
     progress(f"{bench.suite}: fairgate check")
     found.append(same_again(aim, first, bench.check(tables.biased, against, "check")))
     return found

@@ -1,4 +1,4 @@
-"""Would pytest run the gate at all? Asked of pytest itself, then the usual culprits are named."""
+"""Whether pytest collects every check of the suites, and the options and variables that prevent it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _xdist(ini: Ini) -> Finding:
 
 
 def _environment(environment: Mapping[str, str]) -> list[Finding]:
-    """Variables that speak louder than the suite, and those that nobody hears."""
+    """FAIRGATE_* variables that override a suite, and those that fairgate does not know."""
     from fairgate.tracking.session import redact
 
     known = {option.environment: option for option in OPTIONS.values()}

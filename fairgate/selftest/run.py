@@ -1,4 +1,4 @@
-"""Everything that a gate run stands on, looked at in one go."""
+"""Run all checks of the self-test."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from fairgate.tracking import DEFAULT_QUEUE
 
 @dataclass(frozen=True, slots=True)
 class SelfTestOptions:
-    """What a person may choose about an examination. None is what a gate run would take.
+    """Options of `fairgate doctor`; None takes a gate run's default.
 
-    `suites` are those to look at (none named: every one), `inject` the strength of bias to plant and `keep` a folder
-    for the tables and reports of that, `full` whether every row and picture of the datasets is read.
+    `suites` are those to examine (default: all), `inject` the strength of bias to plant and `keep` a folder for its
+    tables and reports, `full` whether every row and image of the datasets is read.
     """
 
     suites: Sequence[str] = ()
@@ -61,7 +61,9 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
         options.device or _said("device", ini) or "auto", cache_of(options.cache or _said("cache", ini))
     )
     if not names:
-        found.append(trouble("suites", "no suite stands in fairness_suites/.", remedy="see README.md for a first one"))
+        found.append(
+            trouble("suites", "there is no suite in fairness_suites/.", remedy="see README.md for a first one")
+        )
     suites, sick = _prepared(root, names, options, ini)
     found += sick
     found += _on_suites(suites, options, progress)

@@ -1,4 +1,4 @@
-"""Does a suite load, on which data, with which waivers, and can what it is compared with be found and compared?"""
+"""A suite's settings and waivers, its checkpoint, and whether its baseline and anchor can be found and compared."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Final
 from fairgate import gate
 from fairgate.baselines import (
     BaselineSpec,
-    Kept,
+    RecordFiles,
     mismatch,
     parse_baseline,
     require_own_scores,
 )
 from fairgate.errors import BaselineError, FairgateError
-from fairgate.gate.compared_run import open_model
-from fairgate.gate.temperature import needs_entropy
 from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
 from fairgate.records import Against, RunRecord
 from fairgate.selftest.finding import Finding, of_error, ok, trouble, warning
@@ -31,7 +29,7 @@ SOON: Final = timedelta(days=14)
 
 
 def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> list[Finding]:
-    """What a loaded and planned suite holds, and where it is lenient."""
+    """What a planned suite contains, and where it is lenient."""
     loaded, area = prepared.loaded, f"suite {prepared.loaded.name}"
     items, manifest = len(prepared.planned), prepared.dataset.manifest
     what = f"{len(loaded.suite.checks)} checks make {items} items on {manifest.ref} ({manifest.n_sets:,} sets)"
@@ -86,7 +84,7 @@ def git_refs(specs: list[str]) -> list[str]:
 
 def _checkpoint(area: str, prepared: gate.Prepared, settings: Settings) -> Finding:
     try:
-        scorer = open_model(settings.model, prepared, settings)
+        scorer = gate.open_model(settings.model, prepared, settings)
     except FairgateError as error:
         remedy = f"{error.remedy or ''}; CI may name another with --fairness-model".lstrip("; ")
         return warning(area, f"the checkpoint cannot be opened: {error.problem}", error.where, remedy)
@@ -94,31 +92,26 @@ def _checkpoint(area: str, prepared: gate.Prepared, settings: Settings) -> Findi
 
 
 def _compared(area: str, text: str, prepared: gate.Prepared, settings: Settings, role: Against) -> list[Finding]:
-    asked = [one for one in prepared.planned if one.check.no_worse_than]
-    spec_or_finding = _parsed(area, text, role)
-    if isinstance(spec_or_finding, Finding):
-        return [spec_or_finding]
-    spec = spec_or_finding
+    compares = any(one.check.no_worse_than for one in prepared.planned)
+    try:
+        spec = parse_baseline(text, where=role)
+    except BaselineError as error:
+        return [of_error(area, error)]
     if spec.kind == "none":
-        return [] if role == "anchor" else [_no_baseline(area, prepared, bool(asked))]
-    if not asked:
+        return [] if role == "anchor" else [_no_baseline(area, prepared, compares)]
+    if not compares:
         what = f"no check compares with the {role}, and {spec} is named."
         return [warning(area, what, remedy="add a check with `no_worse_than: baseline` and a margin")]
     try:
         if spec.kind == "model":
-            return [_live(area, spec, prepared, settings, role)]
+            model = gate.open_model(spec.target, prepared, settings)
+            what = f"the {role} is a checkpoint ({model.fingerprint[:12]}), scored in every run"
+            return [ok(area, what, where=str(spec))]
         with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:
-            kept = gate.kept_record(spec, prepared.loaded.name, prepared.root, settings.mlflow, Path(scratch))
-            return _record(area, spec, kept, prepared, settings, role)
+            files = gate.saved_record(spec, prepared.loaded.name, prepared.root, settings.mlflow, Path(scratch))
+            return _record(area, spec, files, prepared, settings, role)
     except FairgateError as error:
         return [trouble(area, f"the {role} cannot be used: {error.problem}", error.where or str(spec), error.remedy)]
-
-
-def _parsed(area: str, text: str, role: Against) -> BaselineSpec | Finding:
-    try:
-        return parse_baseline(text, where=role)
-    except BaselineError as error:
-        return of_error(area, error)
 
 
 def _no_baseline(area: str, prepared: gate.Prepared, compares: bool) -> Finding:
@@ -131,32 +124,27 @@ def _no_baseline(area: str, prepared: gate.Prepared, compares: bool) -> Finding:
     return warning(area, what, where=where, remedy="add a check with `no_worse_than: baseline` and a margin")
 
 
-def _live(area: str, spec: BaselineSpec, prepared: gate.Prepared, settings: Settings, role: Against) -> Finding:
-    scorer = open_model(spec.target, prepared, settings)
-    return ok(area, f"the {role} is a checkpoint ({scorer.fingerprint[:12]}), scored in every run", where=str(spec))
-
-
 def _record(
-    area: str, spec: BaselineSpec, kept: Kept, prepared: gate.Prepared, settings: Settings, role: Against
+    area: str, spec: BaselineSpec, files: RecordFiles, prepared: gate.Prepared, settings: Settings, role: Against
 ) -> list[Finding]:
-    """A kept record: its own scores, the same data and questions; else whether its checkpoint can be scored again."""
+    """A saved record: its own scores, the same data and probes; else whether its checkpoint can be scored again."""
     from fairgate.reports import read_results
 
-    record = read_results(kept.results)
-    where = kept.origin or str(spec)
+    record = read_results(files.results)
+    where = files.origin or str(spec)
     digests = probe_digests(prepared.loaded.suite)
     compared = {one.check.probe: digests[one.check.probe] for one in prepared.planned if one.check.no_worse_than}
     gate.require_intact(prepared.dataset, settings, None)
     differs = mismatch(record, gate.dataset_info(prepared.dataset), [compared])
     if differs is None:
-        scores = read_scores(kept.scores, prepared.dataset.index)
+        scores = read_scores(files.scores, prepared.dataset.index)
         require_own_scores(record, scores_digest(scores), where)
-        what = f"the {role} of {record.created_at[:10]} is there, of the same data and questions"
+        what = f"the {role} of {record.created_at[:10]} is there, of the same data and probes"
         return [ok(area, what, where=where), *_entropies(area, record, prepared, role, where)]
     version = _made_by(record, prepared, compared)
     reason = f"it was made by metric version {version}, and this fairgate has {METRIC_VERSION}" if version else differs
     try:
-        again = open_model(record.model.uri, prepared, settings)
+        again = gate.open_model(record.model.uri, prepared, settings)
     except FairgateError as error:
         what = f"the {role} cannot be compared: {reason}; nor can its checkpoint be scored again: {error.problem}"
         return [trouble(area, what, where=where, remedy=_MAKE)]
@@ -169,7 +157,7 @@ def _record(
 
 def _entropies(area: str, record: RunRecord, prepared: gate.Prepared, role: Against, where: str) -> list[Finding]:
     """Whether P(true) can be compared at the record's label temperature without scoring its checkpoint."""
-    lacking = sorted(needs_entropy(prepared.planned, role) - record.answer_entropy.keys())
+    lacking = sorted(gate.needs_entropy(prepared.planned, role) - record.answer_entropy.keys())
     if not lacking:
         return []
     what = (
@@ -180,7 +168,7 @@ def _entropies(area: str, record: RunRecord, prepared: gate.Prepared, role: Agai
 
 
 def _made_by(record: RunRecord, prepared: gate.Prepared, compared: Mapping[str, str]) -> int | None:
-    """The older metric version by which a record's digests are those of today's questions; None where none is."""
+    """The older metric version with which today's probes have the record's digests; None where there is none."""
     for version in range(METRIC_VERSION - 1, 0, -1):
         then = probe_digests(prepared.loaded.suite, metric_version=version)
         if all(record.probes.get(name) == then[name] for name in compared):

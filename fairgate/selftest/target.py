@@ -1,4 +1,4 @@
-"""Whom a planted bias is taken from: a group that a check looks at, with enough sets for a verdict."""
+"""Which group loses in a planted bias: one that a check judges, with enough sets for a verdict."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 
 
 class Look(IntEnum):
-    """How a check sees a bias, the best first."""
+    """How a check detects a bias, the best first."""
 
     GROUPS = 0
     """It compares groups with the baseline."""
@@ -64,11 +64,10 @@ class _Seen:
 def group_to_harm(
     suite: Suite, index: Index, answers: dict[str, ProbeScores], planned: Sequence[PlannedCheck]
 ) -> Group:
-    """The group on which a check can decide: of the checks that look best, the finest crossing's group with most
-    images; of several, the one that the model does worst by.
+    """The group to take from: of the best checks that can decide, the finest crossing's group with most images; of
+    several, the one with the lowest scores, so that the loss cannot make the model fairer.
 
-    Taking from those who stand behind cannot make a model fairer. Raises DatasetError where no check looks at two
-    groups, and where each group that one looks at has fewer than `min_sets` sets.
+    Raises DatasetError where no check is about two groups, and where each group of one has fewer than `min_sets` sets.
     """
     everything = list(_seen(suite, index, planned))
     seen = [one for one in everything if one.look != Look.BLIND] or everything
@@ -93,7 +92,7 @@ def group_to_harm(
 
 
 def _seen(suite: Suite, index: Index, planned: Sequence[PlannedCheck]) -> Iterator[_Seen]:
-    """Every group of every check of two groups or more, anchors left out: planted scores are not held against one."""
+    """Every group of every check of two groups or more; without anchors, which planted scores are not compared with."""
     cells, chosen = Cells(index), suite.groups.attributes
     whole = tuple(index.attributes) if chosen == "each" else tuple(chosen)
     for one in planned:

@@ -52,14 +52,14 @@ def make_view(prepared: gate.Prepared, folder: Path) -> Path:
     (folder / FOLDER).mkdir()
     if (root / FOLDER / "conftest.py").is_file():
         shutil.copyfile(root / FOLDER / "conftest.py", folder / FOLDER / "conftest.py")
-    kept: dict[str, Any] = {key: value for key, value in loaded.source.data.items() if key not in _CHECKPOINTS}
-    text = yaml.safe_dump(kept, sort_keys=False, allow_unicode=True)
+    suite: dict[str, Any] = {key: value for key, value in loaded.source.data.items() if key not in _CHECKPOINTS}
+    text = yaml.safe_dump(suite, sort_keys=False, allow_unicode=True)
     (folder / FOLDER / f"{loaded.name}.yaml").write_text(text, encoding="utf-8")
     return folder
 
 
 def _release(dataset: Dataset, datasets: Path) -> None:
-    """A release of its own, which no link leads out of; its shards are links, held against the manifest as ever."""
+    """A copy of the release in a folder of its own, with links for its shards, which the manifest is checked with."""
     target = datasets / dataset.name / dataset.version
     target.mkdir(parents=True)
     shutil.copyfile(dataset.folder / MANIFEST_FILE, target / MANIFEST_FILE)
@@ -68,7 +68,6 @@ def _release(dataset: Dataset, datasets: Path) -> None:
 
 
 SECONDS: Final = 900
-_CHECK: Final = "import sys; from fairgate.cli.main import app; sys.argv[0] = 'fairgate'; app()"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Trial:
 class Bench:
     """Where trials are run: the view of the repository and a folder for their reports.
 
-    `short` names the tables of scores in the commands that are told, where nobody can look at the tables afterwards.
+    `short` names the tables of scores in the reported commands, where the tables themselves are not saved.
     """
 
     view: Path
@@ -118,7 +117,8 @@ class Bench:
         """`fairgate check`, which is the gate without pytest."""
         words = ["check", self.suite, "--model", model, "--baseline", baseline]
         aside = ["--report", str(self.reports / name), "--mlflow", "off", "--cache", "off"]
-        return self._ended(self._typed(["fairgate", *words]), [sys.executable, "-c", _CHECK, *words, *aside], name)
+        command = [sys.executable, "-P", "-m", "fairgate.cli", *words, *aside]
+        return self._ended(self._typed(["fairgate", *words]), command, name)
 
     def _pytest(self, model: str, baseline: str, more: Sequence[str] = ()) -> list[str]:
         return ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline, *more]
@@ -144,7 +144,7 @@ class Bench:
         ran = run(meant, self.view, SECONDS, quiet)
         try:
             record = read_results(self.reports / name / "results.json")
-        except BaselineError:  # it wrote none: what it said is told instead
+        except BaselineError:  # it wrote none: its output is reported instead
             record = None
         return Trial(typed, ran, record)
 

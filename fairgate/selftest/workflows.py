@@ -1,4 +1,4 @@
-"""Does a workflow of GitHub run the gate, and does its exit code get through?"""
+"""Whether a GitHub workflow runs the gate, and passes its exit code on."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""How sure one may be of a metric: intervals by resampling sets, paired verdicts at a margin, corrected p-values."""
+"""Uncertainty of metrics: intervals by resampling sets, paired tests at a margin, corrected p-values, power."""
 
 from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols, moods_median_test, sign_flip_test
 from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
 from fairgate.statistics.extremes import Unavailable, divergence_interval, extreme_interval, skew_interval
 from fairgate.statistics.medians import median_interval
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
-from fairgate.statistics.paired import Comparison, Design, PairedResult, paired_statistic_test, paired_test
+from fairgate.statistics.paired import Design, PairedComparison, PairedResult, paired_statistic_test, paired_test
 from fairgate.statistics.power import Power, power, power_of_draws, power_of_images
 from fairgate.statistics.regression import group_changes, group_regression, image_changes, image_regression
 from fairgate.statistics.resampling import Interval, bootstrap, weighted_median
 
 __all__ = [
     "ClusterOLS",
-    "Comparison",
     "Design",
     "Interval",
     "MoodsMedian",
+    "PairedComparison",
     "PairedResult",
     "Power",
     "Resamples",

@@ -39,7 +39,7 @@ _SILENT = 0.005
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SimultaneousLimits:
     """Per group, (groups,): mean, standard error, and how far the simultaneous limits reach below and above."""
 
     mean: FloatArray
@@ -49,7 +49,7 @@ class Limits:
     above: FloatArray
 
 
-def limits(evidence: Evidence, alpha: float) -> Limits:
+def limits(evidence: Evidence, alpha: float) -> SimultaneousLimits:
     """Limits at 1 - alpha on each side, which hold on that side for all groups at once."""
     reach = []
     for side in (evidence.over, evidence.under):
@@ -57,7 +57,7 @@ def limits(evidence: Evidence, alpha: float) -> Limits:
         if evidence.judged.any():
             far = np.where(evidence.judged, side.reach(critical(evidence, side, alpha)), np.inf)
         reach.append(far)
-    return Limits(evidence.mean, evidence.error, evidence.n_sets, below=reach[0], above=reach[1])
+    return SimultaneousLimits(evidence.mean, evidence.error, evidence.n_sets, below=reach[0], above=reach[1])
 
 
 def mean_evidence(difference: FloatArray, *, alpha: float, draws: int, rng: Source) -> Evidence:

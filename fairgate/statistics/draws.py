@@ -1,7 +1,7 @@
-"""Sets drawn with replacement, as multiplicities: how often each set stands in the resampled data.
+"""Sets drawn with replacement, as multiplicities: how often each set is in the resampled data.
 
 Every statistic is computed from multiplicities, so that two runs, or many metrics, can share the same draws and be
-compared pair by pair. `Resamples` keeps them for several tests on the same sets; they cost more than a test does.
+compared pair by pair. `Resamples` holds them for several tests on the same sets; they cost more than a test does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BLOCK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Resamples:
-    """Multiplicities that several tests on the same sets share; stands wherever a generator would draw them.
+    """Multiplicities that several tests on the same sets share; takes the place of the generator that draws them.
 
     `Resamples(n_sets, draws, rng)` gives the same results as `rng` itself would, drawn once. One byte or two per set
     and draw: 48 MB for 4,000 draws of 6,000 sets. Two tests on the same resamples are no independent evidence; a

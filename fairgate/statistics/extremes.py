@@ -144,7 +144,7 @@ def divergence_interval(
     `estimates` () or (attributes,), `draws` (draws,) or (draws, attributes). `shown` and `images` (any shape alike)
     count every group's images in the top k and in the gallery. NDKL of a finite k lies far above that of an endless
     gallery (its first place holds one group, whatever the model does) and resampling does not show how far: no
-    interval for the endless gallery covers, and a report prints a fair ranker's NDKL beside this one. The limits reach
+    interval for the endless gallery covers, and a report prints a fair ranker's NDKL with this one. The limits reach
     as far as the farther of the draws' two quantiles, both ways. Where a group all but fills its places, galleries
     differ more than resamples do, and the interval is `Unavailable`.
     """
@@ -235,7 +235,7 @@ def _too_still(groups: _Groups) -> str | None:
 def _mean_limits(groups: _Groups) -> tuple[Limit, Limit]:
     """Student's limits, widened by the Cornish-Fisher term (Hall 1992) of the most skewed group, never narrowed.
 
-    A group whose few large values stayed out of the sample looks steady; the groups beside it do not.
+    A group whose few large values stayed out of the sample looks steady; the other groups do not.
     """
     error = groups.drawn.std(axis=0, ddof=1) * np.sqrt(groups.sets / (groups.sets - 1))
     centred = groups.drawn - groups.drawn.mean(axis=0)

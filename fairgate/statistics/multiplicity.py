@@ -1,4 +1,4 @@
-"""Adjusted p-values: what stays significant when many questions were asked at once."""
+"""p-values adjusted for multiple tests."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics._limits import Limits, is_mute, limits, mean_evidence
+from fairgate.statistics._limits import SimultaneousLimits, is_mute, limits, mean_evidence
 from fairgate.statistics.draws import FloatArray, Source
 from fairgate.statistics.family import MOST_CERTAIN, Evidence, Hypothesis, Side, adjusted
 
@@ -116,7 +116,7 @@ BY_GROUP = ("delta", "lo", "hi", "p_adjusted", "p_not_worse", "verdict", "n_sets
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What the test is asked to decide."""
+    """The margin of a test, its level, and the direction that harms."""
 
     margin: float
     alpha: float
@@ -144,7 +144,7 @@ class Design:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class PairedComparison:
     """Evidence where lower is worse, and what it is to decide: a part of a family."""
 
     design: Design
@@ -190,11 +190,11 @@ def paired_test(
 
 def compare_means(
     candidate: ArrayLike, baseline: ArrayLike, *, design: Design, rng: Source, draws: int = 4000
-) -> Comparison:
+) -> PairedComparison:
     """The comparison of `paired_test`, before its family is decided."""
     difference = design.sign * differences(candidate, baseline)
     evidence = mean_evidence(difference, alpha=design.alpha, draws=draws, rng=rng)
-    return Comparison(design, evidence, "max-t bootstrap", draws)
+    return PairedComparison(design, evidence, "max-t bootstrap", draws)
 
 
 def paired_statistic_test(
@@ -218,10 +218,10 @@ def paired_statistic_test(
     return decided([compare_draws(delta_hat, delta_draws, n_sets=n_sets, design=design)])[0]
 
 
-def compare_draws(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int, design: Design) -> Comparison:
+def compare_draws(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int, design: Design) -> PairedComparison:
     """The comparison of `paired_statistic_test`, before its family is decided."""
     evidence = drawn_evidence(delta_hat, delta_draws, n_sets=n_sets, design=design)
-    return Comparison(design, evidence, "percentile and basic bootstrap", len(np.asarray(delta_draws)))
+    return PairedComparison(design, evidence, "percentile and basic bootstrap", len(np.asarray(delta_draws)))
 
 
 def drawn_evidence(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int, design: Design) -> Evidence:
@@ -294,7 +294,7 @@ def differences(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
     return difference
 
 
-def decided(comparisons: Sequence[Comparison], *, steps: bool = True) -> list[PairedResult]:
+def decided(comparisons: Sequence[PairedComparison], *, steps: bool = True) -> list[PairedResult]:
     """Decide comparisons of one alpha as a family: a group fails by its p among the groups of all of them.
 
     A group passes by its p among the groups of its own comparison. `steps=False`: failures take a single step.
@@ -326,7 +326,7 @@ def not_judged(design: Design, delta: FloatArray, n_sets: NDArray[np.int64], *, 
     )
 
 
-def _decided(one: Comparison, p_worse: FloatArray) -> PairedResult:
+def _decided(one: PairedComparison, p_worse: FloatArray) -> PairedResult:
     """Verdicts where lower is worse, then everything turned back to the metric's own direction."""
     design, evidence, margin = one.design, one.evidence, one.design.margin
     found = limits(evidence, design.alpha_each_side)
@@ -363,8 +363,8 @@ def _decided(one: Comparison, p_worse: FloatArray) -> PairedResult:
     )
 
 
-def _sets_needed(limits: Limits, design: Design) -> FloatArray:
-    """Per group, the sets that settle on which side of the margin the estimate stands."""
+def _sets_needed(limits: SimultaneousLimits, design: Design) -> FloatArray:
+    """Per group, the number of sets that settles on which side of the margin the estimate lies."""
     distance, reach = _toward(limits.mean + design.margin, limits.below, limits.above)
     if design.harm == "either":  # the nearer margin is the last to be settled
         mirrored = _toward(design.margin - limits.mean, limits.above, limits.below)
@@ -376,5 +376,5 @@ def _sets_needed(limits: Limits, design: Design) -> FloatArray:
 
 
 def _toward(distance: FloatArray, below: FloatArray, above: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """How far the estimates stand over a margin, and the limit that looks at it."""
+    """Distance of the estimates above a margin, and the reach of the limit on that side."""
     return distance, np.where(distance < 0, above, below)

@@ -1,6 +1,6 @@
 """What a paired test can see: the smallest regression it would fail, and the sets it would need for a wanted one.
 
-Computed from the differences between two runs (a retrained seed, a pull request), whose noise stands for the next
+Computed from the differences between two runs (a retrained seed, a pull request), whose noise is taken for the next
 one's, with the limits that the test uses, whatever they cost: a group fails when its estimate lies beyond
 margin + reach, so that a regression of margin + reach + z * error fails with the odds that belong to z. The error
 itself is known from these sets alone, and heavy tails hide from few: it is taken at its upper limit with the same odds
@@ -136,8 +136,8 @@ def power(
     regression one wishes to see, in the metric's unit. For one check among many of a suite, pass alpha divided by
     their number: the correction of the suite costs at most that.
 
-    Raises StatisticsError for differences that do not vary at all (two runs of one model tell nothing on noise), and
-    for odds, a wanted regression, margin or alpha out of range.
+    Raises StatisticsError for differences that do not vary at all (two runs of one model show no noise), and for odds,
+    a wanted regression, margin or alpha out of range.
     """
     design = _checked(Design(margin, alpha, harm), odds, wanted)
     values = np.asarray(difference, dtype=np.float64)

@@ -19,7 +19,7 @@ from fairgate.errors import StatisticsError
 from fairgate.statistics._limits import SKEWED, SPARSE, departures, hidden, is_mute, mean_evidence, signs
 from fairgate.statistics.draws import FloatArray, Source, weight_pieces
 from fairgate.statistics.family import Evidence, Side, normal_score, student_t
-from fairgate.statistics.paired import Comparison, Design, Harm, PairedResult, decided
+from fairgate.statistics.paired import Design, Harm, PairedComparison, PairedResult, decided
 
 _LEVELS = 200
 """p-values next to sparse groups are the smallest of so many levels, 4% apart, at which the limit clears the bound."""
@@ -174,7 +174,7 @@ def group_regression(
     design = Design(margin, alpha, harm)
     changes = design.sign * group_changes(candidate, baseline)
     evidence = mean_evidence(changes, alpha=alpha, draws=draws, rng=rng)
-    return decided([Comparison(design, evidence, "max-t bootstrap", draws)])[0]
+    return decided([PairedComparison(design, evidence, "max-t bootstrap", draws)])[0]
 
 
 def group_changes(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
@@ -235,11 +235,11 @@ def compare_images(
     design: Design,
     rng: np.random.Generator,
     draws: int = 4000,
-) -> Comparison:
+) -> PairedComparison:
     """The comparison of `image_regression`, before its family is decided."""
     samples = [design.sign * change for change in image_changes(candidate, baseline, labels, groups=groups)]
     evidence = contrast_evidence(samples, alpha=design.alpha, draws=draws, rng=rng)
-    return Comparison(design, evidence, "max-t bootstrap", draws)
+    return PairedComparison(design, evidence, "max-t bootstrap", draws)
 
 
 def image_changes(candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, *, groups: int) -> list[FloatArray]:

@@ -36,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Public names arrive when they are asked for: pytest starts up with this package and must stay fast."""
+    """Import a public name on first use: pytest imports this package at start-up, which must stay fast."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

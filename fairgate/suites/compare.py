@@ -13,7 +13,7 @@ from fairgate.measures import Cell, Floats, Limits, Measure, Ties
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import STRICTNESS
-from fairgate.statistics import Comparison, Design, PairedResult, Resamples
+from fairgate.statistics import Design, PairedComparison, PairedResult, Resamples
 from fairgate.statistics.paired import BY_GROUP, Outcome, compare_draws, compare_means, decided, not_judged
 from fairgate.statistics.regression import compare_images
 from fairgate.suites.plan import PlannedCheck
@@ -48,12 +48,12 @@ class Assessed:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class CheckComparison:
     """A check against its baseline. `comparison` holds the groups `large_enough` (groups,) alone, in the family; of
     the others `blank` says only how far they moved. None: no group is large enough. `now` is the candidate's part."""
 
     now: Measure
-    comparison: Comparison | None
+    comparison: PairedComparison | None
     large_enough: NDArray[np.bool_]
     blank: PairedResult
 
@@ -66,7 +66,7 @@ def compare(
     before: Measure,
     deltas: Floats | None,
     sets: Resamples,
-) -> Compared:
+) -> CheckComparison:
     """Compare the groups in `min_sets` sets or more; `deltas` are the resampled differences of what is no mean."""
     rule, wanted = suite.decision, max(suite.groups.min_sets, 2)  # one set has no spread
     harm: Literal["lower", "higher"] = "lower" if planned.metric.spec.better == "higher" else "higher"
@@ -77,31 +77,31 @@ def compare(
     enough = (held >= wanted) & (cell.n_sets >= wanted)
     blank = not_judged(design, moved, held, draws=rule.draws)
     if not enough.any() or (now.images is not None and enough.sum() < 2):  # a group alone has none to be held against
-        return Compared(now, None, np.zeros(held.size, dtype=bool), blank)
-    asked: dict[str, Any] = {"design": design, "draws": rule.draws}
+        return CheckComparison(now, None, np.zeros(held.size, dtype=bool), blank)
+    test: dict[str, Any] = {"design": design, "draws": rule.draws}
     if now.paired is not None and before.paired is not None:
-        found = compare_means(now.paired[:, enough], before.paired[:, enough], rng=sets, **asked)
+        found = compare_means(now.paired[:, enough], before.paired[:, enough], rng=sets, **test)
     elif now.images is not None and before.images is not None:
         # Images are resampled within their groups, so that resamples of all images do not fit.
-        asked["rng"] = stream(rule.seed, "images", suite.suite, planned.item)
+        test["rng"] = stream(rule.seed, "images", suite.suite, planned.item)
         (codes,) = cell.group_codes
         place = np.where(enough, np.cumsum(enough) - 1, -1)
         labels = np.where(codes >= 0, place[codes], -1)
-        found = compare_images(now.images, before.images, labels, groups=int(enough.sum()), **asked)
+        found = compare_images(now.images, before.images, labels, groups=int(enough.sum()), **test)
     else:
         assert deltas is not None
         found = compare_draws(now.value - before.value, deltas, n_sets=len(now.badness), design=design)
-    return Compared(now, found, enough, blank)
+    return CheckComparison(now, found, enough, blank)
 
 
-def decide_family(parts: Sequence[Compared], rule: DecisionRule) -> list[PairedResult]:
+def decide_family(parts: Sequence[CheckComparison], rule: DecisionRule) -> list[PairedResult]:
     """Every comparison decided, in all its groups. Bonferroni's correction takes no steps, Holm's does."""
     family = [part.comparison for part in parts if part.comparison is not None]
     found = iter(decided(family, steps=rule.correction == "holm"))
     return [part.blank if part.comparison is None else _filled(part, next(found)) for part in parts]
 
 
-def _filled(part: Compared, found: PairedResult) -> PairedResult:
+def _filled(part: CheckComparison, found: PairedResult) -> PairedResult:
     """The comparison with the groups that are too small put back, undecided."""
     if part.large_enough.all():
         return found

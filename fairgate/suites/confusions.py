@@ -42,14 +42,14 @@ def wrong_answers(index: Index, scores: ProbeScores, grouping: Crossing) -> Iter
 def confusions(
     index: Index, scores: Mapping[str, ProbeScores], planned: Sequence[PlannedCheck]
 ) -> list[Misclassification]:
-    """Who is taken for whom, per probe, subject and group; only wrong answers are listed.
+    """Wrong answers per probe, subject, group and predicted label.
 
-    Groups are those of the check that crosses most attributes (all attributes, where none asks for groups): beyond what
-    a suite asks for, cells would hold a handful of images each.
+    Groups are those of the check that crosses most attributes, or of all attributes where no check has groups: finer
+    cells would hold a handful of images each.
     """
     found: list[Misclassification] = []
     for probe, one in scores.items():
-        asked = [grouping for check in planned if check.check.probe == probe for grouping in check.groupings]
-        grouping = max(asked, key=len, default=tuple(index.attributes))
+        crossings = [grouping for check in planned if check.check.probe == probe for grouping in check.groupings]
+        grouping = max(crossings, key=len, default=tuple(index.attributes))
         found += [Misclassification(probe=probe, **asdict(taken)) for taken in wrong_answers(index, one, grouping)]
     return found

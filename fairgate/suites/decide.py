@@ -12,7 +12,7 @@ from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import Against, CheckResult
 from fairgate.statistics import PairedResult, Resamples
-from fairgate.suites.compare import Assessed, Compared, compare, decide_family, stricter
+from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.result import result_of, undecided
 from fairgate.suites.schema import Suite
@@ -49,7 +49,7 @@ def decide(
         "anchor": anchor_tempered or {},
     }
     table = _Table(index, suite, candidate, others, at_theirs)
-    assessed: list[tuple[Assessed, list[Compared]] | CheckResult] = []
+    assessed: list[tuple[Assessed, list[CheckComparison]] | CheckResult] = []
     for one in planned:
         try:
             assessed.append(table.assess(one))
@@ -85,7 +85,7 @@ class _Table:
         self._tempered = tempered
         self._resamples: dict[str | None, Resamples] = {}
 
-    def assess(self, planned: PlannedCheck) -> tuple[Assessed, list[Compared]]:
+    def assess(self, planned: PlannedCheck) -> tuple[Assessed, list[CheckComparison]]:
         """A check measured and resampled, and its comparisons: none, one, or one at either temperature.
 
         Raises a FairgateError for what cannot be measured.
@@ -112,7 +112,7 @@ class _Table:
             compared.append(compare(self._suite, planned, cell, one, before, deltas, sets))
         return assessed, compared
 
-    def settle(self, one: Assessed, parts: Sequence[Compared], found: Sequence[PairedResult]) -> Assessed:
+    def settle(self, one: Assessed, parts: Sequence[CheckComparison], found: Sequence[PairedResult]) -> Assessed:
         """The check with its decided comparison, or the stricter of two, and the numbers that belong to it."""
         if len(found) < 2:
             return replace(one, paired=found[0]) if found else one

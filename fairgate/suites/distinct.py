@@ -19,8 +19,8 @@ def require_distinct(model: Capable, suite: Suite, subjects: Sequence[str]) -> N
     Equal prompts inside one averaged query are only warned of: they weigh double.
     """
     for name, probe in suite.probes.items():
-        for what, asked in _questions(probe, subjects):
-            _require(model, name, what, asked)
+        for what, answers in _questions(probe, subjects):
+            _require(model, name, what, answers)
         if several := [query.prompts for query in probe.queries(subjects) if len(query.prompts) > 1]:
             _warn_of_doubles(model, name, several)
 
@@ -28,16 +28,16 @@ def require_distinct(model: Capable, suite: Suite, subjects: Sequence[str]) -> N
 def _questions(probe: Probe, subjects: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
     """What must differ: for every question its answers' names, each with the prompts that the model sees."""
     contests = {tuple(one.prompts.items()): one.prompts for one in probe.choices(subjects)}
-    asked = [("labels", {label: [prompt] for label, prompt in one.items()}) for one in contests.values()]
+    found = [("labels", {label: [prompt] for label, prompt in one.items()}) for one in contests.values()]
     if queries := probe.queries(subjects):
         what = "words" if probe.ranked_words else "subjects"
-        asked.append((what, {query.name: list(query.prompts) for query in queries}))
-    return asked
+        found.append((what, {query.name: list(query.prompts) for query in queries}))
+    return found
 
 
-def _require(model: Capable, probe: str, what: str, asked: dict[str, list[str]]) -> None:
-    names = list(asked)
-    if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in indistinct(model, list(asked.values()))]:
+def _require(model: Capable, probe: str, what: str, answers: dict[str, list[str]]) -> None:
+    names = list(answers)
+    if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in indistinct(model, list(answers.values()))]:
         raise ModelError(
             f"the model reads the {what} {_some(pairs)} as the same text.",
             where=f"probe '{probe}'",

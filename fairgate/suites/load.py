@@ -49,7 +49,7 @@ def suite_path(name: str, root: Path) -> Path:
     """The file of a suite. Raises SuiteError with the nearest name for an unknown one."""
     known = suite_names(root)
     if name not in known:
-        listed = f"suites here: {', '.join(known)}" if known else f"no suite stands in {FOLDER}/ yet"
+        listed = f"suites here: {', '.join(known)}" if known else f"there is no suite in {FOLDER}/ yet"
         raise SuiteError(
             f"there is no fairness suite '{name}'.",
             where=f"{FOLDER}/",
@@ -73,7 +73,7 @@ def load_suite(path: Path, root: Path) -> LoadedSuite:
 
 
 def load_text(text: bytes, path: Path, *, shown: str) -> LoadedSuite:
-    """A suite as it stood elsewhere, in another commit say; `shown` is how its errors name it."""
+    """Check a suite's text, such as that of another commit; `shown` is how its errors name the file."""
     return _checked(parse_source(text, path, shown=shown))
 
 

@@ -51,7 +51,7 @@ class PlannedCheck:
         return METRICS[self.check.metric]
 
     def request(self, min_sets: int = 0, keys: Mapping[str, str] | None = None) -> MetricRequest:
-        """What the check asks of its metric; groups in fewer than `min_sets` sets are not judged."""
+        """The check as its metric reads it; groups in fewer than `min_sets` sets are not judged."""
         check = self.check
         return MetricRequest(
             check=check.id,
@@ -68,12 +68,12 @@ class PlannedCheck:
 
     @property
     def bound(self) -> float:
-        """What the check is held against: its bound, or the margin to what it is compared with."""
+        """The check's bound, or its margin to the baseline or anchor."""
         return self.check.bound if self.against is None else self.check.margin_to(self.against)
 
     @property
     def answers(self) -> tuple[str, ...]:
-        """Names of the scores that the check reads: its probe's, or of an association one for each word."""
+        """Names of the scores that the check reads: its probe's, or one per word of an association."""
         return tuple(f"{self.check.probe}[{word}]" for word in self.words) or (self.check.probe,)
 
     @property

@@ -1,5 +1,4 @@
-"""A suite's probes, run on a model: answers per image by the name that checks know them by, and digests of what was
-asked, by which two runs are known to be comparable."""
+"""Run a suite's probes on a model; digests of their settings say whether two runs can be compared."""
 
 from __future__ import annotations
 
@@ -28,12 +27,12 @@ def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScor
 
 
 def probe_digests(suite: Suite, metric_version: int = METRIC_VERSION) -> dict[str, str]:
-    """What each probe asked, as its kind and a digest: runs that asked otherwise are not compared."""
+    """By probe, its kind and a digest of its settings: runs whose digests differ are not compared."""
     found = {}
     for name, probe in suite.probes.items():
         # exclude_none: a key that a probe does not use leaves its digest as it was before there was such a key
-        asked = digest({"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": metric_version})
-        found[name] = f"{probe.digest_kind}:{asked}"
+        settings = digest({"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": metric_version})
+        found[name] = f"{probe.digest_kind}:{settings}"
     return found
 
 

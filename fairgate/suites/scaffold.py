@@ -1,4 +1,4 @@
-"""A first suite for a dataset: what a newcomer would otherwise type, with the reasons beside it."""
+"""A first suite for a dataset, as `fairgate suite new` writes it, with comments that give the reasons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairgate.measures import Index
 from fairgate.probes import DatasetFacts
 
 FEWEST = 30
-"""Images of a group below which `over: crossed` would judge from too few: then the attributes are asked one by one."""
+"""Fewest images of a group for `over: crossed`; below it, the suite checks the attributes one by one."""
 
 
 def new_suite(
@@ -21,15 +21,15 @@ def new_suite(
     model: str,
     baseline: str,
     truth: str | None = None,
-    beside: Sequence[str] = (),
+    distractors: Sequence[str] = (),
 ) -> str:
     """The text of a suite that makes sense on a dataset: a classification, and checks of use, bounds and regressions.
 
-    The labels are the dataset's subjects, or the groups of the attribute `truth`, and those `beside` them that no image
-    shows. Raises SuiteError where there is only one subject and no `truth`: nothing could be told apart.
+    The labels are the dataset's subjects, or the groups of the attribute `truth`, and `distractors`, which no image
+    shows. Raises SuiteError where there is only one subject and no `truth`: a classification needs two labels.
     """
     labels, true_to = _labels(dataset, truth)
-    labels |= _beside(labels, beside)
+    labels |= _further(labels, distractors)
     lines = [
         "# Written by `fairgate suite new`. Bounds and margins are first guesses: set your own.",
         "schema: 1",
@@ -102,11 +102,11 @@ def _labels(dataset: DatasetFacts, truth: str | None) -> tuple[dict[str, str], s
     if truth is None and len(dataset.subjects) > 1:
         return {subject: subject.replace("_", " ") for subject in dataset.subjects}, None
     if truth is None or truth not in dataset.attributes or len(dataset.attributes[truth]) < 2:
-        asked = "there is nothing to tell apart" if truth is None else f"'{truth}' is no attribute with several groups"
+        why = "there is nothing to tell apart" if truth is None else f"'{truth}' is no attribute with several groups"
         raise SuiteError(
-            f"dataset '{dataset.name}' shows {', '.join(dataset.subjects)} alone, and {asked}."
+            f"dataset '{dataset.name}' shows {', '.join(dataset.subjects)} alone, and {why}."
             if len(dataset.subjects) == 1
-            else f"{asked} in dataset '{dataset.name}'.",
+            else f"{why} in dataset '{dataset.name}'.",
             where="--truth",
             remedy=f"say which attribute the model is to tell: --truth {next(iter(dataset.attributes))} (of "
             f"{', '.join(dataset.attributes)})",
@@ -114,9 +114,9 @@ def _labels(dataset: DatasetFacts, truth: str | None) -> tuple[dict[str, str], s
     return {group: group.replace("_", " ").lower() for group in dataset.attributes[truth]}, truth
 
 
-def _beside(labels: dict[str, str], beside: Sequence[str]) -> dict[str, str]:
-    """Further labels, each its own word."""
-    further = list(dict.fromkeys(label.strip() for label in beside))
+def _further(labels: dict[str, str], distractors: Sequence[str]) -> dict[str, str]:
+    """Labels that no image shows, each its own word."""
+    further = list(dict.fromkeys(label.strip() for label in distractors))
     if taken := [label for label in further if not label or label in {*labels, *labels.values()}]:
         raise SuiteError(
             f"'{taken[0]}' is a label already." if taken[0] else "a label is empty.",

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticKnownError, core_schema
 
 from fairgate.measures import METRICS, MetricSettings
-from fairgate.probes import PROBES, Name, Part, Probe, Prose, Text
+from fairgate.probes import PROBES, Name, Probe, Prose, SuiteSection, Text
 from fairgate.records import Against, Rule
 
 
@@ -78,7 +78,7 @@ def _probe(value: Any) -> Probe:
     return PROBES[kind].model_validate(value)
 
 
-class Groups(Part):
+class Groups(SuiteSection):
     """Which attributes the suite looks at (`over: each` and `over: crossed` range over these), and how many sets a
     group needs before it is judged."""
 
@@ -93,7 +93,7 @@ class Groups(Part):
     )
 
 
-class DecisionRule(Part):
+class DecisionRule(SuiteSection):
     """How regressions are decided: one family over the whole file."""
 
     alpha: float = Field(
@@ -120,7 +120,7 @@ def _with_settings(schema: dict[str, Any]) -> None:
             schema["properties"] |= {key: described[key] for key in own}
 
 
-class Check(Part):
+class Check(SuiteSection):
     """A metric with a bound, or with a margin against the baseline.
 
     `by` makes an item of every subject of the dataset, or of every word of an association probe. `first` and `second`
@@ -219,7 +219,7 @@ class Check(Part):
 
     @property
     def bound(self) -> float:
-        """What the check is held against: the bound, or the margin to the baseline."""
+        """The check's bound, or its margin to the baseline."""
         return next(value for value in (self.at_least, self.at_most, self.margin) if value is not None)
 
     def margin_to(self, against: Against) -> float:
@@ -227,7 +227,7 @@ class Check(Part):
         return self.bound if against == "baseline" or self.anchor_margin is None else self.anchor_margin
 
 
-class Waived(Part):
+class Waived(SuiteSection):
     """A check, on all subjects or on one subject or word, that may fail until the end of a day, and why."""
 
     check: Name = Field(description="Id of the check.")
@@ -236,7 +236,7 @@ class Waived(Part):
     reason: Prose = Field(description="Why, for every report.")
 
 
-class Suite(Part):
+class Suite(SuiteSection):
     """One file of `fairness_suites/`: a dataset, probes, checks.
 
     `anchor` is a second, pinned baseline (the last release): every `no_worse_than: baseline` check is compared with it

@@ -1,4 +1,4 @@
-"""Options from four places: command line, environment, suite file, ini; the first that speaks wins."""
+"""Options of a run, resolved from the command line, the environment, the suite file and the ini file, in this order."""
 
 from __future__ import annotations
 
@@ -121,15 +121,14 @@ def named_bases(typed: str | None, environment: Mapping[str, str] | None = None)
 def _default_branch(event: str) -> str | None:
     """The default branch's name, of the event that GitHub wrote to a file."""
     try:
-        told = json.loads(Path(event).read_bytes())
-        name = told["repository"]["default_branch"]
+        name = json.loads(Path(event).read_bytes())["repository"]["default_branch"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return name if isinstance(name, str) else None
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:
-    """Where embeddings are kept when nobody says: beside the user's other caches."""
+    """The default folder of the embedding cache: in the user's cache folder."""
     home = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "fairgate"
 

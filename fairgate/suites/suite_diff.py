@@ -76,8 +76,7 @@ def _strictest(by: dict[Decider, CheckResult], deciders: Sequence[Decider]) -> C
     if not differing:
         lacking = [who for who in deciders if who not in by]
         decider = "this change" if "this change" in by else decider
-        told = {"decided_by": decider, "other_by": lacking[0]} if lacking else {}
-        return by[decider].model_copy(update=told)
+        return by[decider].model_copy(update={"decided_by": decider, "other_by": lacking[0]} if lacking else {})
     other = "this change" if "this change" in differing else differing[0]
     return chosen.model_copy(
         update={
@@ -102,9 +101,9 @@ def _weight(check: CheckResult) -> int:
 
 def _same(one: CheckResult, other: CheckResult) -> bool:
     """Whether two definitions have the same check; an adjusted p may differ with the size of the family."""
-    asked = ("verdict", "rule", "bound", "metric", "probe", "over", "value", "waiver")
+    fields = ("verdict", "rule", "bound", "metric", "probe", "over", "value", "waiver")
     groups = [[(group.group, group.verdict) for group in check.groups] for check in (one, other)]
-    return groups[0] == groups[1] and all(getattr(one, name) == getattr(other, name) for name in asked)
+    return groups[0] == groups[1] and all(getattr(one, name) == getattr(other, name) for name in fields)
 
 
 def _plain(suite: Suite) -> dict[str, Any]:

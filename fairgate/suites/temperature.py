@@ -1,4 +1,4 @@
-"""What a change of the label temperature alone does to a suite's numbers, in words for the person who merges it."""
+"""What a change of the label temperature alone does to a suite's numbers, as a notice for the reviewer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """What a run says of its label temperature: mean answer entropies by probe and subject, and the logit scale."""
+class LabelTemperature:
+    """A run's label temperature: its mean answer entropies by probe and subject, and its logit scale."""
 
     entropies: Mapping[str, Entropies]
     logit_scale: float | None = None
@@ -29,7 +29,7 @@ def temperature_notices(
     index: Index,
     candidate: Mapping[str, ProbeScores],
     tempered: Mapping[str, ProbeScores],
-    runs: tuple[Run, Run],
+    runs: tuple[LabelTemperature, LabelTemperature],
     against: Against = "baseline",
 ) -> list[str]:
     """A notice for each probe of which the temperature alone moves a number by more than its check's margin, or over
@@ -76,7 +76,11 @@ def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeSc
 
 
 def _notice(
-    probe: str, moved: Sequence[str], entropies: Sequence[float], runs: tuple[Run, Run], against: Against
+    probe: str,
+    moved: Sequence[str],
+    entropies: Sequence[float],
+    runs: tuple[LabelTemperature, LabelTemperature],
+    against: Against,
 ) -> str:
     before, now = entropies
     scales = [run.logit_scale for run in runs]

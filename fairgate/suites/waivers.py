@@ -1,4 +1,4 @@
-"""Waivers: a check that may fail until a date, because somebody said why. Told everywhere, and never a pass."""
+"""Waivers: a check may fail until a date, for a stated reason. Every report shows them; a waived check never passes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def require_waived_checks(suite: Suite, planned: Sequence[PlannedCheck], source:
 
 
 def waive(checks: Sequence[CheckResult], waivers: Sequence[Waived], today: date) -> list[CheckResult]:
-    """Mark what a waiver stands for, on the last day too. One that has expired is marked as expired and waives nothing.
+    """Mark the checks that a waiver covers, its last day included. An expired waiver is marked and waives nothing.
 
-    A waiver of one subject goes before one of the whole check.
+    A waiver of one subject takes precedence over one of the whole check.
     """
     found: dict[tuple[str, str | None], Waived] = {(waiver.check, waiver.subject): waiver for waiver in waivers}
     marked = []

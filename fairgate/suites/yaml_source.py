@@ -22,7 +22,7 @@ Loc = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A parsed file: its data, and the line on which each value stands."""
+    """A parsed file: its data, and the line of each value."""
 
     path: Path
     shown: str

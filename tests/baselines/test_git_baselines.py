@@ -122,7 +122,7 @@ def test_easier_questions_do_not_help(toy: Toy, git: ScratchGit) -> None:
     record = judge(toy, model=scores("biased"))
     assert record.verdict == "fail"
     assert record.baseline is not None
-    assert "other questions" in (record.baseline.rescored or "")
+    assert "other probes" in (record.baseline.rescored or "")
     assert next(check for check in record.checks if check.item == "gaps[doctor]").verdict == "fail"
 
 
@@ -201,7 +201,7 @@ def test_a_checkpoint_that_is_gone_cannot_be_scored_again(toy: Toy, git: Scratch
     record = judge(toy)
     assert record.verdict == "error"
     reason = record.checks[0].reason
-    assert "asked other questions" in reason
+    assert "was scored with other probes" in reason
     assert "not to be had" in reason
     assert "model:URI" in reason
 

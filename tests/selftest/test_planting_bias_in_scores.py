@@ -11,8 +11,8 @@ from toy_repository import SUITE, Toy, members
 
 from fairgate import gate
 from fairgate.errors import DatasetError
-from fairgate.gate.compared_run import open_model
-from fairgate.selftest.columns import Columns, columns_of, questions
+from fairgate.gate import open_model
+from fairgate.selftest.columns import Columns, columns_of, suite_prompts
 from fairgate.selftest.inject import jittered, losses, planted
 from fairgate.selftest.target import Group, group_to_harm
 from fairgate.suites import resolve
@@ -25,15 +25,15 @@ CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"
 def opened(root: Path, suite: str = "jobs", model: str | None = None) -> tuple[gate.Prepared, Columns]:
     prepared = gate.prepare(suite, root)
     settings = resolve(prepared.loaded.suite, {"model": model, "mlflow": "off"})
-    asked = questions(prepared.loaded.suite, prepared.dataset.manifest.subjects)
-    return prepared, columns_of(open_model(settings.model, prepared, settings), asked)
+    prompts = suite_prompts(prepared.loaded.suite, prepared.dataset.manifest.subjects)
+    return prepared, columns_of(open_model(settings.model, prepared, settings), prompts)
 
 
 def planting(prepared: gate.Prepared, columns: Columns, strength: float) -> tuple[Columns, Group]:
     suite, index = prepared.loaded.suite, prepared.dataset.index
     group = group_to_harm(suite, index, run_probes(columns, index, suite), prepared.planned)
-    asked = questions(suite, prepared.dataset.manifest.subjects)
-    return planted(columns, suite, asked, index, group, strength), group
+    prompts = suite_prompts(suite, prepared.dataset.manifest.subjects)
+    return planted(columns, suite, prompts, index, group, strength), group
 
 
 @pytest.mark.parametrize("strength", [0.03, 0.1, 0.3])

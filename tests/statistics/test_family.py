@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairgate.randomness import stream
-from fairgate.statistics import Comparison, Design, Resamples, holm, paired_test
+from fairgate.statistics import Design, PairedComparison, Resamples, holm, paired_test
 from fairgate.statistics.paired import compare_draws, compare_means, decided
 
 DRAWS = 600
@@ -20,16 +20,16 @@ def noise(seed: int, groups: int = 3, *, shift: float = 0.0, sets: int = 80) -> 
     return stream(seed, "noise").normal(shift, 0.1, (sets, groups))
 
 
-def comparison(difference: np.ndarray) -> Comparison:
+def comparison(difference: np.ndarray) -> PairedComparison:
     return compare_means(difference, np.zeros_like(difference), design=DESIGN, rng=SETS, draws=DRAWS)
 
 
-def answers(lost: int, sets: int = 80) -> Comparison:
+def answers(lost: int, sets: int = 80) -> PairedComparison:
     difference = np.where(np.arange(sets) < lost, -1.0, 0.0)[:, None]
     return compare_means(difference, np.zeros_like(difference), design=DESIGN, rng=SETS, draws=DRAWS)
 
 
-def p_of(parts: list[Comparison], *, steps: bool = True) -> list[np.ndarray]:
+def p_of(parts: list[PairedComparison], *, steps: bool = True) -> list[np.ndarray]:
     return [one.p_adjusted for one in decided(parts, steps=steps)]
 
 

@@ -48,7 +48,7 @@ def test_an_unknown_suite_is_answered_with_the_nearest_name(toy: Toy) -> None:
 def test_a_repository_without_suites_says_so(tmp_path: Path) -> None:
     with pytest.raises(SuiteError) as caught:
         suite_path("jobs", tmp_path)
-    assert "no suite stands in fairness_suites/ yet" in str(caught.value)
+    assert "there is no suite in fairness_suites/ yet" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,68 @@
+"""Open the models of a run, from MLflow's registry too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from fairgate.errors import ModelError
+from fairgate.gate.prepare import Prepared
+from fairgate.models import EmbeddingCache, Model, open_scorer
+from fairgate.suites import Settings
+from fairgate.suites.settings import default_cache
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being read, how many images are done, and how many there are."""
+
+MLFLOW_MODEL = "mlflow-model:"
+
+
+def open_model(
+    uri: str, prepared: Prepared, settings: Settings, progress: Progress | None = None, base: Path | None = None
+) -> Model:
+    """The model of a URI, over the prepared dataset; relative paths start at `base`, or else at the repository."""
+    uri = registered(uri, settings)[0]
+
+    def report(done: int, total: int) -> None:
+        if progress is not None:
+            progress(uri, done, total)
+
+    return open_scorer(
+        uri,
+        prepared.dataset,
+        device=settings.device,
+        cache=EmbeddingCache(settings.cache) if settings.cache is not None else None,
+        allow_pickle=settings.allow_pickle,
+        base=base or prepared.root,
+        progress=report,
+    )
+
+
+def registered(uri: str, settings: Settings) -> tuple[str, str | None]:
+    """A URI that can be opened here, and `NAME/VERSION` where it came from MLflow's registry: fetched first, once."""
+    if not uri.startswith(MLFLOW_MODEL):
+        return uri, None
+    from fairgate.tracking import fetch_model
+
+    folder = (settings.cache or default_cache(os.environ)) / "registered"
+    found = fetch_model(uri.removeprefix(MLFLOW_MODEL), tracking_uri(settings.mlflow, uri), folder)
+    return found.local_uri, f"{found.name}/{found.version}"
+
+
+def tracking_uri(mlflow: str | None, what: str) -> str:
+    """The tracking URI of the options or the environment. Raises ModelError where there is none; `what` needs it."""
+    uri = mlflow or os.environ.get("MLFLOW_TRACKING_URI")
+    if uri:
+        return uri
+    raise ModelError(
+        f"'{what}' is in MLflow, and MLflow is off.",
+        where="--fairness-mlflow",
+        remedy="give the tracking URI with --fairness-mlflow, or in MLFLOW_TRACKING_URI (it is only read from then)",
+    )
+
+
+def logit_scale_of(model: Model) -> float | None:
+    """The factor on cosines before the softmax; None for a model that has none, or does not name it."""
+    scale = getattr(model, "logit_scale", None)
+    return None if scale is None else float(scale)
