@@ -20,8 +20,7 @@ from fairgate.cli.main import app
 from fairgate.measures import METRICS, Metric
 from fairgate.models.score_table import LONGEST_NAME, MAX_COLUMNS, MAX_CSV_BYTES, PATH_COLUMNS
 from fairgate.probes import PROBES, Probe
-from fairgate.pytest_plugin.fixture import Fairness
-from fairgate.pytest_plugin.fixture import Probe as FixtureProbe
+from fairgate.pytest_plugin.fixture import Fairness, ScoredProbe
 from fairgate.suites.schema import Suite
 
 HERE = Path(__file__).parent
@@ -197,7 +196,7 @@ def _fixture() -> list[str]:
     for owner, name in (
         (Fairness, "probe"),
         (Fairness, "assert_no_intersectional_regression"),
-        (FixtureProbe, "subject"),
+        (ScoredProbe, "subject"),
     ):
         function = getattr(owner, name)
         of = "fairness" if owner is Fairness else "fairness.probe(...)"
