@@ -30,7 +30,7 @@ _HEIGHT = 640  # pixels of a page in a notebook
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A decided run of a suite: `record` holds all of it, `messages` what a person should be told with it.
+    """A decided run of a suite: `record` holds all of it, `messages` are lines for a person to read.
 
     In a notebook it shows itself as the report's page, without pictures.
     """
@@ -152,9 +152,9 @@ def compare(
     cache: Folder | None = None,
     allow_pickle: bool = False,
 ) -> Comparison:
-    """Ask several models what a suite asks, as `fairgate audit` does. Raises FairgateError for what cannot be read."""
+    """Compare several models on a suite's probes, as `fairgate audit` does. FairgateError for what cannot be read."""
     from fairgate import gate
-    from fairgate.comparison import Wishes, audit, command_of
+    from fairgate.comparison import AuditOptions, audit, command_of
 
     prepared = gate.prepare(suite, Path(root).resolve())
     settings = [
@@ -172,8 +172,8 @@ def compare(
         )
         for uri in models
     ]
-    wishes = Wishes(reference=tuple(reference), margin=margin, k=k)
-    return Comparison(audit(prepared, settings, wishes, command=command_of(suite, models, wishes)))
+    options = AuditOptions(reference=tuple(reference), margin=margin, k=k)
+    return Comparison(audit(prepared, settings, options, command=command_of(suite, models, options)))
 
 
 def load_suite(name: str, root: Folder = ".") -> LoadedSuite:

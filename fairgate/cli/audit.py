@@ -31,11 +31,11 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
     cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
     allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
-    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
+    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),
 ) -> None:
-    """Compare models. Exit code 0: compared (an audit judges nothing), 4: something is wrong with what was asked."""
+    """Compare models. Exit code 0: compared (an audit judges nothing), 4: the suite or an option is wrong."""
     from fairgate import gate
-    from fairgate.comparison import Wishes, command_of
+    from fairgate.comparison import AuditOptions, command_of
     from fairgate.comparison import audit as compare
     from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
 
@@ -55,14 +55,14 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
         )
         for uri in model
     ]
-    wishes = Wishes(reference=tuple(reference or ()), margin=margin, k=k)
+    options = AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
     console = wide_console(TABLE_WIDTH)
     with progress_line() as progress:
         record = compare(
             prepared,
             models,
-            wishes,
-            command=command_of(suite, model, wishes),
+            options,
+            command=command_of(suite, model, options),
             progress=progress,
         )
     for table in terminal_tables(record):
@@ -75,7 +75,7 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
 
 def _write(record: AuditRecord, report: Path | None, csv: Path | None, latex: Path | None) -> list[Path]:
-    """The files that were asked for; the record first."""
+    """Write the files that the options name; the record first."""
     from fairgate.reports.comparison_files import render_csv, render_latex
     from fairgate.reports.comparison_page import comparison_html
 

@@ -19,7 +19,7 @@ TABLE_WIDTH = 100  # a log file has room for it
 
 baseline_app = typer.Typer(no_args_is_help=True, help="Show, compare and update what checkpoints are compared with.")
 
-Root = Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")]
+Root = Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")]
 Mlflow = Annotated[str | None, typer.Option(envvar="FAIRGATE_MLFLOW", help="Tracking URI, for `mlflow:` baselines.")]
 Suite = Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")]
 
@@ -33,12 +33,12 @@ def show(
     root: Root = Path(),
 ) -> None:
     """What a baseline holds: which checkpoint, on which data, why, and every check's value."""
-    from fairgate.reports.run_terminal import kept_lines, kept_table
+    from fairgate.reports.run_terminal import baseline_lines, baseline_table
 
     record = _read(baseline or _committed(suite), suite, root.resolve(), mlflow)
-    for line in kept_lines(record):
+    for line in baseline_lines(record):
         typer.echo(line)
-    wide_console(TABLE_WIDTH).print(kept_table(record))
+    wide_console(TABLE_WIDTH).print(baseline_table(record))
 
 
 @baseline_app.command()
@@ -64,7 +64,7 @@ def diff(
 @friendly()
 def update(
     suite: Suite,
-    reason: Annotated[str | None, typer.Option(help="Why; kept in the baseline's record.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why; saved in the baseline's record.")] = None,
     force: Annotated[bool, typer.Option(help="Keep a run that did not pass.")] = False,
     model: Annotated[str | None, typer.Option(help=OPTIONS["model"].help)] = None,
     baseline: Annotated[str | None, typer.Option(help=OPTIONS["baseline"].help)] = None,
@@ -102,7 +102,7 @@ def _committed(suite: str) -> str:
 
 
 def _read(text: str, suite: str, root: Path, mlflow: str | None) -> RunRecord:
-    """A kept record, known to belong to its scores' suite."""
+    """The record of a baseline, checked to be of its scores and suite."""
     from fairgate import gate
     from fairgate.baselines import parse_baseline
     from fairgate.reports import read_results

@@ -58,7 +58,7 @@ def run(
 
     if assemble and (subject or part):
         raise SettingsError(
-            "--assemble joins all subjects, and cannot be asked for together with --subject or --part.",
+            "--assemble joins all subjects, and cannot be combined with --subject or --part.",
             where="--assemble",
             remedy="leave one of them out",
         )
@@ -85,7 +85,7 @@ def status(
     params: Params = PARAMS,
     out: Out = OUT,
 ) -> None:
-    """How far builds are: shards, kept sets, drops by reason, evaluations, seconds, and what is stale."""
+    """How far builds are: shards, finished sets, drops by reason, evaluations, seconds, and what is stale."""
     from fairgate.builds import build_names
     from fairgate.cli.build_display import show_status
 

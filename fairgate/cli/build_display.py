@@ -81,7 +81,7 @@ _COLUMNS = (
     SpinnerColumn(),
     TextColumn("{task.description}"),
     BarColumn(bar_width=20),
-    TextColumn("{task.fields[told]}"),
+    TextColumn("{task.fields[summary]}"),
     TimeElapsedColumn(),
 )
 
@@ -116,15 +116,15 @@ class BuildProgress:
         self._end()
         self._line = _Line(harmless(f"{subject} {part}"), wanted_sets, shards, self._clock)
         self._printed = self._clock()
-        self._task = self._bar.add_task(escape(self._line.name), total=self._line.total, told="")
+        self._task = self._bar.add_task(escape(self._line.name), total=self._line.total, summary="")
 
     def shard(self, ledger: Ledger, *, images: int, found: bool) -> None:
         """Move the line, or print it where the last one is old."""
         self._line.add(ledger, images, found)
         if self._task is not None:
-            self._bar.update(self._task, completed=self._line.done, told=escape(self._line.told()))
+            self._bar.update(self._task, completed=self._line.done, summary=escape(self._line.summary()))
         if self._bar.disable and self._clock() - self._printed >= EVERY:
-            self._print(self._line.told())
+            self._print(self._line.summary())
 
     def note(self, text: str) -> None:
         """A sentence above the lines."""
@@ -133,16 +133,16 @@ class BuildProgress:
     def _end(self) -> None:
         if self._task is not None:
             self._bar.remove_task(self._task)  # of many bars a terminal shows the first ones alone
-            self._print(self._line.told(ended=True))
+            self._print(self._line.summary(ended=True))
         self._task = None
 
-    def _print(self, told: str) -> None:
-        self._console.print(escape(f"{self._line.name}: {told}"))
+    def _print(self, summary: str) -> None:
+        self._console.print(escape(f"{self._line.name}: {summary}"))
         self._printed = self._clock()
 
 
 class _Line:
-    """What is told of one part."""
+    """Progress of one part."""
 
     def __init__(self, name: str, wanted: int | None, shards: int | None, clock: Callable[[], float]) -> None:
         self.name = name
@@ -154,7 +154,7 @@ class _Line:
 
     @property
     def total(self) -> int | None:
-        """In kept sets where a number is wanted, else in shards."""
+        """In finished sets where a number is wanted, else in shards."""
         return self._wanted if self._wanted is not None else self._shards
 
     @property
@@ -175,7 +175,7 @@ class _Line:
             self._fresh += self.done - before
             self._seconds += self._since - since
 
-    def told(self, *, ended: bool = False) -> str:
+    def summary(self, *, ended: bool = False) -> str:
         """One line of words; of what has ended, no time left."""
         found = f" ({self._found} found)" if self._found else ""
         drops = ", ".join(f"{reason} {count:,}" for reason, count in self._reasons.most_common(4))

@@ -31,7 +31,7 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
     device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
     cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
     allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
-    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
+    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),
 ) -> None:
     """Gate a checkpoint.
 
@@ -71,7 +71,7 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
 
 
 def gated(suite: str, prepared: Prepared, settings: Settings) -> tuple[Evaluation, Prepared]:
-    """Evaluate, publish and tell: what `fairgate check` does once its options are known."""
+    """Evaluate, publish and print: what `fairgate check` does once its options are known."""
     from fairgate import gate
     from fairgate.reports import terminal_summary, terminal_table
     from fairgate.suites.settings import command_line

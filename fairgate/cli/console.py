@@ -1,4 +1,4 @@
-"""What all commands share: how errors end them, where they write, and what a GitHub runner is told of a record."""
+"""What all commands share: exit codes and messages of errors, output files, consoles, and reports to GitHub runners."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def friendly(code: int = INVALID) -> Iterator[None]:
         print_error(error)
         raise typer.Exit(getattr(error, "exit_code", code)) from error
     except KeyboardInterrupt as stop:
-        typer.echo("\ninterrupted: nothing was concluded. What is finished is kept; run it again to go on.", err=True)
+        typer.echo("\ninterrupted: nothing was concluded. Finished work is saved; run it again to go on.", err=True)
         raise typer.Exit(INTERRUPTED) from stop
 
 

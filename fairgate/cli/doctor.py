@@ -32,9 +32,9 @@ def doctor(
     device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
     cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
     allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
-    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
+    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),
 ) -> None:
-    """Look at all that a gate run stands on. Exit code 0: nothing is wrong, 1: something is, 4: wrong usage."""
+    """Check everything that a gate run needs. Exit code 0: nothing is wrong, 1: something is, 4: wrong usage."""
     from rich.console import Console
 
     from fairgate.selftest import SelfTestOptions, examine, healthy

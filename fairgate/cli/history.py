@@ -37,7 +37,7 @@ def history(
     """How a suite's numbers moved from commit to commit, and at which one.
 
     Runs are joined only where dataset and question are the same; elsewhere the line is cut. A number moved where two
-    runs in a row differ by more than both their intervals allow. Exit code 0: told, 4: nothing to tell, and why.
+    runs in a row differ by more than both their intervals allow. Exit code 0: shown, 4: nothing to show, and why.
     """
 
     from fairgate.history import suite_history

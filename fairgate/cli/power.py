@@ -29,9 +29,9 @@ def power(
     device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
     cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
     allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
-    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
+    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),
 ) -> None:
-    """What a suite can see. Exit code 0: told, 4: something is wrong with what was asked."""
+    """How small a regression a suite can see. Exit code 0: computed, 4: the suite or an option is wrong."""
     from fairgate import gate
     from fairgate.power import suite_power
     from fairgate.reports.power_page import terminal_lines, terminal_table

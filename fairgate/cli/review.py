@@ -27,7 +27,7 @@ Matcher = Annotated[
 ]
 Ask = Annotated[
     list[str] | None,
-    typer.Option(metavar="ATTRIBUTE=SENTENCE", help="What the matcher is asked, `{}` for the group; repeatable."),
+    typer.Option(metavar="ATTRIBUTE=SENTENCE", help="The matcher's text query, `{}` for the group; repeatable."),
 ]
 Device = Annotated[str, typer.Option(help="The matcher's: auto, cpu, cuda or cuda:N.")]
 REVIEWS = Path("reviews")
@@ -131,7 +131,7 @@ def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroS
     if matcher is None:
         if ask:
             raise SettingsError(
-                "there is nobody to ask.", where="--ask", remedy="name a CLIP with --matcher, or leave --ask out"
+                "--ask needs a matcher.", where="--ask", remedy="name a CLIP with --matcher, or leave --ask out"
             )
         return None
     sentences = {}

@@ -36,14 +36,14 @@ def new(
         str, typer.Option(help="Checkpoint to judge: open_clip:ARCH@FILE, open_clip:local-dir:DIR, hf:DIR.")
     ],
     baseline: Annotated[str, typer.Option(help="What to compare with.")] = "git:origin/main",
-    truth: Annotated[str | None, typer.Option(help="Attribute to tell, where all images show one subject.")] = None,
+    truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
     beside: Annotated[
         list[str] | None,
         typer.Option(
             help="A label that an image may be taken for and does not show, `nurse` beside `doctor`. Repeatable."
         ),
     ] = None,
-    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ stand here.")] = Path(),
+    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),
 ) -> None:
     """Write a first suite for a dataset, checked against it; an existing file is never replaced."""
     from fairgate.baselines import parse_baseline

@@ -15,7 +15,7 @@ from fairgate.records import CROSS
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AuditData:
     """The dataset and how an audit looks at it.
 
     `groupings`: each attribute, then those that are crossed, the finest last; `left_out` are crossings of which a group
@@ -103,7 +103,7 @@ def _thinnest(index: Index, grouping: Crossing, min_sets: int, unit: str) -> str
     if counts[fewest] >= min_sets:
         return None
     held_by = f"{counts[fewest]:,} {unit}{'' if counts[fewest] == 1 else 's'}"
-    return f"{names[fewest]} has {held_by}, and groups are told from {min_sets} (groups.min_sets)"
+    return f"{names[fewest]} has {held_by}, and a group needs {min_sets} (groups.min_sets)"
 
 
 Answers = Mapping[str, ProbeScores]

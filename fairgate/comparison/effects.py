@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.comparison.answers import Answers, Asked
+from fairgate.comparison.answers import Answers, AuditData
 from fairgate.errors import MetricError, StatisticsError
 from fairgate.measures import Cell, Crossing, Floats
 from fairgate.metrics import implicit_association
@@ -43,7 +43,7 @@ class _Fit:
 
 
 def group_effects(
-    asked: Asked, values: Mapping[Outcome, Mapping[str, Floats]]
+    data: AuditData, values: Mapping[Outcome, Mapping[str, Floats]]
 ) -> tuple[list[EffectRow], list[Refusal]]:
     """OLS of each outcome (images,) of each model on group, clustered by set, per grouping and subject.
 
@@ -51,17 +51,17 @@ def group_effects(
     """
     fits: list[_Fit] = []
     refusals: list[Refusal] = []
-    for subject, cell in asked.cells():
-        for at, grouping in enumerate(asked.groupings):
-            over, reference = CROSS.join(grouping), asked.reference_of(grouping)
+    for subject, cell in data.cells():
+        for at, grouping in enumerate(data.groupings):
+            over, reference = CROSS.join(grouping), data.reference_of(grouping)
             for outcome, of_models in values.items():
                 for model, value in of_models.items():
-                    found = _fit(value[cell.rows], cell, at, reference, asked.alpha)
+                    found = _fit(value[cell.rows], cell, at, reference, data.alpha)
                     if isinstance(found, str):
                         what = f"group effects on {OUTCOMES[outcome]}"
                         refusals.append(Refusal(what=what, model=model, subject=subject, over=over, reason=found))
                     else:
-                        fits.append(_Fit(model, subject, over, outcome, found, asked.counterfactual))
+                        fits.append(_Fit(model, subject, over, outcome, found, data.counterfactual))
     return _rows(fits), refusals
 
 
@@ -117,17 +117,17 @@ def _rows(fits: Sequence[_Fit]) -> list[EffectRow]:
     return rows
 
 
-def taken_for(asked: Asked, answers: Answers, truth: str) -> list[TakenFor]:
+def taken_for(data: AuditData, answers: Answers, truth: str) -> list[TakenFor]:
     """Wrong answers, counted per model, subject and group.
 
-    Attributes are crossed as far as they can be, and each is in a crossing or stands alone; so does the attribute that
+    Attributes are crossed as far as they can be, and each is in a crossing or alone; so is the attribute that
     says what is right, where there is one (`truth`): who is taken for whom is a question about its groups.
     """
     return [
         TakenFor(model=model, over=CROSS.join(grouping), **asdict(taken))
-        for grouping in finest(asked.groupings, None if truth == "subject" else truth)
+        for grouping in finest(data.groupings, None if truth == "subject" else truth)
         for model, scores in answers.items()
-        for taken in wrong_answers(asked.index, scores, grouping)
+        for taken in wrong_answers(data.index, scores, grouping)
     ]
 
 
@@ -143,20 +143,20 @@ def finest(groupings: Sequence[Crossing], truth: str | None) -> list[Crossing]:
     return sorted(found, key=lambda one: (truth not in one, -len(one)))
 
 
-def compare_implicit(asked: Asked, name: str, digest: str, positive: str, answers: Answers) -> ImplicitAudit:
+def compare_implicit(data: AuditData, name: str, digest: str, positive: str, answers: Answers) -> ImplicitAudit:
     """Every model's mean P(positive label) by every grouping, and group effects as of a classification."""
-    effects, refusals = group_effects(asked, {"p_positive": {model: one.value for model, one in answers.items()}})
+    effects, refusals = group_effects(data, {"p_positive": {model: one.value for model, one in answers.items()}})
     rows: list[ImplicitRow] = []
-    for grouping in asked.groupings:
+    for grouping in data.groupings:
         over = CROSS.join(grouping)
-        codes, names = asked.index.codes(grouping)
+        codes, names = data.index.codes(grouping)
         for model, scores in answers.items():
             try:
                 found = implicit_association(
                     scores.value,
                     np.asarray(codes, dtype=np.int64),
                     groups=len(names),
-                    sets=asked.index.set_id if asked.counterfactual else None,
+                    sets=data.index.set_id if data.counterfactual else None,
                 )
             except MetricError as error:
                 what = "implicit association"

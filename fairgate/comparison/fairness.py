@@ -1,4 +1,4 @@
-"""F_M and accuracy of every model, and every pair compared: Mood's test as in paper 1, beside paired tests."""
+"""F_M and accuracy of every model, and every pair compared: Mood's test as in paper 1, and paired tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairgate.comparison.answers import Answers, Asked
+from fairgate.comparison.answers import Answers, AuditData
 from fairgate.errors import StatisticsError
 from fairgate.measures import Cell, Floats
 from fairgate.metrics import set_std
@@ -34,7 +34,7 @@ class _Scope:
     `spread` is None where images are no counterfactual sets. `size` (sets,) are the images of each set.
     """
 
-    asked: Asked
+    data: AuditData
     probe: str
     subject: str | None
     models: tuple[str, ...]
@@ -43,28 +43,28 @@ class _Scope:
     size: Floats
 
     @classmethod
-    def of(cls, asked: Asked, probe: str, subject: str | None, cell: Cell, answers: Answers) -> _Scope:
+    def of(cls, data: AuditData, probe: str, subject: str | None, cell: Cell, answers: Answers) -> _Scope:
         correct = [np.asarray(one.correct, dtype=np.float64)[cell.rows] for one in answers.values()]
         size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
         right = np.stack([np.bincount(cell.set_code, one, minlength=cell.n_sets) for one in correct], axis=1)
         spread = None
-        if asked.counterfactual:
+        if data.counterfactual:
             spread = np.stack([set_std(cell.sets_by_members(one.value[cell.rows])) for one in answers.values()], axis=1)
-        return cls(asked, probe, subject, tuple(answers), spread, right / size[:, None], size)
+        return cls(data, probe, subject, tuple(answers), spread, right / size[:, None], size)
 
     def random(self, purpose: str) -> np.random.Generator:
-        asked = self.asked
-        return stream(asked.seed, "audit", purpose, asked.suite, self.probe, self.subject or "")
+        data = self.data
+        return stream(data.seed, "audit", purpose, data.suite, self.probe, self.subject or "")
 
 
 def compare_fairness(
-    asked: Asked, probe: str, answers: Answers, margin: float
+    data: AuditData, probe: str, answers: Answers, margin: float
 ) -> tuple[list[FairnessRow], list[PairRow]]:
     """Every model on every subject, and every pair of models on it, each subject a family of its own."""
     rows: list[FairnessRow] = []
     pairs: list[PairRow] = []
-    for subject, cell in asked.cells():
-        scope = _Scope.of(asked, probe, subject, cell, answers)
+    for subject, cell in data.cells():
+        scope = _Scope.of(data, probe, subject, cell, answers)
         medians, accuracies = _resampled(scope)
         rows += _rows(scope, accuracies)
         pairs += _pairs(scope, medians, margin)
@@ -79,7 +79,7 @@ def draws_for(draws: int, pairs: int, alpha: float) -> int:
 def _resampled(scope: _Scope) -> tuple[Floats | None, Floats]:
     """F_M and accuracy (draws, models), every model under the same resampled sets."""
     models = len(scope.models)
-    draws = draws_for(scope.asked.draws, models * (models - 1) // 2, scope.asked.alpha)
+    draws = draws_for(scope.data.draws, models * (models - 1) // 2, scope.data.alpha)
     medians: list[Floats] = []
     accuracies: list[Floats] = []
     for counts in set_count_chunks(len(scope.size), draws, scope.random("sets")):
@@ -91,7 +91,7 @@ def _resampled(scope: _Scope) -> tuple[Floats | None, Floats]:
 
 
 def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
-    levels = [scope.asked.alpha / 2, 1 - scope.asked.alpha / 2]
+    levels = [scope.data.alpha / 2, 1 - scope.data.alpha / 2]
     accuracy_limits = np.quantile(accuracies, levels, axis=0)
     rows = []
     for at, model in enumerate(scope.models):
@@ -106,7 +106,7 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
         )
         if scope.spread is not None:
             found: dict[str, float] = {"fairness": float(1.0 - np.median(scope.spread[:, at]))}
-            limits = median_interval(scope.spread[:, at], alpha=scope.asked.alpha)
+            limits = median_interval(scope.spread[:, at], alpha=scope.data.alpha)
             if isinstance(limits, Interval):
                 found |= {"lo": 1.0 - limits.hi, "hi": 1.0 - limits.lo}
             row = row.model_copy(update=found)
@@ -126,7 +126,7 @@ def _pairs(scope: _Scope, medians: Floats | None, margin: float) -> list[PairRow
         _add_medians(found, scope, medians, places)
         for one in found:
             one["conclusion"] = conclusion(one["spread_lo"], one["spread_hi"], margin)
-            one["agreement"] = agreement(one, scope.asked.alpha)
+            one["agreement"] = agreement(one, scope.data.alpha)
     return [
         PairRow(first=scope.models[a], second=scope.models[b], subject=scope.subject, n_sets=len(scope.size), **one)
         for (a, b), one in zip(places, found, strict=True)
@@ -143,9 +143,9 @@ def _add_means(
         values[:, second],
         values[:, first],
         margin=0.0,
-        alpha=scope.asked.alpha,
+        alpha=scope.data.alpha,
         rng=scope.random(f"pairs of {name}"),
-        draws=scope.asked.draws,
+        draws=scope.data.draws,
         harm="either",
     )
     for at, one in enumerate(found):
@@ -165,7 +165,7 @@ def _add_medians(
         medians[:, second] - medians[:, first],
         n_sets=len(scope.size),
         margin=0.0,
-        alpha=scope.asked.alpha,
+        alpha=scope.data.alpha,
         harm="either",
     )
     mood = [_mood(scope.spread[:, a], scope.spread[:, b]) for a, b in places]

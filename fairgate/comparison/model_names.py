@@ -1,4 +1,4 @@
-"""Short names for models (the end of each address, as much of it as tells them apart)."""
+"""Short names for models: the shortest end of each address that is unique."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whom each model's searches show: MaxSkew@K over subjects, and marginal beside intersectional (paper 3, figure 2)."""
+"""Whom each model's searches show: MaxSkew@K over subjects, marginal and intersectional (paper 3, figure 2)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.comparison.answers import Answers, Asked
+from fairgate.comparison.answers import Answers, AuditData
 from fairgate.errors import MetricError
 from fairgate.measures import Crossing, Floats
 from fairgate.metrics import (
@@ -60,9 +60,9 @@ class _Gallery:
         """Images per group."""
         return tuple(np.bincount(self.codes, minlength=len(self.names)).tolist())
 
-    def inside(self, kept: NDArray[np.bool_]) -> _Gallery:
-        """The images that are kept, of all rows of the dataset."""
-        here = kept[self.rows]
+    def inside(self, selected: NDArray[np.bool_]) -> _Gallery:
+        """The gallery restricted to `selected`, a mask over all rows of the dataset."""
+        here = selected[self.rows]
         return _Gallery(self.query, self.rows[here], self.codes[here], self.names)
 
     def skews(self, model: str, cut: Cut) -> Floats:
@@ -77,7 +77,7 @@ class _Gallery:
         return skew
 
     def tied(self, model: str, cut: Cut) -> bool:
-        """Whether equal scores stand on both sides of the cut."""
+        """Whether equal scores are on both sides of the cut."""
         scores = self.query.similarity[model][self.rows][None, :]
         return bool(tie_at_k(scores, self.codes, cut.k, groups=len(self.names))[0])
 
@@ -116,36 +116,36 @@ class Rankings:
     refusals: list[Refusal]
 
 
-def own_galleries(asked: Asked, answers: Answers) -> list[Query]:
+def own_galleries(data: AuditData, answers: Answers) -> list[Query]:
     """A query per subject, for which its own images compete."""
     similarity = {model: scores.value for model, scores in answers.items()}
-    return [Query(name, np.flatnonzero(asked.index.subject == name), similarity) for name in asked.subjects]
+    return [Query(name, np.flatnonzero(data.index.subject == name), similarity) for name in data.subjects]
 
 
-def everybody(asked: Asked, answers: Mapping[str, Answers]) -> list[Query]:
+def everybody(data: AuditData, answers: Mapping[str, Answers]) -> list[Query]:
     """A query per word of an association, for which all images compete; `answers` are by word."""
-    rows = np.arange(len(asked.index.subject), dtype=np.int64)
+    rows = np.arange(len(data.index.subject), dtype=np.int64)
     return [
         Query(word, rows, {model: scores.value for model, scores in of_models.items()})
         for word, of_models in answers.items()
     ]
 
 
-def compare_ranking(asked: Asked, queries: Sequence[Query], cuts: Sequence[Cut]) -> Rankings:
+def compare_ranking(data: AuditData, queries: Sequence[Query], cuts: Sequence[Cut]) -> Rankings:
     """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute."""
     fair = _Fair()
     found = Rankings([], [], [], [])
     for cut in cuts:
-        for grouping in asked.groupings:
+        for grouping in data.groupings:
             over = CROSS.join(grouping)
-            for gallery in _galleries(asked, queries, grouping):
+            for gallery in _galleries(data, queries, grouping):
                 try:
                     found.skews.extend(_skews(gallery, over, cut, fair))
                 except MetricError as error:
                     found.refusals.append(_refusal(f"MaxSkew@{cut.k} of {gallery.query.name} over {over}", over, error))
-        for over, fixed in _two_attributes(asked):
+        for over, fixed in _two_attributes(data):
             try:
-                rows, differences = _within(asked, queries, over, fixed, cut)
+                rows, differences = _within(data, queries, over, fixed, cut)
             except MetricError as error:
                 found.refusals.append(_refusal(f"MaxSkew@{cut.k} over {over} within each {fixed}", over, error))
             else:
@@ -158,8 +158,8 @@ def _refusal(what: str, over: str, error: MetricError) -> Refusal:
     return Refusal(what=what, over=over, reason=error.problem)
 
 
-def _galleries(asked: Asked, queries: Sequence[Query], grouping: Crossing) -> list[_Gallery]:
-    codes, names = asked.index.codes(grouping)
+def _galleries(data: AuditData, queries: Sequence[Query], grouping: Crossing) -> list[_Gallery]:
+    codes, names = data.index.codes(grouping)
     whole = np.asarray(codes, dtype=np.int64)
     return [_Gallery(query, query.rows, whole[query.rows], tuple(names)) for query in queries]
 
@@ -187,9 +187,9 @@ def _skews(gallery: _Gallery, over: str, cut: Cut, fair: _Fair) -> list[SkewRow]
     return rows
 
 
-def _two_attributes(asked: Asked) -> list[tuple[str, str]]:
+def _two_attributes(data: AuditData) -> list[tuple[str, str]]:
     """Every attribute within every other."""
-    return [(over, fixed) for fixed in asked.attributes for over in asked.attributes if over != fixed]
+    return [(over, fixed) for fixed in data.attributes for over in data.attributes if over != fixed]
 
 
 def within_cut(cut: Cut, over: int, fixed: int) -> Cut:
@@ -198,12 +198,12 @@ def within_cut(cut: Cut, over: int, fixed: int) -> Cut:
 
 
 def _within(
-    asked: Asked, queries: Sequence[Query], over: str, fixed: str, cut: Cut
+    data: AuditData, queries: Sequence[Query], over: str, fixed: str, cut: Cut
 ) -> tuple[list[WithinRow], list[RelativeDifference]]:
     """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
-    held, groups = asked.index.codes(fixed)
-    smaller = within_cut(cut, len(asked.attributes[over]), len(groups))
-    whole = _galleries(asked, queries, (over,))
+    held, groups = data.index.codes(fixed)
+    smaller = within_cut(cut, len(data.attributes[over]), len(groups))
+    whole = _galleries(data, queries, (over,))
     skews: dict[str, list[list[float]]] = {model: [] for model in queries[0].similarity}
     chances: list[Floats] = []
     for code, group in enumerate(groups):
@@ -254,16 +254,16 @@ def _difference(
     )
 
 
-def recalls(asked: Asked, probe: str, answers: Answers, ks: Sequence[int]) -> list[RecallRow]:
+def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) -> list[RecallRow]:
     """R@K of every model; none where there is but one subject to find, or a k that finds every one."""
-    set_code = asked.cell(None).set_code
+    set_code = data.cell(None).set_code
     rows = []
     for k in ks:
         for model, scores in answers.items():
-            if scores.rank is None or k >= len(asked.subjects):
+            if scores.rank is None or k >= len(data.subjects):
                 continue
-            rng = stream(asked.seed, "audit", "recall", asked.suite, probe, k)
-            found = bootstrap((scores.rank <= k).astype(np.float64), set_code, rng, asked.draws, alpha=asked.alpha)
+            rng = stream(data.seed, "audit", "recall", data.suite, probe, k)
+            found = bootstrap((scores.rank <= k).astype(np.float64), set_code, rng, data.draws, alpha=data.alpha)
             rows.append(
                 RecallRow(
                     model=model,

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from fairgate import gate
-from fairgate.comparison.answers import Answers, Asked, reference_groups, viable_groupings
+from fairgate.comparison.answers import Answers, AuditData, reference_groups, viable_groupings
 from fairgate.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
 from fairgate.comparison.fairness import compare_fairness
 from fairgate.comparison.model_names import short_names
@@ -39,38 +39,38 @@ MARGIN = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What a person may choose about an audit. None is the suite's own choice."""
+class AuditOptions:
+    """Options of an audit; None (or none) is the suite's own choice."""
 
     reference: Sequence[str] = ()
     margin: float | None = None
     k: int | None = None
 
 
-def command_of(suite: str, models: Sequence[str], wishes: Wishes) -> str:
+def command_of(suite: str, models: Sequence[str], options: AuditOptions) -> str:
     """The command line of an audit, with all that decides its numbers."""
     words = ["fairgate", "audit", suite, *(word for uri in models for word in ("--model", uri))]
-    words += [word for group in wishes.reference for word in ("--reference", group)]
-    words += [] if wishes.margin is None else ["--margin", str(wishes.margin)]
-    words += [] if wishes.k is None else ["--k", str(wishes.k)]
+    words += [word for group in options.reference for word in ("--reference", group)]
+    words += [] if options.margin is None else ["--margin", str(options.margin)]
+    words += [] if options.k is None else ["--k", str(options.k)]
     return shlex.join(words)
 
 
 def audit(
     prepared: gate.Prepared,
     models: Sequence[tuple[str, Settings]],
-    wishes: Wishes,
+    options: AuditOptions,
     *,
     command: str,
     progress: gate.Progress | None = None,
 ) -> AuditRecord:
     """Score every model (its address and settings) and compare them all on every probe that an audit knows.
 
-    Raises SettingsError for a wish that the dataset cannot grant, ModelError for one checkpoint named twice, and
-    whatever stands in the way of scoring.
+    Raises SettingsError for an option that the dataset does not allow, ModelError for one checkpoint named twice, and
+    whatever scoring raises.
     """
     started, now = time.monotonic(), datetime.now(UTC)
-    asked = _asked(prepared, wishes)
+    data = _audit_data(prepared, options)
     opened = _opened(prepared, models, progress)
     suite, dataset = prepared.loaded.suite, prepared.dataset
     return AuditRecord(
@@ -90,9 +90,9 @@ def audit(
             )
             for name, one in opened.items()
         ],
-        decision=AuditDecision(alpha=asked.alpha, seed=asked.seed, draws=asked.draws, reference=dict(asked.reference)),
-        probes=_probes(prepared, asked, opened, wishes),
-        left_out={CROSS.join(grouping): reason for grouping, reason in asked.left_out.items()},
+        decision=AuditDecision(alpha=data.alpha, seed=data.seed, draws=data.draws, reference=dict(data.reference)),
+        probes=_probes(prepared, data, opened, options),
+        left_out={CROSS.join(grouping): reason for grouping, reason in data.left_out.items()},
         environment=environment(prepared.root, next(iter(opened.values())).device),
         command=command,
         created_at=now.isoformat(timespec="seconds"),
@@ -100,25 +100,25 @@ def audit(
     )
 
 
-def _asked(prepared: gate.Prepared, wishes: Wishes) -> Asked:
+def _audit_data(prepared: gate.Prepared, options: AuditOptions) -> AuditData:
     suite, dataset = prepared.loaded.suite, prepared.dataset
     info = gate.dataset_info(dataset)
     chosen = info.attributes if suite.groups.attributes == "each" else suite.groups.attributes
     attributes = {name: info.attributes[name] for name in chosen}
-    if wishes.margin is not None and not wishes.margin >= 0:
+    if options.margin is not None and not options.margin >= 0:
         raise SettingsError(
-            f"the margin is {wishes.margin}.", where="--margin", remedy="give a number of at least 0, such as 0.01"
+            f"the margin is {options.margin}.", where="--margin", remedy="give a number of at least 0, such as 0.01"
         )
     unit = "set" if info.counterfactual else "image"
     groupings, left_out = viable_groupings(dataset.index, list(attributes), suite.groups.min_sets, unit)
-    return Asked(
+    return AuditData(
         index=dataset.index,
         suite=suite.suite,
         attributes=attributes,
         groupings=groupings,
         left_out=left_out,
         counterfactual=info.counterfactual,
-        reference=reference_groups(attributes, wishes.reference),
+        reference=reference_groups(attributes, options.reference),
         alpha=suite.decision.alpha,
         seed=suite.decision.seed,
         draws=suite.decision.draws,
@@ -169,7 +169,7 @@ def _require_another(one: gate.Scored, other: gate.Scored) -> None:
 
 
 def _probes(
-    prepared: gate.Prepared, asked: Asked, opened: Mapping[str, gate.Scored], wishes: Wishes
+    prepared: gate.Prepared, data: AuditData, opened: Mapping[str, gate.Scored], options: AuditOptions
 ) -> list[ProbeAudit]:
     suite = prepared.loaded.suite
     digests = probe_digests(suite)
@@ -180,27 +180,27 @@ def _probes(
             return {model: one.scores[key] for model, one in opened.items()}
 
         if probe.compared_as == "ranking" and probe.ranked_words:
-            queries = everybody(asked, {word: answers(f"{name}[{word}]") for word in probe.ranked_words})
-            cuts = _cuts(suite, name, asked, wishes.k)
-            found.append(_retrieval(asked, name, digests[name], "association", queries, cuts))
+            queries = everybody(data, {word: answers(f"{name}[{word}]") for word in probe.ranked_words})
+            cuts = _cuts(suite, name, data, options.k)
+            found.append(_retrieval(data, name, digests[name], "association", queries, cuts))
         elif probe.compared_as == "ranking":
-            queries, cuts = own_galleries(asked, answers(name)), _cuts(suite, name, asked, wishes.k)
-            ranked = _retrieval(asked, name, digests[name], "retrieval", queries, cuts)
-            recall = recalls(asked, name, answers(name), _recall_ks(suite, name))
+            queries, cuts = own_galleries(data, answers(name)), _cuts(suite, name, data, options.k)
+            ranked = _retrieval(data, name, digests[name], "retrieval", queries, cuts)
+            recall = recalls(data, name, answers(name), _recall_ks(suite, name))
             found.append(ranked.model_copy(update={"recall": recall}))
         elif probe.positive_label is not None:
-            found.append(compare_implicit(asked, name, digests[name], probe.positive_label, answers(name)))
+            found.append(compare_implicit(data, name, digests[name], probe.positive_label, answers(name)))
         elif probe.truth_of is not None and probe.compared_as == "classification":
-            margin = _margin(suite, name) if wishes.margin is None else wishes.margin
-            found.append(_classification(asked, name, digests[name], answers(name), margin, probe.truth_of))
+            margin = _margin(suite, name) if options.margin is None else options.margin
+            found.append(_classification(data, name, digests[name], answers(name), margin, probe.truth_of))
     return found
 
 
 def _classification(
-    asked: Asked, name: str, digest: str, answers: Answers, margin: float, truth: str
+    data: AuditData, name: str, digest: str, answers: Answers, margin: float, truth: str
 ) -> ClassificationAudit:
-    fairness, pairs = compare_fairness(asked, name, answers, margin)
-    effects, refusals = group_effects(asked, outcomes_of(answers))
+    fairness, pairs = compare_fairness(data, name, answers, margin)
+    effects, refusals = group_effects(data, outcomes_of(answers))
     return ClassificationAudit(
         name=name,
         digest=digest,
@@ -208,20 +208,20 @@ def _classification(
         fairness=fairness,
         pairs=pairs,
         effects=effects,
-        taken=taken_for(asked, answers, truth),
+        taken=taken_for(data, answers, truth),
         refusals=refusals,
     )
 
 
 def _retrieval(
-    asked: Asked,
+    data: AuditData,
     name: str,
     digest: str,
     kind: Literal["retrieval", "association"],
     queries: Sequence[Query],
     cuts: Sequence[Cut],
 ) -> RetrievalAudit:
-    found = compare_ranking(asked, queries, cuts)
+    found = compare_ranking(data, queries, cuts)
     return RetrievalAudit(
         kind=kind,
         name=name,
@@ -245,17 +245,17 @@ def _margin(suite: Suite, probe: str) -> float:
 
 
 def _recall_ks(suite: Suite, probe: str) -> list[int]:
-    """Where the suite asks whether a search finds its subject; else at the first place."""
+    """The k of the suite's recall checks of this probe; 1 where it has none."""
     useful = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].spec.utility]
     return list(dict.fromkeys(check.k for check in useful if check.k)) or [1]
 
 
-def _cuts(suite: Suite, probe: str, asked: Asked, k: int | None) -> list[Cut]:
+def _cuts(suite: Suite, probe: str, data: AuditData, k: int | None) -> list[Cut]:
     """Where the suite's own checks cut this probe's rankings; else at one place per crossed group (paper 3)."""
     checks = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].counts_groups]
     desired = checks[0].desired if checks else "dataset"
     if k is not None:
         return [Cut(k, desired)]
     named = [Cut(check.k, check.desired) for check in checks if check.k is not None]
-    crossed = int(np.prod([len(groups) for groups in asked.attributes.values()]))
+    crossed = int(np.prod([len(groups) for groups in data.attributes.values()]))
     return list(dict.fromkeys(named)) or [Cut(crossed, desired)]

@@ -21,10 +21,10 @@ def suite_history(
     metric: str | None = None,
     subject: str | None = None,
 ) -> History:
-    """Series of all items, or of those asked for: `check` is an id or an item (`skew[doctor]`), `subject` also a word.
+    """Series of all items, or of a selection: `check` is an id or an item (`skew[doctor]`), `subject` also a word.
 
-    Items that measure the same number, as a bound and a margin on one metric do, are told once unless `check` names
-    one. Raises SettingsError where there is no run, or none of what was asked for.
+    Of items that measure the same number, as a bound and a margin on one metric do, one is included, unless `check`
+    names another. Raises SettingsError where there is no run, or the selection is empty.
     """
     if not runs:
         raise SettingsError(
@@ -44,7 +44,7 @@ def _told_once(wanted: dict[str, Question]) -> dict[str, Question]:
     """Of the stems that measure one number, the one that is held to a bound, else the first."""
     chosen: dict[tuple[str, str], str] = {}
     for stem, question in wanted.items():
-        number = question.asked, _about(stem)
+        number = question.digest, _about(stem)
         before = chosen.get(number)
         if before is None or (question.held and not wanted[before].held):
             chosen[number] = stem
@@ -52,7 +52,7 @@ def _told_once(wanted: dict[str, Question]) -> dict[str, Question]:
 
 
 def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subject: str | None) -> dict[str, Question]:
-    """Stems of the metrics that were asked for, with the newest question of each."""
+    """Stems of the selected metrics, with the newest question of each."""
     known: dict[str, Question] = {}
     for run in reversed(runs):
         for stem in run.metrics:
@@ -120,7 +120,7 @@ def _points(stem: str, runs: Sequence[PastRun]) -> Iterable[Point]:
 
 
 def _shared_commits(runs: Sequence[PastRun]) -> set[str | None]:
-    """Commits at which several checkpoints ran: no tracked file can tell these apart."""
+    """Commits at which several checkpoints ran, so that they are in no tracked file."""
     models: dict[str | None, set[str]] = {}
     for run in runs:
         if run.model is not None:
@@ -137,8 +137,8 @@ def _cut(before: PastRun | None, run: PastRun, part: str) -> str | None:
         return f"dataset {before.dataset} became {run.dataset}"
     was, now = before.questions.get(part), run.questions.get(part)
     if was is None or now is None:
-        return "what was asked is not known"
-    return None if was.asked == now.asked else "the question changed: prompts, labels, groups or the metric's version"
+        return "the earlier question is not known"
+    return None if was.digest == now.digest else "the question changed: prompts, labels, groups or the metric's version"
 
 
 _LEAST = 5e-5
@@ -149,7 +149,7 @@ def _move(before: Point, after: Point, by_commit: bool) -> Move | None:
     """None where the numbers agree within both intervals, or where one has no interval.
 
     The intervals are joined as in Zou & Donner 2008 (MOVER), which takes them for independent. Runs on the same images
-    err alike, so that this asks for more than a paired test would.
+    have correlated errors, so that this is stricter than a paired test.
     """
     delta = after.value - before.value
     rising = delta > 0

@@ -112,7 +112,7 @@ class _Look:
         """The power of one check, or why it has none."""
         check = planned.check
         cell = self._cells.of(planned.subject, planned.groupings)
-        told = CheckPower(
+        power_of_check = CheckPower(
             id=check.id,
             subject=planned.subject or planned.word,
             metric=planned.metric.spec.recorded_as(check.k),
@@ -125,10 +125,10 @@ class _Look:
         try:
             now = measure(planned.request(), cell, [self._now[name] for name in planned.answers])
             before = measure(planned.request(), cell, [self._before[name] for name in planned.answers])
-            found = self._power(planned, cell, now, before, told.wanted)
+            found = self._power(planned, cell, now, before, power_of_check.wanted)
         except StatisticsError as error:
             why = "; ".join(filter(None, [error.problem.rstrip("."), error.remedy]))
-            return told.model_copy(update={"unavailable": why})
+            return power_of_check.model_copy(update={"unavailable": why})
         sizes = _sizes(cell.n_sets)
         # A dataset of another size holds every group in the present proportion.
         shares = found.n_sets / cell.n_sets
@@ -148,12 +148,12 @@ class _Look:
             )
             for at, name in enumerate(names)
         ]
-        return told.model_copy(update={"sizes": sizes, "groups": groups})
+        return power_of_check.model_copy(update={"sizes": sizes, "groups": groups})
 
     def _power(self, planned: PlannedCheck, cell: Cell, now: Measure, before: Measure, wanted: float) -> Power:
         """As the gate decides: a test of means where the metric is one, else of resampled statistics."""
         check, seed = planned.check, self._suite.decision.seed
-        asked: dict[str, Any] = {
+        options: dict[str, Any] = {
             "margin": check.bound,
             "alpha": self._alpha,
             "odds": self._odds,
@@ -162,14 +162,14 @@ class _Look:
         }
         rng = stream(seed, "power", self._suite.suite, planned.subject or "")
         if now.paired is not None and before.paired is not None:
-            return power(now.paired - before.paired, rng=rng, draws=self.draws, **asked)
+            return power(now.paired - before.paired, rng=rng, draws=self.draws, **options)
         if now.images is not None and before.images is not None:
             (codes,), (names,) = cell.group_codes, cell.groups
             changes = image_changes(now.images, before.images, codes, groups=len(names))
-            return power_of_images(changes, rng=rng, draws=self.draws, **asked)
+            return power_of_images(changes, rng=rng, draws=self.draws, **options)
         drawn = resample([now, before], cell.n_sets, self.draws, Resamples(cell.n_sets, self.draws, rng))
         deltas = drawn[0].value - drawn[1].value
-        return power_of_draws(now.value - before.value, deltas, n_sets=cell.n_sets, **asked)
+        return power_of_draws(now.value - before.value, deltas, n_sets=cell.n_sets, **options)
 
 
 def _sizes(n_sets: int) -> list[int]:

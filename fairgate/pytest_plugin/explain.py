@@ -12,7 +12,7 @@ from fairgate.records import CheckResult, GroupResult, WorstSet
 from fairgate.reports import github_annotations, terminal_summary, terminal_table
 from fairgate.reports.ci import inert
 from fairgate.reports.formatting import SYMBOL, no_interval_words, null_words, tie_words, verdict_words
-from fairgate.reports.notes import beside
+from fairgate.reports.notes import verdict_notes
 from fairgate.reports.run_comment import append_summary
 from fairgate.reports.sentences import by_attribute
 
@@ -31,7 +31,7 @@ def explain_check(check: CheckResult) -> list[str]:
     verdict = "not judged" if check.verdict == "error" else check.verdict
     first, *more = [_safe(line) for line in check.reason.splitlines()] or [""]
     lines = [f"{verdict}: {first}", *more]  # pytest's short summary shows the first line, after the item's name
-    lines += beside(check)
+    lines += verdict_notes(check)
     lines += [words for words in (null_words(check), tie_words(check), no_interval_words(check)) if words]
     if check.groups:
         shown = _shown(check)

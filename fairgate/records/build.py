@@ -22,7 +22,7 @@ class GroupYield(BaseModel):
 
 
 class PartYield(BaseModel):
-    """Sets of one part of a recipe, started and kept, those dropped by reason, and members by attribute and group."""
+    """Counts of one part of a recipe: sets started, kept, and dropped by reason; members by attribute and group."""
 
     started: _Count
     kept: _Count

@@ -173,7 +173,7 @@ class ImplicitAudit(RecordPart):
 
 
 class SkewRow(RecordPart):
-    """MaxSkew@K of one model on one gallery, beside what a perfectly fair ranker has by chance.
+    """MaxSkew@K of one model on one gallery, and what a perfectly fair ranker has by chance.
 
     `subject` is a subject, or the word of an association. `favoured` is the group that is most over-represented;
     `tied`: equal scores at the cut, so that order decided.

@@ -15,13 +15,13 @@ RULE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a check asked; numbers with the same `asked` can be compared on the same dataset."""
+    """What a check measured; numbers with the same `digest` can be compared on the same dataset."""
 
     metric: str
     better: str | None
     rule: str
     against: str | None
-    asked: str
+    digest: str
 
     @property
     def held(self) -> bool:
@@ -91,7 +91,7 @@ class Point:
 @dataclass(frozen=True, slots=True)
 class Move:
     """A change from `before` to `after` of more than `allowed`. `unseen` commits between them were not measured; None
-    where that is not known, or where the commits are not what tells the two runs apart."""
+    where that is not known, or where the two runs differ in more than their commits."""
 
     before: Point
     after: Point
@@ -119,7 +119,7 @@ class Move:
 @dataclass(frozen=True, slots=True)
 class Series:
     """One item over the runs, oldest first. `drift`: since the last cut it went further than intervals allow, in steps
-    of which none did. `without` are runs that asked the question and have no finite number of the item."""
+    of which none did. `without` are runs of the same check that have no finite number of the item."""
 
     item: str
     question: Question
@@ -155,7 +155,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A suite's series. `by_commit`: runs stand in the order of their commits, else of time. `repeats` are items that
+    """A suite's series. `by_commit`: runs are in the order of their commits, else of time. `repeats` are items that
     are left out because they measure, of the same subject, what another item does."""
 
     suite: str

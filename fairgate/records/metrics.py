@@ -18,7 +18,7 @@ FILE = Path(__file__).with_suffix(".json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSpec:
-    """A metric as a suite may ask for it, and as reports speak of it.
+    """Declaration of a metric: what a suite may configure, and how reports name it.
 
     `probes` are the kinds of probe that it is measured on, `better` the good direction, `lowest` and `highest` what it
     can take at all, `per_group` whether it needs `over` ("no" means that `over` is meaningless for it).

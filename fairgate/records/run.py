@@ -34,7 +34,7 @@ def _finite(value: float | None) -> float | None:
 
 
 Number = Annotated[float | None, PlainSerializer(_finite, return_type=float | None, when_used="json")]
-"""A measured number; absent (None) rather than invented. JSON writes a non-finite one as null, beside a `status`."""
+"""A measured number; absent (None) rather than invented. JSON has null for a non-finite one, and a `status`."""
 
 Entropy = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -180,7 +180,7 @@ class MemberResult(RecordPart):
 class WorstSet(RecordPart):
     """A set, or a single image, that speaks loudest against a check.
 
-    `spread` is how loudly, by the metric: wrong images for accuracy, how far the lowest member stands behind its
+    `spread` is how loudly, by the metric: wrong images for accuracy, how far the lowest member is behind its
     set-mates for group_gap, else the spread inside the set. None for a single image.
     """
 
@@ -222,7 +222,7 @@ class CheckResult(RecordPart):
     `p_adjusted` the corrected one-sided p-value of "worse than the margin". `better` says which way the metric is good,
     where that is known. `worst_group` names where a failing check failed. Of a rank metric, `null_median` is what a
     perfectly fair ranker has half of the time and `null_p95` what it is no worse than 95% of the time; `tie_at_k` says
-    whether images of equal score stand on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
+    whether images of equal score are on both sides of the cut, and `tie_lo` and `tie_hi` what other orders of them
     would have made of the value.
 
     `against` says which of the two a `no_worse_than` check was compared with: the baseline, or the anchor that guards

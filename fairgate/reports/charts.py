@@ -1,4 +1,4 @@
-"""What a drawing shows, computed: places in percent, words beside them. The templates only draw."""
+"""Coordinates (in percent) and labels of every drawing; the templates only draw."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class GroupChart:
 
 @dataclass(frozen=True, slots=True)
 class SubjectRow:
-    """One subject of a check that is asked by subject."""
+    """One subject of a check that has a result per subject."""
 
     check: CheckResult
     track: Track
@@ -230,7 +230,7 @@ def _absent(value: float | None) -> bool:
 
 
 def margins_of(check: CheckResult) -> list[float]:
-    """Where the bound stands on the drawn line: the margin on its bad side, or on both where that is not known."""
+    """Positions of the bound on the axis: a margin is drawn on its bad side, or on both where `better` is unknown."""
     bound = check.bound
     if bound is None:
         return []
@@ -309,7 +309,7 @@ class Scale:
     ticks: tuple[Tick, ...]
 
     def place(self, value: float) -> float:
-        """Where a value stands, in percent; beyond the ends (and infinite) at the ends."""
+        """Position of a value in percent; values beyond the ends, infinite ones too, are at the ends."""
         share = (value - self.low) / (self.high - self.low) if math.isfinite(value) else float(value > 0)
         return _INSET + (100 - 2 * _INSET) * min(1.0, max(0.0, share))
 
@@ -319,7 +319,7 @@ class Scale:
 
 
 def upright(scale: Scale) -> tuple[Tick, ...]:
-    """The ticks of a line that stands, from the bottom up."""
+    """The ticks of a vertical axis, from the bottom up."""
     return tuple(Tick(percent(100 - float(tick.at.rstrip("%"))), tick.label) for tick in scale.ticks)
 
 

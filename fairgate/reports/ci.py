@@ -1,4 +1,4 @@
-"""Workflow commands that GitHub shows as annotations beside a run."""
+"""What CI systems show of a run: GitHub annotations and JUnit properties."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import reading_order, totals, verdict_words
-from fairgate.reports.notes import beside, definition_words, notices, provenance, remarks
+from fairgate.reports.notes import definition_words, notices, provenance, remarks, verdict_notes
 from fairgate.reports.sentences import sentence, worst_first
 
 SHOWN_PER_LEVEL: Final = 10
@@ -64,12 +64,12 @@ def _shown(level: str, lines: list[str], record: RunRecord) -> list[str]:
     """All lines of a level, or nine of them and one that counts the rest."""
     if len(lines) <= SHOWN_PER_LEVEL:
         return lines
-    kept = lines[: SHOWN_PER_LEVEL - 1]
-    return [*kept, _line(level, f"fairgate {record.suite}", f"{len(lines) - len(kept)} more; see the report")]
+    shown = lines[: SHOWN_PER_LEVEL - 1]
+    return [*shown, _line(level, f"fairgate {record.suite}", f"{len(lines) - len(shown)} more; see the report")]
 
 
 def _check_line(level: str, check: CheckResult, record: RunRecord) -> str:
-    said = "; ".join([sentence(check, record), *beside(check)])
+    said = "; ".join([sentence(check, record), *verdict_notes(check)])
     return _line(level, f"{record.suite} {check.item}", f"{said}. {check.reason}")
 
 

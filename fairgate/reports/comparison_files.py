@@ -35,7 +35,7 @@ _FORMULA: Final = tuple("=+-@＝＋－＠")
 def render_csv(record: AuditRecord) -> str:
     """Every number of the audit, one a row, in UTF-8 with a header. Empty is what does not apply or was not measured.
 
-    The dataset's notice stands in every row: rows travel without their file.
+    Every row repeats the dataset's notice: rows travel without their file.
     """
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, COLUMNS, restval="", lineterminator="\n")
@@ -261,7 +261,7 @@ def _p(value: float | None) -> str:
 def table_id(*parts: str) -> str:
     """What a table is called in audit.html, its downloads and audit.tex: the same for the same question in every audit.
 
-    What an id cannot hold is left out, and a digest tells what was left out apart.
+    Characters that an id cannot hold are replaced, and a digest keeps such names distinct.
 
     >>> table_id("pairs", "hard_labels"), table_id("effects", "labels", "correct", "skin_tone × gender", "line cook")
     ('pairs.hard_labels', 'effects.labels.correct.skin_tone-x-gender.line-cook-6ad1b5')

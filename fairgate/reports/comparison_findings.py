@@ -32,14 +32,14 @@ Rows = list[EffectRow]
 def findings(record: AuditRecord) -> list[str]:
     """Every difference that is clear after correction and large enough to be a finding, the worst of each kind first.
 
-    No attribute, subject or direction is left out; a difference that another one implies is told once.
+    No attribute, subject or direction is left out; a difference that another finding implies is not repeated.
     """
     found: list[str] = []
     for of_kind in (ClassificationAudit, ImplicitAudit, RetrievalAudit):
         probes = [probe for probe in record.probes if isinstance(probe, of_kind)]
         for probe in probes:
-            told = _findings(probe, record.decision.alpha)
-            found += [f"{clean(probe.name, 60)}: {text}" for text in told] if len(probes) > 1 else told
+            texts = _findings(probe, record.decision.alpha)
+            found += [f"{clean(probe.name, 60)}: {text}" for text in texts] if len(probes) > 1 else texts
     if found:
         return found
     return [f"No group effect, pair of models or search stands out{' by its size' * bool(small_differences(record))}."]
@@ -100,23 +100,23 @@ def _overall_first(row: EffectRow) -> tuple[int, bool]:
 
 
 def _first_of(rows: Rows, order: Callable[[EffectRow], tuple[int, bool]], already: Iterable[EffectRow]) -> Rows:
-    """The rows that none before them, in this order, nor one that is told already, implies; largest first."""
-    told, found = list(already), Rows()
+    """The rows that no earlier row (in this order) and none of `already` implies; largest first."""
+    reported, found = list(already), Rows()
     for row in sorted(rows, key=lambda row: (*order(row), -abs(row.effect or 0.0))):
-        if not any(_implies(one, row) for one in told):
-            told.append(row)
+        if not any(_implies(one, row) for one in reported):
+            reported.append(row)
             found.append(row)
     return sorted(found, key=lambda row: -abs(row.effect or 0.0))
 
 
-def _implies(told: EffectRow, row: EffectRow) -> bool:
-    """Whether a row adds nothing to one that is told: the same model and direction, a group that the other one crosses
-    further, and a subject that the other one includes or is of."""
+def _implies(reported: EffectRow, row: EffectRow) -> bool:
+    """Whether a row adds nothing to a reported one: same model and direction, a group that contains the reported one's,
+    and the same subject, or all subjects in one of the two."""
     return (
-        told.model == row.model
-        and ((told.effect or 0.0) < 0) == ((row.effect or 0.0) < 0)
-        and set(row.group.split(CROSS)) <= set(told.group.split(CROSS))
-        and (told.subject == row.subject or None in (told.subject, row.subject))
+        reported.model == row.model
+        and ((reported.effect or 0.0) < 0) == ((row.effect or 0.0) < 0)
+        and set(row.group.split(CROSS)) <= set(reported.group.split(CROSS))
+        and (reported.subject == row.subject or None in (reported.subject, row.subject))
     )
 
 
@@ -260,8 +260,8 @@ class _Behind:
 
 
 def _together(found: Sequence[_Behind]) -> list[list[_Behind]]:
-    """Each model that is behind, with all that are ahead of it on the same images; a subject is told where the same is
-    not told of all subjects. Largest first."""
+    """Each model that is behind, with all that are ahead of it on the same images, largest first. A single subject is
+    listed only where the same does not hold over all subjects."""
     overall = {(one.worse, one.better) for one in found if one.subject is None}
     of_worse: dict[tuple[str, str | None, bool], list[_Behind]] = {}
     for one in found:
@@ -325,30 +325,30 @@ def subject_words(subject: str | None) -> str:
 
 
 def refusal_words(refusals: Iterable[Refusal]) -> list[str]:
-    """Refusals with one reason told once, with the models, and their subjects where others could be computed."""
+    """One line per refused quantity and reason, with its models, and their subjects where not all were refused."""
     subjects: dict[tuple[str, str], dict[str, list[str]]] = {}
     for one in refusals:
-        told = subjects.setdefault((one.what, one.reason), {})
-        named = told.setdefault(one.model or "", [])
+        models = subjects.setdefault((one.what, one.reason), {})
+        named = models.setdefault(one.model or "", [])
         if one.subject is None:
             named.insert(0, "")
         elif one.subject not in named:
             named.append(one.subject)
-    told_once = []
+    lines = []
     for (what, reason), models in subjects.items():
         parts = [name if named[0] == "" else f"{name} ({', '.join(named)})" for name, named in models.items() if name]
         whose = f" of {clean(', '.join(parts), 300)}" if parts else ""
-        told_once.append(f"No {clean(what, 100)}{whose}: {clean(reason, 300)}")
-    return told_once
+        lines.append(f"No {clean(what, 100)}{whose}: {clean(reason, 300)}")
+    return lines
 
 
 def disagreements(pairs: Iterable[PairRow]) -> list[tuple[list[PairRow], str]]:
     """Pairs on which Mood's test and the paired test disagree, by reason."""
-    told: dict[str, list[PairRow]] = {}
+    by_reason: dict[str, list[PairRow]] = {}
     for pair in pairs:
         if why := why_of(pair):
-            told.setdefault(why, []).append(pair)
-    return [(pairs, why) for why, pairs in told.items()]
+            by_reason.setdefault(why, []).append(pair)
+    return [(pairs, why) for why, pairs in by_reason.items()]
 
 
 def family_words(record: AuditRecord) -> str:

@@ -1,4 +1,4 @@
-"""audit.html: what stands in it, how much of it, and in which order."""
+"""audit.html: which tables it contains, how many of each, and in which order."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _classification(record: AuditRecord, probe: ClassificationAudit) -> Classifi
         by_subject.setdefault(pair.subject, []).append(pair)
     most = max(1, min(MOST_SUBJECTS + 1, _PAIRS // max(map(len, by_subject.values()), default=1)))
     pairs = [tables.pairs_table(probe.name, pairs, probe.margin) for pairs in list(by_subject.values())[:most]]
-    told = [
+    disagreeing = [
         (", ".join(f"{pair.first} → {pair.second}" for pair in pairs), why)
         for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None)
     ]
@@ -112,7 +112,7 @@ def _classification(record: AuditRecord, probe: ClassificationAudit) -> Classifi
         tables.subjects_table(record, probe),
         tuple(pairs),
         len(by_subject) - len(pairs),
-        tuple(told),
+        tuple(disagreeing),
         _folds(record, probe.name, probe.effects),
         tuple(tables.taken_tables(record, probe)),
         tuple(refusal_words(probe.refusals)),
@@ -126,11 +126,11 @@ def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> tup
     left, folds = _ROWS, []
     for outcome, over in sorted(by_fold, key=lambda key: (key[0] != "correct", -key[1].count("×"))):
         forests = tables.effects_tables(probe, by_fold[outcome, over], record.decision.alpha)
-        told = forests[: MOST_SUBJECTS + 1]
-        while told and sum(one.lines for one in told) > left:
-            told = told[:-1]
-        left -= sum(one.lines for one in told)
-        folds.append(Fold(f"{OUTCOMES[outcome]} by {over}", tuple(told), len(forests) - len(told)))
+        shown = forests[: MOST_SUBJECTS + 1]
+        while shown and sum(one.lines for one in shown) > left:
+            shown = shown[:-1]
+        left -= sum(one.lines for one in shown)
+        folds.append(Fold(f"{OUTCOMES[outcome]} by {over}", tuple(shown), len(forests) - len(shown)))
     return tuple(folds)
 
 

@@ -182,8 +182,8 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
 
 
 def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]:
-    """Per subject with mistakes, over every grouping that is told: each group's most frequent wrong label, model by
-    model; most mistaken first."""
+    """Each group's most frequent wrong label by model, a table per subject with mistakes and grouping; the subject with
+    most mistakes first."""
     overs = list(dict.fromkeys(one.over for one in probe.taken))
     often: dict[str, int] = {}
     for one in probe.taken:

@@ -1,4 +1,4 @@
-"""A table whose cells keep all digits beside what the eye is shown: a page's script sorts it and hands it out."""
+"""A table for a page whose cells hold the full number next to the rounded text: its script sorts and exports it."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`key` tells it from all other tables of an audit, `first` names what a line is. `bodies` are lines by a heading;
-    `foot` are further lines. `legend` explains marks and swatches. `more` lines are left to audit.csv."""
+    """`key` is unique in an audit, `first` is the heading of the first column. `bodies` are rows under a heading each,
+    `foot` further rows. `legend` explains marks and swatches. `more` rows are only in audit.csv."""
 
     key: tuple[str, ...]
     title: str

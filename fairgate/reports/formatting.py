@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, Literal
@@ -23,9 +24,9 @@ from fairgate.records.metrics import MetricSpec, name_and_k, own_metrics, own_va
 
 ABSENT: Final = "–"
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
-Standing = Literal["fail", "error", "inconclusive", "waived", "pass"]
-READING_ORDER: Final[tuple[Standing, ...]] = ("fail", "error", "inconclusive", "waived", "pass")
-_COUNTED: Final[dict[Standing, str]] = {
+ShownVerdict = Literal["fail", "error", "inconclusive", "waived", "pass"]
+READING_ORDER: Final[tuple[ShownVerdict, ...]] = ("fail", "error", "inconclusive", "waived", "pass")
+_COUNTED: Final[dict[ShownVerdict, str]] = {
     "fail": "failed",
     "error": "could not be computed",
     "inconclusive": "inconclusive",
@@ -117,7 +118,7 @@ def check_name(check: CheckResult) -> str:
 
 
 def bound_words(check: CheckResult) -> str:
-    """What the check asks: `≥ 0.850`, `≤ 0.900`, or `margin 0.040` against the baseline or the anchor."""
+    """The check's bound: `≥ 0.850`, `≤ 0.900`, or `margin 0.040` against the baseline or the anchor."""
     if check.bound is None:
         return ABSENT
     mark = {"at_least": "≥", "at_most": "≤", "no_worse_than": "margin"}[check.rule]
@@ -208,26 +209,26 @@ def why_absent(record: RunRecord, check: CheckResult, field: str) -> str:
 
 
 def common_cause(record: RunRecord) -> str | None:
-    """The one error that kept every check from being computed (problem, where, remedy, a line each), or None."""
+    """The one error because of which no check could be computed (problem, where, remedy, a line each), or None."""
     reasons = {check.reason if check.verdict == "error" else None for check in record.checks}
     return reasons.pop() if len(reasons) == 1 else None
 
 
-def standing(check: CheckResult) -> Standing:
-    """Where a report puts a check: its verdict, or `waived`, which is neither passed nor in the way."""
+def shown_verdict(check: CheckResult) -> ShownVerdict:
+    """The check's verdict as reports show it: `waived` where a valid waiver covers it."""
     return "waived" if check.waived else check.verdict
 
 
 def reading_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """What failed first, then what could not be computed or settled, what is waived, and the rest; the suite's order
     inside."""
-    return sorted(checks, key=lambda check: READING_ORDER.index(standing(check)))
+    return sorted(checks, key=lambda check: READING_ORDER.index(shown_verdict(check)))
 
 
-def tally(record: RunRecord) -> dict[Standing, int]:
-    """Number of checks by where they stand, in reading order: a waived one counts as waived and as nothing else."""
-    stood = [standing(check) for check in record.checks]
-    return {place: stood.count(place) for place in READING_ORDER}
+def tally(record: RunRecord) -> dict[ShownVerdict, int]:
+    """Number of checks by shown verdict, in reading order: a waived check counts as waived only."""
+    counts = Counter(map(shown_verdict, record.checks))
+    return {verdict: counts[verdict] for verdict in READING_ORDER}
 
 
 def totals(record: RunRecord) -> str:
@@ -292,7 +293,7 @@ def coverage_words(record: RunRecord) -> str:
 
 
 def moment(created_at: str) -> str:
-    """An ISO timestamp as a reader writes it; anything else as it stands."""
+    """An ISO timestamp as `2026-03-01 12:00 UTC`; any other text unchanged."""
     try:
         when = datetime.fromisoformat(created_at)
     except ValueError:

@@ -14,16 +14,16 @@ from fairgate.reports.text_table import text_table
 if TYPE_CHECKING:
     from rich.table import Table
 
-_BARS: Final = "▁▂▃▄▅▆▇"  # seven: noise about the middle must not stand on the edge of two
+_BARS: Final = "▁▂▃▄▅▆▇"  # seven: noise about the middle must not be on the edge of two
 _CUT: Final = "╎"
 _WIDEST: Final = 40
 """Runs that a line of the terminal shows, the newest ones."""
 _PLACES: Final = 8
-"""Places where numbers moved that the terminal tells, the newest ones, and"""
+"""Most recent places where numbers moved that the terminal lists."""
 _MOVES: Final = 6
-"""moves that it tells of each."""
+"""Moves listed per place."""
 _LINES: Final = 12
-"""Drifts, and cuts, that it tells."""
+"""Drifts, and cuts, listed."""
 
 
 def named(point: Point) -> str:
@@ -78,7 +78,7 @@ def place_words(move: Move) -> str:
 
 
 def _untracked(move: Move) -> str:
-    """Where it moved, of runs that their commits do not tell apart."""
+    """Where it moved, for runs of one commit or of several untracked checkpoints at one commit."""
     before, after = move.before, move.after
     if move.same_commit and move.same_model:
         return f"{named(after)} ({day(after)}), with the commit and the checkpoint of the run before"
@@ -103,7 +103,7 @@ def move_words(series: Series, move: Move) -> str:
 
 
 def drift_words(series: Series, move: Move) -> str:
-    """A way that was gone in steps too small to be seen one by one."""
+    """A change made of steps that are too small to be significant one by one."""
     return f"from {named(move.before)} to {named(move.after)}, in no single step: {move_words(series, move)}"
 
 
@@ -185,7 +185,7 @@ def terminal_lines(history: History) -> list[str]:
         *_first(unjudged(history), _LINES),
         *_first(absent(history), _LINES),
         *_first(cuts(history), _LINES),
-        *([f"not told, for they repeat a number above: {', '.join(_checks(history.repeats))}"] * bool(history.repeats)),
+        *([f"left out, same number as above: {', '.join(_checks(history.repeats))}"] * bool(history.repeats)),
         *_branches(history),
         RULE,
         *(f"Note: {notice}" for notice in notices(history)),
@@ -193,7 +193,7 @@ def terminal_lines(history: History) -> list[str]:
 
 
 def _branches(history: History) -> list[str]:
-    """Runs of several branches stand in one line of commits: which of them to look at is for the reader to say."""
+    """A hint where the history mixes runs of several branches."""
     names = list(dict.fromkeys(run.branch for run in history.runs if run.branch))
     if len(names) < 2:
         return []
@@ -211,7 +211,7 @@ def unjudged(history: History) -> list[str]:
 
 
 def absent(history: History) -> list[str]:
-    """Runs that asked a question and have no finite number for an answer: it could not be computed, or was infinite."""
+    """Runs that have no finite number for an item: it could not be computed, or was infinite."""
     return [
         f"no finite number of {clean(series.item, 120)} at {_several(series.without)}: it could not be computed, "
         "or was infinite; the run's report says which"
@@ -233,7 +233,7 @@ def cuts(history: History) -> list[str]:
 
 
 def notices(history: History) -> list[str]:
-    """What the datasets say of themselves."""
+    """The notices of the datasets, each once."""
     return list(dict.fromkeys(clean(run.notice, 600) for run in history.runs if run.notice))
 
 

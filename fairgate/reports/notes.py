@@ -1,4 +1,4 @@
-"""What surrounds the checks, in words that every report shares: waivers, the gate's definition, baselines, warnings."""
+"""Sentences that all reports share: waivers, changes of the gate's definition, baselines, warnings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def notices(record: RunRecord, most: int) -> list[str]:
 
 
 def remarks(record: RunRecord) -> list[Remark]:
-    """Everything about a run that no check says, warnings first; what changed in the gate's definition stands apart."""
+    """Remarks on the whole run, warnings first; `definition_words` has the changes of the gate's definition."""
     said = _waivers(record)
     said += [Remark("warning", clean(text, _REASON)) for text in record.warnings]
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
@@ -71,7 +71,7 @@ def definition_words(record: RunRecord) -> str | None:
         unread = any(change.what == "the suite" and change.before for change in found.changes)
         lacks = "has a suite that cannot be read" if unread else "has no such suite"
         who = "this change and a newer base say" if found.others else "only this change says"
-        return f"gate definition is new: {base} {lacks}, so that {who} what is asked"
+        return f"gate definition is new: {base} {lacks}, so that {who} what is checked"
     return f"gate definition changed: {share_words(len(found.changes), 'change')} since {base}"
 
 
@@ -91,7 +91,7 @@ def waiver_words(check: CheckResult) -> str:
         return f"waived until {until}: {reason}"
     if waiver.expired:
         return f"NOT waived: the waiver expired, its last day was {until}: {reason}"
-    return f"not waived, since it could not be computed (a waiver until {until} stands): {reason}"
+    return f"not waived, since it could not be computed (a waiver is valid until {until}): {reason}"
 
 
 def waived_line(check: CheckResult) -> str:
@@ -120,8 +120,8 @@ def other_decider(check: CheckResult) -> str:
     return DECIDERS[other]
 
 
-def beside(check: CheckResult) -> list[str]:
-    """What must stand beside a check's verdict wherever it is told: who decided it, and its waiver."""
+def verdict_notes(check: CheckResult) -> list[str]:
+    """What every report shows next to a verdict: whose definition decided it, and its waiver."""
     return [words for words in (decider_words(check), waiver_words(check)) if words]
 
 

@@ -172,12 +172,12 @@ def _round_sizes(low: float, high: float) -> list[int]:
 
 
 _STEPS: Final = (4, 16)
-"""How many times as many sets the terminal tells of."""
+"""Multiples of the present number of sets in the terminal's table."""
 _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
 def assumptions(record: PowerRecord) -> list[str]:
-    """What the numbers hold under; they belong beside every table."""
+    """The assumptions behind the numbers, shown with every table."""
     several = record.comparisons > 1
     corrected = (
         f"Every comparison is given alpha {record.alpha:g} / {record.comparisons} = {record.alpha_each:.2g}: what "

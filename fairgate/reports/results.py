@@ -29,7 +29,7 @@ _RECORD_AGAIN: Final = "record it again with this version of fairgate, or fetch 
 def write_results(record: RunRecord, folder: Path) -> Path:
     """Write `folder/results.json` and return its path. A reader sees the old file or the new one, never half of one.
 
-    Non-finite numbers become null beside their `status`. OSError where the folder cannot be written.
+    Non-finite numbers become null; their `status` says why. OSError where the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE_NAME
@@ -108,7 +108,7 @@ def _parse(content: bytes, where: str) -> Any:
 
 
 def _not_finite(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not a JSON number; a number that is not finite is null beside its status")
+    raise ValueError(f"{constant} is not a JSON number; a number that is not finite is null, with a status")
 
 
 def _finite_float(text: str) -> float:
@@ -122,7 +122,7 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         doubled = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
-        raise ValueError(f"the key '{doubled:.60}' stands twice in one object")
+        raise ValueError(f"the key '{doubled:.60}' is twice in one object")
     return found
 
 
@@ -196,7 +196,7 @@ def _doubled(place: str, names: Iterable[str]) -> Iterator[str]:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            yield f"{place}: '{clean(name, 80)}' stands twice"
+            yield f"{place}: '{clean(name, 80)}' is listed twice"
         seen.add(name)
 
 

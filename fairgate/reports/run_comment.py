@@ -33,12 +33,12 @@ from fairgate.reports.formatting import (
 )
 from fairgate.reports.notes import (
     DECIDERS,
-    beside,
     change_cells,
     definition_words,
     notices,
     provenance,
     remarks,
+    verdict_notes,
     waiver_words,
 )
 from fairgate.reports.sentences import by_attribute, sentence, too_small
@@ -48,8 +48,8 @@ LEAST_CHARS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Detail:
-    """How much is told: notices, sentences, rows, changes of the gate's definition and remarks at most, groups of
-    failing checks or not, text clipped to `clip`."""
+    """Limits of one level of detail: the most sentences, table rows, groups, changes of the gate's definition, remarks
+    and notices, and `clip`, the most characters of a text."""
 
     sentences: int
     rows: int
@@ -105,7 +105,7 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
         _remarks(record, detail),
         f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
         _notice(record, detail),
-        *_told(failing, record, detail),
+        *_failures(failing, record, detail),
         _waived(waived, record, detail),
         _groups([*failing, *waived], record, detail),
         _passing(passing, record, detail),
@@ -121,7 +121,7 @@ def _notices(record: RunRecord, detail: _Detail) -> str:
 
 
 def _definition(record: RunRecord, detail: _Detail) -> str:
-    """That the gate itself changed, and in a table what was asked before and is now."""
+    """Changes of the gate's definition, as a table of before and now."""
     said = definition_words(record)
     if said is None or record.definition is None:
         return ""
@@ -151,8 +151,8 @@ def _notice(record: RunRecord, detail: _Detail) -> str:
     return f"> {escape(record.dataset.notice, detail.clip)}" if record.dataset.notice else ""
 
 
-def _told(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> list[str]:
-    """What did not pass; where one error stands behind all of it, that error and nothing else."""
+def _failures(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> list[str]:
+    """The checks that did not pass; where one error prevented all of them, that error alone."""
     cause = common_cause(record)
     if cause is None:
         return [_sentences(failing, record, detail), _rows(failing, record, detail.rows, detail)]
@@ -164,7 +164,7 @@ def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detai
     lines = []
     for check in failing:
         texts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
-        said = "; ".join([*texts, *(escape(text, detail.clip) for text in beside(check))])
+        said = "; ".join([*texts, *(escape(text, detail.clip) for text in verdict_notes(check))])
         lines.append(f"- {SYMBOL[check.verdict]} {said}")
     return "\n".join(_at_most(lines, detail.sentences, "- and {} more"))
 
@@ -176,12 +176,12 @@ def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -
         f"{escape(waiver_words(check), detail.clip)}"
         for check in waived
     ]
-    told = _at_most(lines, detail.sentences, "- and {} more")
-    if not told:
+    lines = _at_most(lines, detail.sentences, "- and {} more")
+    if not lines:
         return ""
     rows = _rows(waived, record, detail.rows, detail)
     numbers = folded("Numbers of the waived checks", rows) if rows else ""
-    return "\n".join([f"**Waived: {share_words(len(waived), 'check')}, not passed**", "", *told, "", numbers]).rstrip()
+    return "\n".join([f"**Waived: {share_words(len(waived), 'check')}, not passed**", "", *lines, "", numbers]).rstrip()
 
 
 def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:
@@ -192,8 +192,8 @@ def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: 
     text = table(head, rows)
     legend = " “–”: not measured, or not tested against a baseline." if any("–" in row for row in rows) else ""
     more = f" {len(checks) - limit} more checks are in results.json." if len(checks) > limit else ""
-    told = "".join(f" {escape(text, detail.clip)}." for text in _notes(checks[:limit]))
-    note = f"<sub>Intervals in brackets.{legend}{told}{more}</sub>"
+    notes = "".join(f" {escape(text, detail.clip)}." for text in _notes(checks[:limit]))
+    note = f"<sub>Intervals in brackets.{legend}{notes}{more}</sub>"
     return f"{text}\n\n{note}"
 
 
@@ -310,7 +310,7 @@ def append_summary(record: RunRecord, path: Path) -> str | None:
     """Append the record's summary to the file that GITHUB_STEP_SUMMARY names; None, or why it could not be.
 
     Where little room is left the short form is taken, and where none is left, nothing. Never raises for a file that
-    cannot be written: the verdict stands.
+    cannot be written: that changes no verdict.
     """
     try:
         room = MAX_BYTES - (path.stat().st_size if path.exists() else 0)

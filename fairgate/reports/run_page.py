@@ -1,4 +1,4 @@
-"""report.html: which checks are told in full, with which drawings, tables and pictures, in one file under 5 MB."""
+"""report.html: which checks are shown in full, with which drawings, tables and pictures, in one file under 5 MB."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairgate.records import CheckResult, MemberResult, RunRecord, WorstSet
 from fairgate.records.history import PastValue
 from fairgate.reports.charts import Estimate, GroupChart, GroupKey, Strip, estimate_of, groups_of, percent, strips_of
 from fairgate.reports.formatting import common_cause, measured_as, reading_order, set_words, subjects_of, unit_of
-from fairgate.reports.notes import Remark, beside, change_cells, definition_words, notices, remarks
+from fairgate.reports.notes import Remark, change_cells, definition_words, notices, remarks, verdict_notes
 from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
 from fairgate.reports.run_sparklines import Spark, sparks_of
 from fairgate.reports.run_tables import (
@@ -101,7 +101,7 @@ class CheckView:
     check: CheckResult
     anchor: str
     sentence: str
-    told: bool
+    in_full: bool
     estimate: Estimate | None = None
     groups: GroupChart | None = None
     heat: HeatMap | None = None
@@ -111,15 +111,15 @@ class CheckView:
     unit: str = "value"
 
     @property
-    def beside(self) -> list[str]:
-        """What stands beside the verdict: who decided it, and its waiver."""
-        return beside(self.check)
+    def notes(self) -> list[str]:
+        """Shown next to the verdict: whose definition decided it, and its waiver."""
+        return verdict_notes(self.check)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Everything the template reads. `counted` is what is compared, sets or single images; `cause` the one error that
-    kept everything from being computed."""
+    """Everything the template reads. `counted` is what is compared, sets or single images; `cause` the one error
+    because of which nothing could be computed."""
 
     record: RunRecord
     counted: Literal["image", "set"]
@@ -130,22 +130,22 @@ class Page:
     remarks: tuple[Remark, ...]
     failing: tuple[CheckView, ...]
     waived: tuple[CheckView, ...]
-    untold_waived: int
+    more_waived: int
     passing: tuple[CheckView, ...]
-    untold_passing: int
+    more_passing: int
     strips: tuple[Strip, ...]
     effects: tuple[Effects, ...]
     confusions: tuple[ConfusionTable, ...]
-    untold_confusions: int
+    more_confusions: int
 
 
 def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequence[PastValue] | None = None) -> str:
     """The page as text, under 5 MB in UTF-8. It loads nothing: no script, no font, no address is fetched.
 
-    `pictures` is asked once, for the sets that are shown, and answers with encoded pictures; None, or an answer without
-    pictures, is for datasets that have scores only. `history` holds what earlier runs measured, oldest first; a check
-    that has fewer than two numbers in it, with this run's, shows none. What does not fit is left to results.json, and
-    the page says so.
+    `pictures` is called once, with the sets that are shown, and returns their encoded pictures; None, or an empty
+    result, is for datasets that have scores only. `history` holds what earlier runs measured, oldest first; a check
+    that has fewer than two numbers in it, with this run's, shows none. The page says what was left out because it did
+    not fit; results.json has all of it.
     """
     sets = wanted_sets(reading_order(record.checks))
     given = pictures(sets[:MOST_SETS]) if pictures is not None and sets else {}
@@ -159,7 +159,7 @@ def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequ
 
 
 def page_of(record: RunRecord, album: Album, limits: Limits, history: Sequence[PastValue] = ()) -> Page:
-    """Arrange a record for reading within limits; what does not fit is counted, and stands in results.json."""
+    """Select what one page shows of a record within limits; what does not fit is counted."""
     key = group_key(record.dataset)
     checks = reading_order(record.checks)
     failing = [check for check in checks if check.verdict != "pass" and not check.waived]
@@ -169,9 +169,10 @@ def page_of(record: RunRecord, album: Album, limits: Limits, history: Sequence[P
     shown = [*failing[: limits.failing], *waived[: limits.waived], *passing[: limits.passing]]
     sparks = sparks_of(record, history, shown)
     arrange = _Arrangement(record, album, key, tables, limits.group_rows, sparks)
-    told = arrange.views(failing, 0, limits.failing)
-    aside = arrange.views(waived[: limits.waived], len(told), limits.waived)
-    held = arrange.views(passing[: limits.passing], len(told) + len(aside), limits.passing)
+    failed_views = arrange.views(failing, 0, limits.failing)
+    waived_views = arrange.views(waived[: limits.waived], len(failed_views), limits.waived)
+    earlier = len(failed_views) + len(waived_views)
+    passed_views = arrange.views(passing[: limits.passing], earlier, limits.passing)
     return Page(
         record=record,
         counted=unit_of(record),
@@ -183,15 +184,15 @@ def page_of(record: RunRecord, album: Album, limits: Limits, history: Sequence[P
             for change in (record.definition.changes[: limits.changes] if record.definition else ())
         ),
         remarks=tuple(remarks(record)[:_REMARKS]),
-        failing=told,
-        waived=aside,
-        untold_waived=len(waived) - len(aside),
-        passing=held,
-        untold_passing=max(0, len(passing) - limits.passing),
+        failing=failed_views,
+        waived=waived_views,
+        more_waived=len(waived) - len(waived_views),
+        passing=passed_views,
+        more_passing=max(0, len(passing) - limits.passing),
         strips=tuple(strips_of(checks, limits.subjects))[: limits.tables],
         effects=tuple(effects_of(checks, key, limits.subjects)[: limits.tables]),
         confusions=tuple(tables[: limits.tables]),
-        untold_confusions=max(0, len(tables) - limits.tables),
+        more_confusions=max(0, len(tables) - limits.tables),
     )
 
 
@@ -220,11 +221,11 @@ class _Arrangement:
         """One view per check, after `earlier` others; the first `most` of them in full."""
         return tuple(self.view(check, earlier + at, at < most) for at, check in enumerate(checks))
 
-    def view(self, check: CheckResult, place: int, told: bool) -> CheckView:
-        """A check with its drawings, or, where it is not told in full, its sentence alone."""
+    def view(self, check: CheckResult, place: int, in_full: bool) -> CheckView:
+        """A check with its drawings, or, where it is not shown in full, its sentence alone."""
         anchor, said = f"check-{place + 1}", sentence(check, self._record)
-        if not told:
-            return CheckView(check, anchor, said, told=False)
+        if not in_full:
+            return CheckView(check, anchor, said, in_full=False)
         failing = check.verdict != "pass"
         grouped = len(check.groups) <= min(self._rows_left, _GROUPS_IN_A_CHECK)
         self._rows_left -= len(check.groups) if grouped else 0
@@ -233,7 +234,7 @@ class _Arrangement:
             check,
             anchor,
             said,
-            told=True,
+            in_full=True,
             estimate=estimate_of(check),
             groups=groups_of(check) if grouped else None,
             heat=heat_map(check, self._key) if grouped else None,

@@ -1,7 +1,4 @@
-"""How a check's number moved over earlier runs: a small line beside the check, from points that come from outside.
-
-Nothing of it is part of a verdict.
-"""
+"""Sparklines in report.html: how a check's number moved over earlier runs. They are no part of a verdict."""
 
 from __future__ import annotations
 

@@ -33,12 +33,12 @@ from fairgate.reports.formatting import (
 )
 from fairgate.reports.notes import (
     DECIDERS,
-    beside,
     change_cells,
     definition_words,
     notices,
     provenance,
     remarks,
+    verdict_notes,
     waived_line,
 )
 from fairgate.reports.sentences import sentence
@@ -60,9 +60,9 @@ _STYLE: Final[dict[Verdict, str]] = {"pass": "green", "fail": "bold red", "incon
 def terminal_table(record: RunRecord) -> Table:
     """Every check in a row, failing ones first. Foreign text is plain: it carries no markup and no control codes.
 
-    The number in the column "baseline" is the anchor's where it says so. Under a verdict stands that it is waived, and
-    under a bound whose it is. A bound of `Δ 0.020` is the margin of a `no_worse_than` check; `fair` and `95%` under a
-    bound are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time.
+    The number in the column "baseline" is the anchor's where it says so. A verdict says below it that it is waived, and
+    a bound whose it is. A bound of `Δ 0.020` is the margin of a `no_worse_than` check; `fair` and `95%` under a bound
+    are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time.
     """
     rows: list[list[str | tuple[str, str]]] = []
     for check in reading_order(record.checks):
@@ -99,7 +99,7 @@ def terminal_summary(record: RunRecord) -> list[str]:
     checks = reading_order(record.checks)
     failing = [check for check in checks if check.verdict != "pass" and not check.waived]
     cause = common_cause(record)
-    lines += _told(failing, record) if cause is None else _cause(cause)
+    lines += _failures(failing, record) if cause is None else _cause(cause)
     waived = [check for check in checks if check.waived]
     lines += [f"{SYMBOL[check.verdict]} {waived_line(check)}" for check in waived[:_WAIVED]]
     if len(waived) > _WAIVED:
@@ -136,10 +136,10 @@ def _compared(record: RunRecord) -> list[str]:
     return [f"{name}: {clean(info.uri, 120)} ({provenance(info)})" for name, info in shown if info is not None]
 
 
-def _told(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
+def _failures(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
     """What closes the gate in a sentence each; of many, the first few."""
     lines = [
-        "; ".join([f"{SYMBOL[check.verdict]} {sentence(check, record)}", *beside(check)])
+        "; ".join([f"{SYMBOL[check.verdict]} {sentence(check, record)}", *verdict_notes(check)])
         for check in failing[:_FAILING]
     ]
     if len(failing) > _FAILING:
@@ -205,7 +205,7 @@ def _worst_set(failing: Sequence[CheckResult]) -> tuple[CheckResult, WorstSet] |
 
 
 def _set_words(record: RunRecord, check: CheckResult, worst: WorstSet) -> str:
-    """Where it stands, and its member with the lowest number; of several members also the one with the highest."""
+    """The set's check and subject, its member with the lowest number and, of several, the one with the highest."""
     named = [worst.subject] if check.subject is None and len(subjects_of(record)) > 1 else []
     said = f"{clean(worst.set_id, 60)} ({', '.join(clean(name, 80) for name in [*named, check.item])})"
     measured = [member for member in worst.members if member.value is not None]
@@ -218,8 +218,8 @@ def _set_words(record: RunRecord, check: CheckResult, worst: WorstSet) -> str:
     return said if low is high else f"{said}; {clean(high.group, 80)}, {number(high.value)}"
 
 
-def kept_lines(record: RunRecord) -> list[str]:
-    """Whose record it is: checkpoint, data, commit, and why it was kept."""
+def baseline_lines(record: RunRecord) -> list[str]:
+    """The checkpoint, data and commit of a baseline's record, and the reason that was given for it."""
     commit = record.environment.git_commit
     return [f"{name}: {said}" for name, said in _facts(record).items()] + [
         f"made: {moment(record.created_at)}, fairgate {clean(record.environment.fairgate, 40)}"
@@ -227,8 +227,8 @@ def kept_lines(record: RunRecord) -> list[str]:
     ]
 
 
-def kept_table(record: RunRecord) -> Table:
-    """Every check's value at that time."""
+def baseline_table(record: RunRecord) -> Table:
+    """Every check's value in a baseline's record."""
     rows = [
         [
             clean(check.item, 80),
@@ -242,13 +242,13 @@ def kept_table(record: RunRecord) -> Table:
 
 
 def difference_lines(before: RunRecord, now: RunRecord) -> list[str]:
-    """What differs between two records, beside their numbers."""
+    """What differs between two records, apart from their numbers."""
     one, other = _facts(before), _facts(now)
     lines = [f"{name}: {one[name]} -> {other[name]}" for name in one if one[name] != other[name]]
     if before.probes != now.probes:
         names = [name for name in {**before.probes, **now.probes} if before.probes.get(name) != now.probes.get(name)]
         lines.append(
-            f"asked otherwise: {', '.join(clean(name, 60) for name in names)}: values are not comparable there"
+            f"other prompts or labels: {', '.join(clean(name, 60) for name in names)}: values are not comparable there"
         )
     return lines or ["the same checkpoint, on the same data"]
 

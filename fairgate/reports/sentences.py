@@ -29,8 +29,8 @@ NAMED: Final = 8
 def sentence(check: CheckResult, record: RunRecord) -> str:
     """A check of a run in plain words, foreign text cleaned but not escaped.
 
-    `doctor: dark × female fell 0.310 behind its set-mates; margin 0.040`. A run that asks about no subject by name says
-    nothing about "all subjects".
+    `doctor: dark × female fell 0.310 behind its set-mates; margin 0.040`. "all subjects" is
+    left out where no check of the run is about a single subject.
     """
     if check.verdict == "error":
         said = f"{metric_words(check.metric)} could not be computed"
@@ -60,7 +60,7 @@ def worst_first(check: CheckResult, groups: Sequence[GroupResult]) -> list[Group
 
 
 def harm(check: CheckResult, group: GroupResult) -> float:
-    """How bad a group's number is for its check: of comparisons the change, else the value; the more, the worse."""
+    """How bad a group's number is, larger is worse: the change for comparisons, else the value."""
     moved = group.delta is not None and check.rule == "no_worse_than"
     value = group.delta if moved else group.value
     if value is None and group.status == "infinite":
@@ -104,9 +104,9 @@ def _over(check: CheckResult) -> str:
 
 
 def _bounded(check: CheckResult) -> str:
-    """`accuracy is 0.550 [0.420, 0.670] for dark × female, 0.600 for light × male; asked at least 0.750`."""
+    """`accuracy is 0.550 [0.420, 0.670] for dark × female, 0.600 for light × male; required at least 0.750`."""
     held = with_interval(number(check.value, check.status), check.lo, check.hi)
-    asked = f"asked {'at least' if check.rule == 'at_least' else 'at most'} {number(check.bound)}"
+    required = f"required {'at least' if check.rule == 'at_least' else 'at most'} {number(check.bound)}"
     failing, worst = worst_first(check, check.failing_groups), worst_of(check)
     metric = metric_words(check.metric)
     if not failing and check.verdict == "fail" and worst is not None and worst.value == check.value:
@@ -118,8 +118,8 @@ def _bounded(check: CheckResult) -> str:
             return f"{number(group.value, group.status)} for {clean(group.group, 80)}"
 
         others = listed(rest, say, NAMED - 1)
-        return f"{metric} is {held} for {clean(first.group, 80)}{f', {others}' if others else ''}; {asked}"
-    said = f"{metric}{_over(check)} is {held}; {asked}"
+        return f"{metric} is {held} for {clean(first.group, 80)}{f', {others}' if others else ''}; {required}"
+    said = f"{metric}{_over(check)} is {held}; {required}"
     if failing:  # the value is an average over subjects, whose worst groups differ
         own = listed(failing, lambda group: f"{clean(group.group, 80)} {number(group.value, group.status)}")
         return f"{said}; beyond it on average: {own}"
@@ -179,7 +179,7 @@ def _against(other: str) -> str:
 
 
 def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None) -> str:
-    """More evidence settles what has a number of sets that would; `reason` tells of other cases."""
+    """Why a comparison is inconclusive: too few sets, where `sets_needed` is known, and which other groups are."""
     if check.verdict != "inconclusive" or (worst is not None and worst.verdict == "pass"):
         return ""
     small = {id(group) for group in check.small_groups}

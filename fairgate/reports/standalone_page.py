@@ -1,4 +1,4 @@
-"""The shell of every page: one file that needs nothing else, in one look, and loads nothing; readable for years."""
+"""Renders every HTML page: one self-contained file that loads nothing, with a shared style sheet."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _text(name: str) -> str:
 
 
 def safe_link(url: str | None) -> str | None:
-    """An address that may stand in a link: http(s) only."""
+    """The address if it may be linked (http or https), else None."""
     return url if url is not None and url == plain_text.clean(url) and url.startswith(("http://", "https://")) else None
 
 
@@ -76,7 +76,7 @@ def _environment() -> Environment:
         "decider": notes.decider_words,
         "provenance": notes.provenance,
         "reference": formatting.reference,
-        "standing": formatting.standing,
+        "shown_verdict": formatting.shown_verdict,
         "waiver": notes.waiver_words,
         "clean": plain_text.clean,
         "exact": _exact,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 Ratings = Sequence[Sequence[Hashable]]
-"""For every unit, the answers it got; units of fewer than two answers tell nothing and are passed over."""
+"""The answers to every unit; units with fewer than two answers are skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Agreement:
 
 
 def agreement(answers: Mapping[str, Mapping[Any, Hashable]]) -> Agreement:
-    """Agreement of raters, each a mapping of unit -> answer. None is an answer like any other ("cannot tell")."""
+    """Agreement of raters, each a mapping of unit -> answer. None ("cannot say") is an answer like any other."""
     units: dict[Hashable, list[Hashable]] = {}
     for said in answers.values():
         for unit, answer in said.items():

@@ -1,4 +1,4 @@
-"""Where a build lies, and where the marks of the people who looked at it are kept."""
+"""Paths of a finished build and of its review records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairgate.errors import DatasetError, did_you_mean
 
 BUILDS: Final = Path("build")
 REVIEWS: Final = Path("reviews")
-"""Marks are people's work: they stand outside of `build/`, which DVC empties, and are committed."""
+"""Outside of `build/`, which DVC empties: marks are people's work, and are committed."""
 _SHORT: Final = 12
 
 
@@ -46,8 +46,8 @@ def find_build(build: str, root: Path = BUILDS) -> FinishedBuild:
 
 def review_command(build: str, *options: str, reviews: Path = REVIEWS) -> str:
     """The `fairgate review` that goes on with a build, as a shell takes it."""
-    kept = [] if reviews == REVIEWS else ["--reviews", str(reviews)]
-    return shlex.join(["fairgate", "review", build, *options, *kept])
+    folder = [] if reviews == REVIEWS else ["--reviews", str(reviews)]
+    return shlex.join(["fairgate", "review", build, *options, *folder])
 
 
 def _known(root: Path) -> list[str]:

@@ -74,7 +74,7 @@ _DISAGREED: Final = "\x00"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An image and what most of its raters say: the group perceived per attribute (None: no telling), what is wrong.
+    """An image and its raters' majority: the group perceived per attribute (None: none could be), and what is wrong.
 
     Groups are those of the blind answers. `blind` is whether everybody gave one before the prompt was shown, `changed`
     whether somebody's last answer is another one.
@@ -89,7 +89,7 @@ class Seen:
     @property
     def good(self) -> bool:
         """Nothing wrong, and every attribute perceived as recorded."""
-        return self.quality == "good" and self.perceived == self.item.asked
+        return self.quality == "good" and self.perceived == self.item.recorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class ShareRow:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Everything that the card tells of a review. Images and sets without a complete mark are not in it."""
+    """Everything that the dataset card reports of a review. Images and sets without a complete mark are not in it."""
 
     images: int
     sets: int
@@ -129,7 +129,7 @@ def figures_of(
 ) -> Figures:
     """The figures of all raters' marks on the items of a sample.
 
-    `label` is asked for the groups of the marked rows, to be held against the people like a filter's column.
+    `label` returns the groups of the marked rows, which are compared with the people's like a filter's column.
     """
     items = list(items)
     seen = [found for item in items if isinstance(item, ImageItem) and (found := _seen(item, records)) is not None]
@@ -142,8 +142,8 @@ def figures_of(
     rows = [_row("all", "all", seen, attributes)]
     rows += _sliced("subject", dataset.manifest.subjects, seen, attributes, lambda one: one.item.subject)
     for attribute, names in attributes.items():
-        rows += _sliced(attribute, names, seen, attributes, partial(_asked, attribute))
-    cells = Counter(CROSS.join(one.item.asked[name] for name in crossed) for one in seen)
+        rows += _sliced(attribute, names, seen, attributes, partial(_recorded, attribute))
+    cells = Counter(CROSS.join(one.item.recorded[name] for name in crossed) for one in seen)
     return Figures(
         images=len(seen),
         sets=len(scenes),
@@ -154,7 +154,7 @@ def figures_of(
                 _ordered(cells, attributes),
                 seen,
                 attributes,
-                lambda one: CROSS.join(one.item.asked[name] for name in crossed),
+                lambda one: CROSS.join(one.item.recorded[name] for name in crossed),
             )
             if crossed
             else ()
@@ -172,7 +172,7 @@ def measures(attributes: Iterable[str]) -> dict[str, Callable[[Seen], bool]]:
     """What is counted, by column. One image may count in several; a good one counts in none of the faults."""
     found: dict[str, Callable[[Seen], bool]] = {"good": lambda one: one.good}
     for name in attributes:
-        found[f"{name} as recorded"] = partial(_as_asked, name)
+        found[f"{name} as recorded"] = partial(_as_recorded, name)
         found[f"cannot discern {name}"] = partial(_indiscernible, name)
         found[f"another {name}"] = partial(_otherwise, name)
     for answer in QUALITIES[1:]:
@@ -180,12 +180,12 @@ def measures(attributes: Iterable[str]) -> dict[str, Callable[[Seen], bool]]:
     return found
 
 
-def _asked(attribute: str, one: Seen) -> str:
-    return one.item.asked[attribute]
+def _recorded(attribute: str, one: Seen) -> str:
+    return one.item.recorded[attribute]
 
 
-def _as_asked(attribute: str, one: Seen) -> bool:
-    return one.perceived[attribute] == one.item.asked[attribute]
+def _as_recorded(attribute: str, one: Seen) -> bool:
+    return one.perceived[attribute] == one.item.recorded[attribute]
 
 
 def _indiscernible(attribute: str, one: Seen) -> bool:
@@ -193,7 +193,7 @@ def _indiscernible(attribute: str, one: Seen) -> bool:
 
 
 def _otherwise(attribute: str, one: Seen) -> bool:
-    return one.perceived[attribute] not in (None, _DISAGREED, one.item.asked[attribute])
+    return one.perceived[attribute] not in (None, _DISAGREED, one.item.recorded[attribute])
 
 
 def _found_wrong(quality: str, one: Seen) -> bool:
@@ -208,7 +208,7 @@ def _seen(item: ImageItem, records: Sequence[Record]) -> Seen | None:
     counted = [one.counted(key) for one in marked]
     return Seen(
         item,
-        perceived={name: majority([mark.perceived[name] for mark in counted]) for name in item.asked},
+        perceived={name: majority([mark.perceived[name] for mark in counted]) for name in item.recorded},
         quality=majority([one.qualities[key].quality for one in marked]) or _DISAGREED,
         blind=all(mark.blind for mark in counted),
         changed=any(one.perceived[key].perceived != one.counted(key).perceived for one in marked),
@@ -295,11 +295,11 @@ def _against(
     column: str, attribute: str, groups: Sequence[str], seen: Sequence[Seen], said: Mapping[int, str]
 ) -> list[GroupAgreement]:
     """A filter's groups against what people perceived blind; nothing where it never names a group of the attribute."""
-    told = [
+    paired = [
         (said.get(one.item.row, ""), str(person))
         for one in seen
         if one.blind and (person := one.perceived[attribute]) in groups
     ]
-    if not any(filtered in groups for filtered, _ in told):
+    if not any(filtered in groups for filtered, _ in paired):
         return []
-    return group_agreement(column, attribute, groups, [one for one, _ in told], [one for _, one in told])
+    return group_agreement(column, attribute, groups, [one for one, _ in paired], [one for _, one in paired])

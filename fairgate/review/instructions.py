@@ -1,4 +1,4 @@
-"""What raters are asked and told: the papers' error categories, in words that claim nothing about a person."""
+"""Questions and instructions for raters: the papers' error categories, in words that claim nothing about a person."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Opened(_Line):
 
 
 class Perceived(_Line):
-    """The group perceived per attribute, None where none could be told. `blind`: before the prompt was shown."""
+    """The group perceived per attribute, None where none could be. `blind`: before the prompt was shown."""
 
     kind: Literal["perceived"] = "perceived"
     set_id: Text
@@ -204,7 +204,7 @@ def read_records(folder: Path, manifest: Manifest) -> list[Record]:
 
 
 def holds_marks(path: Path) -> bool:
-    """Whether a file of any content has a line beside those that say that the page was opened."""
+    """Whether a record holds a mark: a line other than those that say that the page was opened."""
     return path.is_file() and any(b'"kind":"opened"' not in line for line in whole_lines(path.read_bytes()))
 
 
@@ -277,7 +277,7 @@ class Keeper:
 
     def _unwritable(self, error: OSError) -> DatasetError:
         return DatasetError(
-            f"the mark cannot be kept ({error.strerror or error}).",
+            f"the mark cannot be saved ({error.strerror or error}).",
             where=str(self.path),
-            remedy="make room and the folder writable, then mark again: what was marked before is kept",
+            remedy="make room and the folder writable, then mark again: what was marked before is saved",
         )

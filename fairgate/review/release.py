@@ -82,14 +82,14 @@ def _extremes(among: str, counts: Mapping[str, int]) -> Imbalance:
 
 
 class Doubles:
-    """Told of every picture (`Dataset.verify(watch)`), finds those whose pixels are equal. 16 bytes a picture."""
+    """Finds pictures with equal pixels, as the callback of `Dataset.verify(watch)`. 16 bytes a picture."""
 
     def __init__(self) -> None:
         self._rows = array("q")
         self._names = array("Q")
 
     def watch(self, row: int, pixels: str) -> None:
-        """Take in a picture: the first 64 bits of its pixels' SHA-256 are kept."""
+        """Add a picture, by the first 64 bits of its pixels' SHA-256."""
         self._rows.append(row)
         self._names.append(int(pixels[:16], 16))
 
@@ -129,8 +129,9 @@ TOLERANCE: Final = 0.1
 
 @dataclass(frozen=True)
 class ReleaseOptions:
-    """What a release asks for. `least` images must have been marked (all, where the dataset has fewer); `unreviewed` is
-    the reason why none needs to be. `zero_shot` is a model whose groups the card holds against the people's."""
+    """Requirements of a release. `least` images must have been marked (all, where the dataset has fewer), unless
+    `unreviewed` gives a reason why none needs to be. `zero_shot` is a model whose groups the card compares with
+    the people's."""
 
     tolerance: float = TOLERANCE
     least: int = DEFAULT
@@ -140,7 +141,7 @@ class ReleaseOptions:
 
 @dataclass(frozen=True)
 class Released:
-    """What was frozen, and the review that it stands on (None: unreviewed, with a reason)."""
+    """The released dataset, and its review (`figures` None: unreviewed, with a reason)."""
 
     dataset: Dataset
     records: tuple[Record, ...]
@@ -219,7 +220,7 @@ def _require_balance(build: FinishedBuild, tolerance: float) -> Imbalance:
             f"'{found.largest}' {found.many:,}.",
             where=str(build.dataset.folder),
             remedy=f"build more of '{found.smallest}', or keep fewer of the others; to release it as it is, say so "
-            f"with --tolerance {found.tolerance:.2f} (the card tells it)",
+            f"with --tolerance {found.tolerance:.2f} (the card says so)",
         )
     return found
 

@@ -20,19 +20,19 @@ DEFAULT: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class ImageItem:
-    """One image of the sample, by its row in the dataset; `asked` holds its recorded group of every attribute."""
+    """One image of the sample, by its row in the dataset; `recorded` is its group of every attribute."""
 
     row: int
     set_id: str
     member: str
     subject: str
     caption: str
-    asked: dict[str, str]
+    recorded: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SetItem:
-    """A whole set; `rows` of its members are shuffled, so that a place tells nothing of a group."""
+    """A whole set; `rows` of its members are shuffled, so that a position is not informative of a group."""
 
     set_id: str
     rows: tuple[int, ...]
@@ -80,7 +80,7 @@ def draw_sample(dataset: Dataset, size: int = DEFAULT) -> Sample:
             member=index.member[row],
             subject=index.subject[row],
             caption=index.caption[row],
-            asked={attribute: values[row] for attribute, values in index.attributes.items()},
+            recorded={attribute: values[row] for attribute, values in index.attributes.items()},
         )
         for row in shown
     ]

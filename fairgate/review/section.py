@@ -17,7 +17,7 @@ _MOST_ROWS: Final = 200
 
 
 def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures) -> str:
-    """`## Review`: who looked at what, and what they said, with 95% intervals; what they were asked; what is open."""
+    """`## Review`: raters, their answers with 95% intervals, the instructions, and what was not reviewed."""
     names, sets = list(dataset.manifest.attributes), has_sets(dataset.manifest)
     whole = f" and {share_words(figures.sets, 'whole set')}" if sets else ""
     parts = [
@@ -31,7 +31,7 @@ def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures
         ),
         "### What people found",
         table(["", "images", "share"], _everything(figures, names)),
-        "An image can stand in several lines. A good image is in none of the lines of faults. A question without a "
+        "An image can count in several lines. A good image is in none of the lines of faults. A question without a "
         f"majority counts in no line of its own, and its image is not good ({figures.no_majority} such). After the "
         f"prompt had been shown, {share_words(figures.changed, 'image')} had a perceived group changed; what had been "
         "said before counts.",
@@ -109,11 +109,11 @@ def _agreement(figures: Figures) -> list[str]:
         [_named(question), f"{found.units:,}", _plain(found.raw), _plain(found.kappa), _plain(found.alpha)]
         for question, found in figures.agreement.items()
     ]
-    told = (
+    note = (
         "Units were answered by two raters or more. Raw agreement is a share; Cohen's kappa (two raters) and "
         "Krippendorff's alpha are 1 for perfect agreement and 0 for chance. “Cannot tell” is an answer like the others."
     )
-    return [told, table(["question", "units", "raw", "kappa", "alpha"], rows)]
+    return [note, table(["question", "units", "raw", "kappa", "alpha"], rows)]
 
 
 def _filters(figures: Figures) -> list[str]:

@@ -76,7 +76,7 @@ class _Refused(Exception):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One request. Everything is refused that is not this page asking for its own address."""
+    """One request. Everything is refused that does not come from this page, for its own address."""
 
     server: _Http
     timeout = _SECONDS
@@ -102,8 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
             status, kind, body = refused.status, *_json({"error": refused.words})
             self.close_connection = True  # what was sent may not have been read
         except FairgateError as error:
-            told = {"error": error.problem, "where": error.where, "remedy": error.remedy}
-            status, kind, body = HTTPStatus.CONFLICT, *_json(told)
+            parts = {"error": error.problem, "where": error.where, "remedy": error.remedy}
+            status, kind, body = HTTPStatus.CONFLICT, *_json(parts)
         self.send_response(status)
         for name, value in self.server.review.page.headers.items():
             self.send_header(name, value)
@@ -113,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _own_path(self) -> list[str]:
-        """What is asked for behind the secret. Another name for this machine, origin or address is refused."""
+        """The path after the secret. Requests for another host, origin or address are refused."""
         review = self.server.review
         own = {f"{name}:{review.port}" for name in (HOST, "localhost")}
         if self.headers.get_all("Host") is None or any(host not in own for host in self.headers.get_all("Host", [])):

@@ -47,7 +47,7 @@ def opened_line(dataset: Dataset, sample: Sample, rater: str, clock: Clock) -> O
         raise SettingsError(
             f"'{rater}' is not a rater's name.",
             where="--rater",
-            remedy="take a pseudonym of at most 40 small letters, digits, '-' and '_': it stands in the dataset card",
+            remedy="take a pseudonym of at most 40 small letters, digits, '-' and '_': it is shown in the dataset card",
         ) from error
 
 
@@ -71,7 +71,7 @@ class Session:
         self._done = self._marked_before()
 
     def overview(self) -> dict[str, Any]:
-        """Everything that the page shows, as JSON data. What was asked of an image is told once it was judged blind."""
+        """Everything that the page shows, as JSON data. An image's prompt is included once it was judged blind."""
         with self._lock:
             return {
                 "dataset": self._dataset.name,
@@ -86,7 +86,7 @@ class Session:
             }
 
     def mark(self, number: int, what: str, answer: object) -> dict[str, Any]:
-        """Keep an answer, and tell what the page may now show of the item. Raises DatasetError for one that is none."""
+        """Save an answer and return the item as the page may now show it. Raises DatasetError for an invalid answer."""
         with self._lock:
             line = self._line(self._item(number), what, answer)
             self._keeper.add(line)
@@ -143,8 +143,8 @@ class Session:
         item, record = self._items[number], self._keeper.record
         if isinstance(item, SetItem):
             scene = record.scenes.get(item.set_id)
-            told = scene.scene if scene else None
-            return {"kind": "set", "pictures": len(item.rows), "scene": told, "complete": scene is not None}
+            answer = scene.scene if scene else None
+            return {"kind": "set", "pictures": len(item.rows), "scene": answer, "complete": scene is not None}
         key = (item.set_id, item.member)
         perceived, quality = record.perceived.get(key), record.qualities.get(key)
         return {
@@ -152,7 +152,7 @@ class Session:
             "pictures": 1,
             "perceived": dict(perceived.perceived) if perceived else None,
             "quality": quality.quality if perceived and quality else None,
-            "asked": {"subject": item.subject, "caption": item.caption, "groups": item.asked} if perceived else None,
+            "asked": {"subject": item.subject, "caption": item.caption, "groups": item.recorded} if perceived else None,
             "complete": perceived is not None and quality is not None,
         }
 

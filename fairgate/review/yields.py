@@ -1,4 +1,4 @@
-"""The card's section on yield: how much of what was made was kept, per subject, group and reason, as the build said."""
+"""The dataset card's section on yield: sets made, selected and dropped, per subject, group and reason."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MAX_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class YieldSection:
-    """The section's Markdown, and a digest of the files that it tells of."""
+    """The section's Markdown, and a digest of the files that it summarises."""
 
     text: str
     sha256: str
 
 
 def yield_section(folder: Path, manifest: Manifest) -> YieldSection | None:
-    """`## Yield` of a build's folder, None where no yields stand there.
+    """`## Yield` of a build's folder, None where it has no yield files.
 
     Raises DatasetError where they are another dataset's, or no yields.
     """
@@ -102,9 +102,9 @@ def _parts(yields: BuildYield, groups: Counter[tuple[str, str, str, str]]) -> It
             for (part, attribute, group, reason), count in order
         ]
         yield _cut(["part", "attribute", "group", "reason", "sets"], lines)
-    told = [f"{escape(what)}: {count:,.1f}" for what, count in yields.per_image.items()]
-    if told:
-        yield f"Evaluations of a model per finished image, dropped ones paid for: {', '.join(told)}."
+    work = [f"{escape(what)}: {count:,.1f}" for what, count in yields.per_image.items()]
+    if work:
+        yield f"Evaluations of a model per finished image, including dropped ones: {', '.join(work)}."
 
 
 def _passed(yields: BuildYield) -> list[list[str]]:

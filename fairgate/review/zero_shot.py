@@ -65,5 +65,5 @@ def _require(attribute: str, sentence: str, known: Sequence[str]) -> None:
         raise SettingsError(
             f"the sentence '{sentence}' has no place for a group.",
             where="--ask",
-            remedy=f'put {{}} where the group stands: {attribute}="{SENTENCE}"',
+            remedy=f'put {{}} in the place of the group: {attribute}="{SENTENCE}"',
         )

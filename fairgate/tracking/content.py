@@ -13,13 +13,13 @@ from fairgate.hashing import digest, sha256_bytes
 from fairgate.records import CheckResult, RunRecord, item_name
 
 RUN_KEY = "fairgate.run_key"
-"""Tag that tells two evaluations apart, and one evaluation from its second sending."""
+"""Tag that identifies an evaluation, so that it is not logged twice."""
 
 WHOLE = "all"
-"""What stands for the subject where a check is about all of them."""
+"""In the place of the subject where a check is about all of them."""
 
 ASKED = "asks/"
-"""Start of the params that say what a check asked."""
+"""Prefix of the params that say what a check measures."""
 
 VERDICT = "fairgate.verdict"
 COMMIT = "fairgate.git.commit"
@@ -90,7 +90,7 @@ def safe_part(text: str) -> str:
 
 
 def step(record: RunRecord) -> int:
-    """Where a run's numbers stand in MLflow's charts: the count of commits that led to it; 0 where it is not known."""
+    """MLflow's step of a run's metrics: the count of commits that led to it; 0 where it is not known."""
     return record.environment.git_height or 0
 
 
@@ -119,7 +119,7 @@ def check_part(check: CheckResult) -> str:
 
 
 def _stem(check: CheckResult, taken: dict[str, str]) -> str:
-    """A stem that another item already has is told apart by a hash."""
+    """The item's stem; a hash is added where another item has it already."""
     stem = f"{check_part(check)}/{safe_part(check.about or WHOLE)}"[:LONGEST_NAME]
     if stem.startswith("gate/") or taken.get(stem, check.item) != check.item:
         stem = f"{stem}-{sha256_bytes(check.item.encode())[:8]}"
@@ -143,7 +143,7 @@ def _numbers(check: CheckResult) -> Iterator[tuple[str, float]]:
 
 
 def params(record: RunRecord) -> dict[str, str]:
-    """What never changes during a run: how verdicts were reached, and what every check asks."""
+    """What never changes during a run: how verdicts were reached, and what every check measures."""
     fixed = {
         "suite_digest": record.suite_digest,
         "alpha": record.decision.alpha,
@@ -169,7 +169,7 @@ def params(record: RunRecord) -> dict[str, str]:
 
 
 def questions(record: RunRecord) -> dict[str, str]:
-    """What each check asks, as JSON by its part of a name: numbers of two runs that asked the same can be compared.
+    """What each check measures, as JSON by its part of a name: numbers of two runs with equal digests can be compared.
 
     `asked` digests metric, groups and the probe's own digest, which holds its prompts and the version of the metrics.
     """

@@ -1,4 +1,4 @@
-"""An end to a conversation over HTTP, whatever the server does."""
+"""A time limit on all HTTP requests of a session, whatever the server does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from urllib3.connection import HTTPConnection
 
 VARIABLE = "FAIRGATE_MLFLOW_TIMEOUT"
-"""Seconds that telling MLflow of a run, or reading one from it, may take in all."""
+"""Seconds that logging a run to MLflow, or reading one from it, may take in all."""
 DEFAULT = 60.0
 
 
@@ -50,8 +50,8 @@ class Deadline:
         return self._over.is_set()
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
-        """Hold the deadline over every connection that urllib3 opens in this block, in whichever thread."""
+    def enforced(self) -> Iterator[None]:
+        """Apply the deadline to every connection that urllib3 opens in this block, in whichever thread."""
         from urllib3.connection import HTTPConnection, HTTPSConnection
 
         kinds: tuple[Any, ...] = (HTTPConnection, HTTPSConnection)

@@ -71,7 +71,7 @@ def destination_of(uri: str) -> Destination:
 
 
 def seal(entry: Path, destination: Destination, environment: Mapping[str, str] = os.environ) -> None:
-    """Write an entry's address with the seal of this machine. Without a key that can be kept, nothing is written."""
+    """Write an entry's address with the seal of this machine. Where no key can be stored, nothing is written."""
     key = _own_key(environment, make=True)
     if key is None:
         return
@@ -115,7 +115,7 @@ def _seal(key: bytes, entry: Path, address: Mapping[str, Any]) -> str:
 
 
 def _own_key(environment: Mapping[str, str], *, make: bool) -> bytes | None:
-    """This person's key on this machine; None where it is not there, or cannot be kept."""
+    """This person's key on this machine; None where it is not there, or cannot be stored."""
     try:
         home = environment.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
         path = Path(home) / "fairgate" / _KEY

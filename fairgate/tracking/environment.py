@@ -1,4 +1,4 @@
-"""Where a run took place: versions, device, commit. Told beside a verdict, never part of it."""
+"""Where a run took place: versions, device, commit. Recorded with a verdict, never part of it."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def _pull_request(environment: Mapping[str, str]) -> int | None:
         event = json.loads(Path(environment.get("GITHUB_EVENT_PATH", "")).read_bytes())
     except (OSError, ValueError):
         return None
-    asked = event.get("pull_request") if isinstance(event, dict) else None
-    number = asked.get("number") if isinstance(asked, dict) else None
+    opened = event.get("pull_request") if isinstance(event, dict) else None
+    number = opened.get("number") if isinstance(opened, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 

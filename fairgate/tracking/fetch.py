@@ -118,17 +118,17 @@ def _named(client: MlflowClient, run_id: str, suite: str, uri: str) -> Run:
 
 
 def _require_files(client: MlflowClient, run_id: str, uri: str) -> None:
-    kept = {item.path: int(item.file_size or 0) for item in client.list_artifacts(run_id) if not item.is_dir}
-    if missing := [name for name in (RESULTS, SCORES) if name not in kept]:
+    sizes = {item.path: int(item.file_size or 0) for item in client.list_artifacts(run_id) if not item.is_dir}
+    if missing := [name for name in (RESULTS, SCORES) if name not in sizes]:
         raise BaselineError(
             f"run '{run_id}' keeps no {' and no '.join(missing)}.",
             where=redact(uri),
             remedy="a run that measured nothing cannot be a baseline: name another run, or gate its checkpoint again",
         )
     for name in (RESULTS, SCORES):
-        if kept[name] > MOST_BYTES:
+        if sizes[name] > MOST_BYTES:
             raise BaselineError(
-                f"run '{run_id}' keeps a {name} of {kept[name]:,} bytes; at most {MOST_BYTES:,} are fetched.",
+                f"run '{run_id}' keeps a {name} of {sizes[name]:,} bytes; at most {MOST_BYTES:,} are fetched.",
                 where=redact(uri),
                 remedy=_ANOTHER,
             )
@@ -150,8 +150,8 @@ def past_runs(
 ) -> list[PastRun]:
     """The newest finished runs of a suite, in the order of their commits where all know it, else of time; oldest first.
 
-    Runs of pull requests are left out unless asked for: they stand beside the history, not in it. Raises TrackingError
-    where MLflow does not answer or, unless it `may_be_new`, has no such experiment; `problem` is how it says so.
+    Runs of pull requests are included only with `pull_requests`. Raises TrackingError where MLflow does not answer or,
+    unless it `may_be_new`, has no such experiment; the message begins with `problem`.
     """
     database = sqlite_path(uri)
     if may_be_new and database is not None and not database.exists():
@@ -188,15 +188,16 @@ def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastVal
 
     Nothing where there were no runs yet. Raises TrackingError where MLflow does not answer.
     """
-    stems, asked = content.stems(record), {part: _question(text) for part, text in content.questions(record).items()}
+    stems = content.stems(record)
+    questions = {part: _question(text) for part, text in content.questions(record).items()}
     values = []
     for run in past_runs(record.suite, uri, limit=limit, may_be_new=True, problem="MLflow did not take the run"):
         if run.fingerprint != record.dataset.fingerprint:
             continue
         for check in record.checks:
             stem, part = stems[check.item], content.check_part(check)
-            before, now = run.questions.get(part), asked[part]
-            if before is not None and now is not None and before.asked == now.asked and stem in run.metrics:
+            before, now = run.questions.get(part), questions[part]
+            if before is not None and now is not None and before.digest == now.digest and stem in run.metrics:
                 value, lo, hi, bound = (run.metrics.get(f"{stem}{suffix}") for suffix in ("", "/lo", "/hi", "/bound"))
                 values.append(PastValue(run.commit, run.created_at, check.item, value, lo, hi, bound, run.model))
     return values
@@ -205,7 +206,7 @@ def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastVal
 def _past(run: Run) -> PastRun:
     tags, params = run.data.tags, run.data.params
     height = tags.get(content.HEIGHT, "")
-    asked = {
+    questions = {
         key.removeprefix(content.ASKED): question
         for key, text in params.items()
         if key.startswith(content.ASKED) and (question := _question(text)) is not None
@@ -225,7 +226,7 @@ def _past(run: Run) -> PastRun:
         model=tags.get(content.MODEL),
         notice=tags.get(content.NOTICE),
         metrics={name: value for name, value in run.data.metrics.items() if math.isfinite(value)},
-        questions=asked,
+        questions=questions,
     )
 
 
@@ -233,10 +234,10 @@ def _question(text: str) -> Question | None:
     """None for a param that is not what `content.questions` writes: anyone may write to a shared server."""
     try:
         found = json.loads(text)
-        metric, rule, asked = found["metric"], found["rule"], found["asked"]
+        metric, rule, digest = found["metric"], found["rule"], found["asked"]
         better, against = found.get("better"), found.get("against")
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    if not all(isinstance(one, str) for one in (metric, rule, asked)):
+    if not all(isinstance(one, str) for one in (metric, rule, digest)):
         return None
-    return Question(metric, better if better in ("higher", "lower") else None, rule, against and str(against), asked)
+    return Question(metric, better if better in ("higher", "lower") else None, rule, against and str(against), digest)

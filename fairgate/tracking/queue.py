@@ -60,9 +60,9 @@ def log_or_queue(
     outage: TrackingError | None = None,
 ) -> LogOutcome:
     """Log a run; when MLflow is out, keep it in `queue`, with the address that it was meant for, without its secrets.
-    Never raises for an outage: the verdict stands.
+    Never raises for an outage: that changes no verdict.
 
-    `outage` is what MLflow's silence was told as a moment ago: it is not waited for a second time.
+    `outage` is the error of an earlier attempt in this process: the run is queued at once, without another.
     """
     if outage is not None:
         return _keep(record, files, queue, uri, outage)
@@ -128,8 +128,8 @@ def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None) -> list[Pushed]:
     Each goes to `uri`; without one, to the address that it was meant for, where this machine itself has queued it and
     is no CI runner, and to the default store where its folder holds no address, as before there were any. What
     somebody else queued is sent as a run of an unknown pull request, without its pages: it can claim anything.
-    Safe to repeat and to interrupt: a run's key, kept as a tag, keeps it from being logged twice. A run that cannot
-    be sent stays where it is and says why. Once a server has not answered at all, it is not asked about the others.
+    Safe to repeat and to interrupt: a run's key is a tag, by which it is not logged twice. A run that cannot be sent
+    stays where it is, and its message says why. A server that did not answer is not tried again for the others.
     Raises TrackingError for a queue that cannot be written: what was sent could not be removed.
     """
     from filelock import FileLock

@@ -63,7 +63,7 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
 
 
 def gather_components(folder: Path) -> None:
-    """Lay tokenizer and image processor beside the weights, where `mlflow.transformers.log_model` keeps them apart."""
+    """Copy tokenizer and image processor to the weights: `mlflow.transformers.log_model` stores them elsewhere."""
     from fairgate.checkpoints.files import TOKENIZER_FILES
 
     home = folder / "model"
@@ -112,7 +112,7 @@ class RegisteredModel:
 def fetch_model(name_version: str, uri: str, folder: Path) -> RegisteredModel:
     """Download `NAME/VERSION` or `NAME@ALIAS` into a folder of its own under `folder`; a version is downloaded once.
 
-    MLflow is asked even so, for what the alias means now. Bare weights need the architecture, from the tag
+    Each call resolves an alias again. Bare weights need the architecture, from the tag
     `fairgate.architecture` of the version or of the model. Raises ModelError where MLflow does not answer, has no such
     version, or where the version is not one checkpoint in safetensors.
     """
@@ -123,14 +123,14 @@ def fetch_model(name_version: str, uri: str, folder: Path) -> RegisteredModel:
             found = _version(client, name, version, alias, uri)
             source = str(client.get_model_version_download_uri(name, str(found.version)))
             identity = digest([uri, name, str(found.version), source, int(found.creation_timestamp or 0)])
-            kept = folder.absolute() / f"{content.safe_part(name)}-{found.version}-{identity[:8]}"
+            target = folder.absolute() / f"{content.safe_part(name)}-{found.version}-{identity[:8]}"
             tags = client.get_registered_model(name).tags | found.tags
-        if not kept.is_dir():
+        if not target.is_dir():
             with session(uri, problem, READ_REMEDY, _DOWNLOAD) as client:
-                _download(client, source, uri, kept)
+                _download(client, source, uri, target)
     except TrackingError as error:
         raise ModelError(error.problem, where=error.where, remedy=error.remedy) from error
-    return RegisteredModel(name, str(found.version), checkpoint_uri(kept, tags.get(ARCHITECTURE_TAG)))
+    return RegisteredModel(name, str(found.version), checkpoint_uri(target, tags.get(ARCHITECTURE_TAG)))
 
 
 def tag_model_version(name: str, version: str, record: RunRecord, run_id: str, uri: str) -> None:
@@ -176,18 +176,18 @@ def _version(client: MlflowClient, name: str, version: str | None, alias: str | 
     except MlflowException as error:
         if error.error_code not in {"RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"}:
             raise
-        asked = f"version {version}" if alias is None else f"alias '{alias}'"
+        missing = f"version {version}" if alias is None else f"alias '{alias}'"
         raise ModelError(
-            f"MLflow has no {asked} of a registered model '{name}'.",
+            f"MLflow has no {missing} of a registered model '{name}'.",
             where=redact(uri),
             remedy="check name, version and address; the page Models of MLflow lists what is registered",
         ) from error
 
 
-def _download(client: MlflowClient, source: str, uri: str, kept: Path) -> None:
-    """Bring a version's files to `kept`, whole or not at all."""
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".incoming-", dir=kept.parent) as scratch:
+def _download(client: MlflowClient, source: str, uri: str, target: Path) -> None:
+    """Download a version's files to `target`, whole or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".incoming-", dir=target.parent) as scratch:
         got = _files_of(client, source, uri, scratch)
         parcel = Path(scratch) / "parcel"
         if got.is_file():  # a version may be registered from one file
@@ -197,9 +197,9 @@ def _download(client: MlflowClient, source: str, uri: str, kept: Path) -> None:
             got.rename(parcel)
             gather_components(parcel)
         try:
-            parcel.rename(kept)
+            parcel.rename(target)
         except OSError:
-            if not kept.is_dir():  # else a neighbouring job was faster
+            if not target.is_dir():  # else a neighbouring job was faster
                 raise
 
 

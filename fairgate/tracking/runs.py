@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 DEFAULT_URI = "sqlite:///fairgate.db"
-"""A store beside the work: artifacts go to `mlartifacts/` in the same folder."""
+"""A store in the working directory; artifacts go to `mlartifacts/` in the same folder."""
 
 
 def log_run(
@@ -50,7 +50,7 @@ def log_run(
 
 
 def _experiment(client: MlflowClient, name: str, uri: str) -> str:
-    """The experiment's id, made when it is new. With SQLite its artifacts live beside the database."""
+    """The experiment's id, made when it is new. With SQLite its artifacts are in the database's folder."""
     from mlflow.exceptions import MlflowException
 
     found = client.get_experiment_by_name(name)

@@ -1,4 +1,4 @@
-"""A quiet, impatient conversation with MLflow that leaves nothing behind in the process."""
+"""A client for MLflow with a time limit, without log output, that leaves no global state behind."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def session(
             raise TrackingError(f"MLflow cannot be imported: {error}", remedy="pip install mlflow") from error
         with _quiet():
             try:
-                with deadline.kept():
-                    _answers(uri)
+                with deadline.enforced():
+                    _require_database(uri)
                     yield MlflowClient(uri, registry_uri=uri)
             # OSError: requests' errors, refused sockets, full disks. ValueError, ParseError: answers that are not
             # MLflow's, such as a proxy's login page. ImportError: a database whose driver is not installed.
@@ -88,8 +88,8 @@ def sqlite_path(uri: str) -> Path | None:
     return Path(unquote(rest.partition("?")[0])).absolute()
 
 
-def _answers(uri: str) -> None:
-    """Ask a database once whether it is there: MLflow itself would ask ten times, for minutes."""
+def _require_database(uri: str) -> None:
+    """Connect to a database once, or raise: MLflow itself would try ten times, for minutes."""
     from mlflow.store.db.db_types import DATABASE_ENGINES
     from sqlalchemy import create_engine, inspect
 
@@ -142,7 +142,7 @@ def _place(draft: Path, path: Path) -> None:
 
 
 def unanswered(error: BaseException | None) -> str | None:
-    """Why the server did not answer at all, so that it is no use to ask again; None where it did."""
+    """Why the server did not answer at all, so that another request is no use; None where it did."""
     requests = sys.modules.get("requests")  # whoever talked over HTTP has it
     while requests and error is not None:
         if isinstance(error, requests.ConnectionError | requests.Timeout):
@@ -160,7 +160,7 @@ def _reason(error: BaseException, deadline: Deadline) -> str:
 
 
 def _remedy(uri: str, error: BaseException, deadline: Deadline, usual: str) -> str:
-    """What to do about it: the usual, or what this error asks for."""
+    """What to do about it: the usual, or what fits this error."""
     if deadline.over:
         special = f"check the server, or give it longer with {VARIABLE}=SECONDS"
     elif getattr(error, "error_code", None) in {"PERMISSION_DENIED", "UNAUTHENTICATED"}:

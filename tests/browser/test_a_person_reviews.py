@@ -114,7 +114,7 @@ def test_a_few_images_are_marked_by_keyboard(browser: Browser, build: FinishedBu
         shown = page.inner_text("#asked")
         assert first.subject in shown
         assert "<img src=x onerror=alert(1)></script>" in shown
-        assert f"{first.asked['gender']} recorded, cannot tell perceived" in shown
+        assert f"{first.recorded['gender']} recorded, cannot tell perceived" in shown
         assert page.locator("#asked img, #asked script").count() == 0
         press(page, "3")
         assert place(page) == "Image 2 of 10, question 1 of 3"

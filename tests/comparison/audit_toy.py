@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairgate import gate
-from fairgate.comparison import Wishes, audit
+from fairgate.comparison import AuditOptions, audit
 from fairgate.records.comparison import (
     AuditRecord,
     ClassificationAudit,
@@ -24,11 +24,11 @@ def uri(name: str) -> str:
     return f"scores:{name}.csv?values=logit"
 
 
-def audit_of(root: Path, *names: str, suite: str = "jobs", wishes: Wishes | None = None) -> AuditRecord:
+def audit_of(root: Path, *names: str, suite: str = "jobs", options: AuditOptions | None = None) -> AuditRecord:
     """An audit of tables of logits by name."""
     prepared = gate.prepare(suite, root)
     models = [(uri(name), resolve(prepared.loaded.suite, {**OFF, "model": uri(name)})) for name in names]
-    return audit(prepared, models, wishes or Wishes(), command="fairgate audit jobs")
+    return audit(prepared, models, options or AuditOptions(), command="fairgate audit jobs")
 
 
 def classification(record: AuditRecord) -> ClassificationAudit:

@@ -14,7 +14,7 @@ from audit_toy import audit_of, classification, ranked
 from rich.console import Console
 from toy_repository import SUITE, Toy
 
-from fairgate.comparison import Wishes
+from fairgate.comparison import AuditOptions
 from fairgate.comparison.model_names import short_names
 from fairgate.records.comparison import AuditRecord
 from fairgate.reports.comparison_files import render_csv, render_latex
@@ -91,7 +91,7 @@ def test_implicit_associations_and_words_stand_in_every_output(toy: Toy) -> None
     words = '  words: {kind: association, template: "a photo of a {word}", words: [nurse, line cook, chef]}\n'
     trust = '  trust: {kind: zero_shot_classification, template: "a photo of a {label}", labels: [doctor, nurse], '
     toy.write_suite(SUITE.replace("decision:", trust + "positive: doctor}\n" + words + "decision:"))
-    record = audit_of(toy.root, "base", "biased", wishes=Wishes(k=20))
+    record = audit_of(toy.root, "base", "biased", options=AuditOptions(k=20))
     page, text = comparison_html(record), printed(record)
     for shown in (page, text):
         assert "P(“doctor”)" in shown
@@ -112,7 +112,7 @@ def test_implicit_associations_and_words_stand_in_every_output(toy: Toy) -> None
 
 def test_refusals_stand_in_every_output(toy: Toy) -> None:
     toy.write_suite(SUITE)
-    record = audit_of(toy.root, "base", wishes=Wishes(k=161))
+    record = audit_of(toy.root, "base", options=AuditOptions(k=161))
     assert "No MaxSkew@161 of chef over gender" in comparison_html(record)
     assert "No MaxSkew@161 of chef over gender" in printed(record)
     assert not [row for row in csv.DictReader(io.StringIO(render_csv(record))) if row["table"] == "skew"]

@@ -11,7 +11,7 @@ from scipy.stats import median_test
 from toy_repository import SUITE, Toy, write_scores_table
 
 from fairgate import gate
-from fairgate.comparison import Wishes
+from fairgate.comparison import AuditOptions
 from fairgate.comparison.fairness import agreement, conclusion, draws_for
 from fairgate.errors import ModelError, SettingsError
 from fairgate.metrics import fairness, set_std
@@ -132,11 +132,11 @@ def test_a_bias_in_fewer_than_half_of_the_sets_turns_median_and_mean_against_eac
 
 def test_the_margin_is_the_suites_own_unless_another_is_wished(audited_toy: Toy, toy_audit: AuditRecord) -> None:
     assert classification(toy_audit).margin == 0.03
-    strict = audit_of(audited_toy.root, "base", "tuned", wishes=Wishes(margin=0.0))
+    strict = audit_of(audited_toy.root, "base", "tuned", options=AuditOptions(margin=0.0))
     assert classification(strict).margin == 0.0
     assert pair_of(strict, "base", "tuned").conclusion == "unsettled"
     with pytest.raises(SettingsError, match="the margin is -1"):
-        audit_of(audited_toy.root, "base", wishes=Wishes(margin=-1.0))
+        audit_of(audited_toy.root, "base", options=AuditOptions(margin=-1.0))
 
 
 def test_without_a_margin_in_the_suite_there_is_a_default(toy: Toy) -> None:

@@ -11,7 +11,7 @@ import pytest
 from audit_toy import audit_of, classification, effects_of, implicit
 from toy_repository import SUITE, Toy, write_scores_table
 
-from fairgate.comparison import Wishes
+from fairgate.comparison import AuditOptions
 from fairgate.comparison.answers import reference_groups, viable_groupings
 from fairgate.comparison.effects import finest
 from fairgate.errors import SettingsError
@@ -130,7 +130,7 @@ def test_what_is_clear_in_a_table_is_a_finding_or_counted_as_small(
     write_scores_table(toy.root / "unsure.csv", 40, seed=7, planted={("doctor", "dark", "female"): 0.9})
     write_scores_table(toy.root / "hint.csv", 40, seed=7, planted={("doctor", "dark", "female"): 0.25})
     toy.write_suite(SUITE.replace("decision:", f"groups: {{min_sets: {min_sets}}}\ndecision:"))
-    record = audit_of(toy.root, "base", worse, wishes=Wishes(reference=reference))
+    record = audit_of(toy.root, "base", worse, options=AuditOptions(reference=reference))
     assert min(told_p_values(record)) < 0.001
     assert findings(record) != [NOTHING]
     if findings(record)[0].endswith("stands out by its size."):
@@ -140,7 +140,7 @@ def test_what_is_clear_in_a_table_is_a_finding_or_counted_as_small(
 
 
 def test_a_group_that_is_the_reference_and_behind_the_others_is_a_finding(toy_audit: AuditRecord, toy: Toy) -> None:
-    record = audit_of(toy.root, "base", "biased", wishes=Wishes(reference=("female", "dark")))
+    record = audit_of(toy.root, "base", "biased", options=AuditOptions(reference=("female", "dark")))
     first = findings(record)[0]
     assert first == (
         "biased gets 30% of dark × female doctor images right, and 100% of light × male ones (−0.700 [−0.845, "
@@ -208,7 +208,7 @@ def test_of_an_attribute_that_says_what_is_right_mistakes_are_told_by_its_groups
 
 
 def test_another_reference_group_may_be_chosen(audited_toy: Toy) -> None:
-    record = audit_of(audited_toy.root, "biased", wishes=Wishes(reference=("female", "dark")))
+    record = audit_of(audited_toy.root, "biased", options=AuditOptions(reference=("female", "dark")))
     assert record.decision.reference == {"skin_tone": "dark", "gender": "female"}
     effects = effects_of(record, "biased", "correct", "doctor")
     assert {row.reference for row in effects.values()} == {"dark × female"}

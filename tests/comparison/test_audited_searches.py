@@ -8,7 +8,7 @@ from audit_toy import audit_of, ranked, uri
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
-from fairgate.comparison import Wishes
+from fairgate.comparison import AuditOptions
 from fairgate.comparison.ranking import Cut, summaries, within_cut
 from fairgate.metrics import expected_max_skew, max_skew_at_k, max_skew_within, relative_difference
 from fairgate.records.comparison import AuditRecord, RetrievalAudit, SkewRow
@@ -100,7 +100,7 @@ def test_a_summary_is_the_distribution_over_subjects_and_counts_those_beyond_cha
 
 def test_k_is_the_suites_own_unless_another_is_wished(audited_toy: Toy, toy_audit: AuditRecord) -> None:
     assert {row.k for row in ranked(toy_audit).skews} == {60}
-    assert {row.k for row in ranked(audit_of(audited_toy.root, "base", wishes=Wishes(k=12))).skews} == {12}
+    assert {row.k for row in ranked(audit_of(audited_toy.root, "base", options=AuditOptions(k=12))).skews} == {12}
 
 
 def test_without_a_k_in_the_suite_there_is_a_place_for_every_crossed_group(toy: Toy) -> None:
@@ -109,7 +109,7 @@ def test_without_a_k_in_the_suite_there_is_a_place_for_every_crossed_group(toy: 
 
 
 def test_a_k_beyond_the_gallery_is_said_and_not_invented(audited_toy: Toy) -> None:
-    found = ranked(audit_of(audited_toy.root, "base", wishes=Wishes(k=161)))
+    found = ranked(audit_of(audited_toy.root, "base", options=AuditOptions(k=161)))
     assert found.skews == []
     assert {one.what for one in found.refusals} >= {"MaxSkew@161 of doctor over gender"}
     assert all(text.startswith("No MaxSkew@161") for text in refusal_words(found.refusals))
@@ -136,7 +136,7 @@ def test_a_search_that_shows_one_group_only_stands_out(toy: Toy) -> None:
         for line in lines
     ]
     (toy.root / "pulled.csv").write_text("\n".join(pulled), encoding="utf-8")
-    record = audit_of(toy.root, "pulled", wishes=Wishes(k=40))
+    record = audit_of(toy.root, "pulled", options=AuditOptions(k=40))
     rows = [row for row in ranked(record).skews if row.over == "skin_tone × gender"]
     assert {(row.favoured, round(row.value, 6)) for row in rows} == {("light × male", round(np.log(4), 6))}
     assert any(text.startswith("pulled: MaxSkew@40 over skin_tone × gender is beyond") for text in findings(record))

@@ -156,4 +156,4 @@ def test_a_check_that_is_gone_keeps_its_history() -> None:
         "skew[chef]": 1,
         "skew[doctor]": 1,
     }
-    assert (FAIRNESS.asked, SKEW.asked) == ("q1", "q2")
+    assert (FAIRNESS.digest, SKEW.digest) == ("q1", "q2")

@@ -53,7 +53,7 @@ FORGED: list[tuple[str, Forger, str]] = [
     ("verdict", lambda data: data.update(verdict="pass"), "verdict: it says 'pass', and its checks add up to 'fail'"),
     ("every verdict", all_pass, "bound[doctor]): it passes with 0.87, which is beyond its bound of 0.9"),
     ("no checks", lambda data: data.update(checks=[], verdict="pass"), "its checks add up to 'error'"),
-    ("doubled", lambda data: data["checks"].append(data["checks"][0]), "checks: 'fairness' stands twice"),
+    ("doubled", lambda data: data["checks"].append(data["checks"][0]), "checks: 'fairness' is listed twice"),
     ("no value", setting("fairness", value=None), "checks[0] (fairness): it passes without a value"),
     ("no bound", setting("fairness", bound=None), "it passes without a bound"),
     ("beyond its bound", setting("fairness", value=0.1), "it passes with 0.1, which is beyond its bound of 0.85"),
@@ -106,7 +106,7 @@ FORGED: list[tuple[str, Forger, str]] = [
     (
         "a doubled group",
         lambda data: check_of(data, "skew[chef]")["groups"].append(check_of(data, "skew[chef]")["groups"][0]),
-        "groups: 'light' stands twice",
+        "groups: 'light' is listed twice",
     ),
     (
         "a waiver that holds for ever",

@@ -54,7 +54,7 @@ TWO = [
     group("White × Male", 0.9, "pass"),
     group("other × Male", 0.2, "inconclusive", sets=5),
 ]
-BOTH = "accuracy is 0.550 [0.400, 0.700] for Black × Male, 0.600 for Black × Female; asked at least 0.750"
+BOTH = "accuracy is 0.550 [0.400, 0.700] for Black × Male, 0.600 for Black × Female; required at least 0.750"
 SMALL = "too few sets to judge other × Male (5 of 30)"
 
 

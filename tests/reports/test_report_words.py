@@ -114,10 +114,10 @@ def test_a_run_that_asks_about_no_subject_says_nothing_about_all_subjects() -> N
 
 def test_absolute_checks_and_errors_are_said_in_plain_words(record: RunRecord) -> None:
     assert sentence(fairness_check("doctor", 0.79), record) == (
-        "doctor: fairness is 0.790 [0.770, 0.810]; asked at least 0.850"
+        "doctor: fairness is 0.790 [0.770, 0.810]; required at least 0.850"
     )
     assert sentence(skew_check("nurse", 0.78), record).endswith(
-        "MaxSkew is 0.780 [0.660, 0.920] for light; asked at most 0.600; a fair ranker has 0.200, 95% under 0.360"
+        "MaxSkew is 0.780 [0.660, 0.920] for light; required at most 0.600; a fair ranker has 0.200, 95% under 0.360"
     )
     assert sentence(failed_computation(), record).endswith("fairness could not be computed")
     assert metric_words("flip_rate") == "flip rate"

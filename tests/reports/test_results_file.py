@@ -66,7 +66,7 @@ def test_a_failed_write_leaves_the_old_file_whole(
         (b"[1, 2]", "must hold a JSON object"),
         (b'{"schema_version": 1, "seconds": NaN}', "NaN is not a JSON number"),
         (b'{"schema_version": 1, "seconds": 1e999}', "1e999 is not a JSON number"),
-        (b'{"suite": "a", "suite": "b"}', "'suite' stands twice"),
+        (b'{"suite": "a", "suite": "b"}', "'suite' is twice"),
         (b"[" * 100_000, "nested too deeply"),
         (b"{}", "schema version None"),
         (b'{"schema_version": 2}', "schema version 2"),

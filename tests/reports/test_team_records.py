@@ -216,7 +216,7 @@ def test_a_suite_that_the_merge_base_has_and_nobody_can_read_is_not_called_absen
     new = GateDefinition(source="git:main", commit=COMMIT, suite_digest=None, changes=[broken], others=[newer])
     said = definition_words(team_record(definition=new))
     assert said is not None
-    assert said.endswith("has a suite that cannot be read, so that this change and a newer base say what is asked")
+    assert said.endswith("has a suite that cannot be read, so that this change and a newer base say what is checked")
 
 
 @pytest.mark.parametrize(

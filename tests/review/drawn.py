@@ -91,7 +91,7 @@ def mark_all(
             if isinstance(item, ImageItem):
                 other = dict(wrong.get(seen, {}))
                 quality = other.pop("quality", "good")
-                session.mark(number, "perceived", item.asked | other)
+                session.mark(number, "perceived", item.recorded | other)
                 session.mark(number, "quality", quality)
                 seen += 1
             else:

@@ -19,7 +19,7 @@ def dataset(tmp_path_factory):
 @pytest.mark.parametrize("size", [1, 7, 8, 20, 64, 119])
 def test_no_cell_has_two_images_more_than_another(dataset, size):
     images = draw_sample(dataset, size).images
-    cells = Counter((image.subject, *image.asked.values()) for image in images)
+    cells = Counter((image.subject, *image.recorded.values()) for image in images)
     assert len(images) == sum(cells.values()) == size
     assert max(cells.values()) - (min(cells.values()) if len(cells) == 8 else 0) <= 1
     subjects = Counter(image.subject for image in images)
@@ -59,7 +59,7 @@ def test_images_come_from_different_sets_while_there_are_any(dataset):
 def test_a_group_cannot_be_told_from_its_turn(dataset):
     """Rounds are shuffled: the first of each round is not always of one cell."""
     images = draw_sample(dataset, 120).images
-    assert len({(images[place].subject, *images[place].asked.values()) for place in range(0, 120, 8)}) > 3
+    assert len({(images[place].subject, *images[place].recorded.values()) for place in range(0, 120, 8)}) > 3
 
 
 def test_every_tenth_image_is_followed_by_a_whole_set_in_mixed_order(dataset):
@@ -83,4 +83,4 @@ def test_sets_that_are_not_counterfactual_are_not_shown_whole(tmp_path):
 def test_groups_that_are_absent_are_passed_over(tmp_path):
     few = [row | {"set_id": f"{row['set_id']}-{row['member']}"} for row in rows(6) if row["tone"] == "dark"]
     images = draw_sample(write_build(tmp_path, few, counterfactual=False), 9).images
-    assert Counter(image.asked["gender"] for image in images).most_common(1)[0][1] == 5
+    assert Counter(image.recorded["gender"] for image in images).most_common(1)[0][1] == 5

@@ -42,7 +42,11 @@ def test_what_was_asked_is_told_once_it_was_judged_blind(dataset, sample, keeper
     assert all(item.get("asked") is None for item in session.overview()["items"])
     assert sample.images[0].caption not in json.dumps(session.overview())
     told = session.mark(0, "perceived", SEEN)
-    asked = {"subject": sample.images[0].subject, "caption": sample.images[0].caption, "groups": sample.images[0].asked}
+    asked = {
+        "subject": sample.images[0].subject,
+        "caption": sample.images[0].caption,
+        "groups": sample.images[0].recorded,
+    }
     assert told["asked"] == asked
     assert asked["subject"] in SUBJECTS
     assert not told["complete"]

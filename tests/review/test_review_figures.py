@@ -144,7 +144,7 @@ def figured(dataset, folder, sample):
 
 def test_shares_count_what_was_said_per_subject_and_recorded_group(dataset, tmp_path):
     sample = draw_sample(dataset, 40)
-    asked = sample.images[1].asked["tone"]
+    asked = sample.images[1].recorded["tone"]
     other = "dark" if asked == "light" else "light"
     wrong = {0: {"gender": None}, 1: {"tone": other}, 2: {"quality": "not_realistic"}, 3: {"quality": "off_prompt"}}
     mark_all(dataset, tmp_path, 40, wrong=wrong)
@@ -164,7 +164,7 @@ def test_shares_count_what_was_said_per_subject_and_recorded_group(dataset, tmp_
     assert found.same_scene.value == 1
     by_name = {(row.kind, row.name): row.shares for row in found.rows}
     assert by_name["tone", asked]["another tone"].count == 1
-    assert by_name["gender", sample.images[0].asked["gender"]]["cannot discern gender"].count == 1
+    assert by_name["gender", sample.images[0].recorded["gender"]]["cannot discern gender"].count == 1
     assert by_name["subject", sample.images[2].subject]["not realistic"].count >= 1
     for kind in ("subject", "tone", "gender"):
         assert sum(row.shares["good"].of for row in found.rows if row.kind == kind) == 40
@@ -175,16 +175,16 @@ def test_shares_count_what_was_said_per_subject_and_recorded_group(dataset, tmp_
 def test_the_card_tells_every_category_per_subject_group_and_intersection(dataset, tmp_path):
     sample = draw_sample(dataset, 96)
     item = sample.images[0]
-    wrong = {0: {"gender": "man" if item.asked["gender"] == "woman" else "woman", "quality": "unsure"}}
+    wrong = {0: {"gender": "man" if item.recorded["gender"] == "woman" else "woman", "quality": "unsure"}}
     mark_all(dataset, tmp_path, 96, wrong=wrong)
     found = figured(dataset, tmp_path, sample)
     text = review_section(dataset, read_records(tmp_path, dataset.manifest), found)
     lines = [line[1:-1].split("|") for line in text.splitlines() if line.count("|") == 14]
     cells = {line[0].strip(): [cell.strip() for cell in line] for line in lines}
-    cross = " × ".join(item.asked.values())
+    cross = " × ".join(item.recorded.values())
     for name, told in {
         item.subject: "2.1% (0.4 to 10.9)",
-        f"gender: {item.asked['gender']}": "2.1% (0.4 to 10.9)",
+        f"gender: {item.recorded['gender']}": "2.1% (0.4 to 10.9)",
         f"tone × gender: {cross}": "4.2% (0.7 to 20.2)",
     }.items():
         for column in ("another gender", "unsure"):
@@ -251,7 +251,7 @@ def answer_again(dataset, folder, sample, answer, *, withdrawn=False):
 @pytest.mark.parametrize("withdrawn", [False, True])
 def test_what_was_changed_after_the_prompt_counts_as_it_was_said_before(dataset, tmp_path, withdrawn):
     sample = draw_sample(dataset, 9)
-    asked = sample.images[8].asked
+    asked = sample.images[8].recorded
     other = {"gender": "man" if asked["gender"] == "woman" else "woman"}
     mark_all(dataset, tmp_path, 9, "ada", {8: other})
     mark_all(dataset, tmp_path, 9, "grace", {8: other})
@@ -268,7 +268,7 @@ def test_what_was_changed_after_the_prompt_counts_as_it_was_said_before(dataset,
 def test_the_same_answer_again_changes_nothing(dataset, tmp_path):
     sample = mark_all(dataset, tmp_path, 10)
     before = figured(dataset, tmp_path, sample)
-    answer_again(dataset, tmp_path, sample, sample.images[8].asked)
+    answer_again(dataset, tmp_path, sample, sample.images[8].recorded)
     assert figured(dataset, tmp_path, sample) == before
     assert sum(one.support for one in before.groups) == 10
 
