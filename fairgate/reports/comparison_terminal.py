@@ -28,7 +28,7 @@ _PAIRS: Final = 20
 
 
 def terminal_tables(record: AuditRecord) -> Iterator[Table]:
-    """Every table of the audit that a terminal has room for; the rest stands in audit.html and audit.csv."""
+    """Every table of the audit that a terminal has room for; the rest is in audit.html and audit.csv."""
     for probe in record.probes:
         if isinstance(probe, ClassificationAudit):
             yield _fairness(probe)
@@ -61,7 +61,7 @@ def terminal_lines(record: AuditRecord) -> list[str]:
                 named = ", ".join(f"{clean(pair.first, 24)} → {clean(pair.second, 24)}" for pair in pairs)
                 lines.append(f"* {of_probe}{clean(named, 200)}: {why}")
         lines += refusal_words(probe.refusals)
-    lines += [f"not told over {clean(over)}: {clean(reason)}" for over, reason in record.left_out.items()]
+    lines += [f"left out: {clean(over)}: {clean(reason)}" for over, reason in record.left_out.items()]
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:
         lines.append(f"note: {clean(record.dataset.notice)}")
@@ -108,7 +108,7 @@ def _pairs(probe: ClassificationAudit) -> Table:
     names = ["models", "ΔF_M", "Mood p", "Δ spread", "paired p", "Δ accuracy", "set by set"]
     table = _titled(f"{probe.name}: second against first{more}", names, rows)
     if any(why_of(pair) for pair in pairs):
-        table.caption = "* Mood’s test and the paired test disagree; why stands below"
+        table.caption = "* Mood’s test and the paired test disagree, for the reason below"
     return table
 
 

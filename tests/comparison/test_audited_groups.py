@@ -252,13 +252,13 @@ def test_attributes_are_crossed_as_far_as_sets_reach() -> None:
     singles = (("a",), ("b",), ("c",))
     groupings, left_out = viable_groupings(Rows(), ["a", "b", "c"], 6)
     assert groupings == (*singles, ("a", "b"), ("b", "c"))
-    assert left_out[("a", "c")] == "a0 × c1 has 0 sets, and groups are told from 6 (groups.min_sets)"
+    assert left_out[("a", "c")] == "a0 × c1 has 0 sets, and a group needs 6 (groups.min_sets)"
     assert set(left_out) == {("a", "b", "c"), ("a", "c")}
     assert viable_groupings(Rows(), ["a", "b"], 10) == ((("a",), ("b",), ("a", "b")), {})
     assert viable_groupings(Rows(), ["a", "b"], 11)[0] == (("a",), ("b",))
     assert viable_groupings(Rows(), ["a"], 99) == ((("a",),), {})
     said = viable_groupings(Rows(), ["a", "b"], 11, "image")[1]["a", "b"]
-    assert said == "a0 × b0 has 10 images, and groups are told from 11 (groups.min_sets)"
+    assert said == "a0 × b0 has 10 images, and a group needs 11 (groups.min_sets)"
 
 
 def test_a_crossing_of_too_few_sets_is_left_out_and_said(toy: Toy) -> None:
@@ -266,8 +266,8 @@ def test_a_crossing_of_too_few_sets_is_left_out_and_said(toy: Toy) -> None:
     record = audit_of(toy.root, "base", "biased")
     assert set(record.left_out) == {"skin_tone × gender"}
     assert {row.over for row in classification(record).effects} == {"skin_tone", "gender"}
-    assert "Nothing is told over skin_tone × gender" in comparison_html(record)
-    assert any(line.startswith("not told over skin_tone × gender") for line in terminal_lines(record))
+    assert "Left out: skin_tone × gender" in comparison_html(record)
+    assert any(line.startswith("left out: skin_tone × gender") for line in terminal_lines(record))
 
 
 def test_an_implicit_association_is_told_by_group_and_within_sets(toy: Toy) -> None:

@@ -133,7 +133,9 @@ def test_a_run_in_which_everything_is_waived_is_no_pass() -> None:
 
 def test_what_could_not_be_computed_is_not_waived() -> None:
     broken = waived(skew_check("nurse", 0.78).model_copy(update={"verdict": "error"}))
-    assert waiver_words(broken).startswith("not waived, since it could not be computed (a waiver until 2027-03-01")
+    assert waiver_words(broken).startswith(
+        "not waived, since it could not be computed (a waiver is valid until 2027-03-01"
+    )
     assert "not waived" in printed(example_record([broken]))
     assert waiver_words(waived(fairness_check(None, 0.9))) == ""
 

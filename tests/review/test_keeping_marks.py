@@ -254,5 +254,5 @@ def test_a_record_that_cannot_be_opened_is_told(dataset, tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_told(dataset, sample, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DatasetError, match=r"cannot be kept(.|\n)*folder writable"):
+    with pytest.raises(DatasetError, match=r"cannot be saved(.|\n)*folder writable"):
         open_keeper(dataset, tmp_path / "file", sample)
