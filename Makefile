@@ -41,7 +41,8 @@ gate: $(VENV)/.installed data ## The demonstration: a harmless checkpoint passes
 
 test: $(VENV)/.installed-dev data ## The tests, warnings as errors, with the coverage that is promised
 	rm -f .coverage .coverage.*
-	FAIRGATE_TEST_FAULTS=$(FAULTS) OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -n $(WORKERS) --dist loadgroup
+	FAIRGATE_TEST_FAULTS=$(FAULTS) OMP_NUM_THREADS=1 PYTHONPATH=tests/lines \
+		$(BIN)/python -m pytest -p line_coverage -p no:slipcover -n $(WORKERS) --dist loadgroup
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --include='$(HELD)' --skip-covered --fail-under=95
 

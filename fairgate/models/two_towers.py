@@ -200,9 +200,9 @@ def _near_pairs(queries: Floats, ensembles: Sequence[Sequence[str]], distance: f
     """Pairs of unit vectors that are no farther apart, of ensembles that are not written alike."""
     near = 1.0 - distance**2 / 2  # their cosine
     return [
-        (int(other), place)
+        (other, place)
         for place, cosines in enumerate(queries @ queries.T)
-        for other in np.flatnonzero(cosines[:place] >= near)
+        for other in np.flatnonzero(cosines[:place] >= near).tolist()
         if list(ensembles[other]) != list(ensembles[place])
     ]
 
