@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # both installations write to one place
-.PHONY: help gate test fuzz check docs setup data clean
+.PHONY: help gate test fuzz check dist docs setup data clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -60,6 +60,9 @@ check: $(VENV)/.installed-dev ## Style, types, floors and workflows
 docs: $(VENV)/.installed-docs ## The documentation as a site in site/; a dead link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+dist: $(VENV)/.installed-release ## What a release publishes, in dist/, built and checked; nothing is sent
+	PYTHON=$(VENV)/release/bin/python .github/scripts/dist.sh
+
 setup: $(VENV)/.installed-dev data ## Everything that gate, test and check need
 
 data: $(VENV)/.pulled
@@ -89,6 +92,11 @@ $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/.made
 $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/.made
 	$(PIP) --editable '.[docs]'
 	@touch $(VENV)/.installed $@
+
+$(VENV)/.installed-release: .github/scripts/release-requirements.txt | $(VENV)/.made
+	$(PYTHON) -m venv --clear $(VENV)/release
+	$(VENV)/release/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --requirement $<
+	@touch $@
 
 $(VENV)/.installed-fuzz: pyproject.toml constraints.txt | $(VENV)/.made
 	$(PIP) --editable '.[dev,fuzz]'

@@ -94,9 +94,16 @@ def test_secrets_stand_in_protected_environments_alone() -> None:
     assert not any("secrets." in path.read_text(encoding="utf-8") for path in ACTIONS)
 
 
-def test_only_the_comment_job_may_write_to_pull_requests() -> None:
-    writing = [(file, name) for file, name, job in jobs() if "write" in str(job.get("permissions"))]
-    assert writing == [("fairness-report.yml", "comment")]
+def test_only_these_jobs_may_write_and_only_the_comment_job_to_pull_requests() -> None:
+    writing = {
+        (file, name): {right for right, how in job.get("permissions", {}).items() if how == "write"}
+        for file, name, job in jobs()
+    }
+    assert {job: rights for job, rights in writing.items() if rights} == {
+        ("fairness-report.yml", "comment"): {"pull-requests"},
+        ("release.yml", "publish"): {"id-token"},
+        ("release.yml", "image"): {"packages"},
+    }
 
 
 def test_the_report_workflow_checks_out_the_default_branch_alone() -> None:
