@@ -1,8 +1,8 @@
 """A pytest plugin: the lines of fairgate that each worker runs, written as coverage.py's data files.
 
-SlipCover counts by probes in the byte code, which go once they were hit. Before Python 3.12, coverage.py can only trace:
-that slows every line of every library, and doubled the time of these tests. Its report reads what is written here.
-Processes that tests start are not measured.
+SlipCover counts by probes in the byte code, which go once they were hit. Before Python 3.12, coverage.py can only
+trace: that slows every line of every library, and doubled the time of these tests. Its report reads what is written
+here. Processes that tests start are not measured.
 """
 
 from __future__ import annotations
