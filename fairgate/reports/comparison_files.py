@@ -1,4 +1,4 @@
-"""An audit as files for other tools: tidy CSV with one number a row, and LaTeX tables as the papers print them."""
+"""An audit as files for other tools: tidy CSV with one number a row, and LaTeX tables."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ from fairgate.records.comparison import (
     SkewRow,
     WithinRow,
 )
+from fairgate.reports.comparison_tables import overview
+from fairgate.reports.data_table import Cell, Column, Table
+from fairgate.reports.formatting import ABSENT
 
 COLUMNS: Final = (
     *("table", "probe", "model", "compared_with", "subject", "over", "group", "quantity"),
@@ -133,101 +136,44 @@ def _beside_chance(row: SkewRow | WithinRow | RelativeDifference) -> dict[str, o
 
 
 def render_latex(record: AuditRecord) -> str:
-    """Tables for a paper (booktabs): models, models by subject, pairs, skew. The notice stands in every caption."""
-    parts = [f"% Made by fairgate {_tex(record.environment.fairgate)}; needs \\usepackage{{booktabs}}."]
-    for probe in record.probes:
-        if isinstance(probe, ClassificationAudit):
-            parts += [_models_table(record, probe), _subjects_table(record, probe), _pairs_table(record, probe)]
-        elif isinstance(probe, ImplicitAudit):
-            parts.append(_implicit_table(record, probe))
-        else:
-            parts.append(_skew_table(record, probe))
-    return "\n\n".join(filter(None, parts)) + "\n"
+    """The audit's overview tables for a paper (booktabs), as audit.html exports them. Every caption has the notice."""
+    head = f"% Made by fairgate {_tex(record.environment.fairgate)}; needs \\usepackage{{booktabs}}."
+    return "\n\n".join([head, *(_latex(record, probe, table) for probe, table in overview(record))]) + "\n"
 
 
-def _models_table(record: AuditRecord, probe: ClassificationAudit) -> str:
-    rows = [
-        [
-            _tex(row.model),
-            _limits(row.fairness, row.lo, row.hi),
-            _limits(row.accuracy, row.accuracy_lo, row.accuracy_hi),
-        ]
-        for row in probe.fairness
-        if row.subject is None
-    ]
-    caption = f"Fairness metric and accuracy, probe {_tex(probe.name)}, {record.n_sets:,} sets"
-    key = table_id("models", probe.name)
-    return _table(record, key, caption, "lrr", ["Model", "Fairness metric", "Classification accuracy"], rows)
-
-
-def _subjects_table(record: AuditRecord, probe: ClassificationAudit) -> str:
-    subjects = list(dict.fromkeys(row.subject for row in probe.fairness if row.subject is not None))
-    if not subjects or probe.fairness[0].fairness is None:
-        return ""
-    of = {(row.model, row.subject): row.fairness for row in probe.fairness}
-    rows = [[_tex(one.name), *(_number(of[one.name, subject]) for subject in subjects)] for one in record.models]
-    caption = f"Fairness metric by subject, probe {_tex(probe.name)}"
-    key = table_id("subjects", probe.name)
-    return _table(record, key, caption, "l" + "r" * len(subjects), ["Model", *map(_tex, subjects)], rows)
-
-
-def _pairs_table(record: AuditRecord, probe: ClassificationAudit) -> str:
-    rows = [
-        [
-            f"{_tex(pair.second)} $-$ {_tex(pair.first)}",
-            _limits(pair.delta, pair.lo, pair.hi),
-            _p(pair.p_mood_adjusted),
-            _limits(pair.spread_delta, pair.spread_lo, pair.spread_hi),
-            _p(pair.p_paired),
-        ]
-        for pair in probe.pairs
-        if pair.subject is None and pair.delta is not None
-    ]
-    if not rows:
-        return ""
-    tests = "Mood's median test (Bonferroni) beside a paired test on the same sets"
-    caption = f"Pairs of models, probe {_tex(probe.name)}: {tests}"
-    header = ["Models", "$\\Delta F_M$", "$p$ (Mood)", "$\\Delta$ mean spread", "$p$ (paired)"]
-    return _table(record, table_id("pairs", probe.name), caption, "lrrrr", header, rows)
-
-
-def _implicit_table(record: AuditRecord, probe: ImplicitAudit) -> str:
-    over = probe.groups[-1].over if probe.groups else ""
-    rows = [
-        [_tex(row.model), _tex(row.group), _number(row.mean), _number(row.within_sets)]
-        for row in probe.groups
-        if row.over == over
-    ]
-    caption = f"Implicit association, probe {_tex(probe.name)}: P({_tex(probe.positive)}) by {_tex(over)}"
-    key = table_id("implicit", probe.name, over)
-    return _table(record, key, caption, "llrr", ["Model", "Group", "Mean", "Within sets"], rows)
-
-
-def _skew_table(record: AuditRecord, probe: RetrievalAudit) -> str:
-    rows = [
-        [
-            *(_tex(row.model), f"{_tex(row.over)}, $k={row.k}$", _number(row.mean), _number(row.median)),
-            *(f"{_number(row.null_median)} ({_number(row.null_p95)})", f"{row.beyond}/{row.subjects}"),
-        ]
-        for row in probe.summaries
-    ]
-    caption = f"MaxSkew over subjects, probe {_tex(probe.name)}, beside a perfectly fair ranker's median (95\\%)"
-    header = ["Model", "Attributes", "Mean", "Median", "Fair ranker", "Beyond 95\\%"]
-    return _table(record, table_id("skew", probe.name), caption, "llrrrr", header, rows)
-
-
-def _table(
-    record: AuditRecord, key: str, caption: str, columns: str, header: Sequence[str], rows: Sequence[Sequence[str]]
-) -> str:
-    """One table. Its label is `tab:` and what audit.html calls the table."""
+def _latex(record: AuditRecord, probe: ProbeAudit, table: Table) -> str:
+    """One table. Its label is `tab:` and the id of the same table in audit.html."""
     note = f" {_tex(record.dataset.notice)}" if record.dataset.notice else ""
+    caption = f"{_tex(table.title)}, probe {_tex(probe.name)}, {record.n_sets:,} sets.{note}"
+    columns = [(at, column) for at, column in enumerate(table.columns) if column.kind != "drawn"]
+    header = [_tex(table.first), *(_heading(column) for _, column in columns)]
+    rows = [
+        [_tex(line.name), *(_value(line.cells[at], is_p=column.kind == "p") for at, column in columns)]
+        for line in table.rows
+    ]
     lines = [
-        *("\\begin{table}", "\\centering", f"\\caption{{{caption}.{note}}}", f"\\label{{tab:{key}}}"),
-        *(f"\\begin{{tabular}}{{{columns}}}", "\\toprule", " & ".join(header) + " \\\\", "\\midrule"),
-        *(" & ".join(row) + " \\\\" for row in rows),
+        *("\\begin{table}", "\\centering", f"\\caption{{{caption}}}", f"\\label{{tab:{table_id(*table.key)}}}"),
+        f"\\begin{{tabular}}{{l{''.join('l' if column.kind == 'text' else 'r' for _, column in columns)}}}",
+        *("\\toprule", " & ".join(header) + " \\\\", "\\midrule", *(" & ".join(row) + " \\\\" for row in rows)),
         *("\\bottomrule", "\\end{tabular}", "\\end{table}"),
     ]
     return "\n".join(lines)
+
+
+def _heading(column: Column) -> str:
+    """The heading of a column; in brackets, what is in brackets after its numbers."""
+    name = column.name or column.shown
+    return _tex(f"{name} ({column.aside.rpartition(', ')[2]})" if column.aside else name)
+
+
+def _value(cell: Cell, *, is_p: bool) -> str:
+    """A number with its limits, and what belongs to it in brackets; a text as it is exported."""
+    if cell.value is None:
+        return "--" if cell.text == ABSENT else _tex(cell.export or cell.text)
+    limits = "" if cell.lo is None or cell.hi is None else f" [{_number(cell.lo)}, {_number(cell.hi)}]"
+    aside = cell.aside if isinstance(cell.aside, str | None) else _number(cell.aside)
+    text = "$<$0.001" if is_p and cell.value < 0.001 else _number(cell.value)
+    return text + limits + (f" ({_tex(aside) if isinstance(cell.aside, str) else aside})" if aside else "")
 
 
 _TEX: Final = {
@@ -244,18 +190,12 @@ def _tex(text: str) -> str:
     return "".join(_TEX.get(character, character) for character in clean(text))
 
 
-def _number(value: float | None) -> str:
-    if value is not None and math.isinf(value):
+def _number(value: float) -> str:
+    """Three decimals; counts are whole numbers."""
+    if math.isinf(value):
         return "$\\infty$" if value > 0 else "$-\\infty$"
-    return "--" if value is None else f"{value:.3f}" if value >= 0 else f"$-${abs(value):.3f}"
-
-
-def _limits(value: float | None, lo: float | None, hi: float | None) -> str:
-    return _number(value) if lo is None or hi is None else f"{_number(value)} [{_number(lo)}, {_number(hi)}]"
-
-
-def _p(value: float | None) -> str:
-    return "--" if value is None else "$<$0.001" if value < 0.001 else f"{value:.3f}"
+    text = str(abs(value)) if isinstance(value, int) else f"{abs(value):.3f}"
+    return text if value >= 0 else f"$-${text}"
 
 
 def table_id(*parts: str) -> str:

@@ -17,6 +17,7 @@ from fairgate.records.comparison import (
     RetrievalAudit,
 )
 from fairgate.reports import comparison_tables as tables
+from fairgate.reports import ranking_tables
 from fairgate.reports.comparison_files import table_id
 from fairgate.reports.comparison_findings import (
     disagreements,
@@ -127,9 +128,9 @@ def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> tup
     for outcome, over in sorted(by_fold, key=lambda key: (key[0] != "correct", -key[1].count("×"))):
         forests = tables.effects_tables(probe, by_fold[outcome, over], record.decision.alpha)
         shown = forests[: MOST_SUBJECTS + 1]
-        while shown and sum(one.lines for one in shown) > left:
+        while shown and sum(len(one.rows) for one in shown) > left:
             shown = shown[:-1]
-        left -= sum(one.lines for one in shown)
+        left -= sum(len(one.rows) for one in shown)
         folds.append(Fold(f"{OUTCOMES[outcome]} by {over}", tuple(shown), len(forests) - len(shown)))
     return tuple(folds)
 
@@ -143,15 +144,14 @@ def _implicit(record: AuditRecord, probe: ImplicitAudit) -> ImplicitView:
 
 def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> RetrievalView:
     noun = "subject" if probe.kind == "retrieval" else "word"
-    groupings = dict.fromkeys((row.over, row.fixed, row.k) for row in probe.within)
     return RetrievalView(
         probe,
         noun,
-        tables.recall_table(probe),
+        ranking_tables.recall_table(probe),
         tuple(
-            (over, k, strips, tables.skews_table(record, probe, over, k, noun))
-            for over, k, strips in tables.skew_tables(probe)
+            (over, k, strips, ranking_tables.skews_table(record, probe, over, k, noun))
+            for over, k, strips in ranking_tables.skew_tables(probe)
         ),
-        tuple(tables.within_table(record, probe, *key) for key in groupings),
+        tuple(ranking_tables.within_tables(record, probe)),
         tuple(refusal_words(probe.refusals)),
     )

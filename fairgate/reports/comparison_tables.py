@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fairgate.plain_text import clean
@@ -15,35 +15,36 @@ from fairgate.records.comparison import (
     EffectRow,
     ImplicitAudit,
     PairRow,
-    RetrievalAudit,
-    SkewRow,
-    SkewSummary,
+    ProbeAudit,
     TakenFor,
 )
-from fairgate.reports.charts import Box, Scale, Track, percent, scale_for
+from fairgate.reports.charts import Scale, Track, percent, scale_for
 from fairgate.reports.comparison_findings import conclusion_of, most_taken, subject_words, why_of
-from fairgate.reports.data_table import Cell, Column, Line, Table, drawn_cell, exact, number_cell, p_cell, signed_cell
-from fairgate.reports.formatting import interval, number, percent_of, percent_words, signed
+from fairgate.reports.data_table import (
+    SHADES,
+    Cell,
+    Column,
+    Line,
+    Table,
+    drawn_cell,
+    number_cell,
+    p_cell,
+    share_scale,
+    signed_cell,
+)
+from fairgate.reports.formatting import interval, number, percent_of, signed
+from fairgate.reports.ranking_tables import recall_table, skew_tables, within_tables
 
 MOST_SUBJECTS: Final = 12
 """Subjects that one place of the page has in full; the rest are in audit.csv."""
-_LINES: Final = 200
-_DOTS: Final = 400
-_SHADES: Final = 7
-
-
-def _share_scale(shares: Iterable[float | None]) -> Scale:
-    """A line for shares. Where all are one number, a stretch below it: never one beyond 1."""
-    held = [share for share in shares if share is not None]
-    return scale_for([*held, 0.9 * min(held)] if held and min(held) == max(held) else held)
 
 
 def models_table(probe: ClassificationAudit) -> Table:
     """F_M and accuracy on all subjects, the highest F_M first (the highest accuracy, where F_M is not defined)."""
     rows = [row for row in probe.fairness if row.subject is None]
     measured = any(row.fairness is not None for row in rows)
-    fairness = _share_scale(x for row in rows for x in (row.fairness, row.lo, row.hi))
-    accuracy = _share_scale(x for row in rows for x in (row.accuracy, row.accuracy_lo, row.accuracy_hi))
+    fairness = share_scale(x for row in rows for x in (row.fairness, row.lo, row.hi))
+    accuracy = share_scale(x for row in rows for x in (row.accuracy, row.accuracy_lo, row.accuracy_hi))
     columns = [Column("accuracy, drawn", "drawn", scale=accuracy), Column("accuracy")]
     if measured:
         columns = [Column("F_M, drawn", "drawn", scale=fairness), Column("F_M"), *columns]
@@ -71,7 +72,7 @@ def subjects_table(record: AuditRecord, probe: ClassificationAudit) -> Table | N
     worst = max((1 - x for x in value.values() if x is not None), default=0.0)
 
     def cell(x: float | None) -> Cell:
-        shade = round(_SHADES * (1 - x) / worst) if x is not None and worst > 0.02 else 0
+        shade = round(SHADES * (1 - x) / worst) if x is not None and worst > 0.02 else 0
         return Cell(number(x), value=x, shade=shade)
 
     lines = [Line(one.name, tuple(cell(value[one.name, subject]) for subject in subjects)) for one in record.models]
@@ -82,7 +83,7 @@ def subjects_table(record: AuditRecord, probe: ClassificationAudit) -> Table | N
 def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
     """Pairs of models on one subject; the band of the drawing is what counts as no difference."""
     subject = pairs[0].subject
-    title, key = f"Pairs of models, {subject_words(subject)}", ("pairs", probe, subject or "")
+    title, key = f"Pairs of models, second against first, {subject_words(subject)}", ("pairs", probe, subject or "")
     change = Column("Δ\u00a0accuracy")
     if all(pair.spread_delta is None for pair in pairs):
         columns: tuple[Column, ...] = (change, Column("paired\u00a0p", "p"))
@@ -212,7 +213,7 @@ def _mistake(most: TakenFor | None) -> Cell:
     if most is None:
         return Cell("–")
     share = most.count / most.total
-    shade, text = math.ceil(_SHADES * share), f"“{most.predicted}”"
+    shade, text = math.ceil(SHADES * share), f"“{most.predicted}”"
     return Cell(text, percent_of(share), share, export=most.predicted, aside=share, shade=shade)
 
 
@@ -245,126 +246,23 @@ def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:
         measured = {row.model for row in probe.groups if row.over == over}
         spreads = [probe.spread(model, over) if model in measured else None for model in models]
         foot = (Line("highest less lowest", tuple(map(number_cell, spreads))),)
-        key, title = ("implicit", probe.name, over), f"by {over}"
-        tables.append(Table(key, title, "group", columns, (("", lines),), foot=foot, head=title))
+        title = f"P(“{probe.positive}”) by {over}"
+        key = ("implicit", probe.name, over)
+        tables.append(Table(key, title, "group", columns, (("", lines),), foot=foot, head=f"by {over}"))
     return tables
 
 
-def recall_table(probe: RetrievalAudit) -> Table | None:
-    """R@k of every model, where there is any."""
-    scale = _share_scale(x for row in probe.recall for x in (row.value, row.lo, row.hi))
-    lines = tuple(
-        Line(f"{clean(row.model, 80)} R@{row.k}", (drawn_cell(scale, *limits), number_cell(*limits)))
-        for row in probe.recall
-        for limits in [(row.value, row.lo, row.hi)]
-    )
-    columns = (Column("recall, drawn", "drawn", scale=scale), Column("R@k"))
-    table = Table(("recall", probe.name), "R@k of every model", "model", columns, (("", lines),), "bars subjects")
-    return table if lines else None
-
-
-def skew_tables(probe: RetrievalAudit) -> list[tuple[str, int, Table]]:
-    """For every grouping and k, the subjects of every model on one line, those beyond the fair ranker's 95% marked."""
-    tables = []
-    for over, k in dict.fromkeys((row.over, row.k) for row in probe.summaries):
-        held = [row for row in probe.skews if (row.over, row.k) == (over, k)]
-        scale = scale_for([0.0, *(row.value for row in held), *(row.null_p95 for row in held)])
-        lines = tuple(
-            _strip(row, [one for one in held if one.model == row.model], scale)
-            for row in probe.summaries
-            if (row.over, row.k) == (over, k)
-        )
-        columns = (
-            *(Column("subjects, drawn", "drawn", scale=scale), Column("mean"), Column("median")),
-            Column("fair ranker", under="median · 95%", name=_CHANCE.name, aside=_CHANCE.aside),
-            Column("beyond 95%", aside="of"),
-        )
-        legend = (
-            *(("●", "within what chance gives"), ("◆", "beyond the fair ranker’s 95% point")),
-            *(("null", "fair ranker, median to 95%"), ("▭", "quartiles and median")),
-        )
-        key, title = ("skew", probe.name, over, str(k)), f"MaxSkew@{k} over {over}"
-        table = Table(key, title, "model", columns, (("", lines),), "bars subjects", legend=legend, height=34)
-        tables.append((over, k, table))
-    return tables
-
-
-def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
-    start, end = scale.place(row.null_median), scale.place(row.null_p95)
-    dots = [(percent(scale.place(one.value)), one.value > one.null_p95) for one in subjects if one.value is not None]
-    null = (percent(start), percent(end - start), percent(start))
-    track = Track(null=null, box=_box(row, scale), dots=tuple(dots[:_DOTS]))
-    beyond = Cell(f"{row.beyond} of {row.subjects}", value=row.beyond, aside=row.subjects)
-    chance = _chance(row.null_median, row.null_p95)
-    return Line(row.model, (Cell(track=track), number_cell(row.mean), number_cell(row.median), chance, beyond))
-
-
-def _box(row: SkewSummary, scale: Scale) -> Box | None:
-    """The five numbers of the box, where there are subjects enough and all are finite."""
-    found = [x for x in (row.lowest, row.lower_quartile, row.median, row.upper_quartile, row.highest) if x is not None]
-    if row.subjects < 3 or len(found) < 5 or not all(math.isfinite(x) for x in found):
-        return None
-    return Box.of(found, scale)
-
-
-_CHANCE: Final = Column("fair ranker: median · 95%", name="fair ranker, median", aside="fair ranker, 95%")
-
-
-def _chance(median: float, p95: float) -> Cell:
-    return Cell(f"{number(median)} · {number(p95)}", value=median, aside=p95)
-
-
-def _beyond(value: float | None, p95: float, top: float) -> int:
-    """The shade of a skew: none within what chance gives."""
-    if value is None or value <= p95:
-        return 0
-    return _SHADES if math.isinf(value) else max(1, round(_SHADES * value / top))
-
-
-def _top(values: Iterable[float | None]) -> float:
-    return max((value for value in values if value is not None and math.isfinite(value)), default=0.0)
-
-
-def skews_table(record: AuditRecord, probe: RetrievalAudit, over: str, k: int, noun: str) -> Table:
-    """MaxSkew of every subject and model with the favoured group; shaded beyond the fair ranker's 95% point."""
-    held = {(row.model, row.subject): row for row in probe.skews if (row.over, row.k) == (over, k)}
-    top = _top(row.value for row in held.values())
-    subjects = list(dict.fromkeys(subject for _, subject in held))
-
-    def cell(row: SkewRow) -> Cell:
-        favoured, value = row.favoured + (" (tie)" if row.tied else ""), exact(row.value, row.status)
-        shade = _beyond(row.value, row.null_p95, top)
-        return Cell(number(row.value, row.status), favoured, value, aside=favoured, shade=shade)
-
-    lines = []
-    for subject in subjects[:_LINES]:
-        rows = [held[model.name, subject] for model in record.models]
-        lines.append(Line(subject, (*map(cell, rows), _chance(rows[0].null_median, rows[0].null_p95))))
-    columns = (*(Column(model.name, aside=f"{model.name}, favoured") for model in record.models), _CHANCE)
-    key, title = ("skews", probe.name, over, str(k)), f"MaxSkew@{k} over {over}, one by one"
-    legend = (("", "under each value: the most favoured group"), ("", "shaded: beyond the fair ranker’s 95% point"))
-    return Table(key, title, noun, columns, (("", tuple(lines)),), legend=legend, more=len(subjects) - len(lines))
-
-
-def within_table(record: AuditRecord, probe: RetrievalAudit, over: str, fixed: str, k: int) -> Table:
-    """MaxSkew over one attribute within each group of another, and how far these lie apart (paper 3, figure 2)."""
-    held = {(row.model, row.group): row for row in probe.within if (row.over, row.fixed, row.k) == (over, fixed, k)}
-    ratio = {row.model: row for row in probe.differences if (row.over, row.fixed, row.k) == (over, fixed, k)}
-    top = _top(row.value for row in held.values())
-    lines = []
-    for group in record.dataset.attributes[fixed]:
-        rows = [held[model.name, group] for model in record.models]
-        cells = [Cell(number(row.value), value=row.value, shade=_beyond(row.value, row.null_p95, top)) for row in rows]
-        lines.append(Line(group, (*cells, _chance(rows[0].null_median, rows[0].null_p95))))
-    apart = [ratio[model.name] for model in record.models]
-    median, p95 = apart[0].null_median, apart[0].null_p95
-    chance = Cell(
-        f"{percent_words(median)} · {percent_words(p95)}",
-        value=exact(median, "infinite"),
-        aside=exact(p95, "infinite"),
-    )
-    cells = [Cell(percent_words(row.value), value=exact(row.value, "infinite")) for row in apart]
-    columns = (*(Column(model.name) for model in record.models), _CHANCE)
-    key, title = ("within", probe.name, over, fixed, str(k)), f"MaxSkew@{k} over {over} within each {fixed}, on average"
-    foot = (Line("relative difference", (*cells, chance)),)
-    return Table(key, title, fixed, columns, (("", tuple(lines)),), foot=foot, head=title)
+def overview(record: AuditRecord) -> Iterator[tuple[ProbeAudit, Table]]:
+    """The tables that audit.tex and the terminal have: of all subjects together, and F_M by subject."""
+    for probe in record.probes:
+        found: list[Table | None]
+        if isinstance(probe, ClassificationAudit):
+            pairs = [pair for pair in probe.pairs if pair.subject is None]
+            found = [models_table(probe), subjects_table(record, probe)]
+            found += [pairs_table(probe.name, pairs, probe.margin)] if pairs else []
+        elif isinstance(probe, ImplicitAudit):
+            found = [*implicit_tables(record, probe)]
+        else:
+            skews = [table for _, _, table in skew_tables(probe)]
+            found = [recall_table(probe), *skews, *within_tables(record, probe)]
+        yield from ((probe, table) for table in found if table is not None)

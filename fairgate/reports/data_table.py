@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from fairgate.records import Status
-from fairgate.reports.charts import Scale, Track
+from fairgate.reports.charts import Scale, Track, scale_for
 from fairgate.reports.formatting import interval, number, p_value, signed
+
+SHADES: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,9 @@ class Table:
     more: int = 0
 
     @property
-    def lines(self) -> int:
-        """How many lines there are."""
-        return sum(len(lines) for _, lines in self.bodies)
+    def rows(self) -> list[Line]:
+        """All rows, those of the foot last."""
+        return [*(line for _, lines in self.bodies for line in lines), *self.foot]
 
 
 def exact(value: float | None, status: Status = "ok") -> float | None:
@@ -101,3 +104,9 @@ def p_cell(value: float | None) -> Cell:
 def drawn_cell(scale: Scale, value: float | None, lo: float | None, hi: float | None) -> Cell:
     """A number with its limits as a dot on a line."""
     return Cell(track=Track(value=scale.at(value), lo=scale.at(lo), hi=scale.at(hi)))
+
+
+def share_scale(shares: Iterable[float | None]) -> Scale:
+    """A line for shares. Where all are one number, a stretch below it: never one beyond 1."""
+    held = [share for share in shares if share is not None]
+    return scale_for([*held, 0.9 * min(held)] if held and min(held) == max(held) else held)

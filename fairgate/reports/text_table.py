@@ -24,6 +24,7 @@ def text_table(
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding, title=title and Text(title))
+    table.min_width = None if title is None else min(len(title), 100)  # rich would wrap the title of a narrow table
     table.title_justify = table.caption_justify = "left"
     for place, name in enumerate(columns):
         justify: Literal["left", "right"] = "right" if name.startswith(">") else "left"

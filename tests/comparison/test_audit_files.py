@@ -52,7 +52,7 @@ def test_every_output_shows_the_notice(toy_audit: AuditRecord) -> None:
     assert "note: drawn squares" in printed(toy_audit)
     rows = list(csv.DictReader(io.StringIO(render_csv(toy_audit))))
     assert {row["notice"] for row in rows} == {"drawn squares"}
-    assert render_latex(toy_audit).count("drawn squares") == render_latex(toy_audit).count("\\begin{table}") == 4
+    assert render_latex(toy_audit).count("drawn squares") == render_latex(toy_audit).count("\\begin{table}") == 9
 
 
 def test_the_page_fetches_nothing_and_admits_only_its_own_style_and_script(toy_audit: AuditRecord) -> None:
@@ -106,7 +106,7 @@ def test_implicit_associations_and_words_stand_in_every_output(toy: Toy) -> None
     assert {row["subject"] for row in rows if row["table"] == "skew" and row["probe"] == "words"} == {
         *("nurse", "line cook", "chef"),
     }
-    assert "Implicit association, probe trust: P(doctor) by skin\\_tone $\\times$ gender" in render_latex(record)
+    assert "P(“doctor”) by skin\\_tone $\\times$ gender, probe trust" in render_latex(record)
     assert page.count("drawn squares") >= 1 + page.count("<section") - 3
 
 

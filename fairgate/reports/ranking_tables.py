@@ -1,0 +1,140 @@
+"""The tables of audit.html on rankings: MaxSkew of models over subjects, recall, and one attribute within another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from fairgate.plain_text import clean
+from fairgate.records.comparison import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
+from fairgate.reports.charts import Box, Scale, Track, percent, scale_for
+from fairgate.reports.data_table import SHADES, Cell, Column, Line, Table, drawn_cell, exact, number_cell, share_scale
+from fairgate.reports.formatting import number, percent_words
+
+_LINES: Final = 200
+_DOTS: Final = 400
+
+
+def recall_table(probe: RetrievalAudit) -> Table | None:
+    """R@k of every model, where there is any."""
+    scale = share_scale(x for row in probe.recall for x in (row.value, row.lo, row.hi))
+    lines = tuple(
+        Line(f"{clean(row.model, 80)} R@{row.k}", (drawn_cell(scale, *limits), number_cell(*limits)))
+        for row in probe.recall
+        for limits in [(row.value, row.lo, row.hi)]
+    )
+    columns = (Column("recall, drawn", "drawn", scale=scale), Column("R@k"))
+    table = Table(("recall", probe.name), "R@k of every model", "model", columns, (("", lines),), "bars subjects")
+    return table if lines else None
+
+
+def skew_tables(probe: RetrievalAudit) -> list[tuple[str, int, Table]]:
+    """For every grouping and k, the subjects of every model on one line, those beyond the fair ranker's 95% marked."""
+    tables = []
+    for over, k in dict.fromkeys((row.over, row.k) for row in probe.summaries):
+        held = [row for row in probe.skews if (row.over, row.k) == (over, k)]
+        scale = scale_for([0.0, *(row.value for row in held), *(row.null_p95 for row in held)])
+        lines = tuple(
+            _strip(row, [one for one in held if one.model == row.model], scale)
+            for row in probe.summaries
+            if (row.over, row.k) == (over, k)
+        )
+        columns = (
+            *(Column("subjects, drawn", "drawn", scale=scale), Column("mean"), Column("median")),
+            Column("fair ranker", under="median · 95%", name=_CHANCE.name, aside=_CHANCE.aside),
+            Column("beyond 95%", aside="of"),
+        )
+        legend = (
+            *(("●", "within what chance gives"), ("◆", "beyond the fair ranker’s 95% point")),
+            *(("null", "fair ranker, median to 95%"), ("▭", "quartiles and median")),
+        )
+        key, title = ("skew", probe.name, over, str(k)), f"MaxSkew@{k} over {over}"
+        table = Table(key, title, "model", columns, (("", lines),), "bars subjects", legend=legend, height=34)
+        tables.append((over, k, table))
+    return tables
+
+
+def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
+    start, end = scale.place(row.null_median), scale.place(row.null_p95)
+    dots = [(percent(scale.place(one.value)), one.value > one.null_p95) for one in subjects if one.value is not None]
+    null = (percent(start), percent(end - start), percent(start))
+    track = Track(null=null, box=_box(row, scale), dots=tuple(dots[:_DOTS]))
+    beyond = Cell(f"{row.beyond} of {row.subjects}", value=row.beyond, aside=row.subjects)
+    chance = _chance(row.null_median, row.null_p95)
+    return Line(row.model, (Cell(track=track), number_cell(row.mean), number_cell(row.median), chance, beyond))
+
+
+def _box(row: SkewSummary, scale: Scale) -> Box | None:
+    """The five numbers of the box, where there are subjects enough and all are finite."""
+    found = [x for x in (row.lowest, row.lower_quartile, row.median, row.upper_quartile, row.highest) if x is not None]
+    if row.subjects < 3 or len(found) < 5 or not all(math.isfinite(x) for x in found):
+        return None
+    return Box.of(found, scale)
+
+
+_CHANCE: Final = Column("fair ranker: median · 95%", name="fair ranker, median", aside="fair ranker, 95%")
+
+
+def _chance(median: float, p95: float) -> Cell:
+    return Cell(f"{number(median)} · {number(p95)}", value=median, aside=p95)
+
+
+def _beyond(value: float | None, p95: float, top: float) -> int:
+    """The shade of a skew: none within what chance gives."""
+    if value is None or value <= p95:
+        return 0
+    return SHADES if math.isinf(value) else max(1, round(SHADES * value / top))
+
+
+def _top(values: Iterable[float | None]) -> float:
+    return max((value for value in values if value is not None and math.isfinite(value)), default=0.0)
+
+
+def skews_table(record: AuditRecord, probe: RetrievalAudit, over: str, k: int, noun: str) -> Table:
+    """MaxSkew of every subject and model with the favoured group; shaded beyond the fair ranker's 95% point."""
+    held = {(row.model, row.subject): row for row in probe.skews if (row.over, row.k) == (over, k)}
+    top = _top(row.value for row in held.values())
+    subjects = list(dict.fromkeys(subject for _, subject in held))
+
+    def cell(row: SkewRow) -> Cell:
+        favoured, value = row.favoured + (" (tie)" if row.tied else ""), exact(row.value, row.status)
+        shade = _beyond(row.value, row.null_p95, top)
+        return Cell(number(row.value, row.status), favoured, value, aside=favoured, shade=shade)
+
+    lines = []
+    for subject in subjects[:_LINES]:
+        rows = [held[model.name, subject] for model in record.models]
+        lines.append(Line(subject, (*map(cell, rows), _chance(rows[0].null_median, rows[0].null_p95))))
+    columns = (*(Column(model.name, aside=f"{model.name}, favoured") for model in record.models), _CHANCE)
+    key, title = ("skews", probe.name, over, str(k)), f"MaxSkew@{k} over {over}, one by one"
+    legend = (("", "under each value: the most favoured group"), ("", "shaded: beyond the fair ranker’s 95% point"))
+    return Table(key, title, noun, columns, (("", tuple(lines)),), legend=legend, more=len(subjects) - len(lines))
+
+
+def within_tables(record: AuditRecord, probe: RetrievalAudit) -> list[Table]:
+    """MaxSkew over one attribute within each group of another, and how far these lie apart (paper 3, figure 2)."""
+    return [_within(record, probe, *key) for key in dict.fromkeys((row.over, row.fixed, row.k) for row in probe.within)]
+
+
+def _within(record: AuditRecord, probe: RetrievalAudit, over: str, fixed: str, k: int) -> Table:
+    held = {(row.model, row.group): row for row in probe.within if (row.over, row.fixed, row.k) == (over, fixed, k)}
+    ratio = {row.model: row for row in probe.differences if (row.over, row.fixed, row.k) == (over, fixed, k)}
+    top = _top(row.value for row in held.values())
+    lines = []
+    for group in record.dataset.attributes[fixed]:
+        rows = [held[model.name, group] for model in record.models]
+        cells = [Cell(number(row.value), value=row.value, shade=_beyond(row.value, row.null_p95, top)) for row in rows]
+        lines.append(Line(group, (*cells, _chance(rows[0].null_median, rows[0].null_p95))))
+    apart = [ratio[model.name] for model in record.models]
+    median, p95 = apart[0].null_median, apart[0].null_p95
+    chance = Cell(
+        f"{percent_words(median)} · {percent_words(p95)}",
+        value=exact(median, "infinite"),
+        aside=exact(p95, "infinite"),
+    )
+    cells = [Cell(percent_words(row.value), value=exact(row.value, "infinite")) for row in apart]
+    columns = (*(Column(model.name) for model in record.models), _CHANCE)
+    key, title = ("within", probe.name, over, fixed, str(k)), f"MaxSkew@{k} over {over} within each {fixed}, on average"
+    foot = (Line("relative difference", (*cells, chance)),)
+    return Table(key, title, fixed, columns, (("", tuple(lines)),), foot=foot, head=title)
