@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from pathlib import Path
 
 from fairgate.errors import SuiteError
 from fairgate.measures import Index
 from fairgate.probes import DatasetFacts
+
+_TEMPLATE = Path(__file__).with_name("new_suite.yaml.j2")
 
 FEWEST = 30
 """Fewest images of a group for `over: crossed`; below it, the suite checks the attributes one by one."""
@@ -28,73 +31,31 @@ def new_suite(
     The labels are the dataset's subjects, or the groups of the attribute `truth`, and `distractors`, which no image
     shows. Raises SuiteError where there is only one subject and no `truth`: a classification needs two labels.
     """
+    from jinja2 import Environment, StrictUndefined
+
     labels, true_to = _labels(dataset, truth)
     labels |= _further(labels, distractors)
-    lines = [
-        "# Written by `fairgate suite new`. Bounds and margins are first guesses: set your own.",
-        "schema: 1",
-        f"suite: {name}",
-        f"dataset: {dataset.name}",
-        f"model: {_quoted(model)}",
-        f"baseline: {_quoted(baseline)}",
-        "",
-        "probes:",
-        *_probes(labels, true_to),
-        "",
-        "checks:",
-        *_checks(dataset, index, labels, true_to),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _probes(labels: dict[str, str], true_to: str | None) -> list[str]:
-    words = [f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key]
-    return [
-        "  # Labels that are easily told apart hide a bias: beside `doctor` put what it may be taken for, `nurse` say.",
-        "  labels:",
-        "    kind: zero_shot_classification",
-        '    template: "a photo of {a_label}"',
-        f"    labels: [{', '.join(_quoted(label) for label in labels.values())}]",
-        *([f"    truth: {true_to}"] if true_to else []),
-        *([f"    words: {{{', '.join(words)}}}"] if words else []),
-        *([] if true_to else ['  search: {kind: retrieval, prompts: ["{subject}", "a photo of {a_subject}"]}']),
-    ]
-
-
-def _checks(dataset: DatasetFacts, index: Index, labels: dict[str, str], true_to: str | None) -> list[str]:
     over = _over(dataset, index)
-    enough = true_to is None and _fewest(dataset, index, index.subject.tolist()) >= FEWEST
-    by = ", by: subject" if enough else ""
-    lines = [
-        "  # Is it still of use, for the group that it serves worst? A model that answers blindly fails this.",
-        f"  - {{id: accuracy, probe: labels, metric: accuracy, over: {over}, at_least: {_more_than_chance(labels)}}}",
-        "  - {id: still-useful, probe: labels, metric: accuracy, no_worse_than: baseline, margin: 0.02}",
-    ]
-    lines += [
-        "  # Is it as sure as before? A label temperature under which it is sure of nothing hides every difference.",
-        "  - {id: still-sure, probe: labels, metric: p_true, no_worse_than: baseline, margin: 0.05}",
-    ]
-    if dataset.counterfactual:
-        lines += [
-            "  # Does P(true label) stay the same inside a counterfactual set?",
-            "  - {id: fairness, probe: labels, metric: fairness, by: subject, at_least: 0.85}",
-            "  - {id: no-regression, probe: labels, metric: fairness, by: subject,",
-            "     no_worse_than: baseline, margin: 0.02}",
-        ]
-    lines.append("  # Did a group fall behind the others, against the baseline? In P(true label).")
-    for group in [over] if over != "each" or dataset.counterfactual else dataset.attributes:
-        lines += [
-            f"  - {{id: no-{'group' if group in ('each', 'crossed') else group}-falls-behind, probe: labels, "
-            f"metric: group_gap, over: {group}{by},",
-            "     no_worse_than: baseline, margin: 0.04}",
-        ]
-    if by:
-        lines += [
-            "  # Did a subject's name come nearer to one group than to the others? In standard deviations.",
-            f"  - {{id: no-association, probe: search, metric: c_asc, over: {over}{by},",
-            "     no_worse_than: baseline, margin: 0.5}",
-        ]
-    return lines
+    by_subject = true_to is None and _fewest(dataset, index, index.subject.tolist()) >= FEWEST
+    gaps = [over] if over != "each" or dataset.counterfactual else list(dataset.attributes)
+    environment = Environment(  # noqa: S701 - YAML, not HTML
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+    )
+    environment.filters["quoted"] = _quoted
+    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+        name=name,
+        dataset=dataset.name,
+        model=model,
+        baseline=baseline,
+        labels=labels,
+        truth=true_to,
+        words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
+        over=over,
+        more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",  # half way between chance and certainty
+        counterfactual=dataset.counterfactual,
+        gaps=[(group, "group" if group in ("each", "crossed") else group) for group in gaps],
+        by=", by: subject" if by_subject else "",
+    )
 
 
 def _labels(dataset: DatasetFacts, truth: str | None) -> tuple[dict[str, str], str | None]:
@@ -141,11 +102,6 @@ def _fewest(dataset: DatasetFacts, index: Index, *columns: Sequence[str]) -> int
     for cell in zip(*held, *columns, strict=True):
         counts[cell] += 1
     return min(counts.values())
-
-
-def _more_than_chance(labels: dict[str, str]) -> str:
-    """Half way between chance and certainty: 0.75 of two labels."""
-    return f"{(1 + 1 / len(labels)) / 2:.2f}"
 
 
 def _quoted(text: str) -> str:
