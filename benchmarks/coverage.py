@@ -24,8 +24,15 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
-from fairgate.metrics import fairness, ndkl_at_k, ndkl_at_k_weighted, set_deviation, set_std, skew_at_k_weighted
-from fairgate.metrics.retrieval import skew_of_counts
+from fairgate.metrics import (
+    fairness,
+    ndkl_at_k,
+    ndkl_at_k_weighted,
+    set_deviation,
+    set_std,
+    skew_at_k_weighted,
+    skew_of_counts,
+)
 from fairgate.randomness import stream
 from fairgate.statistics import (
     Interval,

@@ -7,9 +7,8 @@ from fairgate.gate.bases import suites_of_bases
 from fairgate.gate.compared_run import dataset_info, saved_record
 from fairgate.gate.evaluate import Evaluation, evaluate
 from fairgate.gate.hold import hold
-from fairgate.gate.intact import require_intact
 from fairgate.gate.models import Progress, open_model
-from fairgate.gate.prepare import Definition, Prepared, prepare, settings_of
+from fairgate.gate.prepare import Definition, Prepared, prepare, require_intact, settings_of
 from fairgate.gate.publish import clear_report, publish
 from fairgate.gate.score import Scored, decide_one, score
 from fairgate.gate.temperature import Scores, needs_entropy

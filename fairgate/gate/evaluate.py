@@ -14,11 +14,10 @@ from fairgate.baselines import environment_warnings
 from fairgate.errors import FairgateError
 from fairgate.gate.compared_run import ComparedRun, dataset_info
 from fairgate.gate.models import Progress
-from fairgate.gate.notices import plugin_notices
+from fairgate.gate.notices import plugin_notices, pointer_notices
 from fairgate.gate.prepare import Definition, Prepared
 from fairgate.gate.score import Scored, decide_definition, score
 from fairgate.gate.temperature import Scores
-from fairgate.gate.tracked import pointer_notices
 from fairgate.measures import METRICS
 from fairgate.models.registry import FAMILIES
 from fairgate.probes import PROBES, mean_entropies, scores_digest

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
+from fairgate.baselines import Repository
+from fairgate.baselines.tracked import changed_pointers
+from fairgate.gate.prepare import Prepared
+from fairgate.models import local_path
 from fairgate.records import DatasetInfo, RunRecord
 
 
@@ -65,3 +69,10 @@ def _as(plugin: str | None) -> str:
         return "not at all"
     version, _, code = plugin.partition(" sha256:")
     return f"as {version} ({code[:12]})"
+
+
+def pointer_notices(prepared: Prepared, model: str) -> list[str]:
+    """Pointers that are not as at the merge base, but for the candidate's own; empty where there is no merge base."""
+    if prepared.compared is None or prepared.compared.commit is None:
+        return []
+    return changed_pointers(Repository(prepared.root), prepared.compared.commit, local_path(model))

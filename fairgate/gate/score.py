@@ -9,9 +9,8 @@ from typing import get_args
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.gate.compared_run import ComparedRun, RunContext, ScoredDefinition, compare_with
 from fairgate.gate.counterparts import comparisons_without_pass, stricter_reading
-from fairgate.gate.intact import require_intact
 from fairgate.gate.models import Progress, logit_scale_of, registered
-from fairgate.gate.prepare import Definition, Prepared
+from fairgate.gate.prepare import Definition, Prepared, require_intact
 from fairgate.gate.temperature import Scores, Tempered, tempered, tempered_without_pass
 from fairgate.measures import Index
 from fairgate.models import Model

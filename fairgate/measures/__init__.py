@@ -5,8 +5,8 @@ from fairgate.measures.contract import Answers, Cut, Drawn, Limits, Measure, Met
 from fairgate.measures.fair_chance import FairRankings
 from fairgate.measures.galleries import galleries_of
 from fairgate.measures.means import group_means
+from fairgate.measures.parts import resample
 from fairgate.measures.registry import METRICS, measure, recorded, register
-from fairgate.measures.resampling import resample
 from fairgate.records.metrics import Better, MetricSpec
 
 __all__ = [

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fairgate.measures.cell import Counts, Floats
 from fairgate.measures.contract import Drawn, Measure, Parts
 from fairgate.records.metrics import Extreme, MetricSpec
+from fairgate.statistics import Resamples, set_count_chunks
 
 
 def value_of(parts: Parts, extreme: Extreme) -> Floats:
@@ -57,3 +58,21 @@ def over_judged(found: Measure) -> Measure:
     parts = parts_of(found.parts, found.blocks, keep)
     value = value_of(tuple(tuple(part[None] for part in queries) for queries in parts), extreme)
     return replace(found, value=float(value[0]), draw=draw, parts=parts)
+
+
+def resample(measures: Sequence[Measure], n_sets: int, draws: int, sets: Resamples) -> list[Drawn]:
+    """`draws` resamples of each measure's statistic."""
+    chunks: list[list[Drawn]] = [[] for _ in measures]
+    for counts in set_count_chunks(n_sets, draws, sets):
+        for found, one in zip(chunks, measures, strict=True):
+            found.append(one.draw(counts))
+    return [_joined(found) for found in chunks]
+
+
+def _joined(chunks: Sequence[Drawn]) -> Drawn:
+    groups = [chunk.groups for chunk in chunks if chunk.groups is not None]
+    parts = tuple(
+        tuple(np.concatenate(queries) for queries in zip(*groupings, strict=True))
+        for groupings in zip(*(chunk.parts for chunk in chunks), strict=True)
+    )
+    return Drawn(np.concatenate([chunk.value for chunk in chunks]), np.concatenate(groups) if groups else None, parts)

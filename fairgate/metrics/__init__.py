@@ -1,5 +1,6 @@
 """Scores in, numbers out: one value per set, query or group first, a summary second. Pure functions on NumPy arrays."""
 
+from fairgate.metrics._counts import bias_of_counts, entropy_of_counts, ndkl_of_ranking, skew_of_counts
 from fairgate.metrics.associations import (
     ImplicitAssociation,
     association,
@@ -31,6 +32,7 @@ from fairgate.metrics.editing import (
     individual_typology_angle,
     skin_mask,
 )
+from fairgate.metrics.fair_ranker import NullSkew, expected_max_skew
 from fairgate.metrics.neighbours import NeighbourShares, knn_accept, neighbour_shares
 from fairgate.metrics.overview import RetrievalOverview, retrieval_overview, streamed_overview
 from fairgate.metrics.presets import BERG, GENSYNTH, HOWARD, SO_B_IT, Preset, average_prompts
@@ -42,27 +44,19 @@ from fairgate.metrics.resampled import (
     weighted_group_counts,
 )
 from fairgate.metrics.retrieval import (
-    NullSkew,
     SkewWithin,
-    TieRange,
     bias_at_k,
-    bias_of_counts,
-    entropy_of_counts,
-    expected_max_skew,
     max_skew_at_k,
     max_skew_within,
     min_skew_at_k,
     ndkl_at_k,
-    ndkl_of_ranking,
     normalized_entropy_at_k,
     recall_at_k,
-    recall_tie_range,
     relative_difference,
     skew_at_k,
-    skew_of_counts,
     tie_at_k,
-    tie_range,
 )
+from fairgate.metrics.ties import TieRange, recall_tie_range, tie_range
 
 __all__ = [
     "BERG",

@@ -29,33 +29,6 @@ from fairgate.metrics._counts import (
     skew_of_counts,
 )
 from fairgate.metrics._ranking import Desired, ranked_for_bias, with_positives
-from fairgate.metrics.fair_ranker import NullSkew, expected_max_skew
-from fairgate.metrics.ties import TieRange, recall_tie_range, tie_range
-
-__all__ = [
-    "NullSkew",
-    "Several",
-    "SkewWithin",
-    "TieRange",
-    "Zero",
-    "bias_at_k",
-    "bias_of_counts",
-    "entropy_of_counts",
-    "expected_max_skew",
-    "max_skew_at_k",
-    "max_skew_within",
-    "min_skew_at_k",
-    "ndkl_at_k",
-    "ndkl_of_ranking",
-    "normalized_entropy_at_k",
-    "recall_at_k",
-    "recall_tie_range",
-    "relative_difference",
-    "skew_at_k",
-    "skew_of_counts",
-    "tie_at_k",
-    "tie_range",
-]
 
 
 def skew_at_k(

@@ -14,8 +14,7 @@ from fairgate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlf
 from fairgate.selftest.finding import Finding, Progress, of_error, trouble
 from fairgate.selftest.machine import cache_of, look_at_git, look_at_machine
 from fairgate.selftest.proof import prove
-from fairgate.selftest.pytest_config import Ini, read_ini
-from fairgate.selftest.pytest_setup import look_at_pytest
+from fairgate.selftest.pytest_setup import Ini, look_at_pytest, read_ini
 from fairgate.selftest.suite_inputs import git_refs, look_at_models, look_at_suite
 from fairgate.selftest.workflows import look_at_workflows
 from fairgate.suites import Settings, suite_names, suite_path

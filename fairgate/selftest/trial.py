@@ -21,7 +21,7 @@ from fairgate.errors import BaselineError
 from fairgate.records import CheckResult, RunRecord
 from fairgate.reports import read_results
 from fairgate.selftest.finding import Ran, run
-from fairgate.selftest.pytest_config import read_ini
+from fairgate.selftest.pytest_setup import read_ini
 from fairgate.suites.load import FOLDER
 
 _HIDDEN_BUT_NEEDED: Final = (".pytest.ini", ".coveragerc")

@@ -2,13 +2,12 @@
 
 from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols, moods_median_test, sign_flip_test
 from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
-from fairgate.statistics.extremes import Unavailable, divergence_interval, extreme_interval, skew_interval
-from fairgate.statistics.medians import median_interval
+from fairgate.statistics.extremes import divergence_interval, extreme_interval, skew_interval
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import Design, PairedComparison, PairedResult, paired_statistic_test, paired_test
 from fairgate.statistics.power import Power, power, power_of_draws, power_of_images
 from fairgate.statistics.regression import group_changes, group_regression, image_changes, image_regression
-from fairgate.statistics.resampling import Interval, bootstrap, weighted_median
+from fairgate.statistics.resampling import Interval, Unavailable, bootstrap, median_interval, weighted_median
 
 __all__ = [
     "ClusterOLS",

@@ -21,7 +21,7 @@ from scipy.special import betaincinv, stdtrit
 
 from fairgate.errors import StatisticsError
 from fairgate.statistics.draws import FloatArray
-from fairgate.statistics.resampling import Interval
+from fairgate.statistics.resampling import Interval, Unavailable
 
 Which: TypeAlias = Literal["max", "min"]
 Limit: TypeAlias = Callable[[float], FloatArray]
@@ -32,13 +32,6 @@ FEWEST_SETS = 6
 
 FEWEST_PLACES = 8
 """Where a group has fewer places left to take, the top k is nearly its own, and resamples look too much alike."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unavailable:
-    """No interval, because none that could be given would cover. Reports print the reason."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

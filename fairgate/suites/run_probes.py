@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
+from fairgate.errors import ModelError
 from fairgate.hashing import digest
-from fairgate.models import Capable, require_capability
-from fairgate.probes import METRIC_VERSION, ProbeScores, Rows
-from fairgate.suites.distinct import require_distinct
+from fairgate.models import Capable, indistinct, require_capability
+from fairgate.probes import METRIC_VERSION, Probe, ProbeScores, Rows
 from fairgate.suites.schema import Suite
+
+_SHOWN = 5
 
 
 def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScores]:
@@ -39,3 +42,60 @@ def probe_digests(suite: Suite, metric_version: int = METRIC_VERSION) -> dict[st
 def prompt_count(suite: Suite, subjects: Sequence[str]) -> int:
     """Number of different texts that the suite's probes show a model."""
     return len({text for probe in suite.probes.values() for text in probe.texts(subjects)})
+
+
+def require_distinct(model: Capable, suite: Suite, subjects: Sequence[str]) -> None:
+    """Raises ModelError naming labels of one question, subjects or words that a model reads as the same text.
+
+    Equal prompts inside one averaged query are only warned of: they weigh double.
+    """
+    for name, probe in suite.probes.items():
+        for what, answers in _questions(probe, subjects):
+            _require(model, name, what, answers)
+        if several := [query.prompts for query in probe.queries(subjects) if len(query.prompts) > 1]:
+            _warn_of_doubles(model, name, several)
+
+
+def _questions(probe: Probe, subjects: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
+    """What must differ: for every question its answers' names, each with the prompts that the model sees."""
+    contests = {tuple(one.prompts.items()): one.prompts for one in probe.choices(subjects)}
+    found = [("labels", {label: [prompt] for label, prompt in one.items()}) for one in contests.values()]
+    if queries := probe.queries(subjects):
+        what = "words" if probe.ranked_words else "subjects"
+        found.append((what, {query.name: list(query.prompts) for query in queries}))
+    return found
+
+
+def _require(model: Capable, probe: str, what: str, answers: dict[str, list[str]]) -> None:
+    names = list(answers)
+    if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in indistinct(model, list(answers.values()))]:
+        raise ModelError(
+            f"the model reads the {what} {_some(pairs)} as the same text.",
+            where=f"probe '{probe}'",
+            remedy="check the checkpoint's tokenizer (both may be unknown words to it, or cut off) or the table's "
+            f"columns; else use {what} that the model can tell apart",
+        )
+
+
+def _warn_of_doubles(model: Capable, probe: str, queries: Sequence[Sequence[str]]) -> None:
+    prompts = list(dict.fromkeys(prompt for query in queries for prompt in query))
+    equal = {(prompts[one], prompts[other]) for one, other in indistinct(model, [[prompt] for prompt in prompts])}
+    doubles = [
+        f"'{one}' and '{other}'"
+        for query in queries
+        for place, one in enumerate(query)
+        for other in query[place + 1 :]
+        if (one, other) in equal or (other, one) in equal
+    ]
+    if doubles:
+        warnings.warn(
+            f"probe '{probe}': the model reads the prompts {_some(list(dict.fromkeys(doubles)))} as the same text, "
+            "which weighs double in the averaged query",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _some(pairs: Sequence[str]) -> str:
+    more = f" and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
+    return ", ".join(pairs[:_SHOWN]) + more

@@ -24,8 +24,7 @@ from fairgate.reports import read_results, write_results
 from fairgate.selftest import Finding
 from fairgate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlflow
 from fairgate.selftest.machine import cache_of, look_at_cache, look_at_git, look_at_machine
-from fairgate.selftest.pytest_config import read_ini
-from fairgate.selftest.pytest_setup import look_at_pytest
+from fairgate.selftest.pytest_setup import look_at_pytest, read_ini
 from fairgate.selftest.suite_inputs import look_at_models, look_at_suite
 from fairgate.suites import resolve
 from fairgate.suites.run_probes import probe_digests
