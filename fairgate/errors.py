@@ -130,3 +130,12 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str | None:
     """
     near = difflib.get_close_matches(wrong, list(known), n=1, cutoff=0.5)
     return f"did you mean '{near[0]}'?" if near else None
+
+
+def suggestion(wrong: str, known: Iterable[str], otherwise: str) -> str:
+    """A remedy for a name that is not known: the nearest one as a question, then `otherwise`.
+
+    >>> suggestion("gendre", ["race", "gender"], "recorded attributes: race, gender")
+    "did you mean 'gender'? recorded attributes: race, gender"
+    """
+    return " ".join(filter(None, [did_you_mean(wrong, known), otherwise]))

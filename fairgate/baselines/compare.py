@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from fairgate.data.look_alikes import difference, skeleton
-from fairgate.errors import BaselineError, did_you_mean
+from fairgate.errors import BaselineError, suggestion
 from fairgate.probes import ProbeScores
 from fairgate.records import DatasetInfo, Environment, RunRecord
 
@@ -38,8 +38,8 @@ def parse_baseline(text: str, where: str = "--fairness-baseline") -> BaselineSpe
     known = {name: name for name in get_args(Kind)}
     if kind in known and bool(target) == (kind != "none"):
         return BaselineSpec(known[kind], target)
-    near = did_you_mean(kind, known) if kind not in known else None
-    raise BaselineError(f"'{text}' is not a baseline.", where=where, remedy=" ".join(filter(None, [near, _KINDS])))
+    remedy = _KINDS if kind in known else suggestion(kind, known, _KINDS)
+    raise BaselineError(f"'{text}' is not a baseline.", where=where, remedy=remedy)
 
 
 def mismatch(

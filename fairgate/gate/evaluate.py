@@ -69,7 +69,8 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         warnings.simplefilter("always")
         try:
             scored = score(prepared, settings, progress)
-            checks = _decided(prepared, scored, now.date())
+            by_definition = _by_definition(prepared.definitions, prepared, scored, now.date())
+            checks = by_definition[0][1] if len(by_definition) == 1 else stricter(by_definition)
             taken = confusions(prepared.dataset.index, scored.scores, prepared.planned)
         except FairgateError as error:
             checks = [undecided(one, error) for one in prepared.everything]
@@ -114,15 +115,10 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
     return Evaluation(record, scores, tuple(dict.fromkeys(messages)))
 
 
-def _decided(prepared: Prepared, scored: Scored, today: date) -> list[CheckResult]:
-    """Every check; where the base defines the gate otherwise, by each definition, and the strictest counts."""
-    results = _by_definition(prepared.definitions, prepared, scored, today)
-    return results[0][1] if len(results) == 1 else stricter(results)
-
-
 def _by_definition(
     definitions: Sequence[Definition], prepared: Prepared, scored: Scored, today: date
 ) -> list[tuple[Decider, list[CheckResult]]]:
+    """Every check, decided by each definition."""
     results: list[tuple[Decider, list[CheckResult]]] = []
     for one, answers in zip(definitions, scored.answers, strict=True):
         checks = decide_definition(one, prepared.dataset.index, answers)

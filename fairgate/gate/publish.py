@@ -49,7 +49,9 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
     if settings.mlflow is not None:
         with contextlib.ExitStack() as held:
             try:
-                files = files or _write_reports(_scratch(held), evaluation, prepared, past)
+                if not files:  # MLflow copies them before `held` closes
+                    scratch = tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)
+                    files = _write_reports(Path(held.enter_context(scratch)), evaluation, prepared, past)
             except OSError as error:
                 messages.append(_not_logged(error))
             else:
@@ -83,11 +85,6 @@ def clear_report(suite: str, root: Path, report: str | None, baseline: str | Non
     for name in REPORT_FILES:
         with contextlib.suppress(OSError):  # `publish` says that the folder cannot be written, and what it still holds
             (folder / name).unlink(missing_ok=True)
-
-
-def _scratch(held: contextlib.ExitStack) -> Path:
-    """A folder for the files that MLflow copies, gone when `held` closes."""
-    return Path(held.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)))
 
 
 def _unwritten(folder: Path, error: OSError) -> str:

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import SuiteError, did_you_mean
+from fairgate.errors import SuiteError, suggestion
 from fairgate.measures.cell import Cell, Floats
 from fairgate.measures.contract import RANKED, Cut, Drawn, Limits, Measure, MetricRequest
 from fairgate.measures.galleries import Answer, Grouping, Query
@@ -70,7 +70,7 @@ class Bias(TopK):
                     raise SuiteError(
                         f"check '{r.check}' compares the group '{named}', which {CROSS.join(crossing)} does not have.",
                         where=r.at("over"),
-                        remedy=" ".join(filter(None, [did_you_mean(named, groups), f"groups: {', '.join(groups)}"])),
+                        remedy=suggestion(named, groups, f"groups: {', '.join(groups)}"),
                     )
 
     def keep(self, r: MetricRequest, names: Sequence[str]) -> NDArray[np.int64]:

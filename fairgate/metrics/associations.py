@@ -34,17 +34,13 @@ def c_asc(scores: ArrayLike, labels: ArrayLike, *, groups: int, ddof: int = 1) -
     at_least_two(groups)
     table = finite("scores", scores, ("queries", "images"))
     group = codes("labels", labels, size=table.shape[1], groups=groups)
-    _known_ddof(ddof)
+    if ddof not in (0, 1):
+        raise MetricError(f"ddof is {ddof}.", where="ddof", remedy="use 1 (sample) or 0 (population)")
     defined = group >= 0
     every_group(np.bincount(group[defined], minlength=groups))
     if not defined.all():
         table, group = table[:, defined], group[defined]
     return moments(table, group, groups).c_asc(ddof)
-
-
-def _known_ddof(ddof: int) -> None:
-    if ddof not in (0, 1):
-        raise MetricError(f"ddof is {ddof}.", where="ddof", remedy="use 1 (sample) or 0 (population)")
 
 
 def top_k_similarity(scores: ArrayLike, k: int) -> FloatArray:

@@ -61,7 +61,10 @@ def tie_range(
             ranked, group = ranked_for_bias(scores, labels, k, groups, first, second, defined_first)
             # Undefined images hold places: they are one more group.
             sure, tied = _at_the_cut(ranked, np.where(group < 0, groups, group), k, groups + 1)
-            low, high = _bias(sure, tied, k, first, second)
+            # Bias rises with n_first and falls with n_second, and the most of one goes with the fewest of the other.
+            fewest, most = _limits(sure, tied, k)
+            low = bias_of_counts(fewest[:, first], most[:, second])
+            high = bias_of_counts(most[:, first], fewest[:, second])
         case "normalized_entropy_at_k":
             table, group = _ranking.gallery(scores, labels, k, groups)
             sure, tied = _at_the_cut(table, group, k, groups)
@@ -124,12 +127,6 @@ def _limits(sure: IntArray, tied: IntArray, k: int) -> tuple[IntArray, IntArray]
     free = k - sure.sum(axis=1, keepdims=True)
     others = tied.sum(axis=1, keepdims=True) - tied
     return sure + np.maximum(0, free - others), sure + np.minimum(free, tied)
-
-
-def _bias(sure: IntArray, tied: IntArray, k: int, first: int, second: int) -> tuple[FloatArray, FloatArray]:
-    # Bias rises with n_first and falls with n_second, and the most of one goes with the fewest of the other.
-    low, high = _limits(sure, tied, k)
-    return bias_of_counts(low[:, first], high[:, second]), bias_of_counts(high[:, first], low[:, second])
 
 
 def _per_group(cost: FloatArray, sure: IntArray, tied: IntArray, k: int) -> tuple[FloatArray, FloatArray]:

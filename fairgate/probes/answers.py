@@ -215,12 +215,9 @@ def _entries(column: Any) -> NDArray[Any]:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         texts = np.array([*coded.dictionary.to_pylist(), None], dtype=object)  # the last one is what is missing
         gaps = coded.indices.null_count
-        entries.append(texts[_with_gaps(coded.indices) if gaps else np.from_dlpack(coded.indices)])
+        codes = [-1 if code is None else code for code in coded.indices.to_pylist()] if gaps else None
+        entries.append(texts[np.from_dlpack(coded.indices) if codes is None else codes])
     return np.concatenate([np.empty(0, dtype=object), *entries])
-
-
-def _with_gaps(codes: Any) -> list[int]:
-    return [-1 if code is None else code for code in codes.to_pylist()]
 
 
 def _require_kinds(table: Any) -> None:

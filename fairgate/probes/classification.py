@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from fairgate.errors import SuiteError, did_you_mean
+from fairgate.errors import SuiteError, suggestion
 from fairgate.models import Capability
 from fairgate.probes.answers import Contest, ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has
@@ -116,12 +116,13 @@ class ZeroShotProbe(Probe):
             missing = [subject for subject in dataset.subjects if subject not in self.labels]
             unknown = [subject for subject in self.labels if subject not in dataset.subjects]
             if missing or unknown:
-                near = did_you_mean(unknown[0], dataset.subjects) if unknown else None
                 raise SuiteError(
                     f"probe '{name}' has labels for {', '.join(self.labels)}; dataset "
                     f"'{dataset.name}/{dataset.version}' shows {', '.join(dataset.subjects)}.",
                     where=at("labels"),
-                    remedy=" ".join(filter(None, [near, "give one list of labels per subject of the dataset"])),
+                    remedy=suggestion(
+                        "".join(unknown[:1]), dataset.subjects, "give one list of labels per subject of the dataset"
+                    ),
                 )
         if self.positive is not None:
             return
@@ -132,12 +133,11 @@ class ZeroShotProbe(Probe):
             labels = self.labels_of(subject)
             lost = [self.word(truth) for truth in truths if self.word(truth) not in labels]
             if lost:
-                near = did_you_mean(lost[0], labels)
                 raise SuiteError(
                     f"probe '{name}' can never be right for '{subject}': the true label '{lost[0]}' is not among its "
                     f"labels ({', '.join(labels)}).",
                     where=at("labels"),
-                    remedy=" ".join(filter(None, [near, "add the label, or say in `words` how the truth is written"])),
+                    remedy=suggestion(lost[0], labels, "add the label, or say in `words` how the truth is written"),
                 )
 
     def choices(self, subjects: Sequence[str]) -> list[Choice]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 from numpy.typing import NDArray
 
-from fairgate.errors import SuiteError, did_you_mean
+from fairgate.errors import SuiteError, suggestion
 from fairgate.models import Capability
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.settings import SuiteSection
@@ -145,10 +145,9 @@ class Probe(SuiteSection):
 def dataset_has(attribute: str, who: str, dataset: DatasetFacts, where: str) -> None:
     """Raise SuiteError, `who` 'attribute' ..., for one that a dataset does not record."""
     if attribute not in dataset.attributes:
-        near = did_you_mean(attribute, dataset.attributes)
         recorded = f"recorded attributes: {', '.join(dataset.attributes)}"
         raise SuiteError(
             f"{who} '{attribute}', which dataset '{dataset.name}/{dataset.version}' does not record.",
             where=where,
-            remedy=" ".join(filter(None, [near, recorded])),
+            remedy=suggestion(attribute, dataset.attributes, recorded),
         )

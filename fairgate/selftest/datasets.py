@@ -22,12 +22,10 @@ AREA = "mlflow"
 
 def look_at_mlflow(uri: str | None, queue: Path, now: datetime) -> list[Finding]:
     """The store of `uri` (None: off), read and never written, and the queue."""
-    return [_off() if uri is None else _store(uri), *_queue(queue, now)]
-
-
-def _off() -> Finding:
-    remedy = "without runs there is no history; give `--fairness-mlflow URI`, or `fairness_mlflow` in pytest's ini file"
-    return warning(AREA, "MLflow is off: no run is kept.", remedy=remedy)
+    if uri is None:
+        remedy = "runs make a history; give `--fairness-mlflow URI`, or `fairness_mlflow` in pytest's ini file"
+        return [warning(AREA, "MLflow is off: no run is logged.", remedy=remedy), *_queue(queue, now)]
+    return [_store(uri), *_queue(queue, now)]
 
 
 def _store(uri: str) -> Finding:
@@ -103,8 +101,9 @@ def look_at_dvc(root: Path) -> list[Finding]:
     found = []
     if here:
         remedy = f"run `dvc pull {' '.join(target)}`".rstrip() + "; `dvc status` says what differs"
-        found.append(trouble("dvc", f"{_names(here)} is not the data that the commit names.", remedy=remedy))
-    if not _remotes(root):
+        names = ", ".join(list(here)[:_SHOWN])
+        found.append(trouble("dvc", f"{names} is not the data that the commit names.", remedy=remedy))
+    if not run([sys.executable, "-m", "dvc", "remote", "list"], root, PATIENCE).out.strip():
         remedy = "dvc remote add --default NAME URL, then `dvc push`: a fresh clone has no data without it"
         return [*found, warning("dvc", "no remote is configured.", where=".dvc/config", remedy=remedy)]
     return [*found, *_remote(root, target, whole=not here)]
@@ -155,12 +154,3 @@ def _status(root: Path, *words: str) -> dict[str, Any] | Finding:
         remedy = "run that command and read what it says; `dvc remote list` shows the addresses"
         return trouble("dvc", f"DVC could not tell: {done.said}", where=where, remedy=remedy)
     return said
-
-
-def _remotes(root: Path) -> bool:
-    done = run([sys.executable, "-m", "dvc", "remote", "list"], root, PATIENCE)
-    return bool(done.out.strip())
-
-
-def _names(status: dict[str, Any]) -> str:
-    return ", ".join(list(status)[:_SHOWN])

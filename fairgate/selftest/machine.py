@@ -35,7 +35,9 @@ print(json.dumps({
 
 def look_at_machine(device: str, cache: Path | None) -> list[Finding]:
     """Python and packages, what the device resolves to, and whether embeddings can be cached."""
-    return [_python(), *_packages(), *_device(device), look_at_cache(cache)]
+    what = f"Python {platform.python_version()}, fairgate {__version__}, {platform.system()} {platform.machine()}"
+    python = ok("python", what, where=sys.executable)
+    return [python, *_packages(), *_device(device), look_at_cache(cache)]
 
 
 def cache_of(said: str | None) -> Path | None:
@@ -43,11 +45,6 @@ def cache_of(said: str | None) -> Path | None:
     if said == "off":
         return None
     return Path(said) if said else default_cache(os.environ)
-
-
-def _python() -> Finding:
-    what = f"Python {platform.python_version()}, fairgate {__version__}, {platform.system()} {platform.machine()}"
-    return ok("python", what, where=sys.executable)
 
 
 def _packages() -> list[Finding]:

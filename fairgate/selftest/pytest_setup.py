@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final
 
-from fairgate.errors import did_you_mean
+from fairgate.errors import suggestion
 from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, Ran, ok, run, trouble, warning
 from fairgate.suites.options import OPTIONS
 
@@ -145,9 +145,8 @@ def _environment(environment: Mapping[str, str]) -> list[Finding]:
     found = []
     for name in sorted(name for name in environment if name.startswith("FAIRGATE_")):
         if name not in known:
-            near = did_you_mean(name, known)
             what = f"the variable {name} is set, and fairgate does not know it."
-            remedy = " ".join(filter(None, [near, f"known: {', '.join(known)}"]))
+            remedy = suggestion(name, known, f"known: {', '.join(known)}")
             found.append(warning("environment", what, remedy=remedy))
         elif environment[name]:
             what = f"{name}={redact(environment[name])} is set: it takes the place of what suites and ini files say."

@@ -70,7 +70,8 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
     found += look_at_pytest(root, {name: len(one.planned) for name, (one, _) in suites.items()}, ini)
     found += look_at_workflows(root)
     progress("git, DVC, MLflow")
-    found += look_at_git(root, git_refs(_specs(suites)))
+    specs = [spec for one, settings in suites.values() for spec in (settings.baseline, one.loaded.suite.anchor) if spec]
+    found += look_at_git(root, git_refs(specs))
     found += look_at_dvc(root)
     uri = options.mlflow or _said("mlflow", ini) or OPTIONS["mlflow"].default
     found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
@@ -115,13 +116,3 @@ def _on_suites(suites: _Suites, options: SelfTestOptions, progress: Progress) ->
 def _said(name: str, ini: Ini) -> str | None:
     """What environment or ini say of an option."""
     return os.environ.get(OPTIONS[name].environment) or ini.get(OPTIONS[name].ini)
-
-
-def _specs(suites: _Suites) -> list[str]:
-    """Every baseline and anchor that is named."""
-    return [
-        spec
-        for prepared, settings in suites.values()
-        for spec in (settings.baseline, prepared.loaded.suite.anchor)
-        if spec is not None
-    ]

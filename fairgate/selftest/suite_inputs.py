@@ -18,7 +18,7 @@ from fairgate.baselines import (
 )
 from fairgate.errors import BaselineError, FairgateError
 from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
-from fairgate.records import Against, RunRecord
+from fairgate.records import Against, RunRecord, item_name
 from fairgate.selftest.finding import Finding, of_error, ok, trouble, warning
 from fairgate.suites import LoadedSuite, Settings
 from fairgate.suites.advice import advice
@@ -52,7 +52,7 @@ def shown(path: Path, root: Path) -> str:
 
 def _waiver(area: str, loaded: LoadedSuite, place: int, today: date) -> Finding:
     waiver = loaded.suite.waivers[place]
-    item = waiver.check if waiver.subject is None else f"{waiver.check}[{waiver.subject}]"
+    item = item_name(waiver.check, waiver.subject)
     where = loaded.where("waivers", place)
     if waiver.until < today:
         what = f"the waiver of {item} expired on {waiver.until}: it waives nothing any more."

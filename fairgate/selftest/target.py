@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairgate.data import Index
 from fairgate.errors import DatasetError
-from fairgate.measures import Cell, Cells, Crossing
+from fairgate.measures import Cells, Crossing
 from fairgate.probes import ProbeScores
 from fairgate.records import CROSS
 from fairgate.suites.plan import PlannedCheck
@@ -105,7 +105,8 @@ def _seen(suite: Suite, index: Index, planned: Sequence[PlannedCheck]) -> Iterat
             present = [name for code, name in enumerate(names) if (here == code).any()]
             for name in present if len(present) > 1 else ():
                 if one.check.first is None or name in (one.check.first, one.check.second):
-                    sets = _sets(cell, here == names.index(name)) if one.groupings else cell.n_sets
+                    members = cell.set_code[here == names.index(name)]
+                    sets = len(np.unique(members)) if one.groupings else cell.n_sets
                     yield _Seen(_look(one), grouping, name, sets, one.item)
 
 
@@ -116,10 +117,6 @@ def _look(one: PlannedCheck) -> Look:
     if one.groupings:
         return Look.USE_OF_GROUPS if use else Look.GROUPS
     return Look.BLIND if use else Look.WHOLE
-
-
-def _sets(cell: Cell, rows: Bools) -> int:
-    return len(np.unique(cell.set_code[rows]))
 
 
 def _rows(index: Index, grouping: Crossing, name: str) -> Bools:

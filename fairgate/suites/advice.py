@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fairgate.measures import METRICS
 from fairgate.suites.load import LoadedSuite
-from fairgate.suites.schema import Check, Suite
+from fairgate.suites.schema import Check
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,13 @@ def advice(loaded: LoadedSuite) -> list[Advice]:
     itself, and in a regression of such a metric, which is decided at two temperatures.
     """
     suite, found = loaded.suite, list[Advice]()
-    for name in suite.probes:
+    for name, probe in suite.probes.items():
+        metric, over = probe.sees_temperature
         bounds = [one for one in suite.checks if one.probe == name and _is_open(one)]
-        if not bounds or any(_sees_temperature(one, name, suite) for one in suite.checks):
+        compared = any(one.no_worse_than and (one.probe, one.metric) == (name, metric) for one in suite.checks)
+        if not bounds or compared:
             continue
         named = ", ".join(f"'{one.id}'" for one in bounds)
-        metric, over = suite.probes[name].sees_temperature
         found.append(
             Advice(
                 f"a checkpoint can meet {named} by its label temperature alone: when no answer is certain, every "
@@ -46,8 +47,3 @@ def advice(loaded: LoadedSuite) -> list[Advice]:
 def _is_open(check: Check) -> bool:
     spec = METRICS[check.metric].spec
     return spec.tempered and not spec.utility and check.no_worse_than is None
-
-
-def _sees_temperature(check: Check, probe: str, suite: Suite) -> bool:
-    metric, _ = suite.probes[probe].sees_temperature
-    return check.no_worse_than is not None and (check.probe, check.metric) == (probe, metric)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairgate.errors import SuiteError, did_you_mean
+from fairgate.errors import SuiteError, did_you_mean, suggestion
 from fairgate.hashing import digest
 from fairgate.measures import METRICS
 from fairgate.probes import PROBES
@@ -53,7 +53,7 @@ def suite_path(name: str, root: Path) -> Path:
         raise SuiteError(
             f"there is no fairness suite '{name}'.",
             where=f"{FOLDER}/",
-            remedy=" ".join(filter(None, [did_you_mean(name, known), listed])),
+            remedy=suggestion(name, known, listed),
         )
     return root / FOLDER / f"{name}.yaml"
 
@@ -107,9 +107,7 @@ def _suite_error(error: ValidationError, source: Source) -> SuiteError:
         return SuiteError(
             f"unknown key '{key}' in {'.'.join(map(str, parent)) or 'the suite'}{more}.",
             where=source.where(loc),
-            remedy=" ".join(
-                filter(None, [did_you_mean(key, known), f"known keys: {', '.join(known)}" if known else None])
-            ),
+            remedy=suggestion(key, known, f"known keys: {', '.join(known)}" if known else "") or None,
         )
     if first["type"] == "missing":
         return SuiteError(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from fairgate.errors import FairgateError, harmless
@@ -104,14 +102,11 @@ def _worst_sets(one: Assessed, index: Index, at: int | None) -> list[WorstSet]:
     if one.planned.check.no_worse_than is not None and one.paired is None:
         return []
     before = one.before if one.paired else None
-    scores = _averaged(one.answers)
+    scores = one.answers[0]
+    if len(one.answers) > 1:  # of several words, the mean similarity
+        scores = ProbeScores(np.mean([each.value for each in one.answers], axis=0))
     group = one.now.groups[at] if one.by_group and at is not None else None
     return worst_sets(one.cell, index, scores, one.now, before, group=group)
-
-
-def _averaged(answers: Sequence[ProbeScores]) -> ProbeScores:
-    """One number per image: of several words, the mean similarity."""
-    return answers[0] if len(answers) == 1 else ProbeScores(np.mean([one.value for one in answers], axis=0))
 
 
 def _groups(one: Assessed, verdicts: Verdicts) -> list[GroupResult]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairgate.errors import SettingsError, did_you_mean
+from fairgate.errors import SettingsError, suggestion
 from fairgate.suites.options import OPTIONS, Option
 from fairgate.suites.schema import Suite
 
@@ -135,11 +135,10 @@ def default_cache(environment: Mapping[str, str]) -> Path:
 
 def _checked(option: Option, text: str, place: str) -> str:
     if option.choices and text not in option.choices:
-        near = did_you_mean(text, option.choices)
         raise SettingsError(
             f"'{text}' is not a value of {option.flag}.",
             where=place,
-            remedy=" ".join(filter(None, [near, f"one of: {', '.join(option.choices)}"])),
+            remedy=suggestion(text, option.choices, f"one of: {', '.join(option.choices)}"),
         )
     return text
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairgate.hashing import digest
-from fairgate.records import STRICTNESS, CheckResult, Decider, DefinitionChange
+from fairgate.records import STRICTNESS, CheckResult, Decider, DefinitionChange, item_name
 from fairgate.suites.load import LoadedSuite
 from fairgate.suites.schema import Suite
 
@@ -111,14 +111,13 @@ def _plain(suite: Suite) -> dict[str, Any]:
     data = suite.model_dump(mode="json", by_alias=True, exclude_none=True)
     data["checks"] = {check.pop("id"): check for check in data["checks"]}
     waivers = data.pop("waivers", [])
-    data["waivers"] = {_waiver_name(waiver): {k: waiver[k] for k in ("until", "reason")} for waiver in waivers}
+    data["waivers"] = {
+        item_name(waiver["check"], waiver.get("subject")): {key: waiver[key] for key in ("until", "reason")}
+        for waiver in waivers
+    }
     for key in _NOT_THE_GATE:
         data.pop(key, None)
     return data
-
-
-def _waiver_name(waiver: dict[str, Any]) -> str:
-    return f"{waiver['check']}[{waiver['subject']}]" if waiver.get("subject") else str(waiver["check"])
 
 
 def _changes(path: tuple[str, ...], before: Any, now: Any) -> Iterator[DefinitionChange]:

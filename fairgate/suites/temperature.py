@@ -12,6 +12,7 @@ from fairgate.measures import Cells, Index, measure
 from fairgate.probes import Entropies, ProbeScores
 from fairgate.records import Against
 from fairgate.suites.plan import PlannedCheck
+from fairgate.suites.reasons import number
 
 _SHOWN = 3
 
@@ -41,17 +42,14 @@ def temperature_notices(
     cells = Cells(index)
     notices = []
     for probe, at_theirs in tempered.items():
-        concerned = [one for one in planned if one.check.probe == probe and _depends(one, against)]
+        ours = [one for one in planned if (one.against or "baseline") == against and one.metric.spec.tempered]
+        concerned = [one for one in ours if one.check.probe == probe]
         moved = [text for one in concerned if (text := _moved(one, cells, candidate[probe], at_theirs))]
         if moved:
-            entropies = tuple(_mean(run.entropies[probe], index) for run in runs)
+            subjects = index.subject.tolist()
+            entropies = [float(np.mean([run.entropies[probe][one] for one in subjects])) for run in runs]
             notices.append(_notice(probe, moved, entropies, runs, against))
     return notices
-
-
-def _depends(one: PlannedCheck, against: Against) -> bool:
-    ours = one.against == against or (one.against is None and against == "baseline")
-    return ours and one.metric.spec.tempered
 
 
 def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeScores) -> str | None:
@@ -63,8 +61,8 @@ def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeSc
         return None  # the check's own result says so
     if one.against is None:
         sides = [value >= one.bound for value in (now.value, then.value)]
-        bound = f" (wanted at least {_number(one.bound)})"
-        return f"{one.item} from {_number(then.value)} to {_number(now.value)}{bound}" if sides[0] != sides[1] else None
+        bound = f" (wanted at least {number(one.bound)})"
+        return f"{one.item} from {number(then.value)} to {number(now.value)}{bound}" if sides[0] != sides[1] else None
     changes = np.abs(now.group_values - then.group_values) if now.groups else np.abs([now.value - then.value])
     if not (changes > one.bound).any():
         return None
@@ -72,7 +70,7 @@ def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeSc
     name, before, after = one.item, then.value, now.value
     if now.groups:
         name, before, after = f"{one.item} of {now.groups[at]}", then.group_values[at], now.group_values[at]
-    return f"{name} from {_number(float(before))} to {_number(float(after))}"
+    return f"{name} from {number(float(before))} to {number(float(after))}"
 
 
 def _notice(
@@ -89,17 +87,8 @@ def _notice(
         scale = f"; logit scale {scales[0]:.4g} to {scales[1]:.4g}"
     more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
     return (
-        f"label temperature: the mean entropy of the answers to '{probe}' changed from {_number(before)} ({against}) "
-        f"to {_number(now)} nats{scale}. That alone moves {', '.join(moved[:_SHOWN])}{more}. Regressions of P(true) "
+        f"label temperature: the mean entropy of the answers to '{probe}' changed from {number(before)} ({against}) "
+        f"to {number(now)} nats{scale}. That alone moves {', '.join(moved[:_SHOWN])}{more}. Regressions of P(true) "
         "are decided at both temperatures, bounds at the model's own. If the change is on purpose, first merge a "
         "waiver for the checks that it moves, then this checkpoint"
     )
-
-
-def _mean(entropies: Entropies, index: Index) -> float:
-    """Over all images."""
-    return float(np.mean([entropies[subject] for subject in index.subject.tolist()]))
-
-
-def _number(value: float) -> str:
-    return f"{value:.3f}".replace("-", "−")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from fairgate.errors import SuiteError, did_you_mean
+from fairgate.errors import SuiteError, suggestion
 from fairgate.measures import METRICS, Metric, MetricSpec
 from fairgate.models import local_path
 from fairgate.probes import with_article
@@ -32,10 +32,9 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
     spec = metric.spec
     probe = suite.probes.get(check.probe)
     if probe is None:
-        near = did_you_mean(check.probe, suite.probes)
         raise refuse(
             f"asks the probe '{check.probe}', which this suite does not define.",
-            " ".join(filter(None, [near, f"probes here: {', '.join(suite.probes)}"])),
+            suggestion(check.probe, suite.probes, f"probes here: {', '.join(suite.probes)}"),
             "probe",
         )
     if probe.answers_as not in spec.probes:
@@ -56,7 +55,8 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
             "is `by: word`, and its probe has no words.", "write `by: subject`, or ask an association probe", "by"
         )
     if metric.needs_k != (check.k is not None):
-        raise refuse(f"{'lacks' if metric.needs_k else 'has'} a `k`.", f"`k` is for rankings: {_rankings()}", "k")
+        rankings = ", ".join(name for name, one in METRICS.items() if one.needs_k)
+        raise refuse(f"{'lacks' if metric.needs_k else 'has'} a `k`.", f"`k` is for rankings: {rankings}", "k")
     if spec.per_group == "yes" and check.over is None:
         raise refuse(
             f"measures {check.metric} over no attribute.", "say `over: each`, `over: crossed` or name attributes"
@@ -89,10 +89,6 @@ def _pair_makes_sense(check: Check, metric: Metric, refuse: Refuse) -> None:
         raise refuse("does not name two groups.", "give `first` and `second`, two groups of `over`", named[0])
     if check.over in ("each", "crossed"):
         raise refuse(f"names two groups over `{check.over}`.", "name the attribute that they belong to", "over")
-
-
-def _rankings() -> str:
-    return ", ".join(name for name, metric in METRICS.items() if metric.needs_k)
 
 
 def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from fairgate.errors import SuiteError, did_you_mean
+from fairgate.errors import SuiteError, suggestion
 from fairgate.records import CheckResult, Waiver
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Suite, Waived
@@ -20,7 +20,7 @@ def require_waived_checks(suite: Suite, planned: Sequence[PlannedCheck], source:
             raise SuiteError(
                 f"a waiver names the check '{waiver.check}', which this suite does not have.",
                 where=source.where(("waivers", place, "check")),
-                remedy=" ".join(filter(None, [did_you_mean(waiver.check, ids), f"checks here: {', '.join(ids)}"])),
+                remedy=suggestion(waiver.check, ids, f"checks here: {', '.join(ids)}"),
             )
         about = list(dict.fromkeys(one.about for one in planned if one.check.id == waiver.check and one.about))
         if waiver.subject is not None and waiver.subject not in about:
@@ -28,7 +28,7 @@ def require_waived_checks(suite: Suite, planned: Sequence[PlannedCheck], source:
             raise SuiteError(
                 f"a waiver names '{waiver.subject}', which check '{waiver.check}' is not about.",
                 where=source.where(("waivers", place, "subject")),
-                remedy=" ".join(filter(None, [did_you_mean(waiver.subject, about), listed])),
+                remedy=suggestion(waiver.subject, about, listed),
             )
 
 
