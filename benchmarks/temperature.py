@@ -125,12 +125,11 @@ def false_alarms(sets: int, sharpness: float, scale: float, nulls: int, draws: i
         rng = np.random.default_rng([seed, sets, int(10 * sharpness), int(10 * scale), null])
         baseline, candidate = two_runs(rng, index, sharpness, scale)
         tempered = {"labels": match_entropies(candidate, mean_entropies(baseline)).scores}
-        scores = ({"labels": candidate}, {"labels": baseline})
-        theirs = decide(planned, index, loaded, tempered, {"labels": baseline}, {})
-        found["baseline's"] += _fails(theirs)
+        own, before = {"labels": candidate}, {"baseline": {"labels": baseline}}
+        found["baseline's"] += _fails(decide(planned, index, loaded, tempered, before, {}))
         if scale == 1.0:
-            found["own"] += _fails(decide(planned, index, loaded, *scores, {}))
-            found["both"] += _fails(decide(planned, index, loaded, *scores, {}, tempered=tempered))
+            found["own"] += _fails(decide(planned, index, loaded, own, before, {}))
+            found["both"] += _fails(decide(planned, index, loaded, own, before, {}, {"baseline": tempered}))
     return found
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairgate.baselines import environment_warnings
 from fairgate.errors import FairgateError
-from fairgate.gate.compared_run import ComparedRun, dataset_info
+from fairgate.gate.compared_run import dataset_info
 from fairgate.gate.models import Progress
 from fairgate.gate.notices import plugin_notices, pointer_notices
 from fairgate.gate.prepare import Definition, Prepared
@@ -22,7 +22,6 @@ from fairgate.measures import METRICS
 from fairgate.models.registry import FAMILIES
 from fairgate.probes import PROBES, mean_entropies, scores_digest
 from fairgate.records import (
-    Against,
     BaselineInfo,
     CheckResult,
     Coverage,
@@ -88,8 +87,8 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         allow_inconclusive=_lenient(prepared, settings) and not (scored and _evades_comparison(scored)),
         dataset=dataset_info(prepared.dataset),
         model=scored.model if scored else ModelInfo(uri=settings.model, fingerprint="unknown"),
-        baseline=scored.baseline if scored else _unread(settings.baseline),
-        anchor=(scored.anchored.info if scored.anchored else None) if scored else _unread(suite.anchor or "none"),
+        baseline=scored.info("baseline") if scored else _unread(settings.baseline),
+        anchor=scored.info("anchor") if scored else _unread(suite.anchor or "none"),
         definition=prepared.compared,
         coverage=coverage,
         probes=probe_digests(judged.loaded.suite),
@@ -160,11 +159,9 @@ def _evades_comparison(scored: Scored) -> bool:
 
 def _notices(prepared: Prepared, scored: Scored) -> list[str]:
     """Changes to other things than the weights; by the base's checks too, which a change can remove from its own."""
-    index, found = prepared.dataset.index, scored.notices
-    pairs: tuple[tuple[Against, ComparedRun | None], ...] = (("baseline", scored.compared), ("anchor", scored.anchored))
-    for against, one in pairs:
-        if one is None:
-            continue
+    index = prepared.dataset.index
+    found = [sentence for one in scored.others.values() for sentence in one.notices]
+    for against, one in scored.others.items():
         if one.counterpart.notice is not None:
             found.append(one.counterpart.notice)
         for place, (definition, answers) in enumerate(zip(prepared.definitions, scored.answers, strict=True)):
@@ -196,8 +193,8 @@ def _plugins(prepared: Prepared, settings: Settings) -> dict[str, str]:
 def _plugin_notices(scored: Scored, place: Environment) -> list[str]:
     """Packages with metrics, probes or models that are not those of the baseline's (or anchor's) run: code decides."""
     found = []
-    for name, one in (("baseline", scored.compared), ("anchor", scored.anchored)):
-        before = one.environment.plugins if one is not None and one.environment is not None else None
+    for name, one in scored.others.items():
+        before = one.environment.plugins if one.environment is not None else None
         if before is not None:
             found += plugin_notices(name, place.plugins or {}, before)
     return found
@@ -206,15 +203,14 @@ def _plugin_notices(scored: Scored, place: Environment) -> list[str]:
 def _mismatches(scored: Scored, place: Environment) -> list[str]:
     """Where the candidate was scored otherwise than what it is compared with."""
     found = []
-    for name, one in (("baseline", scored.compared), ("anchor", scored.anchored)):
-        if one is not None and one.scored_for_entropy:
+    for name, one in scored.others.items():
+        if one.scored_for_entropy:
             found.append(
                 f"the {name}'s record holds no mean answer entropies, and its checkpoint was scored again for them: "
                 "`fairgate baseline update SUITE --reason TEXT` records them"
             )
-        if one is not None:
-            here, there = (place, scored.model.precision), (one.environment, one.precision)
-            found += environment_warnings(name, here, there)
+        here, there = (place, scored.model.precision), (one.environment, one.precision)
+        found += environment_warnings(name, here, there)
     return found
 
 

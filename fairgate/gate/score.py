@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import get_args
+from dataclasses import dataclass, replace
 
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.gate.compared_run import ComparedRun, RunContext, ScoredDefinition, compare_with
@@ -24,15 +23,13 @@ from fairgate.suites.schema import Check
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """All scores on one definition's probes; None where there is no baseline or anchor.
-
-    `tempered` holds the candidate's scores at the label temperature of its baseline, and of its anchor.
+    """All scores on one definition's probes: the candidate's, and the others', its baseline and anchor as far as there
+    are any. `tempered` holds the candidate's scores at the label temperature of each other.
     """
 
     candidate: Scores
-    baseline: Scores | None
-    anchor: Scores | None
-    tempered: Mapping[Against, Tempered] = field(default_factory=dict)
+    others: Mapping[Against, Scores]
+    tempered: Mapping[Against, Tempered]
     read_alike: ReadAlike | None = None
 
 
@@ -49,34 +46,26 @@ class ReadAlike:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The scores of a candidate, its baseline and its anchor, by definition."""
+    """The scores of a candidate by definition, and the others that it is compared with: baseline and anchor."""
 
     model: ModelInfo
     device: str
     answers: tuple[Answers, ...]
-    compared: ComparedRun | None = None
-    anchored: ComparedRun | None = None
+    others: Mapping[Against, ComparedRun]
 
     @property
     def scores(self) -> Scores:
         """The candidate's scores on this change's probes."""
         return self.answers[0].candidate
 
-    @property
-    def baseline(self) -> BaselineInfo | None:
-        """The baseline, as a record names it."""
-        return None if self.compared is None else self.compared.info
-
-    @property
-    def notices(self) -> list[str]:
-        """Changes to other things than the weights, which reviewers see next to the verdict."""
-        compared = [one for one in (self.compared, self.anchored) if one is not None]
-        return [sentence for one in compared for sentence in one.notices]
+    def info(self, against: Against) -> BaselineInfo | None:
+        """The baseline, or the anchor, as a record names it."""
+        return self.others[against].info if against in self.others else None
 
     @property
     def before(self) -> Scores | None:
         """The baseline's scores on this change's probes."""
-        return self.answers[0].baseline
+        return self.answers[0].others.get("baseline")
 
 
 def score(prepared: Prepared, settings: Settings, progress: Progress | None = None) -> Scored:
@@ -97,12 +86,8 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
             anchors[spec] = compare_with(spec, definitions, scorer, run, anchor=True, read_alike=baseline is None)
     answers = []
     for place, one in enumerate(definitions):
-        anchor = anchors.get(one.suite.anchor or "")
-        compared: dict[Against, ComparedRun | None] = {"baseline": baseline, "anchor": anchor}
-        before, long_before = (None if other is None else other.scores[place] for other in compared.values())
-        at_theirs = {against: _tempered(one, against, other, place) for against, other in compared.items() if other}
-        own = Answers(one.scores, before, long_before, at_theirs)
-        answers.append(replace(own, read_alike=_read_alike(one, own, compared, place)))
+        others = _those_there(baseline, anchors.get(one.suite.anchor or ""))
+        answers.append(replace(_answers(one, others, place), read_alike=_read_alike(one, others, place)))
     model = ModelInfo(
         uri=settings.model,
         fingerprint=scorer.fingerprint,
@@ -114,22 +99,29 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
         preprocessing=scorer.preprocessing,
     )
     shown = anchors.get(definitions[0].suite.anchor or "") or next(iter(anchors.values()), None)
-    return Scored(model, scorer.device, tuple(answers), baseline, shown)
+    return Scored(model, scorer.device, tuple(answers), _those_there(baseline, shown))
 
 
-def _read_alike(
-    one: ScoredDefinition, own: Answers, compared: Mapping[Against, ComparedRun | None], place: int
-) -> ReadAlike | None:
+def _those_there(baseline: ComparedRun | None, anchor: ComparedRun | None) -> dict[Against, ComparedRun]:
+    found: dict[Against, ComparedRun] = {} if baseline is None else {"baseline": baseline}
+    return found if anchor is None else {**found, "anchor": anchor}
+
+
+def _answers(one: ScoredDefinition, others: Mapping[Against, ComparedRun], place: int) -> Answers:
+    return Answers(
+        one.scores,
+        {against: other.scores[place] for against, other in others.items()},
+        {against: _tempered(one, against, other, place) for against, other in others.items()},
+    )
+
+
+def _read_alike(one: ScoredDefinition, others: Mapping[Against, ComparedRun], place: int) -> ReadAlike | None:
     """With the baseline's tokenizer and preprocessing; with the anchor's, where there is no baseline."""
-    against: Against = "baseline" if compared["baseline"] is not None else "anchor"
-    other = compared[against]
-    if other is None or not other.counterpart.changed:
+    against: Against = "baseline" if "baseline" in others else "anchor"
+    if against not in others or not others[against].counterpart.changed:
         return None
-    found, answers = other.counterpart, None
-    if found.answers:
-        again = replace(one, scores=found.answers[place])
-        at_theirs = {name: _tempered(again, name, this, place) for name, this in compared.items() if this}
-        answers = Answers(again.scores, own.baseline, own.anchor, at_theirs)
+    found = others[against].counterpart
+    answers = _answers(replace(one, scores=found.answers[place]), others, place) if found.answers else None
     return ReadAlike(against, found.changed, answers, found.withheld)
 
 
@@ -182,16 +174,7 @@ def decide_definition(one: Definition, index: Index, answers: Answers) -> list[C
 
 def _decide(one: Definition, index: Index, answers: Answers) -> list[CheckResult]:
     """Decide the checks; regressions of P(true) at the model's own label temperature and at the other's."""
-    at_theirs = {against: answers.tempered.get(against, Tempered()) for against in get_args(Against)}
-    results = decide(
-        one.planned,
-        index,
-        one.loaded.suite,
-        answers.candidate,
-        answers.baseline,
-        one.null,
-        answers.anchor,
-        tempered=at_theirs["baseline"].scores,
-        anchor_tempered=at_theirs["anchor"].scores,
-    )
-    return tempered_without_pass(one.planned, results, {against: found.missing for against, found in at_theirs.items()})
+    at_theirs = {against: found.scores for against, found in answers.tempered.items()}
+    results = decide(one.planned, index, one.loaded.suite, answers.candidate, answers.others, one.null, at_theirs)
+    missing = {against: found.missing for against, found in answers.tempered.items()}
+    return tempered_without_pass(one.planned, results, missing)

@@ -83,7 +83,7 @@ def tempered_without_pass(
     inconclusive."""
     checked = []
     for one, result in zip(planned, results, strict=True):
-        found = missing[one.against].get(one.check.probe) if one.against else None
+        found = missing.get(one.against, {}).get(one.check.probe) if one.against else None
         if found is None or not depends_on_temperature(one) or not found.concerns(one.subject):
             checked.append(result)
         else:

@@ -50,7 +50,8 @@ def suite_power(
             remedy="add a check with `no_worse_than: baseline` and a margin",
         )
     scored = gate.score(prepared, settings, progress)
-    if scored.before is None or scored.baseline is None:
+    baseline = scored.info("baseline")
+    if scored.before is None or baseline is None:
         raise BaselineError(
             "power comes from the noise between two runs, and only one was named.",
             where="--baseline",
@@ -63,7 +64,7 @@ def suite_power(
         suite_digest=prepared.loaded.digest,
         dataset=gate.dataset_info(prepared.dataset),
         model=scored.model,
-        baseline=scored.baseline,
+        baseline=baseline,
         alpha=rule.alpha,
         correction=rule.correction,
         comparisons=len(compared),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from fairgate.errors import FairgateError
 from fairgate.measures import Cell, Cells, Drawn, Index, Limits, Measure, measure, resample
@@ -18,37 +18,28 @@ from fairgate.suites.result import result_of, undecided
 from fairgate.suites.schema import Suite
 
 Null = Mapping[str, NullSkew]
-
-__all__ = ["Index", "decide"]
+Scores = Mapping[str, ProbeScores]
 
 
 def decide(
     planned: Sequence[PlannedCheck],
     index: Index,
     suite: Suite,
-    candidate: Mapping[str, ProbeScores],
-    baseline: Mapping[str, ProbeScores] | None,
+    candidate: Scores,
+    others: Mapping[Against, Scores],
     null: Null,
-    anchor: Mapping[str, ProbeScores] | None = None,
-    *,
-    tempered: Mapping[str, ProbeScores] | None = None,
-    anchor_tempered: Mapping[str, ProbeScores] | None = None,
+    tempered: Mapping[Against, Scores] | None = None,
 ) -> list[CheckResult]:
     """Measure, compare and decide every planned check; `null` holds the fair ranker's value by check item.
 
-    Comparisons with the baseline and with the anchor are one family. `tempered` holds the candidate's scores at the
-    temperature that gives a probe the baseline's mean answer entropy (`anchor_tempered`: the anchor's), by probe;
+    Comparisons with the baseline and with the anchor, whose scores are `others`, are one family. `tempered` holds the
+    candidate's scores at the temperature that gives a probe the baseline's (or anchor's) mean answer entropy;
     regressions of P(true) metrics on these probes are decided at both temperatures, in the same family, and the
     stricter verdict counts.
 
     A check that cannot be measured is an error that says why, and is no part of the family.
     """
-    others: Mapping[Against, Mapping[str, ProbeScores]] = {"baseline": baseline or {}, "anchor": anchor or {}}
-    at_theirs: Mapping[Against, Mapping[str, ProbeScores]] = {
-        "baseline": tempered or {},
-        "anchor": anchor_tempered or {},
-    }
-    table = _Table(index, suite, candidate, others, at_theirs)
+    table = _Table(Cells(index), suite, candidate, others, tempered or {})
     assessed: list[tuple[Assessed, list[CheckComparison]] | CheckResult] = []
     for one in planned:
         try:
@@ -67,33 +58,26 @@ def decide(
     return results
 
 
+@dataclass(frozen=True, slots=True)
 class _Table:
     """What every check of a run reads: scores, cells and resampled sets, of which those of one subject are shared."""
 
-    def __init__(
-        self,
-        index: Index,
-        suite: Suite,
-        candidate: Mapping[str, ProbeScores],
-        others: Mapping[Against, Mapping[str, ProbeScores]],
-        tempered: Mapping[Against, Mapping[str, ProbeScores]],
-    ) -> None:
-        self._cells = Cells(index)
-        self._suite = suite
-        self._candidate = candidate
-        self._others = others
-        self._tempered = tempered
-        self._resamples: dict[str | None, Resamples] = {}
+    cells: Cells
+    suite: Suite
+    candidate: Scores
+    others: Mapping[Against, Scores]
+    tempered: Mapping[Against, Scores]
+    resamples: dict[str | None, Resamples] = field(default_factory=dict)
 
     def assess(self, planned: PlannedCheck) -> tuple[Assessed, list[CheckComparison]]:
         """A check measured and resampled, and its comparisons: none, one, or one at either temperature.
 
         Raises a FairgateError for what cannot be measured.
         """
-        cell, rule = self._cells.of(planned.subject, planned.groupings), self._suite.decision
-        answers = [self._candidate[name] for name in planned.answers]
+        cell, rule = self.cells.of(planned.subject, planned.groupings), self.suite.decision
+        answers = [self.candidate[name] for name in planned.answers]
         now, before = self._measure(planned, cell, answers), None
-        other = self._others[planned.against or "baseline"]
+        other = self.others.get(planned.against or "baseline", {})
         if all(name in other for name in planned.answers):
             before = self._measure(planned, cell, [other[name] for name in planned.answers])
         candidates: list[Measure] = []
@@ -109,7 +93,7 @@ class _Table:
         for at, one in enumerate(candidates):
             assert before is not None
             deltas = drawn[at].value - drawn[-1].value if now.by_draws else None
-            compared.append(compare(self._suite, planned, cell, one, before, deltas, sets))
+            compared.append(compare(self.suite, planned, cell, one, before, deltas, sets))
         return assessed, compared
 
     def settle(self, one: Assessed, parts: Sequence[CheckComparison], found: Sequence[PairedResult]) -> Assessed:
@@ -120,28 +104,28 @@ class _Table:
         one = replace(one, paired=paired, only_tempered=only_tempered, only_own=stricter(*reversed(found))[1])
         if not only_tempered:
             return one
-        planned, cell, now, rule = one.planned, one.cell, parts[1].now, self._suite.decision
+        planned, cell, now, rule = one.planned, one.cell, parts[1].now, self.suite.decision
         drawn = resample([now], cell.n_sets, rule.draws, self._sets(planned.subject, cell))[0]
-        answers = [self._tempered[planned.against or "baseline"][name] for name in planned.answers]
+        answers = [self.tempered[planned.against or "baseline"][name] for name in planned.answers]
         return replace(one, answers=answers, now=now, limits=self._limits(planned, cell, now, drawn))
 
     def _at_their_temperature(self, planned: PlannedCheck, cell: Cell) -> list[Measure]:
         """The candidate's second measure, where the metric depends on the temperature and its probe was tempered."""
-        scores = self._tempered[planned.against or "baseline"]
+        scores = self.tempered.get(planned.against or "baseline", {})
         if not planned.metric.spec.tempered or not all(name in scores for name in planned.answers):
             return []
         return [self._measure(planned, cell, [scores[name] for name in planned.answers])]
 
     def _measure(self, planned: PlannedCheck, cell: Cell, answers: Sequence[ProbeScores]) -> Measure:
-        return measure(planned.request(self._suite.groups.min_sets), cell, answers)
+        return measure(planned.request(self.suite.groups.min_sets), cell, answers)
 
     def _limits(self, planned: PlannedCheck, cell: Cell, now: Measure, drawn: Drawn) -> Limits:
-        return planned.metric.interval(planned.request(), cell, now, drawn, self._suite.decision.alpha)
+        return planned.metric.interval(planned.request(), cell, now, drawn, self.suite.decision.alpha)
 
     def _sets(self, subject: str | None, cell: Cell) -> Resamples:
         """The resampled sets of a subject: a correction over tests that share them holds under any dependence."""
-        if subject not in self._resamples:
-            rule = self._suite.decision
-            rng = stream(rule.seed, "sets", self._suite.suite, subject or "")
-            self._resamples[subject] = Resamples(cell.n_sets, rule.draws, rng)
-        return self._resamples[subject]
+        if subject not in self.resamples:
+            rule = self.suite.decision
+            rng = stream(rule.seed, "sets", self.suite.suite, subject or "")
+            self.resamples[subject] = Resamples(cell.n_sets, rule.draws, rng)
+        return self.resamples[subject]

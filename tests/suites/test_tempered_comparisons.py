@@ -31,7 +31,8 @@ def decided(
 ) -> dict[str, CheckResult]:
     prepared, runs = scored
     suite = prepared.loaded.suite
-    results = decide(prepared.planned, prepared.dataset.index, suite, runs.scores, runs.before, {}, tempered=tempered)
+    others, at_theirs = {"baseline": runs.before or {}}, {"baseline": tempered or {}}
+    results = decide(prepared.planned, prepared.dataset.index, suite, runs.scores, others, {}, at_theirs)
     return {one.item: one for one in results}
 
 
