@@ -11,13 +11,24 @@ from fairgate.baselines.compare import (
     require_same_declaration,
 )
 from fairgate.baselines.git import Repository
-from fairgate.baselines.record_files import RecordFiles, baseline_folder, record_in_folder, record_in_git
+from fairgate.baselines.record_files import (
+    RESULTS,
+    SCORES,
+    RecordFiles,
+    baseline_folder,
+    record_in_folder,
+    record_in_git,
+)
+from fairgate.baselines.tracked import changed_pointers
 
 __all__ = [
+    "RESULTS",
+    "SCORES",
     "BaselineSpec",
     "RecordFiles",
     "Repository",
     "baseline_folder",
+    "changed_pointers",
     "environment_warnings",
     "mismatch",
     "parse_baseline",

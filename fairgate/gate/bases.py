@@ -10,8 +10,7 @@ from pathlib import Path
 from fairgate.baselines import Repository, parse_baseline
 from fairgate.errors import BaselineError
 from fairgate.records import Decider
-from fairgate.suites import Settings
-from fairgate.suites.load import FOLDER
+from fairgate.suites import FOLDER, Settings
 
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _PREFIX = re.compile(r"^(?:refs/(?:heads|remotes/origin)/|origin/)")

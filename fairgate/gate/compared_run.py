@@ -33,9 +33,8 @@ from fairgate.gate.temperature import Scores, needs_entropy
 from fairgate.models import Model, local_path
 from fairgate.probes import Entropies, mean_entropies, read_scores, read_set_ids, scores_digest
 from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, RunRecord
-from fairgate.suites import PlannedCheck, Settings
-from fairgate.suites.run_probes import probe_digests, run_probes
-from fairgate.suites.schema import Suite
+from fairgate.suites import PlannedCheck, Settings, Suite, probe_digests
+from fairgate.suites.run_probes import run_probes
 from fairgate.suites.validate import leaves
 
 T = TypeVar("T")

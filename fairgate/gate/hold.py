@@ -11,8 +11,7 @@ from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, su
 from fairgate.gate.prepare import Definition, Prepared, planned_on
 from fairgate.models import local_path
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
-from fairgate.suites import LoadedSuite, Settings, suite_names
-from fairgate.suites.load import FOLDER, load_text
+from fairgate.suites import FOLDER, LoadedSuite, Settings, load_text, suite_names
 from fairgate.suites.suite_diff import asks_the_same, changes_between, with_subjects_of
 
 _NAMED = 5

@@ -9,8 +9,7 @@ from pathlib import Path
 from fairgate.errors import ModelError
 from fairgate.gate.prepare import Prepared
 from fairgate.models import EmbeddingCache, Model, open_scorer
-from fairgate.suites import Settings
-from fairgate.suites.settings import default_cache
+from fairgate.suites import Settings, default_cache
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being read, how many images are done, and how many there are."""

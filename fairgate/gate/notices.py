@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 
-from fairgate.baselines import Repository
-from fairgate.baselines.tracked import changed_pointers
+from fairgate.baselines import Repository, changed_pointers
 from fairgate.gate.prepare import Prepared
 from fairgate.models import local_path
 from fairgate.records import DatasetInfo, RunRecord

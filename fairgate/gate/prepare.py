@@ -13,17 +13,18 @@ from fairgate.gate.bases import BaseCommit, base_commits, suites_at
 from fairgate.metrics import NullSkew
 from fairgate.records import Decider, GateDefinition
 from fairgate.suites import (
+    FOLDER,
     LoadedSuite,
     PlannedCheck,
     Settings,
     load_suite,
+    load_text,
     plan_checks,
     resolve,
     suite_names,
     suite_path,
 )
 from fairgate.suites.attainable import fair_rankers, require_attainable, require_groups_present
-from fairgate.suites.load import FOLDER, load_text
 from fairgate.suites.waivers import require_waived_checks
 
 

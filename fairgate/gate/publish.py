@@ -17,8 +17,7 @@ from fairgate.gate.evaluate import Evaluation
 from fairgate.gate.prepare import Prepared
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
-from fairgate.suites import Settings, load_suite, suite_path
-from fairgate.suites.options import OPTIONS
+from fairgate.suites import OPTIONS, Settings, load_suite, suite_path
 
 if TYPE_CHECKING:
     from fairgate.records.history import PastValue

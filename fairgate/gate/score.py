@@ -14,11 +14,9 @@ from fairgate.gate.temperature import Scores, Tempered, tempered, tempered_witho
 from fairgate.measures import Index
 from fairgate.models import Model
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
-from fairgate.suites import Settings
+from fairgate.suites import Check, Settings, plan_check
 from fairgate.suites.attainable import fair_rankers, require_groups_present
 from fairgate.suites.decide import decide
-from fairgate.suites.plan import plan_check
-from fairgate.suites.schema import Check
 
 
 @dataclass(frozen=True, slots=True)

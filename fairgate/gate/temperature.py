@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from fairgate.probes import Entropies, ProbeScores, match_entropies
 from fairgate.records import Against, CheckResult, GroupResult
-from fairgate.suites.plan import PlannedCheck
+from fairgate.suites import PlannedCheck
 
 Scores = dict[str, ProbeScores]
 

@@ -8,8 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairgate.baselines import baseline_folder
-from fairgate.baselines.record_files import RESULTS, SCORES
+from fairgate.baselines import RESULTS, SCORES, baseline_folder
 from fairgate.errors import BaselineError
 from fairgate.gate.evaluate import Evaluation
 from fairgate.gate.prepare import Prepared

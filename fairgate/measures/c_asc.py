@@ -11,7 +11,7 @@ from fairgate.measures.contract import RANKED, Answers, Drawn, Limits, Measure, 
 from fairgate.measures.galleries import Answer, Query, Ranked, measure_rankings, queries_of
 from fairgate.measures.limits import worst_group
 from fairgate.measures.registry import register
-from fairgate.metrics.associations import SetSums, c_asc_of_sums
+from fairgate.metrics import SetSums, c_asc_of_sums
 from fairgate.records.metrics import MetricSpec
 
 

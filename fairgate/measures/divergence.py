@@ -16,11 +16,12 @@ from fairgate.measures.registry import register
 from fairgate.measures.top_k import Folded, RankedGallery, TopK
 from fairgate.metrics import (
     entropy_of_counts,
+    fair_counts,
+    fair_rankings,
     ndkl_of_ranking,
     skew_of_counts,
     tie_range,
 )
-from fairgate.metrics.fair_ranker import fair_counts, fair_rankings
 from fairgate.records.metrics import MetricSpec
 from fairgate.statistics import Interval, Unavailable, divergence_interval
 

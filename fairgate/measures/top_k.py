@@ -27,12 +27,12 @@ from fairgate.measures.parts import large_enough, parts_of, value_of
 from fairgate.metrics import (
     NullSkew,
     counts_at_k_weighted,
+    fair_counts,
     ndkl_at_k_weighted,
     ranking,
     tie_at_k,
     weighted_group_counts,
 )
-from fairgate.metrics.fair_ranker import fair_counts
 from fairgate.randomness import stream
 
 Folded = tuple[Floats, Floats]

@@ -3,8 +3,10 @@
 from fairgate.metrics._counts import bias_of_counts, entropy_of_counts, ndkl_of_ranking, skew_of_counts
 from fairgate.metrics.associations import (
     ImplicitAssociation,
+    SetSums,
     association,
     c_asc,
+    c_asc_of_sums,
     differential_association,
     implicit_association,
     top_k_similarity,
@@ -32,7 +34,7 @@ from fairgate.metrics.editing import (
     individual_typology_angle,
     skin_mask,
 )
-from fairgate.metrics.fair_ranker import NullSkew, expected_max_skew
+from fairgate.metrics.fair_ranker import NullSkew, expected_max_skew, fair_counts, fair_rankings
 from fairgate.metrics.neighbours import NeighbourShares, knn_accept, neighbour_shares
 from fairgate.metrics.overview import RetrievalOverview, retrieval_overview, streamed_overview
 from fairgate.metrics.presets import BERG, GENSYNTH, HOWARD, SO_B_IT, Preset, average_prompts
@@ -71,6 +73,7 @@ __all__ = [
     "NullSkew",
     "Preset",
     "RetrievalOverview",
+    "SetSums",
     "SkewWithin",
     "TieRange",
     "TypologyAngle",
@@ -82,11 +85,14 @@ __all__ = [
     "bias_of_counts",
     "by_set_and_group",
     "c_asc",
+    "c_asc_of_sums",
     "counts_at_k_weighted",
     "delta_ita",
     "differential_association",
     "entropy_of_counts",
     "expected_max_skew",
+    "fair_counts",
+    "fair_rankings",
     "fairness",
     "flip_rate",
     "group_means",

@@ -17,10 +17,7 @@ from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError
 from fairgate.pytest_plugin.outcomes import Outcomes
 from fairgate.records import CheckResult, RunRecord
-from fairgate.suites import Settings, named_bases, resolve, suite_names, suite_path
-from fairgate.suites.load import FOLDER
-from fairgate.suites.options import OPTIONS
-from fairgate.suites.settings import command_line
+from fairgate.suites import FOLDER, OPTIONS, Settings, command_line, named_bases, resolve, suite_names, suite_path
 
 
 class GateSession:

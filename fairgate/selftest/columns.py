@@ -14,7 +14,7 @@ from fairgate.models.contract import Capability, Floats, Model, equal_columns, l
 from fairgate.models.scores import PrecomputedScores
 from fairgate.models.two_towers import TwoTowers
 from fairgate.probes import Rows
-from fairgate.suites.schema import Suite
+from fairgate.suites import Suite
 
 
 @dataclass(frozen=True, slots=True)

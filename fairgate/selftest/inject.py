@@ -13,8 +13,8 @@ from fairgate.probes import Probe
 from fairgate.randomness import stream
 from fairgate.selftest.columns import Columns, SuitePrompts
 from fairgate.selftest.target import Bools, Group
+from fairgate.suites import Suite
 from fairgate.suites.run_probes import run_probes
-from fairgate.suites.schema import Suite
 
 NOISE: Final = 1e-4
 """Standard deviation of the innocent change, relative to a column's."""

@@ -16,7 +16,7 @@ from fairgate.baselines import Repository
 from fairgate.errors import BaselineError, DeviceError
 from fairgate.git import run_git
 from fairgate.selftest.finding import Finding, of_error, ok, run, trouble, warning
-from fairgate.suites.settings import default_cache
+from fairgate.suites import default_cache
 from fairgate.version import __version__
 
 FEW_BYTES: Final = 2**30

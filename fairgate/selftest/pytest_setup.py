@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from fairgate.errors import suggestion
 from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, Ran, ok, run, trouble, warning
-from fairgate.suites.options import OPTIONS
+from fairgate.suites import OPTIONS
 
 AREA: Final = "pytest"
 _COLLECT_SECONDS: Final = 300

@@ -17,8 +17,7 @@ from fairgate.selftest.proof import prove
 from fairgate.selftest.pytest_setup import Ini, look_at_pytest, read_ini
 from fairgate.selftest.suite_inputs import git_refs, look_at_models, look_at_suite
 from fairgate.selftest.workflows import look_at_workflows
-from fairgate.suites import Settings, suite_names, suite_path
-from fairgate.suites.options import OPTIONS
+from fairgate.suites import OPTIONS, Settings, suite_names, suite_path
 from fairgate.tracking import DEFAULT_QUEUE
 
 

@@ -15,8 +15,7 @@ from fairgate.errors import DatasetError
 from fairgate.measures import Cells, Crossing
 from fairgate.probes import ProbeScores
 from fairgate.records import CROSS
-from fairgate.suites.plan import PlannedCheck
-from fairgate.suites.schema import Suite
+from fairgate.suites import PlannedCheck, Suite
 
 Bools = NDArray[np.bool_]
 

@@ -22,7 +22,7 @@ from fairgate.records import CheckResult, RunRecord
 from fairgate.reports import read_results
 from fairgate.selftest.finding import Ran, run
 from fairgate.selftest.pytest_setup import read_ini
-from fairgate.suites.load import FOLDER
+from fairgate.suites import FOLDER
 
 _HIDDEN_BUT_NEEDED: Final = (".pytest.ini", ".coveragerc")
 _LEFT_OUT: Final = (FOLDER, "datasets", "mlruns", "mlartifacts", "__pycache__")

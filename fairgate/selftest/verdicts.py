@@ -11,7 +11,7 @@ from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, Level
 from fairgate.selftest.inject import NOISE
 from fairgate.selftest.target import Group
 from fairgate.selftest.trial import SECONDS, Trial
-from fairgate.suites.schema import Suite
+from fairgate.suites import Suite
 
 FAILED = 1
 _SHOWN = 4

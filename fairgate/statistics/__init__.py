@@ -4,16 +4,36 @@ from fairgate.statistics.comparison import ClusterOLS, MoodsMedian, cluster_ols,
 from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
 from fairgate.statistics.extremes import divergence_interval, extreme_interval, skew_interval
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
-from fairgate.statistics.paired import Design, PairedComparison, PairedResult, paired_statistic_test, paired_test
+from fairgate.statistics.paired import (
+    BY_GROUP,
+    Design,
+    Outcome,
+    PairedComparison,
+    PairedResult,
+    compare_draws,
+    compare_means,
+    decided,
+    not_judged,
+    paired_statistic_test,
+    paired_test,
+)
 from fairgate.statistics.power import Power, power, power_of_draws, power_of_images
-from fairgate.statistics.regression import group_changes, group_regression, image_changes, image_regression
+from fairgate.statistics.regression import (
+    compare_images,
+    group_changes,
+    group_regression,
+    image_changes,
+    image_regression,
+)
 from fairgate.statistics.resampling import Interval, Unavailable, bootstrap, median_interval, weighted_median
 
 __all__ = [
+    "BY_GROUP",
     "ClusterOLS",
     "Design",
     "Interval",
     "MoodsMedian",
+    "Outcome",
     "PairedComparison",
     "PairedResult",
     "Power",
@@ -23,6 +43,10 @@ __all__ = [
     "bonferroni",
     "bootstrap",
     "cluster_ols",
+    "compare_draws",
+    "compare_images",
+    "compare_means",
+    "decided",
     "divergence_interval",
     "extreme_interval",
     "group_changes",
@@ -32,6 +56,7 @@ __all__ = [
     "image_regression",
     "median_interval",
     "moods_median_test",
+    "not_judged",
     "paired_statistic_test",
     "paired_test",
     "power",

@@ -6,29 +6,39 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairgate.suites.load import LoadedSuite, load_suite, suite_names, suite_path
-    from fairgate.suites.plan import PlannedCheck, plan_checks
-    from fairgate.suites.settings import Settings, named_bases, resolve
+    from fairgate.suites.load import FOLDER, LoadedSuite, load_suite, load_text, suite_names, suite_path
+    from fairgate.suites.options import OPTIONS
+    from fairgate.suites.plan import PlannedCheck, plan_check, plan_checks
+    from fairgate.suites.run_probes import probe_digests
+    from fairgate.suites.schema import Check, Suite
+    from fairgate.suites.settings import Settings, command_line, default_cache, named_bases, resolve
 
-_HOMES = {
-    "LoadedSuite": "load",
-    "PlannedCheck": "plan",
-    "Settings": "settings",
-    "load_suite": "load",
-    "plan_checks": "plan",
-    "named_bases": "settings",
-    "resolve": "settings",
-    "suite_names": "load",
-    "suite_path": "load",
+_NAMES = {
+    "load": ("FOLDER", "LoadedSuite", "load_suite", "load_text", "suite_names", "suite_path"),
+    "options": ("OPTIONS",),
+    "plan": ("PlannedCheck", "plan_check", "plan_checks"),
+    "run_probes": ("probe_digests",),
+    "schema": ("Check", "Suite"),
+    "settings": ("Settings", "command_line", "default_cache", "named_bases", "resolve"),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "FOLDER",
+    "OPTIONS",
+    "Check",
     "LoadedSuite",
     "PlannedCheck",
     "Settings",
+    "Suite",
+    "command_line",
+    "default_cache",
     "load_suite",
+    "load_text",
     "named_bases",
+    "plan_check",
     "plan_checks",
+    "probe_digests",
     "resolve",
     "suite_names",
     "suite_path",

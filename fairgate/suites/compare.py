@@ -13,9 +13,19 @@ from fairgate.measures import Cell, Floats, Limits, Measure, Ties
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import STRICTNESS
-from fairgate.statistics import Design, PairedComparison, PairedResult, Resamples
-from fairgate.statistics.paired import BY_GROUP, Outcome, compare_draws, compare_means, decided, not_judged
-from fairgate.statistics.regression import compare_images
+from fairgate.statistics import (
+    BY_GROUP,
+    Design,
+    Outcome,
+    PairedComparison,
+    PairedResult,
+    Resamples,
+    compare_draws,
+    compare_images,
+    compare_means,
+    decided,
+    not_judged,
+)
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import DecisionRule, Suite
 
