@@ -5,18 +5,14 @@ from fairgate.statistics.draws import Resamples, set_count_chunks, set_counts
 from fairgate.statistics.extremes import divergence_interval, extreme_interval, skew_interval
 from fairgate.statistics.multiplicity import benjamini_hochberg, bonferroni, holm
 from fairgate.statistics.paired import (
-    BY_GROUP,
-    Design,
-    Outcome,
     PairedComparison,
-    PairedResult,
     compare_draws,
     compare_means,
     decided,
-    not_judged,
     paired_statistic_test,
     paired_test,
 )
+from fairgate.statistics.paired_result import BY_GROUP, Design, Outcome, PairedResult, not_judged
 from fairgate.statistics.power import Power, power, power_of_draws, power_of_images
 from fairgate.statistics.regression import (
     compare_images,

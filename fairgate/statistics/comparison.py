@@ -19,7 +19,8 @@ from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from fairgate.errors import StatisticsError, did_you_mean
 from fairgate.statistics.draws import spans
-from fairgate.statistics.paired import Design, Harm, differences
+from fairgate.statistics.paired import differences
+from fairgate.statistics.paired_result import Design, Harm
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]

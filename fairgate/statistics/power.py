@@ -33,7 +33,8 @@ from fairgate.statistics._limits import (
 )
 from fairgate.statistics.draws import FloatArray, Source
 from fairgate.statistics.family import RESERVE
-from fairgate.statistics.paired import Design, Harm, differences, drawn_evidence
+from fairgate.statistics.paired import differences, drawn_evidence
+from fairgate.statistics.paired_result import Design, Harm
 from fairgate.statistics.regression import contrast_evidence
 
 MOST_SETS = 10**9

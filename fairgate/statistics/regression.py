@@ -19,7 +19,8 @@ from fairgate.errors import StatisticsError
 from fairgate.statistics._limits import SKEWED, SPARSE, departures, hidden, is_mute, mean_evidence, signs
 from fairgate.statistics.draws import FloatArray, Source, weight_pieces
 from fairgate.statistics.family import Evidence, Side, normal_score, student_t
-from fairgate.statistics.paired import Design, Harm, PairedComparison, PairedResult, decided
+from fairgate.statistics.paired import PairedComparison, decided
+from fairgate.statistics.paired_result import Design, Harm, PairedResult
 
 _LEVELS = 200
 """p-values next to sparse groups are the smallest of so many levels, 4% apart, at which the limit clears the bound."""

@@ -11,7 +11,7 @@ from scipy.stats import beta, chi2, kurtosis, norm
 from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
 from fairgate.statistics import PairedResult, group_changes, image_regression, power_of_images, set_counts
-from fairgate.statistics.paired import Harm
+from fairgate.statistics.paired_result import Harm
 
 SIZES = (20, 35, 50)
 
