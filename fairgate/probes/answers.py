@@ -136,23 +136,8 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
 
     Raises ScoresError for a file that is unreadable, or does not hold each image exactly once per probe.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    wanted = ["probe", "set_id", "member", "value", "predicted", "correct"]
-    require_regular(path, ScoresError)
-    try:
-        # not read_table, which would import pyarrow.dataset: 0.2 s
-        # text stays codes of its different texts: a few bytes may repeat a long one a billion times
-        file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=_TEXT)
-        _require_bounded(file.metadata, len(rows.set_id))
-        wanted += ["rank"] if "rank" in file.schema_arrow.names else []  # not in files from before there were ranks
-        table = file.read(columns=wanted)
-        table.validate(full=True)
-        _require_kinds(table)
-        columns = {name: _entries(table.column(name)) for name in wanted}
-    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from error
+    wanted = ["probe", "set_id", "member", "value", "predicted", "correct", "rank"]
+    columns = _columns(path, len(rows.set_id), wanted)
     of_probe: dict[str, list[int]] = {}
     for row, name in enumerate(columns["probe"].tolist()):
         of_probe.setdefault(name, []).append(row)
@@ -164,27 +149,31 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
 
 def read_set_ids(path: Path, images: int) -> frozenset[str]:
     """The ids of the sets in a file of scores of so many images. Raises ScoresError for an unreadable file."""
+    return frozenset(_columns(path, images, ["set_id"])["set_id"].tolist())
+
+
+def _columns(path: Path, images: int, wanted: list[str]) -> dict[str, NDArray[Any]]:
+    """Columns of a file of scores, checked; without ranks in files from before there were any."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     require_regular(path, ScoresError)
     try:
+        # not read_table, which would import pyarrow.dataset: 0.2 s
+        # text stays codes of its different texts: a few bytes may repeat a long one a billion times
         file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=_TEXT)
         _require_bounded(file.metadata, images)
-        table = file.read(columns=["set_id"])
+        names = [name for name in wanted if name != "rank" or "rank" in file.schema_arrow.names]
+        table = file.read(columns=names)
         table.validate(full=True)
         _require_kinds(table)
-        return frozenset(_entries(table.column("set_id")).tolist())
+        return {name: _entries(table.column(name)) for name in names}
     except (OSError, KeyError, TypeError, ValueError, pa.ArrowException) as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception) -> ScoresError:
-    return ScoresError(
-        f"the per-image scores cannot be read: {error}.",
-        where=str(path),
-        remedy="run the baseline again with `--fairness-report DIR`, and keep scores.parquet beside results.json",
-    )
+        raise ScoresError(
+            f"the per-image scores cannot be read: {error}.",
+            where=str(path),
+            remedy="run the baseline again with `--fairness-report DIR`, and keep scores.parquet beside results.json",
+        ) from error
 
 
 def _require_bounded(facts: Any, images: int) -> None:
