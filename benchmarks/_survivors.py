@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-GAP = "a gap: no test tells it apart yet"
+GAP = "a gap: no test detects it yet"
 
 DEFAULT = "what is left out is the default"
 TYPE = "other types hold the values that come in as well"
 ORDER = "equal entries get equal answers in any order"
 PIECE = "the size of a piece changes memory and time, not numbers"
-BEFORE = "what stands before leaves no such case"
+BEFORE = "excluded by an earlier check"
 NEVER = "no number that occurs lies exactly on the limit"
 SPARE = "only work on values of no weight is spared"
 COPY = "a copy more or less"
