@@ -198,6 +198,9 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
 
 def _is_archive(path: Path) -> bool:
     """Whether a file says that it is a zip archive, a broken one too."""
+    with path.open("rb") as file:
+        if file.read(4) == b"PK\x03\x04":  # torch goes by it; some releases of Python do not call a broken one a zip
+            return True
     try:
         return zipfile.is_zipfile(path)
     except zipfile.BadZipFile:  # one that spans several disks, say

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -37,11 +37,10 @@ class TwoTowers:
         self._device: Device = find_device(request.device)
         self.device = self._device.name
         self.precision = self._device.precision
-        self._model_key = checkpoint.key(self._device)
         self._loaded: Encoder | None = None
         self._images: Embeddings | None = None
         self._scale_and_bias = (float("nan"), float("nan"))
-        self._texts: dict[str, Embeddings] | None = None
+        self._texts: dict[str, dict[str, Embeddings]] = {}  # by precision
 
     @property
     def logit_scale(self) -> float | None:
@@ -68,21 +67,14 @@ class TwoTowers:
         if not pairs or self.precision == "fp32":
             return pairs
         chosen = sorted({place for pair in pairs for place in pair})
-        exact = self._queries([ensembles[place] for place in chosen], self._float32_texts)
+        exact = self._queries([ensembles[place] for place in chosen], replace(self._device, precision="fp32"))
         again = _near_pairs(exact, [ensembles[place] for place in chosen], _SAME_TEXT["fp32"])
         return [(chosen[one], chosen[other]) for one, other in again]
 
-    def _float32_texts(self, prompts: Sequence[str]) -> Embeddings:
-        from fairgate.models.embeddings import embed_texts
-
-        return embed_texts(self._encoder(), prompts, replace(self._device, precision="fp32"), self.uri)
-
-    def _queries(
-        self, ensembles: Sequence[Sequence[str]], embed: Callable[[Sequence[str]], Embeddings] | None = None
-    ) -> Floats:
+    def _queries(self, ensembles: Sequence[Sequence[str]], device: Device | None = None) -> Floats:
         """Unit averages of the ensembles' text embeddings, (ensembles, dim) float64."""
         every = list(dict.fromkeys(prompt for prompts in ensembles for prompt in prompts))
-        unit = dict(zip(every, _unit((embed or self.text_embeddings)(every).astype(np.float64)), strict=True))
+        unit = dict(zip(every, _unit(self._text_embeddings(every, device).astype(np.float64)), strict=True))
         means = []
         for number, prompts in enumerate(ensembles):
             if not prompts:
@@ -119,17 +111,22 @@ class TwoTowers:
 
     def text_embeddings(self, prompts: Sequence[str]) -> Embeddings:
         """Unit embeddings of prompts, (prompts, dim) float32. Only what is not known yet is computed."""
+        return self._text_embeddings(prompts)
+
+    def _text_embeddings(self, prompts: Sequence[str], device: Device | None = None) -> Embeddings:
+        """In another precision where its device is given; each precision has its own in the cache."""
         if not prompts:
             raise ModelError("there is no prompt to embed.", where=self.uri, remedy="give at least one")
-        known = self._known_texts()
+        device = device or self._device
+        known = self._known_texts(device)
         missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]
         if missing:
             from fairgate.models.embeddings import embed_texts
 
-            embeddings = embed_texts(self._encoder(), missing, self._device, self.uri)
+            embeddings = embed_texts(self._encoder(), missing, device, self.uri)
             known.update(zip(missing, embeddings, strict=True))
             if self._request.cache:
-                name = f"texts/{self._model_key}/{digest(missing)}"
+                name = f"texts/{self._checkpoint.key(device)}/{digest(missing)}"
                 notes = {"prompts": json.dumps(missing)}
                 self._request.cache.write(name, {"embeddings": embeddings}, notes)
         return np.stack([known[prompt] for prompt in prompts])
@@ -152,7 +149,7 @@ class TwoTowers:
         if not preprocessing:
             mixed._images, mixed._scale_and_bias = self.image_embeddings(), self._scale_and_bias
         if not tokenizer:
-            mixed._texts = self._known_texts()
+            mixed._texts = {self.precision: self._known_texts(self._device)}
         return mixed
 
     def embeds_alike(self, other: TwoTowers) -> bool:
@@ -161,23 +158,22 @@ class TwoTowers:
         Up to the rounding of float32 at every precision: equal tokens and pixels in equal batches give equal vectors,
         and what half precision's own rounding spans is a difference that a logit scale of 100 makes a logit of.
         """
-        here, there = self._known_texts(), other._known_texts()
+        here, there = self._known_texts(self._device), other._known_texts(other._device)
         near = _SAME_TEXT["fp32"]
         texts = all(np.linalg.norm(here[text] - there[text]) <= near for text in here.keys() & there.keys())
         images = np.linalg.norm(self.image_embeddings() - other.image_embeddings(), axis=1)
         return texts and bool((images <= near).all())
 
-    def _known_texts(self) -> dict[str, Embeddings]:
-        """Every prompt that the cache has for this model; new ones are added as further files."""
-        if self._texts is None:
-            self._texts = {}
+    def _known_texts(self, device: Device) -> dict[str, Embeddings]:
+        """Every prompt that the cache has for this model at a precision; new ones are added as further files."""
+        if device.precision not in self._texts:
+            known = self._texts[device.precision] = {}
             cache = self._request.cache
-            for name in cache.names(f"texts/{self._model_key}") if cache else []:
+            for name in cache.names(f"texts/{self._checkpoint.key(device)}") if cache else []:
                 entry = cache.read(name) if cache else None
                 if entry is not None and "prompts" in entry.notes:
-                    prompts = json.loads(entry.notes["prompts"])
-                    self._texts.update(zip(prompts, entry.arrays["embeddings"], strict=True))
-        return self._texts
+                    known.update(zip(json.loads(entry.notes["prompts"]), entry.arrays["embeddings"], strict=True))
+        return self._texts[device.precision]
 
     def _encoder(self) -> Encoder:
         if self._loaded is None:

@@ -256,9 +256,11 @@ def test_averaged_queries_are_told_apart_by_their_average(tmp_path: Path, pictur
     assert scorer.indistinct([queries[0], queries[0]]) == []
 
 
-def test_half_precision_alone_makes_no_two_texts_one(pictures: Pictures, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_precision_alone_makes_no_two_texts_one(
+    pictures: Pictures, cache: EmbeddingCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     close = [["a photo of a firefighter"], ["a picture of a firefighter"], ["a photo of a chef"]]
-    scorer = open_scorer(f"open_clip:local-dir:{SHIPPED}", pictures, device="cpu", cache=None)
+    scorer = open_scorer(f"open_clip:local-dir:{SHIPPED}", pictures, device="cpu", cache=cache)
     monkeypatch.setattr(scorer, "precision", "amp_bf16")  # 0.013 apart: nearer than its rounding can be far
     assert scorer.indistinct(close) == []
     shared = [*close, ["a photo of a chef "]]  # the tokenizer takes both for the same words
