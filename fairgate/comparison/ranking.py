@@ -23,7 +23,15 @@ from fairgate.metrics import (
 from fairgate.metrics.fair_ranker import fair_counts
 from fairgate.randomness import stream
 from fairgate.records import CROSS, status_of
-from fairgate.records.comparison import RecallRow, Refusal, RelativeDifference, SkewRow, SkewSummary, WithinRow
+from fairgate.records.comparison import (
+    RecallRow,
+    Refusal,
+    RelativeDifference,
+    RetrievalAudit,
+    SkewRow,
+    SkewSummary,
+    WithinRow,
+)
 from fairgate.statistics import bootstrap
 
 NULL_DRAWS = 2000
@@ -106,16 +114,6 @@ class _Fair:
         return total / len(galleries)
 
 
-@dataclass(frozen=True, slots=True)
-class Rankings:
-    """All that is said of one retrieval or association probe."""
-
-    skews: list[SkewRow]
-    within: list[WithinRow]
-    differences: list[RelativeDifference]
-    refusals: list[Refusal]
-
-
 def own_galleries(data: AuditData, answers: Answers) -> list[Query]:
     """A query per subject, for which its own images compete."""
     similarity = {model: scores.value for model, scores in answers.items()}
@@ -131,27 +129,46 @@ def everybody(data: AuditData, answers: Mapping[str, Answers]) -> list[Query]:
     ]
 
 
-def compare_ranking(data: AuditData, queries: Sequence[Query], cuts: Sequence[Cut]) -> Rankings:
+def compare_ranking(
+    data: AuditData,
+    name: str,
+    digest: str,
+    kind: Literal["retrieval", "association"],
+    queries: Sequence[Query],
+    cuts: Sequence[Cut],
+) -> RetrievalAudit:
     """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute."""
     fair = _Fair()
-    found = Rankings([], [], [], [])
+    skews: list[SkewRow] = []
+    within: list[WithinRow] = []
+    differences: list[RelativeDifference] = []
+    refusals: list[Refusal] = []
     for cut in cuts:
         for grouping in data.groupings:
             over = CROSS.join(grouping)
             for gallery in _galleries(data, queries, grouping):
                 try:
-                    found.skews.extend(_skews(gallery, over, cut, fair))
+                    skews += _skews(gallery, over, cut, fair)
                 except MetricError as error:
-                    found.refusals.append(_refusal(f"MaxSkew@{cut.k} of {gallery.query.name} over {over}", over, error))
+                    refusals.append(_refusal(f"MaxSkew@{cut.k} of {gallery.query.name} over {over}", over, error))
         for over, fixed in _two_attributes(data):
             try:
-                rows, differences = _within(data, queries, over, fixed, cut)
+                rows, apart = _within(data, queries, over, fixed, cut)
             except MetricError as error:
-                found.refusals.append(_refusal(f"MaxSkew@{cut.k} over {over} within each {fixed}", over, error))
+                refusals.append(_refusal(f"MaxSkew@{cut.k} over {over} within each {fixed}", over, error))
             else:
-                found.within.extend(rows)
-                found.differences.extend(differences)
-    return found
+                within += rows
+                differences += apart
+    return RetrievalAudit(
+        kind=kind,
+        name=name,
+        digest=digest,
+        skews=skews,
+        summaries=summaries(skews),
+        within=within,
+        differences=differences,
+        refusals=refusals,
+    )
 
 
 def _refusal(what: str, over: str, error: MetricError) -> Refusal:

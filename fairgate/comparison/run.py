@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from fairgate.comparison.answers import Answers, AuditData, reference_groups, vi
 from fairgate.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
 from fairgate.comparison.fairness import compare_fairness
 from fairgate.comparison.model_names import short_names
-from fairgate.comparison.ranking import Cut, Query, compare_ranking, everybody, own_galleries, recalls, summaries
+from fairgate.comparison.ranking import Cut, compare_ranking, everybody, own_galleries, recalls
 from fairgate.errors import ModelError, ScoresError, SettingsError
 from fairgate.measures import METRICS
 from fairgate.probes import scores_digest
@@ -27,7 +26,6 @@ from fairgate.records.comparison import (
     AuditRecord,
     ClassificationAudit,
     ProbeAudit,
-    RetrievalAudit,
 )
 from fairgate.suites import Settings
 from fairgate.suites.run_probes import probe_digests
@@ -182,10 +180,10 @@ def _probes(
         if probe.compared_as == "ranking" and probe.ranked_words:
             queries = everybody(data, {word: answers(f"{name}[{word}]") for word in probe.ranked_words})
             cuts = _cuts(suite, name, data, options.k)
-            found.append(_retrieval(data, name, digests[name], "association", queries, cuts))
+            found.append(compare_ranking(data, name, digests[name], "association", queries, cuts))
         elif probe.compared_as == "ranking":
             queries, cuts = own_galleries(data, answers(name)), _cuts(suite, name, data, options.k)
-            ranked = _retrieval(data, name, digests[name], "retrieval", queries, cuts)
+            ranked = compare_ranking(data, name, digests[name], "retrieval", queries, cuts)
             recall = recalls(data, name, answers(name), _recall_ks(suite, name))
             found.append(ranked.model_copy(update={"recall": recall}))
         elif probe.positive_label is not None:
@@ -210,27 +208,6 @@ def _classification(
         effects=effects,
         taken=taken_for(data, answers, truth),
         refusals=refusals,
-    )
-
-
-def _retrieval(
-    data: AuditData,
-    name: str,
-    digest: str,
-    kind: Literal["retrieval", "association"],
-    queries: Sequence[Query],
-    cuts: Sequence[Cut],
-) -> RetrievalAudit:
-    found = compare_ranking(data, queries, cuts)
-    return RetrievalAudit(
-        kind=kind,
-        name=name,
-        digest=digest,
-        skews=found.skews,
-        summaries=summaries(found.skews),
-        within=found.within,
-        differences=found.differences,
-        refusals=found.refusals,
     )
 
 

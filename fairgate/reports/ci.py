@@ -85,40 +85,22 @@ def _property(text: str) -> str:
     return _message(text).replace(":", "%3A").replace(",", "%2C")
 
 
-_NUMBERS = (
-    "value",
-    "lo",
-    "hi",
-    "bound",
-    "baseline",
-    "delta",
-    "delta_lo",
-    "delta_hi",
-    "p_adjusted",
-    "null_median",
-    "null_p95",
-    "other_bound",
+_TEXTS: Final = (
+    *("verdict", "subject", "word", "metric", "probe", "over", "rule", "worst_group"),
+    *("against", "decided_by", "other_verdict"),
+)
+_NUMBERS: Final = (
+    *("value", "lo", "hi", "bound", "baseline", "delta", "delta_lo", "delta_hi", "p_adjusted"),
+    *("null_median", "null_p95", "other_bound"),
 )
 
 
 def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
     """Name and text of each property, numbers in full. A number that is not there has no property, never 0."""
-    said: list[tuple[str, str | None]] = [
-        ("fairgate.verdict", check.verdict),
-        ("fairgate.check", check.id),
-        ("fairgate.subject", check.subject),
-        ("fairgate.word", check.word),
-        ("fairgate.metric", check.metric),
-        ("fairgate.probe", check.probe),
-        ("fairgate.over", check.over),
-        ("fairgate.rule", check.rule),
-        ("fairgate.worst_group", check.worst_group),
-        ("fairgate.failing_groups", _names(worst_first(check, check.failing_groups))),
-        ("fairgate.undecided_groups", _names(check.undecided_groups)),
-        ("fairgate.against", check.against),
-        ("fairgate.decided_by", check.decided_by),
-        ("fairgate.other_verdict", check.other_verdict),
-    ]
+    said: list[tuple[str, str | None]] = [("fairgate.check", check.id)]
+    said += [(f"fairgate.{name}", getattr(check, name)) for name in _TEXTS]
+    said.append(("fairgate.failing_groups", _names(worst_first(check, check.failing_groups))))
+    said.append(("fairgate.undecided_groups", _names(check.undecided_groups)))
     if check.waiver is not None:
         said += [
             ("fairgate.waived", "true" if check.waived else "false"),

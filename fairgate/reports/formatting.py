@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
@@ -223,6 +223,15 @@ def reading_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
     """What failed first, then what could not be computed or settled, what is waived, and the rest; the suite's order
     inside."""
     return sorted(checks, key=lambda check: READING_ORDER.index(shown_verdict(check)))
+
+
+def by_outcome(
+    checks: Sequence[CheckResult],
+) -> tuple[list[CheckResult], list[CheckResult], list[CheckResult]]:
+    """Checks that neither passed nor are waived, those that are waived, and those that passed."""
+    waived = [check for check in checks if check.waived]
+    passing = [check for check in checks if check.verdict == "pass"]
+    return [check for check in checks if check.verdict != "pass" and not check.waived], waived, passing
 
 
 def tally(record: RunRecord) -> dict[ShownVerdict, int]:

@@ -14,6 +14,7 @@ from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports.formatting import (
     SYMBOL,
     bound_words,
+    by_outcome,
     common_cause,
     coverage_words,
     headline_verdict,
@@ -94,10 +95,7 @@ def job_summary(record: RunRecord, report_url: str | None = None, max_chars: int
 
 
 def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
-    checks = reading_order(record.checks)
-    failing = [check for check in checks if check.verdict != "pass" and not check.waived]
-    waived = [check for check in checks if check.waived]
-    passing = [check for check in checks if check.verdict == "pass"]
+    failing, waived, passing = by_outcome(reading_order(record.checks))
     parts = [
         f"## {SYMBOL[headline_verdict(record)]} fairgate {escape(record.suite, detail.clip)}: {verdict_words(record)}",
         _notices(record, detail),

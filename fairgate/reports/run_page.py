@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, MemberResult, RunRecord, WorstSet
 from fairgate.records.history import PastValue
-from fairgate.reports.charts import Estimate, GroupChart, GroupKey, Strip, estimate_of, groups_of, percent, strips_of
-from fairgate.reports.formatting import common_cause, measured_as, reading_order, set_words, subjects_of, unit_of
-from fairgate.reports.notes import Remark, change_cells, definition_words, notices, remarks, verdict_notes
+from fairgate.reports.charts import Estimate, GroupChart, GroupKey, estimate_of, groups_of, percent, strips_of
+from fairgate.reports.formatting import (
+    by_outcome,
+    common_cause,
+    measured_as,
+    reading_order,
+    set_words,
+    subjects_of,
+    unit_of,
+)
+from fairgate.reports.notes import change_cells, definition_words, notices, remarks, verdict_notes
 from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
 from fairgate.reports.run_sparklines import Spark, sparks_of
 from fairgate.reports.run_tables import (
     ConfusionTable,
-    Effects,
     HeatMap,
     confusion_tables,
     effects_of,
@@ -116,29 +123,6 @@ class CheckView:
         return verdict_notes(self.check)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Everything the template reads. `counted` is what is compared, sets or single images; `cause` the one error
-    because of which nothing could be computed."""
-
-    record: RunRecord
-    counted: Literal["image", "set"]
-    cause: str | None
-    notices: tuple[str, ...]
-    definition: str | None
-    changes: tuple[tuple[str, str, str], ...]
-    remarks: tuple[Remark, ...]
-    failing: tuple[CheckView, ...]
-    waived: tuple[CheckView, ...]
-    more_waived: int
-    passing: tuple[CheckView, ...]
-    more_passing: int
-    strips: tuple[Strip, ...]
-    effects: tuple[Effects, ...]
-    confusions: tuple[ConfusionTable, ...]
-    more_confusions: int
-
-
 def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequence[PastValue] | None = None) -> str:
     """The page as text, under 5 MB in UTF-8. It loads nothing: no script, no font, no address is fetched.
 
@@ -151,85 +135,75 @@ def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequ
     given = pictures(sets[:MOST_SETS]) if pictures is not None and sets else {}
     text = ""
     for limits in _LEVELS:
-        page = page_of(record, album(given, sets, limits.picture_chars), limits, history or ())
-        text = render_page("run", admit={"img-src": "data:"}, page=page, record=record)
+        text = _render(record, album(given, sets, limits.picture_chars), limits, history or ())
         if len(text.encode()) <= MAX_BYTES:
             break
     return text
 
 
-def page_of(record: RunRecord, album: Album, limits: Limits, history: Sequence[PastValue] = ()) -> Page:
-    """Select what one page shows of a record within limits; what does not fit is counted."""
+def _render(record: RunRecord, album: Album, limits: Limits, history: Sequence[PastValue]) -> str:
+    """The page with what fits within limits of a record; what does not is counted."""
     key = group_key(record.dataset)
     checks = reading_order(record.checks)
-    failing = [check for check in checks if check.verdict != "pass" and not check.waived]
-    waived = [check for check in checks if check.waived]
-    passing = [check for check in checks if check.verdict == "pass"]
+    failing, waived, passing = by_outcome(checks)
     tables = confusion_tables(record.confusions, key)
+    changes = record.definition.changes[: limits.changes] if record.definition else ()
     shown = [*failing[: limits.failing], *waived[: limits.waived], *passing[: limits.passing]]
-    sparks = sparks_of(record, history, shown)
-    arrange = _Arrangement(record, album, key, tables, limits.group_rows, sparks)
-    failed_views = arrange.views(failing, 0, limits.failing)
-    waived_views = arrange.views(waived[: limits.waived], len(failed_views), limits.waived)
-    earlier = len(failed_views) + len(waived_views)
-    passed_views = arrange.views(passing[: limits.passing], earlier, limits.passing)
-    return Page(
-        record=record,
-        counted=unit_of(record),
-        cause=common_cause(record),
-        notices=tuple(notices(record, _NOTICES)),
-        definition=definition_words(record),
-        changes=tuple(
-            change_cells(change, _CHANGE_CHARS)
-            for change in (record.definition.changes[: limits.changes] if record.definition else ())
-        ),
-        remarks=tuple(remarks(record)[:_REMARKS]),
-        failing=failed_views,
-        waived=waived_views,
-        more_waived=len(waived) - len(waived_views),
-        passing=passed_views,
-        more_passing=max(0, len(passing) - limits.passing),
-        strips=tuple(strips_of(checks, limits.subjects))[: limits.tables],
-        effects=tuple(effects_of(checks, key, limits.subjects)[: limits.tables]),
-        confusions=tuple(tables[: limits.tables]),
-        more_confusions=max(0, len(tables) - limits.tables),
+    views = _Views(
+        record,
+        album,
+        key,
+        {(table.probe, table.subject): table for table in tables},
+        sparks_of(record, history, shown),
+        limits.group_rows,
     )
+    failed = views.of(failing, 0, limits.failing)
+    excused = views.of(waived[: limits.waived], len(failed), limits.waived)
+    page = {
+        "counted": unit_of(record),
+        "cause": common_cause(record),
+        "notices": notices(record, _NOTICES),
+        "definition": definition_words(record),
+        "changes": [change_cells(change, _CHANGE_CHARS) for change in changes],
+        "remarks": remarks(record)[:_REMARKS],
+        "failing": failed,
+        "waived": excused,
+        "more_waived": len(waived) - len(excused),
+        "passing": views.of(passing[: limits.passing], len(failed) + len(excused), limits.passing),
+        "more_passing": max(0, len(passing) - limits.passing),
+        "strips": strips_of(checks, limits.subjects)[: limits.tables],
+        "effects": effects_of(checks, key, limits.subjects)[: limits.tables],
+        "confusions": tables[: limits.tables],
+        "more_confusions": max(0, len(tables) - limits.tables),
+    }
+    return render_page("run", admit={"img-src": "data:"}, page=page, record=record)
 
 
-class _Arrangement:
-    """Turns checks into views, spending group rows until there are none left."""
+@dataclass(slots=True)
+class _Views:
+    """Turns checks into views, spending group rows and confusion tables until there are none left."""
 
-    def __init__(
-        self,
-        record: RunRecord,
-        album: Album,
-        key: GroupKey,
-        tables: Sequence[ConfusionTable],
-        group_rows: int,
-        sparks: Mapping[str, Spark],
-    ) -> None:
-        self._record = record
-        self._album = album
-        self._key = key
-        self._tables = {(table.probe, table.subject): table for table in tables}
-        self._rows_left = group_rows
-        self._sparks = sparks
-        self._several = len(subjects_of(record)) > 1
-        self._shown_at: dict[str, str] = {}
+    record: RunRecord
+    album: Album
+    key: GroupKey
+    tables: dict[tuple[str, str], ConfusionTable]
+    sparks: Mapping[str, Spark]
+    rows_left: int
+    shown_at: dict[str, str] = field(default_factory=dict)
 
-    def views(self, checks: Sequence[CheckResult], earlier: int, most: int) -> tuple[CheckView, ...]:
+    def of(self, checks: Sequence[CheckResult], earlier: int, most: int) -> tuple[CheckView, ...]:
         """One view per check, after `earlier` others; the first `most` of them in full."""
         return tuple(self.view(check, earlier + at, at < most) for at, check in enumerate(checks))
 
     def view(self, check: CheckResult, place: int, in_full: bool) -> CheckView:
         """A check with its drawings, or, where it is not shown in full, its sentence alone."""
-        anchor, said = f"check-{place + 1}", sentence(check, self._record)
+        anchor, said = f"check-{place + 1}", sentence(check, self.record)
         if not in_full:
             return CheckView(check, anchor, said, in_full=False)
         failing = check.verdict != "pass"
-        grouped = len(check.groups) <= min(self._rows_left, _GROUPS_IN_A_CHECK)
-        self._rows_left -= len(check.groups) if grouped else 0
-        unit = measured_as(self._record, check)
+        grouped = len(check.groups) <= min(self.rows_left, _GROUPS_IN_A_CHECK)
+        self.rows_left -= len(check.groups) if grouped else 0
+        unit = measured_as(self.record, check)
         return CheckView(
             check,
             anchor,
@@ -237,37 +211,37 @@ class _Arrangement:
             in_full=True,
             estimate=estimate_of(check),
             groups=groups_of(check) if grouped else None,
-            heat=heat_map(check, self._key) if grouped else None,
+            heat=heat_map(check, self.key) if grouped else None,
             sets=tuple(self._set(check, worst, anchor, unit) for worst in shown_sets(check)),
-            confusion=self._tables.pop((check.probe, check.subject or ""), None) if failing else None,
-            history=self._sparks.get(check.item),
+            confusion=self.tables.pop((check.probe, check.subject or ""), None) if failing else None,
+            history=self.sparks.get(check.item),
             unit=unit,
         )
 
     def _set(self, check: CheckResult, worst: WorstSet, anchor: str, unit: str) -> SetView:
-        earlier = self._shown_at.setdefault(worst.set_id, anchor)
-        shown_at = None if earlier == anchor or self._album.empty else earlier
-        members = sorted(worst.members, key=lambda member: self._key(member.group))
+        earlier = self.shown_at.setdefault(worst.set_id, anchor)
+        shown_at = None if earlier == anchor or self.album.empty else earlier
+        members = sorted(worst.members, key=lambda member: self.key(member.group))
         values = [member.value for member in members if member.value is not None]
         ends = (min(values), max(values)) if len(values) > 1 and min(values) < max(values) else None
         views = []
         for member in members:
             place = (worst.set_id, member.member)
-            uri = None if shown_at else self._album.uris.get(place)
-            lack = None if uri or shown_at else "unreadable" if place in self._album.unreadable else "no picture"
+            uri = None if shown_at else self.album.uris.get(place)
+            lack = None if uri or shown_at else "unreadable" if place in self.album.unreadable else "no picture"
             mark: Literal["lowest", "highest"] | None = None
             if ends and member.value in ends:
                 mark = "lowest" if member.value == ends[0] else "highest"
             share = _share(member.value) if unit == "P(true)" else None
             views.append(MemberView(member, uri, lack, mark, member.correct is False, share))
-        subject = clean(worst.subject, 80) if self._several and check.subject is None else ""
+        subject = clean(worst.subject, 80) if len(subjects_of(self.record)) > 1 and check.subject is None else ""
         said = " · ".join(part for part in (subject, set_words(check, worst)) if part)
         return SetView(worst, tuple(views), said, self._lack(worst.set_id), shown_at)
 
     def _lack(self, set_id: str) -> str | None:
-        if self._album.empty:
+        if self.album.empty:
             return "No pictures are in this dataset."
-        if set_id in self._album.left_out:
+        if set_id in self.album.left_out:
             return "Pictures left out to keep this file small."
         return None
 

@@ -13,6 +13,7 @@ from fairgate.reports.formatting import (
     ABSENT,
     SYMBOL,
     bound_words,
+    by_outcome,
     common_cause,
     coverage_words,
     headline_verdict,
@@ -96,11 +97,9 @@ def terminal_summary(record: RunRecord) -> list[str]:
         lines.append(f"missing: {named}{f' and {more:,} more' if more > 0 else ''}")
     lines += _compared(record)
     lines += [f"{remark.level}: {remark.text}" for remark in remarks(record)]
-    checks = reading_order(record.checks)
-    failing = [check for check in checks if check.verdict != "pass" and not check.waived]
+    failing, waived, _ = by_outcome(reading_order(record.checks))
     cause = common_cause(record)
     lines += _failures(failing, record) if cause is None else _cause(cause)
-    waived = [check for check in checks if check.waived]
     lines += [f"{SYMBOL[check.verdict]} {waived_line(check)}" for check in waived[:_WAIVED]]
     if len(waived) > _WAIVED:
         lines.append(f"  and {len(waived) - _WAIVED} more waived checks in the table")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -168,36 +168,25 @@ def figures_of(
     )
 
 
-def measures(attributes: Iterable[str]) -> dict[str, Callable[[Seen], bool]]:
-    """What is counted, by column. One image may count in several; a good one counts in none of the faults."""
-    found: dict[str, Callable[[Seen], bool]] = {"good": lambda one: one.good}
-    for name in attributes:
-        found[f"{name} as recorded"] = partial(_as_recorded, name)
-        found[f"cannot discern {name}"] = partial(_indiscernible, name)
-        found[f"another {name}"] = partial(_otherwise, name)
-    for answer in QUALITIES[1:]:
-        found[answer.label.lower()] = partial(_found_wrong, answer.key)
-    return found
+def columns(attributes: Iterable[str]) -> list[str]:
+    """What is counted: good images, how each attribute was perceived, and every other fault."""
+    perceived = [
+        text for name in attributes for text in (f"{name} as recorded", f"cannot discern {name}", f"another {name}")
+    ]
+    return ["good", *perceived, *(answer.label.lower() for answer in QUALITIES[1:])]
 
 
-def _recorded(attribute: str, one: Seen) -> str:
-    return one.item.recorded[attribute]
-
-
-def _as_recorded(attribute: str, one: Seen) -> bool:
-    return one.perceived[attribute] == one.item.recorded[attribute]
-
-
-def _indiscernible(attribute: str, one: Seen) -> bool:
-    return one.perceived[attribute] is None
-
-
-def _otherwise(attribute: str, one: Seen) -> bool:
-    return one.perceived[attribute] not in (None, _DISAGREED, one.item.recorded[attribute])
-
-
-def _found_wrong(quality: str, one: Seen) -> bool:
-    return one.quality == quality
+def _columns_of(one: Seen) -> Iterator[str]:
+    """The columns in which an image counts: several, or none; a good one is in none of the faults."""
+    if one.good:
+        yield "good"
+    for name, recorded in one.item.recorded.items():
+        group = one.perceived[name]
+        if group == recorded:
+            yield f"{name} as recorded"
+        elif group != _DISAGREED:
+            yield f"cannot discern {name}" if group is None else f"another {name}"
+    yield from (answer.label.lower() for answer in QUALITIES[1:] if answer.key == one.quality)
 
 
 def _seen(item: ImageItem, records: Sequence[Record]) -> Seen | None:
@@ -227,9 +216,12 @@ def majority(answers: Sequence[str | None]) -> str | None:
 
 
 def _row(kind: str, name: str, seen: Sequence[Seen], attributes: Iterable[str]) -> ShareRow:
-    return ShareRow(
-        kind, name, {column: share(sum(map(rule, seen)), len(seen)) for column, rule in measures(attributes).items()}
-    )
+    counts = Counter(column for one in seen for column in _columns_of(one))
+    return ShareRow(kind, name, {column: share(counts[column], len(seen)) for column in columns(attributes)})
+
+
+def _recorded(attribute: str, one: Seen) -> str:
+    return one.item.recorded[attribute]
 
 
 def _sliced(
@@ -272,16 +264,16 @@ def _filters(dataset: Dataset, seen: Sequence[Seen]) -> tuple[list[GroupAgreemen
     if not seen:
         return [], []
     rows = RowReader(dataset)
-    columns = rows.columns()
-    named = {f"perceived_{name}": name for name in dataset.manifest.attributes if columns.get(f"perceived_{name}")}
-    scored = [column for column, text in columns.items() if not text and column.startswith(SCORES)]
+    stored = rows.columns()
+    named = {f"perceived_{name}": name for name in dataset.manifest.attributes if stored.get(f"perceived_{name}")}
+    scored = [column for column, text in stored.items() if not text and column.startswith(SCORES)]
     if not named and not scored:
         return [], []
     held = rows.read([one.item.row for one in seen], [*named, *scored])
     groups: list[GroupAgreement] = []
     scores: list[ScoreAgreement] = []
     for column, attribute in named.items():
-        said = {row: value for row, columns in held.items() if isinstance(value := columns[column], str)}
+        said = {row: value for row, values in held.items() if isinstance(value := values[column], str)}
         groups += _against(column, attribute, dataset.manifest.attributes[attribute], seen, said)
     for column in scored:
         numbers = [(held[one.item.row][column], one.good) for one in seen]

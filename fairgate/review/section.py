@@ -8,7 +8,7 @@ from typing import Final
 from fairgate.data import Dataset
 from fairgate.markdown import escape, table
 from fairgate.reports.formatting import ABSENT, share_words
-from fairgate.review.figures import Figures, ShareRow, measures, percent
+from fairgate.review.figures import Figures, ShareRow, columns, percent
 from fairgate.review.instructions import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
 from fairgate.review.marks import Record
 from fairgate.review.sample import has_sets
@@ -76,8 +76,7 @@ def _rater(record: Record, *, sets: bool) -> list[str]:
 def _everything(figures: Figures, attributes: Sequence[str]) -> list[list[str]]:
     everything = figures.rows[0].shares
     rows = [
-        [_named(column), f"{everything[column].count:,}", percent(everything[column])]
-        for column in measures(attributes)
+        [_named(column), f"{everything[column].count:,}", percent(everything[column])] for column in columns(attributes)
     ]
     scene = figures.same_scene
     return [
@@ -87,17 +86,17 @@ def _everything(figures: Figures, attributes: Sequence[str]) -> list[list[str]]:
 
 
 def _slices(rows: Sequence[ShareRow], attributes: Sequence[str]) -> str:
-    columns = list(measures(attributes))
+    shown = columns(attributes)
     lines = [
         [
             escape(row.name if row.kind in ("all", "subject") else f"{row.kind}: {row.name}"),
             f"{row.shares['good'].of:,}",
-            *(percent(row.shares[column]) for column in columns),
+            *(percent(row.shares[column]) for column in shown),
         ]
         for row in rows[:_MOST_ROWS]
     ]
     more = f"\n\n{len(rows) - _MOST_ROWS:,} more are not shown." if len(rows) > _MOST_ROWS else ""
-    return table(["", "images", *map(_named, columns)], lines) + more
+    return table(["", "images", *map(_named, shown)], lines) + more
 
 
 def _named(column: str) -> str:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from fairgate.git import run_git, tracked_files_differ
 from fairgate.records import Environment
@@ -76,11 +77,7 @@ def _pull_request(environment: Mapping[str, str]) -> int | None:
     base branch's."""
     if found := _OF_A_PULL_REQUEST.match(environment.get("GITHUB_REF", "")):
         return int(found[1])
-    try:
-        event = json.loads(Path(environment.get("GITHUB_EVENT_PATH", "")).read_bytes())
-    except (OSError, ValueError):
-        return None
-    opened = event.get("pull_request") if isinstance(event, dict) else None
+    opened = _event(environment).get("pull_request")
     number = opened.get("number") if isinstance(opened, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
@@ -92,17 +89,22 @@ def asking_pull_request(environment: Mapping[str, str]) -> str | None:
     """
     if (own := _pull_request(environment)) is not None:
         return str(own)
-    try:
-        event = json.loads(Path(environment.get("GITHUB_EVENT_PATH", "")).read_bytes())
-    except (OSError, ValueError):
-        return None
-    followed = event.get("workflow_run") if isinstance(event, dict) else None
+    followed = _event(environment).get("workflow_run")
     if not isinstance(followed, dict) or not str(followed.get("event")).startswith("pull_request"):
         return None
     named = followed.get("pull_requests")
     first = named[0] if isinstance(named, list) and named else None
     number = first.get("number") if isinstance(first, dict) else None
     return str(number) if isinstance(number, int) else "unknown"
+
+
+def _event(environment: Mapping[str, str]) -> dict[str, Any]:
+    """What GitHub says of the event that started the workflow; empty where it says nothing."""
+    try:
+        event = json.loads(Path(environment.get("GITHUB_EVENT_PATH", "")).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return event if isinstance(event, dict) else {}
 
 
 def _ci_url(environment: Mapping[str, str]) -> str | None:
