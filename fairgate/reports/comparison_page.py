@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fairgate.records.comparison import (
     OUTCOMES,
@@ -45,43 +45,6 @@ class Fold:
     more: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClassificationView:
-    """One zero-shot probe as it is drawn. Pairs on `more_pairs` subjects are left to audit.csv."""
-
-    probe: ClassificationAudit
-    models: Table
-    by_subject: Table | None
-    pairs: tuple[Table, ...]
-    more_pairs: int
-    disagreements: tuple[tuple[str, str], ...]
-    folds: tuple[Fold, ...]
-    taken: tuple[Table, ...]
-    refusals: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievalView:
-    """One retrieval or association probe as it is drawn; `figures` by grouping and k: all subjects, and one by one."""
-
-    probe: RetrievalAudit
-    noun: str
-    recall: Table | None
-    figures: tuple[tuple[str, int, Table, Table], ...]
-    within: tuple[Table, ...]
-    refusals: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ImplicitView:
-    """One implicit association as it is drawn."""
-
-    probe: ImplicitAudit
-    tables: tuple[Table, ...]
-    folds: tuple[Fold, ...]
-    refusals: tuple[str, ...]
-
-
 def comparison_html(record: AuditRecord) -> str:
     """The page as text: one file that loads nothing; a script in it sorts and exports tables."""
     return render_page(
@@ -97,7 +60,8 @@ def comparison_html(record: AuditRecord) -> str:
     )
 
 
-def _classification(record: AuditRecord, probe: ClassificationAudit) -> ClassificationView:
+def _classification(record: AuditRecord, probe: ClassificationAudit) -> dict[str, Any]:
+    """What the template draws of a zero-shot probe. Pairs on `more_pairs` subjects are left to audit.csv."""
     by_subject: dict[str | None, list[PairRow]] = {}
     for pair in probe.pairs:
         by_subject.setdefault(pair.subject, []).append(pair)
@@ -107,17 +71,17 @@ def _classification(record: AuditRecord, probe: ClassificationAudit) -> Classifi
         (", ".join(f"{pair.first} → {pair.second}" for pair in pairs), why)
         for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None)
     ]
-    return ClassificationView(
-        probe,
-        tables.models_table(probe),
-        tables.subjects_table(record, probe),
-        tuple(pairs),
-        len(by_subject) - len(pairs),
-        tuple(disagreeing),
-        _folds(record, probe.name, probe.effects),
-        tuple(tables.taken_tables(record, probe)),
-        tuple(refusal_words(probe.refusals)),
-    )
+    return {
+        "probe": probe,
+        "models": tables.models_table(probe),
+        "by_subject": tables.subjects_table(record, probe),
+        "pairs": pairs,
+        "more_pairs": len(by_subject) - len(pairs),
+        "disagreements": disagreeing,
+        "folds": _folds(record, probe.name, probe.effects),
+        "taken": tables.taken_tables(record, probe),
+        "refusals": refusal_words(probe.refusals),
+    }
 
 
 def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> tuple[Fold, ...]:
@@ -135,23 +99,27 @@ def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> tup
     return tuple(folds)
 
 
-def _implicit(record: AuditRecord, probe: ImplicitAudit) -> ImplicitView:
-    folds = _folds(record, probe.name, probe.effects)
-    return ImplicitView(
-        probe, tuple(tables.implicit_tables(record, probe)), folds, tuple(refusal_words(probe.refusals))
-    )
+def _implicit(record: AuditRecord, probe: ImplicitAudit) -> dict[str, Any]:
+    """What the template draws of an implicit association."""
+    return {
+        "probe": probe,
+        "tables": tables.implicit_tables(record, probe),
+        "folds": _folds(record, probe.name, probe.effects),
+        "refusals": refusal_words(probe.refusals),
+    }
 
 
-def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> RetrievalView:
+def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> dict[str, Any]:
+    """What the template draws of a probe that ranks; `figures` by grouping and k: all subjects, and one by one."""
     noun = "subject" if probe.kind == "retrieval" else "word"
-    return RetrievalView(
-        probe,
-        noun,
-        ranking_tables.recall_table(probe),
-        tuple(
+    return {
+        "probe": probe,
+        "noun": noun,
+        "recall": ranking_tables.recall_table(probe),
+        "figures": [
             (over, k, strips, ranking_tables.skews_table(record, probe, over, k, noun))
             for over, k, strips in ranking_tables.skew_tables(probe)
-        ),
-        tuple(ranking_tables.within_tables(record, probe)),
-        tuple(refusal_words(probe.refusals)),
-    )
+        ],
+        "within": ranking_tables.within_tables(record, probe),
+        "refusals": refusal_words(probe.refusals),
+    }

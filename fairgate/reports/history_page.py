@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from fairgate.plain_text import clean
 from fairgate.records.history import RULE, History, Move, Point, Series
+from fairgate.reports import history_text
 from fairgate.reports.charts import Scale, Tick, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words, number
 from fairgate.reports.history_text import (
     absent,
-    checkpoint,
     cut_words,
     cuts,
     day,
@@ -49,22 +48,9 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A row of the table under a figure."""
-
-    point: Point
-    name: str
-    checkpoint: str
-    day: str
-    measured: str
-    bound: str
-    moved: str
-    cut: str
-
-
-@dataclass(frozen=True, slots=True)
 class Figure:
-    """One item. `lines` join points between cuts, in a square of 100 by 100; `gaps` are cuts, with their numbers."""
+    """One item. `lines` join points between cuts, in a square of 100 by 100; `gaps` are cuts, with their numbers;
+    `rows` of its table are runs, the newest first, with how the number moved."""
 
     series: Series
     metric: str
@@ -74,7 +60,7 @@ class Figure:
     up: tuple[Tick, ...]
     across: tuple[Tick, ...]
     said: str
-    rows: tuple[Line, ...]
+    rows: tuple[tuple[Point, str], ...]
 
 
 def history_html(history: History) -> str:
@@ -93,6 +79,7 @@ def history_html(history: History) -> str:
         figures=[_figure(series, history, numbers) for series in ordered[:MOST_FIGURES]],
         more=[series.item for series in ordered[MOST_FIGURES:]],
         rule=RULE,
+        words=history_text,
     )
 
 
@@ -124,7 +111,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> Figure
             Tick(percent(_across(place, count)), named(runs[place])) for place in range(0, count, step) if place in runs
         ),
         said="; ".join(words),
-        rows=tuple(_row(series, point, moves.get(point.place)) for point in reversed(series.points)),
+        rows=tuple((point, _moved(series, moves.get(point.place))) for point in reversed(series.points)),
     )
 
 
@@ -151,14 +138,5 @@ def _dot(series: Series, point: Point, move: Move | None, scale: Scale, count: i
     )
 
 
-def _row(series: Series, point: Point, move: Move | None) -> Line:
-    return Line(
-        point=point,
-        name=named(point),
-        checkpoint=checkpoint(point),
-        day=day(point),
-        measured=measured(point),
-        bound=number(point.bound),
-        moved="" if move is None else f"{side(series, move) or 'moved'} by {number(abs(move.delta))}",
-        cut=clean(point.cut or "", 200),
-    )
+def _moved(series: Series, move: Move | None) -> str:
+    return "" if move is None else f"{side(series, move) or 'moved'} by {number(abs(move.delta))}"

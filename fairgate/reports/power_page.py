@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.plain_text import clean
 from fairgate.records.power import CheckPower, GroupPower, PowerRecord
@@ -44,62 +44,41 @@ class Figure:
     said: str
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One group of one subject."""
-
-    name: str
-    group: GroupPower
-    track: Track
-    detectable: str
-    needed: str
-
-
-@dataclass(frozen=True, slots=True)
-class CheckView:
-    """All subjects of one check."""
-
-    first: CheckPower
-    named: str
-    figure: Figure | None
-    rows: tuple[Row, ...]
-    scale: Scale
-    more: int
-    unavailable: tuple[tuple[str, str], ...]
-
-
 def power_html(record: PowerRecord) -> str:
     """The page as text, in the look of report.html."""
     by_id: dict[str, list[CheckPower]] = {}
     for check in record.checks:
         by_id.setdefault(check.id, []).append(check)
     views = [_view(checks) for checks in by_id.values()]
-    return render_page(
-        "power",
-        record=record,
-        views=views,
-        assumptions=assumptions(record),
-    )
+    return render_page("power", record=record, views=views, assumptions=assumptions(record))
 
 
-def _view(checks: Sequence[CheckPower]) -> CheckView:
+def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
+    """What the template draws of one check: a figure and a row per subject and group, the hardest first."""
     first = checks[0]
     found = [(check, group) for check in checks for group in check.groups]
     found.sort(key=lambda one: -(one[1].detectable or math.inf))
     scale = scale_for([0.0, first.margin, first.wanted, *(group.detectable for _, group in found)])
     bad = ((percent(scale.place(first.margin)), percent(100 - scale.place(first.margin))),)
-    rows = tuple(
-        Row(
-            name=_name(check, group, several=len(checks) > 1),
-            group=group,
-            track=Track(zero=scale.at(0.0), value=_place(scale, group.detectable), bounds=(bad[0][0],), bad=bad),
-            detectable=detectable_words(group),
-            needed=needed_words(check, group),
-        )
+    rows = [
+        {
+            "name": _name(check, group, several=len(checks) > 1),
+            "n_sets": group.n_sets,
+            "track": Track(zero=scale.at(0.0), value=_place(scale, group.detectable), bounds=(bad[0][0],), bad=bad),
+            "detectable": detectable_words(group),
+            "needed": needed_words(check, group),
+        }
         for check, group in found[:_ROWS]
-    )
-    reasons = tuple((check.item, check.unavailable) for check in checks if check.unavailable is not None)
-    return CheckView(first, named(first), _figure(checks), rows, scale, max(0, len(found) - _ROWS), reasons)
+    ]
+    return {
+        "first": first,
+        "named": named(first),
+        "figure": _figure(checks),
+        "rows": rows,
+        "scale": scale,
+        "more": max(0, len(found) - _ROWS),
+        "unavailable": [(check.item, check.unavailable) for check in checks if check.unavailable is not None],
+    }
 
 
 def _place(scale: Scale, value: float | None) -> str | None:
