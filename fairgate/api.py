@@ -154,24 +154,11 @@ def compare(
 ) -> Comparison:
     """Compare several models on a suite's probes, as `fairgate audit` does. FairgateError for what cannot be read."""
     from fairgate import gate
-    from fairgate.comparison import AuditOptions, audit, command_of
+    from fairgate.comparison import AuditOptions, audit, audited, command_of
 
     prepared = gate.prepare(suite, Path(root).resolve())
-    settings = [
-        (
-            uri,
-            gate.settings_of(
-                prepared,
-                model=uri,
-                baseline="none",
-                mlflow="off",
-                device=device,
-                cache=None if cache is None else str(cache),
-                allow_pickle=allow_pickle,
-            ),
-        )
-        for uri in models
-    ]
+    where = None if cache is None else str(cache)
+    settings = audited(prepared, models, device=device, cache=where, allow_pickle=allow_pickle)
     options = AuditOptions(reference=tuple(reference), margin=margin, k=k)
     return Comparison(audit(prepared, settings, options, command=command_of(suite, models, options)))
 

@@ -35,36 +35,17 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
 ) -> None:
     """Compare models. Exit code 0: compared (an audit judges nothing), 4: the suite or an option is wrong."""
     from fairgate import gate
-    from fairgate.comparison import AuditOptions, command_of
+    from fairgate.comparison import AuditOptions, audited, command_of
     from fairgate.comparison import audit as compare
     from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
 
     prepared = gate.prepare(suite, root.resolve())
-    models = [
-        (
-            uri,
-            gate.settings_of(
-                prepared,
-                model=uri,
-                device=device,
-                cache=cache,
-                baseline="none",
-                mlflow="off",
-                allow_pickle=allow_pickle,
-            ),
-        )
-        for uri in model
-    ]
+    models = audited(prepared, model, device=device, cache=cache, allow_pickle=allow_pickle)
     options = AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
     console = wide_console(TABLE_WIDTH)
     with progress_line() as progress:
-        record = compare(
-            prepared,
-            models,
-            options,
-            command=command_of(suite, model, options),
-            progress=progress,
-        )
+        command = command_of(suite, model, options)
+        record = compare(prepared, models, options, command=command, progress=progress)
     for table in terminal_tables(record):
         console.print(table)
         console.print()

@@ -1,5 +1,5 @@
 """Many models on one suite's dataset and probes, compared as the papers' tables do; nothing here decides a gate."""
 
-from fairgate.comparison.run import AuditOptions, audit, command_of
+from fairgate.comparison.run import AuditOptions, audit, audited, command_of
 
-__all__ = ["AuditOptions", "audit", "command_of"]
+__all__ = ["AuditOptions", "audit", "audited", "command_of"]

@@ -38,7 +38,7 @@ NULL_DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TopK:
     """Where rankings are cut, and what shares they are held against."""
 
     k: int
@@ -46,7 +46,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class Search:
     """What was searched for, which images competed (`rows`), and every model's similarities (images,) to it."""
 
     name: str
@@ -58,7 +58,7 @@ class Query:
 class _Gallery:
     """The images that one query ranks, under one grouping: `rows` of the dataset and their `codes` of `names`."""
 
-    query: Query
+    query: Search
     rows: NDArray[np.int64]
     codes: NDArray[np.int64]
     names: tuple[str, ...]
@@ -73,7 +73,7 @@ class _Gallery:
         here = selected[self.rows]
         return _Gallery(self.query, self.rows[here], self.codes[here], self.names)
 
-    def skews(self, model: str, cut: Cut) -> Floats:
+    def skews(self, model: str, cut: TopK) -> Floats:
         """Skew@K (groups,) of one model's ranking."""
         skew: Floats = skew_at_k(
             self.query.similarity[model][self.rows][None, :],
@@ -84,7 +84,7 @@ class _Gallery:
         )[0]
         return skew
 
-    def tied(self, model: str, cut: Cut) -> bool:
+    def tied(self, model: str, cut: TopK) -> bool:
         """Whether equal scores are on both sides of the cut."""
         scores = self.query.similarity[model][self.rows][None, :]
         return bool(tie_at_k(scores, self.codes, cut.k, groups=len(self.names))[0])
@@ -94,9 +94,9 @@ class _Fair:
     """MaxSkew@K of a perfectly fair ranker: exact for one gallery, drawn for means over several; each computed once."""
 
     def __init__(self) -> None:
-        self._exact: dict[tuple[Cut, tuple[int, ...]], NullSkew] = {}
+        self._exact: dict[tuple[TopK, tuple[int, ...]], NullSkew] = {}
 
-    def of(self, gallery: _Gallery, cut: Cut) -> NullSkew:
+    def of(self, gallery: _Gallery, cut: TopK) -> NullSkew:
         """The exact null of one gallery."""
         key = (cut, gallery.present)
         if key not in self._exact:
@@ -104,7 +104,7 @@ class _Fair:
         return self._exact[key]
 
     @staticmethod
-    def mean_of(galleries: Sequence[_Gallery], cut: Cut, group: str) -> Floats:
+    def mean_of(galleries: Sequence[_Gallery], cut: TopK, group: str) -> Floats:
         """The mean MaxSkew over galleries (draws,), every gallery ranked at random and apart."""
         total = np.zeros(NULL_DRAWS)
         for gallery in galleries:
@@ -114,17 +114,17 @@ class _Fair:
         return total / len(galleries)
 
 
-def own_galleries(data: AuditData, answers: Answers) -> list[Query]:
+def own_galleries(data: AuditData, answers: Answers) -> list[Search]:
     """A query per subject, for which its own images compete."""
     similarity = {model: scores.value for model, scores in answers.items()}
-    return [Query(name, np.flatnonzero(data.index.subject == name), similarity) for name in data.subjects]
+    return [Search(name, np.flatnonzero(data.index.subject == name), similarity) for name in data.subjects]
 
 
-def everybody(data: AuditData, answers: Mapping[str, Answers]) -> list[Query]:
+def everybody(data: AuditData, answers: Mapping[str, Answers]) -> list[Search]:
     """A query per word of an association, for which all images compete; `answers` are by word."""
     rows = np.arange(len(data.index.subject), dtype=np.int64)
     return [
-        Query(word, rows, {model: scores.value for model, scores in of_models.items()})
+        Search(word, rows, {model: scores.value for model, scores in of_models.items()})
         for word, of_models in answers.items()
     ]
 
@@ -134,8 +134,8 @@ def compare_ranking(
     name: str,
     digest: str,
     kind: Literal["retrieval", "association"],
-    queries: Sequence[Query],
-    cuts: Sequence[Cut],
+    queries: Sequence[Search],
+    cuts: Sequence[TopK],
 ) -> RetrievalAudit:
     """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute."""
     fair = _Fair()
@@ -175,13 +175,13 @@ def _refusal(what: str, over: str, error: MetricError) -> Refusal:
     return Refusal(what=what, over=over, reason=error.problem)
 
 
-def _galleries(data: AuditData, queries: Sequence[Query], grouping: Crossing) -> list[_Gallery]:
+def _galleries(data: AuditData, queries: Sequence[Search], grouping: Crossing) -> list[_Gallery]:
     codes, names = data.index.codes(grouping)
     whole = np.asarray(codes, dtype=np.int64)
     return [_Gallery(query, query.rows, whole[query.rows], tuple(names)) for query in queries]
 
 
-def _skews(gallery: _Gallery, over: str, cut: Cut, fair: _Fair) -> list[SkewRow]:
+def _skews(gallery: _Gallery, over: str, cut: TopK, fair: _Fair) -> list[SkewRow]:
     """Every model's MaxSkew on one gallery."""
     null = fair.of(gallery, cut)
     rows = []
@@ -209,13 +209,13 @@ def _two_attributes(data: AuditData) -> list[tuple[str, str]]:
     return [(over, fixed) for fixed in data.attributes for over in data.attributes if over != fixed]
 
 
-def within_cut(cut: Cut, over: int, fixed: int) -> Cut:
+def within_cut(cut: TopK, over: int, fixed: int) -> TopK:
     """The same share of a gallery that holds one of `fixed` groups, and room for each of `over` groups at least."""
-    return Cut(max(over, cut.k // fixed), cut.desired)
+    return TopK(max(over, cut.k // fixed), cut.desired)
 
 
 def _within(
-    data: AuditData, queries: Sequence[Query], over: str, fixed: str, cut: Cut
+    data: AuditData, queries: Sequence[Search], over: str, fixed: str, cut: TopK
 ) -> tuple[list[WithinRow], list[RelativeDifference]]:
     """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
     held, groups = data.index.codes(fixed)

@@ -23,7 +23,7 @@ from fairgate.records.comparison import (
     WithinRow,
 )
 from fairgate.reports.comparison_tables import overview
-from fairgate.reports.data_table import Cell, Column, Table
+from fairgate.reports.data_table import Column, Table, TableCell
 from fairgate.reports.formatting import ABSENT
 
 COLUMNS: Final = (
@@ -166,7 +166,7 @@ def _heading(column: Column) -> str:
     return _tex(f"{name} ({column.aside.rpartition(', ')[2]})" if column.aside else name)
 
 
-def _value(cell: Cell, *, is_p: bool) -> str:
+def _value(cell: TableCell, *, is_p: bool) -> str:
     """A number with its limits, and what belongs to it in brackets; a text as it is exported."""
     if cell.value is None:
         return "--" if cell.text == ABSENT else _tex(cell.export or cell.text)

@@ -22,10 +22,10 @@ from fairgate.reports.charts import Scale, Track, percent, scale_for
 from fairgate.reports.comparison_findings import conclusion_of, most_taken, subject_words, why_of
 from fairgate.reports.data_table import (
     SHADES,
-    Cell,
     Column,
     Line,
     Table,
+    TableCell,
     drawn_cell,
     number_cell,
     p_cell,
@@ -71,9 +71,9 @@ def subjects_table(record: AuditRecord, probe: ClassificationAudit) -> Table | N
     subjects = list(dict.fromkeys(row.subject for row in held if row.subject is not None))
     worst = max((1 - x for x in value.values() if x is not None), default=0.0)
 
-    def cell(x: float | None) -> Cell:
+    def cell(x: float | None) -> TableCell:
         shade = round(SHADES * (1 - x) / worst) if x is not None and worst > 0.02 else 0
-        return Cell(number(x), value=x, shade=shade)
+        return TableCell(number(x), value=x, shade=shade)
 
     lines = [Line(one.name, tuple(cell(value[one.name, subject]) for subject in subjects)) for one in record.models]
     title = "F_M by subject" if measured else "accuracy by subject"
@@ -106,9 +106,9 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
         )
         lines.append(
             _pair(
-                *(p, signed_cell(p.delta, p.lo, p.hi), p_cell(p.p_mood_adjusted), Cell(track=track)),
+                *(p, signed_cell(p.delta, p.lo, p.hi), p_cell(p.p_mood_adjusted), TableCell(track=track)),
                 *(signed_cell(*spread), p_cell(p.p_paired), _accuracy_change(p)),
-                Cell(said, opposed, export=f"{said}; {opposed}" if why else None, why=why),
+                TableCell(said, opposed, export=f"{said}; {opposed}" if why else None, why=why),
             )
         )
     drawn = Column("mean change of spread, drawn", "drawn", scale=scale)
@@ -121,11 +121,11 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
     return Table(key, title, "models", columns, (("", tuple(lines)),), "bars", legend=legend, head=subject or "")
 
 
-def _accuracy_change(pair: PairRow) -> Cell:
+def _accuracy_change(pair: PairRow) -> TableCell:
     return signed_cell(pair.accuracy_delta, pair.accuracy_lo, pair.accuracy_hi)
 
 
-def _pair(pair: PairRow, *cells: Cell) -> Line:
+def _pair(pair: PairRow, *cells: TableCell) -> Line:
     shown = f"{clean(pair.first, 60)} → {clean(pair.second, 60)}"
     return Line(f"{pair.first} → {pair.second}", cells, shown)
 
@@ -159,10 +159,10 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
         failed = clear and (row.effect or 0.0) < 0 and row.outcome != "p_positive"  # neither way is better there
         at = scale.at
         track = Track(zero=at(0.0), value=at(row.effect), lo=at(row.lo), hi=at(row.hi), failed=failed)
-        effect = Cell(signed(row.effect), interval(row.lo, row.hi) or "no spread", row.effect, row.lo, row.hi)
+        effect = TableCell(signed(row.effect), interval(row.lo, row.hi) or "no spread", row.effect, row.lo, row.hi)
         mark = ("fail" if failed else "") if clear else None
         name = row.group if single else row.model
-        line = Line(name, (Cell(track=track), effect, p_cell(row.p_adjusted)), mark=mark)
+        line = Line(name, (TableCell(track=track), effect, p_cell(row.p_adjusted)), mark=mark)
         groups.setdefault(row.group, []).append(line)
     subject = subject_words(first.subject)
     listed = ", ".join(f"{clean(name, 60)} {number(mean)}" for name, mean in means[:12])
@@ -209,12 +209,12 @@ def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]
     return tables
 
 
-def _mistake(most: TakenFor | None) -> Cell:
+def _mistake(most: TakenFor | None) -> TableCell:
     if most is None:
-        return Cell("–")
+        return TableCell("–")
     share = most.count / most.total
     shade, text = math.ceil(SHADES * share), f"“{most.predicted}”"
-    return Cell(text, percent_of(share), share, export=most.predicted, aside=share, shade=shade)
+    return TableCell(text, percent_of(share), share, export=most.predicted, aside=share, shade=shade)
 
 
 def _groups(record: AuditRecord, over: str) -> list[str]:
@@ -232,12 +232,12 @@ def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:
     columns = tuple(Column(model, aside=f"{model}, within sets") for model in models)
     held = {(row.model, row.over, row.group): row for row in probe.groups}
 
-    def cell(model: str, over: str, group: str) -> Cell:
+    def cell(model: str, over: str, group: str) -> TableCell:
         row = held.get((model, over, group))
         if row is None:
-            return Cell(number(None))
+            return TableCell(number(None))
         within = "" if row.within_sets is None else f"{signed(row.within_sets)} within sets"
-        return Cell(number(row.mean), within, row.mean, aside=row.within_sets)
+        return TableCell(number(row.mean), within, row.mean, aside=row.within_sets)
 
     tables = []
     for over in dict.fromkeys(row.over for row in probe.groups):

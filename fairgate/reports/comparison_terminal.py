@@ -14,7 +14,7 @@ from fairgate.reports.comparison_findings import (
     small_differences,
 )
 from fairgate.reports.comparison_tables import overview
-from fairgate.reports.data_table import Cell, Column, Table
+from fairgate.reports.data_table import Column, Table, TableCell
 from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _heading(column: Column) -> str:
     return name if column.kind == "text" else f">{name}"
 
 
-def _cell(cell: Cell, between: str) -> str:
+def _cell(cell: TableCell, between: str) -> str:
     """A number, and its limits or what else belongs to it; `*` where a pair's tests disagree."""
     parts = [cell.text, "*"] if cell.why else [cell.text, cell.under]
     return (" " if cell.why else between).join(clean(part, 60) for part in parts if part)

@@ -28,7 +28,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A number, a text or a drawing, with what is `under` it.
 
     `value` is what the table is sorted by and what is handed out with its limits; `export` takes its place when handed
@@ -52,7 +52,7 @@ class Line:
     """A row: `name` in full, and as `shown` where that differs. `mark` is the class of the sign of a clear effect."""
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     shown: str = ""
     mark: str | None = None
 
@@ -86,24 +86,24 @@ def exact(value: float | None, status: Status = "ok") -> float | None:
     return math.inf if value is None and status == "infinite" else value
 
 
-def number_cell(value: float | None, lo: float | None = None, hi: float | None = None) -> Cell:
+def number_cell(value: float | None, lo: float | None = None, hi: float | None = None) -> TableCell:
     """A number, with its limits under it."""
-    return Cell(number(value), interval(lo, hi), value, lo, hi)
+    return TableCell(number(value), interval(lo, hi), value, lo, hi)
 
 
-def signed_cell(value: float | None, lo: float | None = None, hi: float | None = None) -> Cell:
+def signed_cell(value: float | None, lo: float | None = None, hi: float | None = None) -> TableCell:
     """A change, with its limits under it."""
-    return Cell(signed(value), interval(lo, hi), value, lo, hi)
+    return TableCell(signed(value), interval(lo, hi), value, lo, hi)
 
 
-def p_cell(value: float | None) -> Cell:
+def p_cell(value: float | None) -> TableCell:
     """A p-value."""
-    return Cell(p_value(value), value=value)
+    return TableCell(p_value(value), value=value)
 
 
-def drawn_cell(scale: Scale, value: float | None, lo: float | None, hi: float | None) -> Cell:
+def drawn_cell(scale: Scale, value: float | None, lo: float | None, hi: float | None) -> TableCell:
     """A number with its limits as a dot on a line."""
-    return Cell(track=Track(value=scale.at(value), lo=scale.at(lo), hi=scale.at(hi)))
+    return TableCell(track=Track(value=scale.at(value), lo=scale.at(lo), hi=scale.at(hi)))
 
 
 def share_scale(shares: Iterable[float | None]) -> Scale:

@@ -48,7 +48,7 @@ class Dot:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ItemFigure:
     """One item. `lines` join points between cuts, in a square of 100 by 100; `gaps` are cuts, with their numbers;
     `rows` of its table are runs, the newest first, with how the number moved."""
 
@@ -83,7 +83,7 @@ def history_html(history: History) -> str:
     )
 
 
-def _figure(series: Series, history: History, numbers: dict[str, str]) -> Figure:
+def _figure(series: Series, history: History, numbers: dict[str, str]) -> ItemFigure:
     count = len(history.runs)
     held = [point.bound for point in series.points] if series.held else []
     scale = scale_for([*held, *(x for point in series.points for x in (point.value, point.lo, point.hi))])
@@ -93,7 +93,7 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> Figure
     words += [f"moved at {named(move.after)}" for move in series.moves]
     step = max(1, -(-count // _TICKS))
     runs = {point.place: point for point in series.points}
-    return Figure(
+    return ItemFigure(
         series=series,
         metric=metric_words(series.question.metric),
         dots=tuple(_dot(series, point, moves.get(point.place), scale, count) for point in series.points),

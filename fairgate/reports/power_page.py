@@ -23,7 +23,7 @@ _LINES: Final = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Curve:
     """One curve, as points of a square of 100 by 100; the hardest of a figure is drawn stronger."""
 
     name: str
@@ -32,10 +32,10 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class PowerFigure:
     """All curves of one check: detectable regression (down is better) against sets, whose axis is logarithmic."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[Curve, ...]
     across: tuple[Tick, ...]
     up: tuple[Tick, ...]
     margin: str
@@ -90,7 +90,7 @@ def _name(check: CheckPower, group: GroupPower, *, several: bool) -> str:
     return " · ".join(part for part in parts if part) or "all sets"
 
 
-def _figure(checks: Sequence[CheckPower]) -> Figure | None:
+def _figure(checks: Sequence[CheckPower]) -> PowerFigure | None:
     """Every subject's hardest group, or of one subject all groups."""
     several = len(checks) > 1
     if several:
@@ -116,7 +116,7 @@ def _figure(checks: Sequence[CheckPower]) -> Figure | None:
 
     worst = max((group.detectable or math.inf for _, group in curves))
     lines = [
-        Line(
+        Curve(
             name=_name(check, group, several=several),
             points=" ".join(
                 f"{across(size):.2f},{up(value):.2f}"
@@ -128,7 +128,7 @@ def _figure(checks: Sequence[CheckPower]) -> Figure | None:
         for check, group in curves[:_LINES]
     ]
     now = max(check.n_sets for check, _ in curves)
-    return Figure(
+    return PowerFigure(
         lines=tuple(sorted(lines, key=lambda line: line.hardest)),
         across=tuple(Tick(percent(across(size)), f"{size:,}") for size in _round_sizes(low, high)),
         up=upright(top),

@@ -9,7 +9,17 @@ from typing import Final
 from fairgate.plain_text import clean
 from fairgate.records.comparison import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
 from fairgate.reports.charts import Box, Scale, Track, percent, scale_for
-from fairgate.reports.data_table import SHADES, Cell, Column, Line, Table, drawn_cell, exact, number_cell, share_scale
+from fairgate.reports.data_table import (
+    SHADES,
+    Column,
+    Line,
+    Table,
+    TableCell,
+    drawn_cell,
+    exact,
+    number_cell,
+    share_scale,
+)
 from fairgate.reports.formatting import number, percent_words
 
 _LINES: Final = 200
@@ -60,9 +70,9 @@ def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
     dots = [(percent(scale.place(one.value)), one.value > one.null_p95) for one in subjects if one.value is not None]
     null = (percent(start), percent(end - start), percent(start))
     track = Track(null=null, box=_box(row, scale), dots=tuple(dots[:_DOTS]))
-    beyond = Cell(f"{row.beyond} of {row.subjects}", value=row.beyond, aside=row.subjects)
+    beyond = TableCell(f"{row.beyond} of {row.subjects}", value=row.beyond, aside=row.subjects)
     chance = _chance(row.null_median, row.null_p95)
-    return Line(row.model, (Cell(track=track), number_cell(row.mean), number_cell(row.median), chance, beyond))
+    return Line(row.model, (TableCell(track=track), number_cell(row.mean), number_cell(row.median), chance, beyond))
 
 
 def _box(row: SkewSummary, scale: Scale) -> Box | None:
@@ -76,8 +86,8 @@ def _box(row: SkewSummary, scale: Scale) -> Box | None:
 _CHANCE: Final = Column("fair ranker: median · 95%", name="fair ranker, median", aside="fair ranker, 95%")
 
 
-def _chance(median: float, p95: float) -> Cell:
-    return Cell(f"{number(median)} · {number(p95)}", value=median, aside=p95)
+def _chance(median: float, p95: float) -> TableCell:
+    return TableCell(f"{number(median)} · {number(p95)}", value=median, aside=p95)
 
 
 def _beyond(value: float | None, p95: float, top: float) -> int:
@@ -97,10 +107,10 @@ def skews_table(record: AuditRecord, probe: RetrievalAudit, over: str, k: int, n
     top = _top(row.value for row in held.values())
     subjects = list(dict.fromkeys(subject for _, subject in held))
 
-    def cell(row: SkewRow) -> Cell:
+    def cell(row: SkewRow) -> TableCell:
         favoured, value = row.favoured + (" (tie)" if row.tied else ""), exact(row.value, row.status)
         shade = _beyond(row.value, row.null_p95, top)
-        return Cell(number(row.value, row.status), favoured, value, aside=favoured, shade=shade)
+        return TableCell(number(row.value, row.status), favoured, value, aside=favoured, shade=shade)
 
     lines = []
     for subject in subjects[:_LINES]:
@@ -124,16 +134,18 @@ def _within(record: AuditRecord, probe: RetrievalAudit, over: str, fixed: str, k
     lines = []
     for group in record.dataset.attributes[fixed]:
         rows = [held[model.name, group] for model in record.models]
-        cells = [Cell(number(row.value), value=row.value, shade=_beyond(row.value, row.null_p95, top)) for row in rows]
+        cells = [
+            TableCell(number(row.value), value=row.value, shade=_beyond(row.value, row.null_p95, top)) for row in rows
+        ]
         lines.append(Line(group, (*cells, _chance(rows[0].null_median, rows[0].null_p95))))
     apart = [ratio[model.name] for model in record.models]
     median, p95 = apart[0].null_median, apart[0].null_p95
-    chance = Cell(
+    chance = TableCell(
         f"{percent_words(median)} · {percent_words(p95)}",
         value=exact(median, "infinite"),
         aside=exact(p95, "infinite"),
     )
-    cells = [Cell(percent_words(row.value), value=exact(row.value, "infinite")) for row in apart]
+    cells = [TableCell(percent_words(row.value), value=exact(row.value, "infinite")) for row in apart]
     columns = (*(Column(model.name) for model in record.models), _CHANCE)
     key, title = ("within", probe.name, over, fixed, str(k)), f"MaxSkew@{k} over {over} within each {fixed}, on average"
     foot = (Line("relative difference", (*cells, chance)),)

@@ -16,7 +16,7 @@ _COLUMNS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class HeatCell:
     """A number with its shade: towards worse or better, strength 0 (none) to 7."""
 
     text: str
@@ -31,7 +31,7 @@ class HeatMap:
 
     shown: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ConfusionTable:
     probe: str
     subject: str
     predicted: tuple[str, ...]
-    rows: tuple[tuple[str, int, tuple[Cell, ...]], ...]
+    rows: tuple[tuple[str, int, tuple[HeatCell, ...]], ...]
 
 
 def group_key(dataset: DatasetInfo) -> GroupKey:
@@ -105,23 +105,23 @@ def _confusion(probe: str, subject: str, entries: Sequence[Misclassification], k
     return ConfusionTable(probe, subject, predicted, tuple(rows))
 
 
-def _count(count: int | None, total: int) -> Cell:
+def _count(count: int | None, total: int) -> HeatCell:
     if count is None:
-        return Cell(number(None))
+        return HeatCell(number(None))
     share = count / total if total else 0.0
-    return Cell(f"{count:,} ({share:.0%})", "worse", math.ceil(share * _SHADES))
+    return HeatCell(f"{count:,} ({share:.0%})", "worse", math.ceil(share * _SHADES))
 
 
-def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: float) -> Cell:
+def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: float) -> HeatCell:
     if group is None:
-        return Cell(number(None))
+        return HeatCell(number(None))
     value = group.delta if changes else group.value
     text = signed(value) if changes else number(value, group.status)
     if value is None or math.isnan(value) or top == 0.0:
-        return Cell(text, group=group)
+        return HeatCell(text, group=group)
     strength = 1.0 if math.isinf(value) else abs(value) / top
     worse = value > 0 if check.better == "lower" or check.rule == "at_most" else value < 0
-    return Cell(text, "worse" if worse else "better", round(strength * _SHADES), group)
+    return HeatCell(text, "worse" if worse else "better", round(strength * _SHADES), group)
 
 
 MOST_ROWS: Final = 16
