@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 from scipy.stats import beta
 
-if TYPE_CHECKING:
-    from benchmarks.calibration import Row
+from benchmarks._calibration_rows import Row
 
 mpl.use("Agg")
 

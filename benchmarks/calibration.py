@@ -16,13 +16,14 @@ import csv
 import multiprocessing
 import time
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, fields, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from benchmarks import _calibration_page, _naive, _nulls, _statistics
+from benchmarks._calibration_rows import Cell, Row
 from fairgate.randomness import stream
 from fairgate.statistics import (
     PairedResult,
@@ -60,32 +61,6 @@ EXTRA = [
 
 LOSSES = {50: (0.1, 0.2, 0.3), 300: (0.04, 0.06, 0.1)}
 """Shares of right-or-wrong answers that one group loses, by the number of images: how often does it fail?"""
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What is simulated. `test`: "each group" is `paired_test`, "among set-mates" `group_regression`."""
-
-    test: str
-    shape: str
-    truth: str
-    sets: int
-    groups: int
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A line of the CSV: of `runs` runs of a cell, `count` had what `what` says under `rule`."""
-
-    test: str
-    shape: str
-    truth: str
-    sets: int
-    groups: int
-    rule: str
-    what: str
-    runs: int
-    count: int
 
 
 def cells() -> list[Cell]:

@@ -19,7 +19,7 @@ from fairgate.baselines.record_files import (
     record_in_folder,
     record_in_git,
 )
-from fairgate.baselines.tracked import changed_pointers
+from fairgate.baselines.tracked import changed_pointers, check_out
 
 __all__ = [
     "RESULTS",
@@ -29,6 +29,7 @@ __all__ = [
     "Repository",
     "baseline_folder",
     "changed_pointers",
+    "check_out",
     "environment_warnings",
     "mismatch",
     "parse_baseline",

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairgate.baselines.tracked import fetch_at
 from fairgate.errors import BaselineError
 from fairgate.git import run_git
 
@@ -107,26 +106,6 @@ class Repository:
             kind = {"100": "file", "120": "link"}.get(mode[:3], "module")
             entries.append(TreeEntry(name.removeprefix(prefix), kind, blob, int(size) if size.isdigit() else 0))
         return entries
-
-    def check_out(self, commit: str, path: str, into: Path) -> None:
-        """Bring a file or folder back as it was at a commit, from git or from DVC, to `into/path`.
-
-        Raises BaselineError where neither has it. Links are not brought back: they may point anywhere.
-        """
-        entries = self.tree(commit, path)
-        if not entries:
-            fetch_at(self, commit, path, into)
-            return
-        for entry in entries:
-            target = into / entry.name
-            if entry.kind != "file" or not target.resolve().is_relative_to(into.resolve()):
-                raise BaselineError(
-                    f"{entry.name} is a link or a module at {commit[:7]}, and is not brought back.",
-                    where=path,
-                    remedy="commit the checkpoint's files themselves, or track them with `dvc add`",
-                )
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(self.read(commit, entry.name) or b"")
 
     def _commit(self, ref: str) -> str:
         if (commit := commit_of(ref, self._git)) is not None:

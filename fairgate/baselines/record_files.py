@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairgate.baselines.git import Repository
+from fairgate.baselines.tracked import check_out
 from fairgate.errors import BaselineError
 
 RESULTS, SCORES = "results.json", "scores.parquet"
@@ -64,7 +65,7 @@ def _bring(repository: Repository, commit: str, folder: str, into: Path) -> None
         if found is not None:
             (into / name).write_bytes(found)
         elif repository.read(commit, f"{folder}/{name}.dvc") is not None:
-            repository.check_out(commit, f"{folder}/{name}", into / "dvc")
+            check_out(repository, commit, f"{folder}/{name}", into / "dvc")
             (into / "dvc" / folder / name).rename(into / name)
         else:
             raise BaselineError(

@@ -82,7 +82,28 @@ def pull(
     return done
 
 
-def fetch_at(repository: Repository, commit: str, path: str, into: Path) -> None:
+def check_out(repository: Repository, commit: str, path: str, into: Path) -> None:
+    """Bring a file or folder back as it was at a commit, from git or from DVC, to `into/path`.
+
+    Raises BaselineError where neither has it. Links are not brought back: they may point anywhere.
+    """
+    entries = repository.tree(commit, path)
+    if not entries:
+        _fetch_at(repository, commit, path, into)
+        return
+    for entry in entries:
+        target = into / entry.name
+        if entry.kind != "file" or not target.resolve().is_relative_to(into.resolve()):
+            raise BaselineError(
+                f"{entry.name} is a link or a module at {commit[:7]}, and is not brought back.",
+                where=path,
+                remedy="commit the checkpoint's files themselves, or track them with `dvc add`",
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(repository.read(commit, entry.name) or b"")
+
+
+def _fetch_at(repository: Repository, commit: str, path: str, into: Path) -> None:
     """Bring what DVC tracked under a path at a commit to `into/path`. Raises BaselineError where that fails."""
     project, env, into = project_of(repository), os.environ, into.resolve()
     there, wanted = project.repository, project.path(path)

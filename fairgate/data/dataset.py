@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairgate.data.bounds import is_text, plain_text, require_bounded
 from fairgate.data.index import Index, strings
-from fairgate.data.manifest import HARMFUL, Manifest, Shard, read_manifest
+from fairgate.data.manifest import HARMFUL, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
+from fairgate.data.shard_reader import ShardReader
 from fairgate.errors import DatasetError, first_harmful
-from fairgate.hashing import require_regular, sha256_file
 
 if TYPE_CHECKING:
     from fairgate.data.identity import ReadSoFar
@@ -25,17 +23,10 @@ if TYPE_CHECKING:
     from fairgate.data.verify import Watch
 
 
-SPARE_ROWS = 10_000_000
-"""Rows that a shard may hold beyond what the manifest says and still be opened, so that `verify` counts them. A few
-bytes of Parquet can promise billions."""
-
-
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(ShardReader):
     """One version of a dataset: `folder` and what its manifest says. `len()` is the number of rows (images)."""
 
-    folder: Path
-    manifest: Manifest
     identity: str | None = field(default=None, init=False, compare=False, repr=False)
     """The content's fingerprint as it was computed, once `require_intact` has; None before."""
 
@@ -94,26 +85,6 @@ class Dataset:
                 )
         return Index(**own, attributes=groups, groups=self.manifest.attributes)
 
-    def check_shards(self) -> None:
-        """Hold every shard's bytes against the manifest. Raises DatasetError for the first missing or changed one."""
-        for shard in self.manifest.shards:
-            require_regular(self.folder / shard.file, DatasetError)
-        with ThreadPoolExecutor() as pool:
-            for shard, found in zip(self.manifest.shards, pool.map(self.sha256_of, self.manifest.shards), strict=True):
-                if found != shard.sha256:
-                    raise DatasetError(
-                        f"shard '{shard.file}' of dataset '{self.manifest.ref}' "
-                        + ("is missing." if found is None else "is not the file that was released."),
-                        where=str(self.folder / shard.file),
-                        remedy="run `fairgate dataset pull --force datasets.dvc`, or see what changed with "
-                        f"`fairgate dataset verify {self.manifest.ref}`",
-                    )
-
-    def sha256_of(self, shard: Shard) -> str | None:
-        """SHA-256 of a shard as it lies on disk, or None when it is not there."""
-        path = self.folder / shard.file
-        return sha256_file(path) if path.is_file() else None
-
     def image_batches(self, batch_size: int) -> Iterator[tuple[npt.NDArray[np.intp], list[bytes]]]:
         """Row numbers and encoded images, `batch_size` at a time (the last batch may be smaller), in stored order.
 
@@ -170,43 +141,6 @@ class Dataset:
 
         return find_problems(self, watch)
 
-    def parquet(self, shard: Shard) -> Any:
-        """An open `pyarrow.parquet.ParquetFile`, text as codes of its different texts.
-
-        Raises DatasetError when the shard is missing or unreadable, or promises more than a dataset holds.
-        """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        path = self.folder / shard.file
-        require_regular(path, DatasetError)
-        try:
-            schema = pq.read_schema(path)
-            if len(set(schema.names)) < len(schema.names):
-                raise ValueError("a column is there twice")
-            text = [field.name for field in schema if is_text(field.type)]
-            parquet = pq.ParquetFile(path, read_dictionary=text)
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise self.unreadable(shard, error) from error
-        if parquet.metadata.num_rows > shard.rows + SPARE_ROWS:
-            raise self.unreadable(shard, ValueError(f"it promises {parquet.metadata.num_rows:,} rows"))
-        return parquet
-
-    def read_group(self, parquet: Any, shard: Shard, group: int, columns: list[str] | None = None) -> Any:
-        """One row group of an open shard as a `pyarrow.Table`. Raises DatasetError when its bytes do not decode, would
-        unpack to more than a row group holds, or are not as many rows as the file says."""
-        import pyarrow as pa
-
-        try:
-            require_bounded(parquet, group)
-            table = parquet.read_row_group(group, columns=columns)
-            table.validate(full=True)
-            if len(table) != (promised := parquet.metadata.row_group(group).num_rows):
-                raise ValueError(f"row group {group} holds {len(table):,} rows and promises {promised:,}")
-            return plain_text(table)
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise self.unreadable(shard, error) from error
-
     def _whole(self, shard: Shard) -> Any:
         """An open shard whose row groups hold as many rows as the manifest says: a row's number is its place."""
         parquet = self.parquet(shard)
@@ -233,16 +167,6 @@ class Dataset:
             return table.cast(pa.schema([(column, pa.dictionary(pa.int32(), pa.string())) for column in wanted]))
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self.unreadable(shard, error) from error
-
-    def unreadable(self, shard: Shard, error: Exception) -> DatasetError:
-        """The error for a shard that is missing or does not decode."""
-        missing = not (self.folder / shard.file).exists()
-        return DatasetError(
-            f"shard '{shard.file}' of dataset '{self.manifest.ref}' "
-            + ("is missing." if missing else f"cannot be read: {error}."),
-            where=str(self.folder / shard.file),
-            remedy="run `fairgate dataset pull --force datasets.dvc`",
-        )
 
     def _need_images(self) -> None:
         if self.manifest.image_encoding == "none":

@@ -6,15 +6,14 @@ import contextlib
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fairgate.atomic import atomic_write
 from fairgate.data.set_integrity import Kind
+from fairgate.data.shard_reader import ShardReader
+from fairgate.data.verify import find_problems
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest
-
-if TYPE_CHECKING:
-    from fairgate.data.dataset import Dataset
 
 ReadSoFar = Callable[[int, int], None]
 """Receives the number of pictures read so far, and how many there are."""
@@ -25,7 +24,7 @@ _HARMLESS: Final[frozenset[Kind]] = frozenset({"extra_shard"})
 """A Parquet file that the manifest does not name is never read."""
 
 
-def require_intact(dataset: Dataset, memory: Path | None, progress: ReadSoFar | None) -> str:
+def require_intact(dataset: ShardReader, memory: Path | None, progress: ReadSoFar | None) -> str:
     """The fingerprint of a dataset's content, once its shards, columns, pictures and counts are what its manifest says.
 
     All of it is read and decoded (about 3,500 small PNG pictures a second on two cores). `memory` is a folder that
@@ -42,7 +41,7 @@ def require_intact(dataset: Dataset, memory: Path | None, progress: ReadSoFar | 
         if progress is not None:
             progress(row + 1, manifest.n_rows)
 
-    problems = [problem for problem in dataset.verify(seen) if problem.kind not in _HARMLESS]
+    problems = [problem for problem in find_problems(dataset, seen) if problem.kind not in _HARMLESS]
     if problems:
         worst = next((problem for problem in problems if problem.kind == "wrong_fingerprint"), problems[0])
         more = f" ({len(problems) - 1} more problems)" if len(problems) > 1 else ""

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from fairgate.data.dataset import Dataset
 from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import Counts, Shard
 from fairgate.data.pixels import Pixels, many_pixels
 from fairgate.data.rows import TEXT_COLUMNS, Tally
 from fairgate.data.set_integrity import PULL, REBUILD, Kind, Problem, SetLedger
+from fairgate.data.shard_reader import ShardReader
 from fairgate.data.shards import ContentHash
 from fairgate.errors import DatasetError
 
@@ -20,13 +20,13 @@ Watch = Callable[[int, str], None]
 """Receives each image's row in the dataset, and the SHA-256 of its pixels."""
 
 
-def find_problems(dataset: Dataset, watch: Watch | None = None) -> list[Problem]:
+def find_problems(dataset: ShardReader, watch: Watch | None = None) -> list[Problem]:
     """Every problem found by reading the whole dataset once; after 50 of a kind, only their number."""
     return _Verification(dataset, watch).run()
 
 
 class _Verification:
-    def __init__(self, dataset: Dataset, watch: Watch | None) -> None:
+    def __init__(self, dataset: ShardReader, watch: Watch | None) -> None:
         self._dataset = dataset
         self._watch = watch
         self._manifest = dataset.manifest

@@ -14,6 +14,7 @@ from fairgate.baselines import (
     RecordFiles,
     Repository,
     baseline_folder,
+    check_out,
     mismatch,
     parse_baseline,
     record_in_folder,
@@ -297,7 +298,7 @@ class _SavedRun:
         path = local_path(self.record.model.uri)
         if self.files.commit is None or path is None or path.is_absolute():
             return False
-        Repository(self.run.prepared.root).check_out(self.files.commit, path.as_posix(), into)
+        check_out(Repository(self.run.prepared.root), self.files.commit, path.as_posix(), into)
         return True
 
 

@@ -21,7 +21,7 @@ from fairgate.checkpoints.device import Device
 from fairgate.checkpoints.encoder import Embeddings
 from fairgate.checkpoints.weights import StateDict, read_state_dict, require_finite, require_fit
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.models.open_clip import Parts
+from fairgate.models.open_clip_parts import Parts
 
 # what building a model from a config that does not fit together raises
 _BUILD_ERRORS = (

@@ -14,7 +14,7 @@ from toy_repository import SUITE, Toy, toy_repository, write_scores_table
 from typer.testing import CliRunner
 
 from fairgate import gate
-from fairgate.baselines import Repository
+from fairgate.baselines import Repository, check_out
 from fairgate.cli.main import app
 from fairgate.errors import BaselineError
 from fairgate.records import RunRecord
@@ -224,7 +224,7 @@ def test_a_link_is_not_brought_back_from_the_merge_base(toy: Toy, git: ScratchGi
     git("branch", "--force", "main", "change")
     main = git("rev-parse", "main")
     with pytest.raises(BaselineError, match="is a link or a module"):
-        Repository(toy.root).check_out(main, "base.csv", tmp_path / "into")
+        check_out(Repository(toy.root), main, "base.csv", tmp_path / "into")
     assert not (tmp_path / "into" / "base.csv").exists()
 
 

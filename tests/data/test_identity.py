@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from fairgate.data import Dataset, open_dataset, read_dataset
+from fairgate.data import identity, open_dataset, read_dataset
 from fairgate.errors import DatasetError
 from fairgate.hashing import sha256_file
 
@@ -34,8 +34,10 @@ def dataset(root):
 @pytest.fixture
 def decoded(monkeypatch):
     """How often a dataset was read whole."""
-    calls, verify = [], Dataset.verify
-    monkeypatch.setattr(Dataset, "verify", lambda self, watch=None: calls.append(self.folder) or verify(self, watch))
+    calls, found = [], identity.find_problems
+    monkeypatch.setattr(
+        identity, "find_problems", lambda read, watch=None: calls.append(read.folder) or found(read, watch)
+    )
     return calls
 
 

@@ -11,6 +11,7 @@ from attack_world import ROOT, Repository, ToyRepository
 from scratch_git import ScratchGit, scratch_git
 
 from fairgate.baselines import Repository as Baselines
+from fairgate.baselines import check_out
 from fairgate.errors import BaselineError
 from fairgate.tracking.environment import environment
 
@@ -149,7 +150,7 @@ def test_git_starts_no_program_of_the_repository_or_of_one_inside_it(
     assert here.merge_base("origin/main")
     assert here.differs(commit, "fairness_suites/baselines/jobs")
     assert here.differs(toy_repo.git("rev-parse", "refs/heads/main"), "fairness_suites/baselines/jobs")
-    here.check_out(commit, "model.csv", tmp_path / "out")
+    check_out(here, commit, "model.csv", tmp_path / "out")
     found = environment(toy_repo.root, "cpu")
     assert found.git_dirty
     assert not rung.exists()
