@@ -16,7 +16,7 @@ _FORGOTTEN = 24 * 3600.0
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A draft beside `path`, for the block to write; it takes the place of `path` when the block ends well.
+    """A draft next to `path`, for the block to write; it takes the place of `path` when the block ends well.
 
     A reader sees the old file or the new one, never half of one, and several processes may write the same file. OSError
     where the folder cannot be written.
@@ -36,7 +36,7 @@ def atomic_write(path: Path, content: str | bytes) -> None:
 
 
 def draft_of(path: Path) -> Path:
-    """A name beside `path` that no other process takes."""
+    """A name next to `path` that no other process takes."""
     return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}{_SUFFIX}")
 
 

@@ -20,7 +20,7 @@ class FairgateError(Exception):
     """Base of all errors that fairgate raises on purpose.
 
     `problem` is a sentence; `where` a file, line, check or image; `remedy` what the reader can do now. Each is one line
-    that a terminal and a log show as it stands, whatever file it quotes (`harmless`).
+    that a terminal and a log show unchanged, whatever file it quotes (`harmless`).
     """
 
     def __init__(self, problem: str, *, where: str | None = None, remedy: str | None = None) -> None:
@@ -55,7 +55,7 @@ class MetricError(FairgateError):
 
 
 class StatisticsError(FairgateError):
-    """A test or interval was asked of samples that cannot support it."""
+    """The samples cannot support a test or an interval."""
 
 
 class DatasetError(FairgateError):
@@ -71,11 +71,11 @@ class ScoresError(FairgateError):
 
 
 class DeviceError(FairgateError):
-    """The device that was asked for is not there."""
+    """The requested device is not there."""
 
 
 class SuiteError(FairgateError):
-    """A suite is unknown, malformed, or asks for something that cannot be measured."""
+    """A suite is unknown, malformed, or needs something that cannot be measured."""
 
 
 class RecipeError(FairgateError):

@@ -35,7 +35,7 @@ def run_git(
     """Run git in a folder and return its exit code and output. `more` are further `key=value` of git's config.
 
     Hooks, fsmonitor, submodules, replace objects, grafts and external diffs are off, paths are literal, and nothing is
-    asked of a person. Raises OSError where git is missing or takes longer than `seconds`.
+    requested from a person. Raises OSError where git is missing or takes longer than `seconds`.
     """
     config = [word for pair in (*_OFF, *more) for word in ("-c", pair)]
     try:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """A look-up by name that imports what a name stands for when it is first asked for.
+    """A look-up by name that imports the thing on first use.
 
     `built_in` says which module registers each name of the package itself; other names come from the entry points
     `fairgate.KINDs` of installed packages, which are found once, and loaded one by one as their names are looked up.
