@@ -235,7 +235,7 @@ def _settings(repository: Repository, base: str | None, env: Mapping[str, str]) 
 def _trusted(repository: Repository, commit: str, env: Mapping[str, str]) -> str:
     """Where the configuration for an older commit is read: on the default branch, where it is known and has one.
 
-    A merge base is on that branch too, but may be a commit of a merged branch that nobody reviewed by itself.
+    A merge base is on that branch too, but may be a commit of a merged branch that was not reviewed by itself.
     """
     try:
         tip = repository.tip(_default_branch(env))

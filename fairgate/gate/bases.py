@@ -34,7 +34,7 @@ def base_commits_of_run(repository: Repository, settings: Settings) -> list[Base
     """The commits whose definitions count in a run with these settings.
 
     The base is the one that was named (`--fairness-base`, GitHub), else the REF of a `git:` baseline, else the default
-    branch. A baseline that somebody typed without a base is not second-guessed: no default branch is added to it.
+    branch. To a baseline that was typed without a base, no default branch is added.
     Raises BaselineError where a named base, or the merge base with it, is not to be found.
     """
     if settings.bases is not None:
@@ -50,7 +50,7 @@ def base_commits_of_run(repository: Repository, settings: Settings) -> list[Base
 def base_commits(repository: Repository, bases: tuple[str, ...] | None) -> list[BaseCommit]:
     """The merge base with the first reference, its tip, and the tips of the others; no commit twice.
 
-    The default branch is added to a single branch, and is the base where nobody named one (None).
+    The default branch is added to a single branch, and is the base where none was named (None).
     """
     refs = bases or ()
     if bases != () and len(refs) < 2 and not (refs and _HASH.fullmatch(refs[0])):

@@ -1,4 +1,4 @@
-"""A change's gate compared with its base's: what it edits is reported, and decides only where it is stricter."""
+"""Compare a change's definition of the gate with its base's: edits are reported, and count only where stricter."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Comparison:
         return self.repository.read(place.commit, f"{FOLDER}/{self._here.name}.yaml")
 
     def _loaded(self, text: bytes, place: BaseCommit) -> LoadedSuite | SuiteError:
-        """A place's suite, or why today's fairgate cannot read it: a broken suite is there to be mended."""
+        """A base commit's suite, or why this fairgate cannot read it: a change may fix a broken suite."""
         try:
             return load_text(text, self._here.path, shown=f"{FOLDER}/{self._here.name}.yaml at {place.commit[:7]}")
         except SuiteError as error:
@@ -232,8 +232,8 @@ class _Comparison:
             )
 
     def _newer_baselines(self, base: BaseCommit, others: list[BaseCommit]) -> None:
-        """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged one,
-        which nobody reviewed by itself."""
+        """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged
+        branch, which was not reviewed by itself."""
         used, folder = self.baseline or self.settings.baseline, baseline_folder(self._here.name)
         then = self.repository.tree(base.commit, folder)
         if not used.startswith("git:") or not then:

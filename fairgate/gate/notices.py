@@ -1,4 +1,4 @@
-"""What a change alters besides the weights: sentences that a reviewer sees next to the verdict, a function a source."""
+"""Notices: sentences on changes to other things than the weights, which reviewers see next to the verdict."""
 
 from __future__ import annotations
 

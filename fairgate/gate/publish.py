@@ -62,7 +62,7 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
 def clear_report(suite: str, root: Path, report: str | None, baseline: str | None, *parts: str) -> None:
     """Remove what an earlier run left in the report folder, before anything is read or scored.
 
-    A run that is killed, or ends with a wrong option, must not leave the record of another one to speak for it.
+    A run that is killed, or ends with a wrong option, must not leave the record of an earlier one in its place.
     `report` and `baseline` are what was typed (None: the environment's), `parts` lead from the folder that was named to
     this suite's. Raises SettingsError where the folder is also the baseline.
     """

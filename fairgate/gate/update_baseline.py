@@ -75,7 +75,7 @@ def _require_passed(record: RunRecord, force: bool) -> None:
         raise BaselineError(
             "the run could not be computed, and nothing is kept of it.",
             where=f"suite {record.suite}",
-            remedy="mend what the run complains of, then update",
+            remedy="fix what the run complains of, then update",
         )
     shut = [
         check for check in record.checks if not (check.verdict == "pass" or check.waived or _had_no_baseline(check))
@@ -85,7 +85,7 @@ def _require_passed(record: RunRecord, force: bool) -> None:
         raise BaselineError(
             f"the run did not pass ({named}), and a worse baseline lets worse checkpoints in.",
             where=f"suite {record.suite}",
-            remedy="mend the checkpoint; or, if this loss is decided on, force the update and say so in the reason",
+            remedy="fix the checkpoint; or, if this loss is decided on, force the update and say so in the reason",
         )
 
 

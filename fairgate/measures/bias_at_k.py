@@ -91,7 +91,7 @@ class Bias(TopK):
         parts = stacked(r, cell, now, drawn)
         if isinstance(parts, Unavailable):
             return bootstrapped(parts, _OF, cell, drawn, alpha)
-        both: Floats = (now.counted.shown @ same_attribute(now))[:, now.speaking]
+        both: Floats = (now.counted.shown @ same_attribute(now))[:, now.judged_or_all]
         if both.min() == 0:
             return bootstrapped(Unavailable("neither group is in the top k"), _OF, cell, drawn, alpha)
         share = extreme_interval(

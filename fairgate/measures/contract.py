@@ -30,7 +30,7 @@ RANKED = ("retrieval", "association")
 
 
 class MetricSettings(BaseModel):
-    """What a check may set for a metric besides its bound; the base of every metric's own `Settings`."""
+    """A metric's settings in a check, other than its bound; the base of every metric's own `Settings`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -75,7 +75,7 @@ class MetricRequest:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Images of every group that the metric speaks of in the top k and in the gallery, both (queries, groups),
+    """Images of every group that the metric is about in the top k and in the gallery, both (queries, groups),
     groupings one after another."""
 
     shown: Floats
@@ -100,8 +100,8 @@ class Measure:
     `draw(counts)` maps set multiplicities (draws, sets) to the statistic. `extreme` with `parts` says what the value is
     an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
     what a paired test compares; `images` (images,), where images form no sets and their groups are compared with each
-    other, is that instead. `badness` (sets,) and `group_badness` (groups,) rank sets and groups by how loudly
-    they speak against the metric. `counted` is what a rank metric was computed from.
+    other, is that instead. `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest.
+    `counted` is what a rank metric was computed from.
     """
 
     value: float
@@ -121,7 +121,7 @@ class Measure:
     judged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
 
     @property
-    def speaking(self) -> NDArray[np.bool_]:
+    def judged_or_all(self) -> NDArray[np.bool_]:
         """The groups that the value is taken over, (groups,): those that are judged; where none is, all."""
         return self.judged if self.judged.any() else np.ones(len(self.groups), dtype=bool)
 

@@ -135,7 +135,7 @@ def _divergence(r: MetricRequest, now: Measure, drawn: Drawn, alpha: float, *, t
         1 - means if to_one else means,
         1 - draws if to_one else draws,
         k=r.cut.k,
-        shown=now.counted.shown[:, now.speaking],
-        images=now.counted.images[:, now.speaking],
+        shown=now.counted.shown[:, now.judged_or_all],
+        images=now.counted.images[:, now.judged_or_all],
         alpha=alpha,
     )

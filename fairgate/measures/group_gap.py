@@ -65,7 +65,7 @@ class GroupGap(Metric):
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Limits of the worst group."""
-        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.speaking].min()))
+        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.judged_or_all].min()))
 
 
 def _inside_sets(cell: Cell, value: Floats) -> Measure:

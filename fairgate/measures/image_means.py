@@ -43,8 +43,8 @@ class _Right(Metric):
         if now.extreme is None:
             return super().interval(r, cell, now, drawn, alpha)
         if self.spec.turns:
-            return worst_group(r, cell, now, drawn, alpha, trials=now.group_sets[None, now.speaking])
-        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.speaking].min()))
+            return worst_group(r, cell, now, drawn, alpha, trials=now.group_sets[None, now.judged_or_all])
+        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.judged_or_all].min()))
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """One of the labels, each time: 1 where each image has its labels to itself."""

@@ -1,4 +1,4 @@
-"""How sure a worst group's number is: limits from resampled sets, and how they were found or why there are none.
+"""Intervals of a worst group's value, from resampled sets: how they were found, or why there are none.
 
 The value of most checks is its worst group's, and percentiles of an extreme miss it: `fairgate.statistics.extremes`.
 """
@@ -96,7 +96,7 @@ def same_attribute(now: Measure) -> Floats:
 def _names_of_parts(now: Measure) -> list[str]:
     """What each part of the stacked ones is called: its group; of C-ASC, which has a part for either sign, both."""
     blocks = np.split(np.arange(len(now.groups)), np.cumsum(now.blocks)[:-1])
-    named = [[now.groups[at] for at in block if now.speaking[at]] for block in blocks]
+    named = [[now.groups[at] for at in block if now.judged_or_all[at]] for block in blocks]
     spoken = [names for names in named if names]
     return [
         name

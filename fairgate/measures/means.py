@@ -26,7 +26,7 @@ def shares(cell: Cell, right: Floats) -> Measure:
 def group_means(cell: Cell, values: Floats, badness: Floats) -> Measure:
     """A mean per group of `values` (images,); the value of the check is the worst (lowest) group's.
 
-    `badness` (sets,) says how loudly each set speaks against the metric.
+    `badness` (sets,) ranks the sets, the worst highest.
     """
     sums, counts = cell.per_set(values)
     paired = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)

@@ -46,7 +46,7 @@ def large_enough(
 
 def over_judged(found: Measure) -> Measure:
     """The same measure with the judged groups alone in its value, its resamples and its parts."""
-    keep, extreme = found.speaking, found.extreme
+    keep, extreme = found.judged_or_all, found.extreme
     if keep.all() or extreme is None:
         return found
 

@@ -36,7 +36,7 @@ class _Skew(TopK):
             parts.values,
             parts.draws,
             k=r.cut.k,
-            images=now.counted.images[:, now.speaking],
+            images=now.counted.images[:, now.judged_or_all],
             n_sets=parts.sets,
             desired=_desired(r, now, now.counted),
             which=self.spec.extreme,
@@ -56,11 +56,11 @@ class _Skew(TopK):
 
 def _desired(r: MetricRequest, now: Measure, counted: Counted) -> Any:
     """The groups' desired shares; where only some groups are judged, as shares of all images all the same."""
-    if now.speaking.all():
+    if now.judged_or_all.all():
         return r.cut.desired
     weight = counted.images if r.cut.desired == "dataset" else np.ones(counted.images.shape)
     shares = weight / (weight @ same_attribute(now))
-    return shares[:, now.speaking]
+    return shares[:, now.judged_or_all]
 
 
 @register

@@ -50,7 +50,7 @@ def _file(database: Path, where: str) -> Finding:
         finally:
             connection.close()
     except sqlite3.Error as error:
-        remedy = "it is no MLflow store, or a damaged one: name another, or move it away and begin anew"
+        remedy = "it is no MLflow store, or a damaged one: name another, or move it away and start a new one"
         return trouble(AREA, f"the store cannot be read: {error}.", where=where, remedy=remedy)
     return ok(AREA, f"the store answers, with {runs:,} run(s)", where=where)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,19 +17,10 @@ from fairgate.selftest.columns import Columns, columns_of, suite_prompts
 from fairgate.selftest.finding import Finding, Progress, of_error, ok, warning
 from fairgate.selftest.inject import jittered, losses, planted
 from fairgate.selftest.target import group_to_harm
-from fairgate.selftest.trial import Bench, Trial, has_xdist, make_view
+from fairgate.selftest.trial import BIASED, INNOCENT, PLAIN, Bench, Trial, has_xdist, make_view
 from fairgate.selftest.verdicts import Planted, control, look, no_pipefail, same_again, some
 from fairgate.suites import Settings
 from fairgate.suites.run_probes import run_probes
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """Model URIs of three tables: as the model is, with the bias, and with next to nothing changed."""
-
-    plain: str
-    biased: str
-    jittered: str
 
 
 def prove(
@@ -40,17 +31,17 @@ def prove(
     The model is scored once (from cached embeddings where there are any); everything else reads tables in a scratch
     folder, or in `keep`, where they stay. Nothing in the repository is written to.
     """
-    area = f"inject {name}"
     try:
+        progress(f"{name}: scoring {settings.model}")
+        real = gate.prepare(name, root)
         with contextlib.ExitStack() as stack:
             if keep is None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-doctor-")))
             else:
                 folder = _new_folder(keep / name)
-            planting = _plant(area, name, root, settings, strength, folder.resolve(), progress, kept=keep is not None)
-            return [*planting.findings, *_tried(planting, progress)]
+            return _proved(real, settings, strength, folder.resolve(), progress, kept=keep is not None)
     except FairgateError as error:
-        return [of_error(area, error)]
+        return [of_error(f"inject {name}", error)]
 
 
 def _new_folder(folder: Path) -> Path:
@@ -60,52 +51,30 @@ def _new_folder(folder: Path) -> Path:
     return folder
 
 
-@dataclass(frozen=True, slots=True)
-class _Planting:
-    """What is set up before the first run, and the findings on the way."""
-
-    aim: Planted
-    bench: Bench
-    tables: _Tables
-    findings: list[Finding]
-
-
-def _plant(
-    area: str,
-    name: str,
-    root: Path,
-    settings: Settings,
-    strength: float,
-    scratch: Path,
-    progress: Progress,
-    *,
-    kept: bool,
-) -> _Planting:
-    progress(f"{name}: scoring {settings.model}")
-    real = gate.prepare(name, root)
+def _proved(
+    real: gate.Prepared, settings: Settings, strength: float, folder: Path, progress: Progress, *, kept: bool
+) -> list[Finding]:
     suite, index = real.loaded.suite, real.dataset.index
 
     def embedded(what: str, done: int, total: int) -> None:
         progress(f"{what}: {done:,}/{total:,} images")
 
-    scorer = gate.open_model(settings.model, real, settings, embedded)
+    model = gate.open_model(settings.model, real, settings, embedded)
     prompts = suite_prompts(suite, real.dataset.manifest.subjects)
-    columns = columns_of(scorer, prompts)
+    columns = columns_of(model, prompts)
     group = group_to_harm(suite, index, run_probes(columns, index, suite), real.planned)
     biased = planted(columns, suite, prompts, index, group, strength)
+    tables = {
+        PLAIN: columns.write(folder / "plain.parquet", index),
+        BIASED: biased.write(folder / "biased.parquet", index),
+        INNOCENT: jittered(columns, suite.suite).write(folder / "jittered.parquet", index),
+    }
     lost = losses(suite, index, columns, biased, group)
-    tables = _Tables(
-        columns.write(scratch / "plain.parquet", index),
-        biased.write(scratch / "biased.parquet", index),
-        jittered(columns, name).write(scratch / "jittered.parquet", index),
-    )
-    view = make_view(real, scratch / "view")
-    already = _failing_anyway(name, view, replace(settings, model=tables.plain))
-    aim = Planted(area, suite, strength, group, lost, already)
-    (scratch / "reports").mkdir()
-    short = {} if kept else {tables.plain: "PLAIN", tables.biased: "BIASED", tables.jittered: "INNOCENT"}
-    bench = Bench(view, scratch / "reports", name, short)
-    return _Planting(aim, bench, tables, _findings(aim, scorer, columns, real))
+    (folder / "reports").mkdir()
+    bench = Bench(make_view(real, folder / "view"), folder / "reports", suite.suite, tables, kept)
+    already = _failing_anyway(suite.suite, bench.view, replace(settings, model=tables[PLAIN]))
+    aim = Planted(f"inject {suite.suite}", suite, strength, group, lost, already)
+    return [*_findings(aim, model, columns, real), *_tried(aim, bench, progress)]
 
 
 def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]:
@@ -150,35 +119,33 @@ def _losses(aim: Planted) -> str:
     return "; ".join(words(name) for name in aim.lost)
 
 
-def _tried(planting: _Planting, progress: Progress) -> list[Finding]:
+def _tried(aim: Planted, bench: Bench, progress: Progress) -> list[Finding]:
     """The runs, one after another."""
-    aim, bench, tables = planting.aim, planting.bench, planting.tables
-    against = f"model:{tables.plain}"
     progress(f"{bench.suite}: pytest on the planted bias")
-    first = bench.pytest(tables.biased, against, "pytest")
+    first = bench.pytest("pytest")
     found = [look(aim, first)]
     if found[0].level != "trouble" and aim.new(first):
-        found += _other_ways(aim, bench, tables, first, progress)
+        found += _other_ways(aim, bench, first, progress)
     progress(f"{bench.suite}: pytest on an innocent change")
-    found.append(control(aim, bench.pytest(tables.jittered, against, "control")))
+    found.append(control(aim, bench.pytest("control", table=INNOCENT)))
     return found
 
 
-def _other_ways(aim: Planted, bench: Bench, tables: _Tables, first: Trial, progress: Progress) -> list[Finding]:
+def _other_ways(aim: Planted, bench: Bench, first: Trial, progress: Progress) -> list[Finding]:
     """The same run under xdist, in pipes, and without pytest."""
-    against, found = f"model:{tables.plain}", list[Finding]()
+    found = list[Finding]()
     if has_xdist(bench.view):
         progress(f"{bench.suite}: pytest -n 2")
-        found.append(same_again(aim, first, bench.pytest(tables.biased, against, "xdist", "-n", "2")))
+        found.append(same_again(aim, first, bench.pytest("xdist", "-n", "2")))
     progress(f"{bench.suite}: pytest in a pipe")
-    strict = bench.piped(tables.biased, against, "pipefail", pipefail=True)
+    strict = bench.piped("pipefail", pipefail=True)
     if strict is None:
         found.append(warning(aim.area, "pipes were not tried: there is no bash here."))
     else:
         found.append(same_again(aim, first, strict))
-    plain = bench.piped(tables.biased, against, "pipe", pipefail=False)
+    plain = bench.piped("pipe", pipefail=False)
     if plain is not None:
         found.append(no_pipefail(aim, plain))
     progress(f"{bench.suite}: fairgate check")
-    found.append(same_again(aim, first, bench.check(tables.biased, against, "check")))
+    found.append(same_again(aim, first, bench.check("check")))
     return found

@@ -37,7 +37,7 @@ def look_at_pytest(root: Path, items: Mapping[str, int], ini: Ini) -> list[Findi
     """Whether pytest collects every item of the suites (`items`: how many each should have), and what is in the way."""
     found: list[Finding] = []
     if ini.broken is not None:
-        remedy = "mend the file; pytest cannot start with it"
+        remedy = "fix the file; pytest cannot start with it"
         found.append(trouble(AREA, f"pytest's configuration cannot be read: {ini.broken}.", str(ini.path), remedy))
     found += _registered()
     if items:

@@ -55,11 +55,11 @@ def _waiver(area: str, loaded: LoadedSuite, place: int, today: date) -> Finding:
     where = loaded.where("waivers", place)
     if waiver.until < today:
         what = f"the waiver of {item} expired on {waiver.until}: it waives nothing any more."
-        return trouble(area, what, where, "mend what it waived and remove it, or agree on another date, with a reason")
+        return trouble(area, what, where, "fix what it waived and remove it, or agree on another date, with a reason")
     what = f"{item} is waived until {waiver.until} ({waiver.reason})"
     if waiver.until - today <= SOON:
         left = f"{(waiver.until - today).days} day(s) are left"
-        return warning(area, f"{what}: {left}.", where, "mend what it waives before the gate shuts")
+        return warning(area, f"{what}: {left}.", where, "fix what it waives before the gate closes")
     return ok(area, what, where)
 
 

@@ -127,7 +127,7 @@ def _undecidable(suite: Suite, index: Index, seen: Sequence[_Seen]) -> DatasetEr
     if not seen:
         chosen = suite.groups.attributes
         return DatasetError(
-            "all images are of one group: nobody can be treated worse than others.",
+            "all images are of one group: no group can be treated worse than another.",
             where=CROSS.join(index.attributes if chosen == "each" else chosen),
             remedy="use a dataset that shows several groups",
         )

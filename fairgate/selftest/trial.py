@@ -68,6 +68,8 @@ def _release(dataset: Dataset, datasets: Path) -> None:
 
 
 SECONDS: Final = 900
+PLAIN, BIASED, INNOCENT = "PLAIN", "BIASED", "INNOCENT"
+"""Tables of scores: as the model is, with the bias, and with next to nothing changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,41 +89,44 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Where trials are run: the view of the repository and a folder for their reports.
+    """Where trials are run: the view of the repository, a folder for their reports, and the tables of scores by name.
 
-    `short` names the tables of scores in the reported commands, where the tables themselves are not saved.
+    Each trial compares a table, BIASED unless another is named, with PLAIN. Reported commands show the tables' names,
+    unless the tables are kept.
     """
 
     view: Path
     reports: Path
     suite: str
-    short: Mapping[str, str]
+    tables: Mapping[str, str]
+    kept: bool
 
-    def pytest(self, model: str, baseline: str, name: str, *more: str) -> Trial:
+    def pytest(self, name: str, *more: str, table: str = BIASED) -> Trial:
         """`pytest --fairness-suite ...`, with further options."""
-        words = self._pytest(model, baseline, more)
-        typed = self._typed(["pytest", *words])
-        return self._ended(typed, [sys.executable, "-m", "pytest", *words, *self._aside(name)], name)
+        words = [*self._pytest(table), *more]
+        command = [sys.executable, "-m", "pytest", *words, *self._aside(name)]
+        return self._ended(self._typed(["pytest", *words]), command, name)
 
-    def piped(self, model: str, baseline: str, name: str, *, pipefail: bool) -> Trial | None:
+    def piped(self, name: str, *, pipefail: bool) -> Trial | None:
         """The same with its output in a pipe, as `| tee log` has it. None where there is no such shell."""
         shell = shutil.which("bash" if pipefail else "sh")
         if shell is None:
             return None
-        words, start = self._pytest(model, baseline), "set -o pipefail; " if pipefail else ""
+        words, start = self._pytest(BIASED), "set -o pipefail; " if pipefail else ""
         typed = shlex.join([Path(shell).name, "-c", f"{start}{self._typed(['pytest', *words])} | cat"])
         line = f"{start}{shlex.join([sys.executable, '-m', 'pytest', *words, *self._aside(name)])} | cat"
         return self._ended(typed, [shell, "-c", line], name)
 
-    def check(self, model: str, baseline: str, name: str) -> Trial:
+    def check(self, name: str) -> Trial:
         """`fairgate check`, which is the gate without pytest."""
-        words = ["check", self.suite, "--model", model, "--baseline", baseline]
+        words = ["check", self.suite, "--model", self.tables[BIASED], "--baseline", f"model:{self.tables[PLAIN]}"]
         aside = ["--report", str(self.reports / name), "--mlflow", "off", "--cache", "off"]
         command = [sys.executable, "-P", "-m", "fairgate.cli", *words, *aside]
         return self._ended(self._typed(["fairgate", *words]), command, name)
 
-    def _pytest(self, model: str, baseline: str, more: Sequence[str] = ()) -> list[str]:
-        return ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline, *more]
+    def _pytest(self, table: str) -> list[str]:
+        model, baseline = self.tables[table], f"model:{self.tables[PLAIN]}"
+        return ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline]
 
     def _aside(self, name: str) -> list[str]:
         """Options that keep what a run writes out of the way."""
@@ -131,13 +136,10 @@ class Bench:
 
     def _typed(self, words: Sequence[str]) -> str:
         """The command as a person would type it."""
-        text = shlex.join([self._shortened(word) for word in words])
-        return text if self.short else f"cd {shlex.quote(str(self.view))} && {text}"
-
-    def _shortened(self, word: str) -> str:
-        for uri, name in self.short.items():
-            word = word.replace(uri, name)
-        return word
+        if self.kept:
+            return f"cd {shlex.quote(str(self.view))} && {shlex.join(words)}"
+        names = {f"{start}{uri}": f"{start}{name}" for name, uri in self.tables.items() for start in ("", "model:")}
+        return shlex.join([names.get(word, word) for word in words])
 
     def _ended(self, typed: str, meant: Sequence[str], name: str) -> Trial:
         quiet = {"PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_FILE": str(self.reports / ".coverage"), "COLUMNS": "200"}

@@ -115,7 +115,7 @@ def _unusable(aim: Planted, trial: Trial) -> Finding | None:
         return _finding("trouble", aim, trial, what, "run `fairgate doctor` without --inject-bias first")
     if errors and len(errors) == len(new):
         what = f"{some(errors)} could not be computed, and nothing failed: {next(iter(errors.values())).reason}"
-        return _finding("trouble", aim, trial, what, "an error is no verdict: mend what it names, then plant again")
+        return _finding("trouble", aim, trial, what, "an error is no verdict: fix what it names, then plant again")
     return None
 
 

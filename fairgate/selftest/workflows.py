@@ -42,7 +42,7 @@ def look_at_workflows(root: Path) -> list[Finding]:
         shown = str(_FOLDER / path.name)
         data = _read(path)
         if data is None:
-            remedy = "mend it: GitHub runs nothing of it"
+            remedy = "fix it: GitHub runs nothing of it"
             found.append(warning(AREA, "the workflow cannot be read.", where=shown, remedy=remedy))
         else:
             gates += _gates(data, shown)

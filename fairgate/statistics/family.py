@@ -53,7 +53,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Of one comparison, (groups,): the estimates, and how strongly they speak for a truth under or over a bound.
+    """Of one comparison, (groups,): the estimates, and the evidence that the truth is under or over a bound.
 
     `judged` groups are in the family; the others are too small to show alpha whatever their values.
     """

@@ -7,8 +7,8 @@ with confidence 1 - alpha for all groups of the comparison at once; both togethe
 direction harms, with 1 - alpha).
 
 Means get the evidence of `_limits` (a studentised bootstrap of the sets; an exact test of rare answers), other
-statistics that of their own bootstrap draws. Thin evidence does not speak: n sets, whose signs alone cannot reach alpha
-(2^(1-n) > alpha), decide nothing unless all their values are identical. At alpha 0.05 that is fewer than 6 sets.
+statistics that of their own bootstrap draws. n sets whose signs alone cannot reach alpha (2^(1-n) > alpha) decide
+nothing, unless all their values are identical: at alpha 0.05, fewer than 6 sets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What nobody can meet: checks of groups that no image shows, and bounds that even a fair ranker misses."""
+"""Checks that no model can meet: of groups that no image shows, or with bounds that even a fair ranker misses."""
 
 from __future__ import annotations
 

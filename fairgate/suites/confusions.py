@@ -1,4 +1,4 @@
-"""Who is taken for whom: wrong answers, counted per group."""
+"""Confusions: wrong answers, counted per group and predicted label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find a suite by name, read it strictly, and say where and how to mend what is wrong with it."""
+"""Find a suite by name and read it strictly; errors say where they are and how to fix them."""
 
 from __future__ import annotations
 

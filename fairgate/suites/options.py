@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: its name without prefix, what it may be, and what it is when nobody says."""
+    """One option: its name without prefix, its choices and its default."""
 
     name: str
     help: str

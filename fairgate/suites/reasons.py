@@ -1,4 +1,4 @@
-"""Why a check came out as it did, in one sentence that a pull request's author can act on."""
+"""The reason of a verdict, as one sentence that a pull request's author can act on."""
 
 from __future__ import annotations
 

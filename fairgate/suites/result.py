@@ -98,7 +98,7 @@ def _shown(one: Assessed, at: int) -> tuple[float, float | None, float | None, s
 
 
 def _worst_sets(one: Assessed, index: Index, at: int | None) -> list[WorstSet]:
-    """The sets to look at; none for a regression that could not be tested: there is nothing they would speak for."""
+    """The worst sets, for the report; none for a regression that could not be tested."""
     if one.planned.check.no_worse_than is not None and one.paired is None:
         return []
     before = one.before if one.paired else None
@@ -157,9 +157,9 @@ def worst_sets(
     most = shown if shown is not None else IMAGES_SHOWN if cell.unit == "images" else SHOWN
     badness = now.badness if before is None else now.badness - before.badness
     score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
-    loudest = np.lexsort((score, -badness))
+    worst = np.lexsort((score, -badness))
     holding = cell.sets_with(group) if group is not None else np.ones(cell.n_sets, dtype=bool)
-    chosen = loudest[holding[loudest] & (badness[loudest] > 0)][:most]
+    chosen = worst[holding[worst] & (badness[worst] > 0)][:most]
     return [_worst_set(int(code), cell, index, scores, float(now.badness[code])) for code in chosen]
 
 

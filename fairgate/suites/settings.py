@@ -30,9 +30,9 @@ class Settings:
     cache: Path | None
     allow_pickle: bool = False
     leniency_is_the_suites: bool = False
-    """Whether `on_inconclusive` is what it is because the suite says so, and nobody before it."""
+    """Whether `on_inconclusive` comes from the suite, and not from the command line or the environment."""
     bases: tuple[str, ...] | None = None
-    """Branches whose definition of the gate counts: the base, then others. None: nobody named one."""
+    """Branches whose definition of the gate counts: the base, then others. None where none was named."""
     from_suite: frozenset[str] = frozenset()
     """Which of `model` and `baseline` neither the command line nor the environment named."""
     pull_request: bool = False
@@ -103,7 +103,7 @@ def resolve(
 
 
 def named_bases(typed: str | None, environment: Mapping[str, str] | None = None) -> tuple[str, ...] | None:
-    """The branches whose definition of the gate counts, as git references; None where nobody named one.
+    """The branches whose definition of the gate counts, as git references; None where none was named.
 
     Not read from the suite or an ini file: those are the branch's own. `none` on the command line names no branch.
     """

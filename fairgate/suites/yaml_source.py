@@ -78,15 +78,15 @@ def _composed(raw: bytes, shown: str) -> yaml.Node | None:
         raise SuiteError(
             f"the suite is not valid YAML: {error.problem or error.context}.",
             where=f"{shown}:{line}",
-            remedy="mend the line; see an example in fairness_suites/",
+            remedy="fix the line; see an example in fairness_suites/",
         ) from error
     except yaml.YAMLError as error:
-        raise SuiteError(f"the suite is not valid YAML: {error}.", where=shown, remedy="mend the file") from error
+        raise SuiteError(f"the suite is not valid YAML: {error}.", where=shown, remedy="fix the file") from error
     except (ValueError, OverflowError) as error:  # "\UFFFFFFFF": PyYAML asks Python for a character that is none
         raise SuiteError(
             "the suite holds an escape that names no character.",
             where=shown,
-            remedy="mend the text after the backslash",
+            remedy="fix the text after the backslash",
         ) from error
     return node
 

@@ -52,8 +52,8 @@ def test_a_first_baseline_is_compared_with_nothing_and_kept_small_and_whole(toy:
         (["--reason", REASON], "true", "not updated in CI", "on your machine"),
         ([], "", "without a reason", "say why"),
         (["--reason", "  "], "", "without a reason", "say why"),
-        (["--reason", REASON, "--model", "scores:none.csv?values=logit"], "", "could not be computed", "mend"),
-        (["--reason", REASON, "--model", "scores:none.csv?values=logit", "--force"], "", "could not be", "mend"),
+        (["--reason", REASON, "--model", "scores:none.csv?values=logit"], "", "could not be computed", "fix"),
+        (["--reason", REASON, "--model", "scores:none.csv?values=logit", "--force"], "", "could not be", "fix"),
         (["--reason", REASON, "--model", "scores:biased.csv?values=logit"], "", "did not pass (fairness", "force"),
     ],
 )
