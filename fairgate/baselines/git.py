@@ -180,7 +180,7 @@ def commit_of(ref: str, git: Git) -> str | None:
 
 
 def _object(name: str, git: Git) -> str | None:
-    """What the one full name behind a short one points to."""
+    """The object of the one full ref that a short name means."""
     if name.startswith("refs/"):
         full = [name]
     elif _of_a_remote(name, git):

@@ -200,7 +200,7 @@ def _targeted(project: Project, target: str, known: Sequence[Tracked]) -> list[t
 
 
 def _require_not_in_git(repository: Repository, wanted: Sequence[Tracked]) -> None:
-    """A path that both git and DVC want would be written over what was checked out."""
+    """Raise DatasetError for a path that git tracks too: files that were checked out would be overwritten."""
     names = _git(repository.root, "ls-files", "-z") or []
     folders = {name.rsplit("/", depth)[0] for name in names for depth in range(1, name.count("/") + 1)}
     files = set(names)

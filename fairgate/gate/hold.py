@@ -12,7 +12,7 @@ from fairgate.gate.prepare import Definition, Prepared, planned_on
 from fairgate.models import local_path
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
 from fairgate.suites import FOLDER, LoadedSuite, Settings, load_text, suite_names
-from fairgate.suites.suite_diff import asks_the_same, changes_between, with_subjects_of
+from fairgate.suites.suite_diff import changes_between, same_verdicts, with_subjects_of
 
 _NAMED = 5
 _TABLE = "scores"
@@ -47,7 +47,7 @@ class _Comparison:
     baseline: str | None = None
 
     def made(self) -> Prepared:
-        """Go through the places, and add what was found to what is prepared."""
+        """Compare with each base commit, and add the differences to what is prepared."""
         base, *others = self.places
         text = self._text(base)
         found = None if text is None else self._loaded(text, base)
@@ -111,7 +111,7 @@ class _Comparison:
             self.notices.append(f"this change deletes suite '{self._here.name}': judged as {base.words} has it")
             return
         self.changes += changes_between(old.suite, self._here.suite)
-        if not asks_the_same(old.suite, self._here.suite):
+        if not same_verdicts(old.suite, self._here.suite):
             self._plan_before(old, base)
         self._model(old.suite.model, base)
         before, now = old.suite.baseline or "none", self._here.suite.baseline or "none"
@@ -184,7 +184,7 @@ class _Comparison:
             return
         known = [self._here, *(one.loaded for one in self.others), *([old] if old is not None else [])]
         moved = found.suite.dataset not in {one.suite.dataset for one in known}
-        if not moved and any(asks_the_same(found.suite, one.suite) for one in known):
+        if not moved and any(same_verdicts(found.suite, one.suite) for one in known):
             return
         changes = changes_between(self._here.suite, found.suite)
         self.elsewhere.append(

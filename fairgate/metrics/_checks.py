@@ -86,12 +86,12 @@ def at_least_two(groups: int) -> None:
         )
 
 
-def every_group(counts: IntArray, what: str = "image") -> None:
-    """Refuse a declared group without an image (or `what`)."""
+def every_group(counts: IntArray) -> None:
+    """Refuse a declared group without an image."""
     absent = np.flatnonzero(counts == 0)
     if absent.size:
         raise MetricError(
-            f"{absent.size} of {counts.size} declared groups have no {what}: codes {absent.tolist()}.",
+            f"{absent.size} of {counts.size} declared groups have no image: codes {absent.tolist()}.",
             where="groups",
             remedy="add images of these groups, or declare only the groups that the dataset records",
         )

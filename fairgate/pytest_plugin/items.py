@@ -41,7 +41,7 @@ class SuiteItem(pytest.Item):
         self.where = where
 
     def runtest(self) -> None:
-        """Read this check's result; whoever comes first evaluates the suite."""
+        """Read this check's result; the first item evaluates the suite."""
         session = self.config.stash[SESSION]
         check = session.result(self.suite, self.name)
         session.ran.add((self.suite, self.name))
@@ -62,7 +62,7 @@ class SuiteItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def _is_first(self) -> bool:
-        """Whether this is the first item of its suite to say so in this process."""
+        """Whether this is the first failure of its suite in this process, which names the common cause."""
         session = self.config.stash[SESSION]
         first = self.suite not in session.explained
         session.explained.add(self.suite)

@@ -101,7 +101,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(tryfirst=True)  # before -k and -m choose
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """A suite that the branch deletes has no file to collect, and is judged all the same."""
+    """Add the items of suites that the branch deletes: they have no file to collect, and are judged as well."""
     ours = session.config.stash.get(SESSION, None)
     if ours is None:
         return
@@ -125,7 +125,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """One table per suite, whoever evaluated it."""
+    """One table per suite, also where an xdist worker evaluated it."""
     session = config.stash.get(SESSION, None)
     if session is not None:
         from fairgate.pytest_plugin.explain import summarise
@@ -134,7 +134,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Forget what was shared with workers."""
+    """Remove the folder that was shared with workers."""
     session = config.stash.get(SESSION, None)
     if session is not None:
         session.close()

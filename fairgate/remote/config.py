@@ -1,4 +1,4 @@
-"""The configuration of DVC that counts: that of a commit, and never what a branch makes of it."""
+"""DVC's configuration, read at a trusted commit and never from the branch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracked files brought into a folder: all paths are checked first, every object before it takes its place."""
+"""Fetch tracked files into a folder: all paths are checked first, and every object before it is put in place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What became of one tracked path: how many files it has, and how many of them (and bytes) were fetched now."""
+    """The result of one tracked path: how many files it has, and how many of them (and bytes) were fetched now."""
 
     path: str
     pointer: str

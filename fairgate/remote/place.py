@@ -1,4 +1,4 @@
-"""Writing below one folder, never through a link, whole files only."""
+"""Write files below one folder, atomically and never through a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `*.dvc` and `dvc.lock` say that DVC tracks, read as plain YAML: neither DVC nor its templates run.
+"""Read DVC's pointers, `*.dvc` and `dvc.lock`, as plain YAML: neither DVC nor its templates run.
 
 An MD5 says which object is meant. It protects from mistakes and broken transfers and not from somebody who makes two
 files of one MD5 (collisions are cheap): what a run judges is identified by the SHA-256 of what it reads.
@@ -34,7 +34,7 @@ class Tracked:
 
 
 def is_pointer(name: str) -> bool:
-    """Whether a file of a repository may say what DVC tracks."""
+    """Whether a file of a repository is a pointer of DVC, by its name."""
     base = posixpath.basename(name)
     return base == "dvc.lock" or (base.endswith(".dvc") and base != ".dvc")
 

@@ -32,9 +32,9 @@ class Finding:
     ran: str | None = None
 
 
-def ok(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:
-    """Nothing is wrong; a remedy is advice."""
-    return Finding("ok", area, what, where, remedy)
+def ok(area: str, what: str, where: str | None = None) -> Finding:
+    """Nothing is wrong."""
+    return Finding("ok", area, what, where)
 
 
 def warning(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:

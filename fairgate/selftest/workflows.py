@@ -65,7 +65,7 @@ def _lost(step: _Step) -> list[Finding]:
     if step.forgiven:
         what = "the gate runs with `continue-on-error`: it can fail and nothing is red."
         found.append(trouble(AREA, what, step.where, "remove continue-on-error from the step and its job"))
-    if _asks_for_3([word for line in _lines(step.script) for word in line]):
+    if _tests_for_3([word for line in _lines(step.script) for word in line]):
         what = (
             "the step treats exit code 3 on its own: that is no verdict, and a checkpoint that cannot be read passes."
         )
@@ -137,7 +137,7 @@ def _forgives(words: Sequence[str]) -> bool:
     return any(rest[:1] in (["true"], [":"], ["echo"]) or rest == ["exit", "0"] for rest in after)
 
 
-def _asks_for_3(words: Sequence[str]) -> bool:
+def _tests_for_3(words: Sequence[str]) -> bool:
     """`[ $? -eq 3 ]`, `((status==3))`, `case $status in 0|3)`."""
     in_case = False
     for word, after in pairwise([*words, ""]):

@@ -1,4 +1,4 @@
-"""What a valid suite leaves open: worth a warning, and no reason to refuse it."""
+"""Advice on a valid suite: bounds that a change of the label temperature alone can meet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fairgate.suites.schema import Check
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What is left open, where in the suite, and what closes it."""
+    """A weakness of a suite, with its place and a remedy."""
 
     problem: str
     where: str

@@ -1,4 +1,4 @@
-"""A suite's comparisons as one family: which groups of a check take part, and what becomes of them."""
+"""Compare checks with their baselines in the groups that are large enough, and decide all comparisons as a family."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fairgate.suites.schema import DecisionRule, Suite
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """Everything that is known of a check when its verdict is due.
+    """A measured and resampled check with its comparison: the input of its verdict.
 
     `by_group`: the paired test compared group by group; the check's own numbers are then those of the group that
     settled it, so that baseline, value and change belong together. `only_tempered`: of the comparisons at the model's

@@ -15,8 +15,8 @@ from fairgate.suites.plan import PlannedCheck
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """How often images of one group, of one subject, were taken for another label."""
+class Confusion:
+    """The number of images of one subject and group that were predicted as another label."""
 
     subject: str
     group: str
@@ -25,7 +25,7 @@ class Taken:
     total: int
 
 
-def wrong_answers(index: Index, scores: ProbeScores, grouping: Crossing) -> Iterator[Taken]:
+def wrong_answers(index: Index, scores: ProbeScores, grouping: Crossing) -> Iterator[Confusion]:
     """Wrong answers per subject, group and label; of a group the commonest first. None where nothing was predicted."""
     if scores.predicted is None or scores.correct is None:
         return
@@ -36,7 +36,7 @@ def wrong_answers(index: Index, scores: ProbeScores, grouping: Crossing) -> Iter
         wrong = rows[~scores.correct[rows]].tolist()
         taken = Counter((int(codes[row]), str(scores.predicted[row])) for row in wrong)
         for (code, label), count in sorted(taken.items(), key=lambda one: (one[0][0], -one[1], one[0][1])):
-            yield Taken(subject, names[code], label, count, int(totals[code]))
+            yield Confusion(subject, names[code], label, count, int(totals[code]))
 
 
 def confusions(

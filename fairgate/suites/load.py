@@ -96,7 +96,7 @@ def _checked(source: Source) -> LoadedSuite:
 
 
 def _suite_error(error: ValidationError, source: Source) -> SuiteError:
-    """What pydantic found first, in the words of the suite's writer; an unknown key before what is missing for it."""
+    """The first of pydantic's errors; an unknown key comes before the missing key that it may be meant for."""
     first = min(error.errors(include_url=False), key=lambda found: found["type"] != "extra_forbidden")
     loc = _known_loc(first["loc"], source)
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""

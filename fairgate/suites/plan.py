@@ -1,4 +1,4 @@
-"""A suite meets a dataset: which checks on which subjects, words and groups, known before anything is scored."""
+"""Plan a suite on a dataset: which checks on which subjects, words and groups, before anything is scored."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PlannedCheck:
 
     @property
     def metric(self) -> Metric:
-        """What is measured."""
+        """The check's metric."""
         return METRICS[self.check.metric]
 
     def request(self, min_sets: int = 0, keys: Mapping[str, str] | None = None) -> MetricRequest:

@@ -64,7 +64,7 @@ def regression_reason(
     verdict: Verdict,
     wanted: int,
 ) -> str:
-    """How far what settled the comparison moved against the margin: every group that fails, else the group `at`."""
+    """The change that decided the comparison, next to the margin: of every group that fails, else of the group `at`."""
     planned, now = one.planned, one.now
     if one.by_group and at is not None:
         failing = _positions(groups, "fail", paired.harmful) or [at]
@@ -85,7 +85,7 @@ def regression_reason(
 
 
 def _unsettled(one: Assessed, paired: PairedResult, at: int) -> str:
-    """Why the comparison that settled the check did not do so."""
+    """Why the comparison is not decided."""
     outcome = paired.outcome(at)
     if outcome == "pass":
         return ""

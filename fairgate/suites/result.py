@@ -1,4 +1,4 @@
-"""An assessed check becomes a result: its verdict, its numbers, and what a report shows of it."""
+"""Turn an assessed check into a result: its verdict, its numbers, and the details for reports."""
 
 from __future__ import annotations
 
@@ -147,14 +147,13 @@ def worst_sets(
     before: Measure | None,
     *,
     group: str | None = None,
-    shown: int | None = None,
 ) -> list[WorstSet]:
-    """The `shown` (4; of single images 6) sets with the most badness, or, against a baseline, whose badness grew most.
+    """The four sets (of single images, six) with the most badness, or, against a baseline, whose badness grew most.
 
     Right-or-wrong answers tie: among equals, the set with the lowest mean score comes first. With `group`, only sets
     that hold the group. Sets in which nothing is bad are not listed.
     """
-    most = shown if shown is not None else IMAGES_SHOWN if cell.unit == "images" else SHOWN
+    most = IMAGES_SHOWN if cell.unit == "images" else SHOWN
     badness = now.badness if before is None else now.badness - before.badness
     score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
     worst = np.lexsort((score, -badness))

@@ -24,8 +24,8 @@ def changes_between(before: Suite, now: Suite) -> list[DefinitionChange]:
     return list(_changes((), _plain(before), _plain(now)))
 
 
-def asks_the_same(before: Suite, now: Suite) -> bool:
-    """Whether both would come to the same verdicts of the same scores. Where the baseline is found does not count."""
+def same_verdicts(before: Suite, now: Suite) -> bool:
+    """Whether two suites give the same verdicts on the same scores. Where the baseline is found does not count."""
     one, other = (_plain(suite) for suite in (before, now))
     for plain in (one, other):
         plain.pop("baseline", None)
@@ -67,7 +67,7 @@ def _strictest(by: dict[Decider, CheckResult], deciders: Sequence[Decider]) -> C
     bases = [check for who, check in by.items() if who != "this change" and _weight(check) == hardest]
 
     def rank(who: Decider) -> tuple[int, bool, int, int]:
-        hides = who == "this change" and not all(_tells(by[who], check) for check in bases)
+        hides = who == "this change" and not all(_covers(by[who], check) for check in bases)
         return -_weight(by[who]), hides, -len(by[who].failing_groups), _FIRST.index(who)
 
     ranked = sorted(by, key=rank)
@@ -88,7 +88,7 @@ def _strictest(by: dict[Decider, CheckResult], deciders: Sequence[Decider]) -> C
     )
 
 
-def _tells(one: CheckResult, other: CheckResult) -> bool:
+def _covers(one: CheckResult, other: CheckResult) -> bool:
     """Whether a check measures what another does, and names every group that fails there."""
     alike = all(getattr(one, name) == getattr(other, name) for name in ("metric", "probe", "over"))
     failing = [{group.group for group in check.failing_groups} for check in (one, other)]
@@ -107,7 +107,7 @@ def _same(one: CheckResult, other: CheckResult) -> bool:
 
 
 def _plain(suite: Suite) -> dict[str, Any]:
-    """A suite as nested mappings, lists of named things by their names, keys that say nothing left out."""
+    """A suite as nested mappings, with checks and waivers by name and without keys that are not set."""
     data = suite.model_dump(mode="json", by_alias=True, exclude_none=True)
     data["checks"] = {check.pop("id"): check for check in data["checks"]}
     waivers = data.pop("waivers", [])

@@ -145,7 +145,7 @@ def _sees_blindness(check: Check, suite: Suite, subjects: int | None) -> bool:
 
 
 def _chance(check: Check, suite: Suite, subjects: int | None) -> float:
-    """What a model that never looks can have: 1 where each image has its labels to itself."""
+    """The value of a model that ignores its images: 1 where each image has labels of its own."""
     labels = suite.probes[check.probe].blind_labels(subjects)
     value = METRICS[check.metric].blind_value(check.settings, labels, subjects)
     return 1.0 if value is None else value

@@ -85,7 +85,7 @@ def _of_group(one: Assessed, at: int, verdict: Verdict) -> Verdict:
 
 
 def _size(one: Assessed, values: Floats) -> Floats:
-    """What is held against the bound: of a metric with a sign, its size."""
+    """The values that are compared with the bound: of a metric with a sign, absolute values."""
     return np.abs(values) if one.planned.metric.spec.group_bound == "size" else values
 
 
