@@ -45,10 +45,6 @@ class Encoder(Protocol):
         """(prompts, dim) float32, of any length."""
         ...
 
-    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
-        """(prompts, dim) float32, of any length."""
-        ...
-
 
 class Guarded:
     """An encoder whose failures name the model: its config may load and still make no picture or prompt computable."""
@@ -76,10 +72,6 @@ class Guarded:
     def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
         with naming(self._where, "embed prompts"):
             return self._encoder.encode_tokens(tokens)
-
-    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
-        with naming(self._where, "embed prompts"):
-            return self._encoder.encode_texts(prompts)
 
 
 @contextmanager

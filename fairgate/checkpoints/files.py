@@ -9,10 +9,11 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from safetensors import SafetensorError, safe_open
 
@@ -109,6 +110,22 @@ class HashedFiles:
 def _stamp(path: Path) -> tuple[int, ...]:
     facts = path.stat()
     return facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def split_options(
+    uri: str, address: str, known: Sequence[str], error: type[FairgateError] = ModelError
+) -> tuple[str, dict[str, str]]:
+    """What an address names, and the options after its `?`. Raises for no name, an unknown or an empty option."""
+    named, mark, query = address.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    odd = [name for name in options if name not in known or not options[name]]
+    if not named or odd or (mark and not options):
+        raise error(
+            f"'{uri}' has an option that is unknown or empty: '{(odd or [query])[0]}'.",
+            where=uri,
+            remedy=did_you_mean((odd or [""])[0], known) or f"options: {', '.join(known)}",
+        )
+    return named, options
 
 
 def resolve(address: str, base: Path) -> Path:

@@ -18,7 +18,6 @@ _PICKLED = "pytorch_model.bin"
 IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
-_OLD_BUFFERS = ("position_ids",)  # transformers kept it in checkpoints before 4.31
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +71,19 @@ def _require_config(folder: Path, kinds: Sequence[str], use: str) -> dict[str, A
             where=str(folder / "config.json"),
             remedy=did_you_mean(str(kind), kinds) or f"types it knows: {', '.join(kinds)}",
         )
+    refuse_other_weights(folder, config)
+    return config
+
+
+def refuse_other_weights(folder: Path, config: Mapping[str, Any]) -> None:
+    """Raises ModelError for a folder from which a library would load other weights than the model's own."""
     if (folder / "adapter_config.json").exists() or config.get("transformers_weights"):
         raise ModelError(
-            "transformers would load other weights than model.safetensors here (adapter_config.json, or "
-            "'transformers_weights' in config.json).",
+            "other weights than the model's own would be loaded (adapter_config.json, or 'transformers_weights' in "
+            "config.json).",
             where=str(folder),
             remedy="merge the adapter into the model, and save that with save_pretrained",
         )
-    return config
 
 
 def _require_companions(folder: Path, tokenizer: bool) -> None:
@@ -106,15 +110,7 @@ def _weights_in(folder: Path, pickled: bool) -> list[Path]:
     if (folder / _WEIGHTS).is_file():
         return [folder / _WEIGHTS]
     if (folder / _SHARDS).is_file():
-        shards = read_config(folder / _SHARDS).get("weight_map")
-        named = sorted({str(name) for name in shards.values()}) if isinstance(shards, dict) else []
-        if named and all(Path(name).name == name and name.endswith(".safetensors") for name in named):
-            return [folder / name for name in named]
-        raise ModelError(
-            "the index does not name safetensors shards of this folder.",
-            where=str(folder / _SHARDS),
-            remedy="save the model again with save_pretrained",
-        )
+        return shards_of(folder / _SHARDS)
     if pickled and (folder / _PICKLED).is_file():
         return [folder / _PICKLED]
     others = [path.name for path in folder.glob("*.bin")]
@@ -125,34 +121,49 @@ def _weights_in(folder: Path, pickled: bool) -> list[Path]:
     )
 
 
+def shards_of(index: Path) -> list[Path]:
+    """The safetensors files that an index names. Raises ModelError for files of another kind or folder."""
+    shards = read_config(index).get("weight_map")
+    named = sorted({str(name) for name in shards.values()}) if isinstance(shards, dict) else []
+    if not named or not all(Path(name).name == name and name.endswith(".safetensors") for name in named):
+        raise ModelError(
+            "the index does not name safetensors shards of this folder.",
+            where=str(index),
+            remedy="save the model again with save_pretrained",
+        )
+    return [index.parent / name for name in named]
+
+
 @contextlib.contextmanager
 def loading(found: TransformersFolder) -> Iterator[Path]:
     """The folder to load from, which shows the hashed files alone.
 
     Quietly, and what transformers raises inside becomes a ModelError that names the model's own folder.
     """
+    from transformers.utils import logging
+
+    with found.files.closed() as folder, naming_folder(found.path, folder), silenced(logging):
+        yield folder
+
+
+@contextlib.contextmanager
+def naming_folder(path: Path, loaded_from: Path | None = None) -> Iterator[None]:
+    """Turn what transformers and diffusers raise for files that do not fit together into a ModelError naming `path`."""
     from huggingface_hub import errors as hub_errors
 
-    unfit = (  # what transformers raises for files that do not fit together
+    unfit = (
         *(OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError, ImportError),
         *(ArithmeticError, AssertionError, getattr(hub_errors, "StrictDataclassError", OSError)),  # since hub 0.33
     )
-    with found.files.closed() as folder:
-        try:
-            with _quiet():
-                yield folder
-        except unfit as error:
-            raise _unloadable(
-                found, f"{type(error).__name__}: {error}".replace(str(folder), str(found.path))
-            ) from error
-
-
-def _unloadable(found: TransformersFolder, reason: str) -> ModelError:
-    return ModelError(
-        f"transformers could not load the folder ({reason}).",
-        where=str(found.path),
-        remedy="save model, processor and tokenizer into it again with save_pretrained",
-    )
+    try:
+        yield
+    except unfit as error:
+        reason = f"{type(error).__name__}: {error}".replace(str(loaded_from or path), str(path))
+        raise ModelError(
+            f"the folder could not be loaded ({reason}).",
+            where=str(path),
+            remedy="save the whole model into it again with save_pretrained: with its processor and tokenizer",
+        ) from error
 
 
 def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str, ...] = (), **parts: Any) -> Any:
@@ -163,10 +174,12 @@ def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str
     """
     import torch
 
-    from fairgate.checkpoints.weights import read_state_dict, require_finite
+    from fairgate.checkpoints.weights import read_state_dict, require_finite, require_loaded, require_stored
 
     with loading(found) as folder, torch.random.fork_rng(devices=[]):
-        _require_stored(model_class, found, folder, parts)
+        with torch.device("meta"):
+            described = model_class(model_class.config_class.from_pretrained(folder, **LOCAL), **parts)
+        require_stored(described, found.weights, str(found.path))
         options: dict[str, Any] = {"ignore_mismatched_sizes": True, "output_loading_info": True, **parts}
         if found.weights[0].suffix == ".safetensors":
             model, report = model_class.from_pretrained(folder, use_safetensors=True, **options, **LOCAL)
@@ -174,59 +187,25 @@ def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str
             config = model_class.config_class.from_pretrained(folder, **LOCAL)
             state = read_state_dict(found.weights[0])
             model, report = model_class.from_pretrained(None, config=config, state_dict=state, **options)
-    _require_fit(report, str(found.path), f"the {found.kind} of its config.json", unused)
+    require_loaded(report, str(found.path), f"the {found.kind} of its config.json", unused)
     require_finite(model.state_dict(), str(found.path))
     return model.float().eval()
 
 
-def _require_stored(model_class: Any, found: TransformersFolder, folder: Path, parts: dict[str, Any]) -> None:
-    """Raises ModelError for a config that describes more parameters than the folder's weights have bytes.
-
-    transformers would make them up, at any size, before it says that they were missing.
-    """
-    import torch
-
-    from fairgate.checkpoints.weights import misfit
-
-    with torch.device("meta"):
-        model = model_class(model_class.config_class.from_pretrained(folder, **LOCAL), **parts)
-    described = sum(parameter.numel() for parameter in model.parameters())
-    stored = sum(path.stat().st_size for path in found.weights)
-    if described > stored:
-        raise misfit(
-            f"it has {described:,} parameters, and the weights {stored:,} bytes", str(found.path), "its config.json"
-        )
-
-
-def _require_fit(report: dict[str, Any], where: str, architecture: str, unused: tuple[str, ...]) -> None:
-    """transformers fills what is missing or misshapen with random numbers and goes on; a gate must not."""
-    from fairgate.checkpoints.weights import misfit, some
-
-    shapes = [
-        f"{name} (expected {tuple(expected)}, found {tuple(found)})"
-        for name, found, expected in sorted(report["mismatched_keys"])
-    ]
-    if shapes:
-        raise misfit(f"{len(shapes)} tensors have other shapes: {some(shapes, '; ')}", where, architecture)
-    for kind in ("missing", "unexpected"):
-        extra = unused if kind == "unexpected" else ()
-        keys = sorted(report[f"{kind}_keys"])
-        names = [name for name in keys if not (name.endswith(_OLD_BUFFERS) or (extra and name.startswith(extra)))]
-        if names:
-            raise misfit(f"{len(names)} tensors are {kind}: {some(names)}", where, architecture)
-
-
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars and no loading report on standard error: what the report says is raised as an error."""
-    from transformers.utils import logging
+def silenced(*libraries: Any) -> Iterator[None]:
+    """No progress bars and no loading reports on standard error: what a report says is raised as an error.
 
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    `libraries` are the `utils.logging` modules of transformers and diffusers.
+    """
+    before = [(library, library.get_verbosity(), library.is_progress_bar_enabled()) for library in libraries]
+    for library in libraries:
+        library.set_verbosity_error()
+        library.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+        for library, level, bars in before:
+            library.set_verbosity(level)
+            if bars:
+                library.enable_progress_bar()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from fairgate.errors import ModelError, did_you_mean
 
 StateDict = dict[str, torch.Tensor]
 _SHOWN = 4
+_OLD_BUFFERS = ("position_ids",)  # transformers wrote it into checkpoints before 4.31
 # what training wrappers put before every name: DistributedDataParallel, torch.compile
 _WRAPPERS = ("module.", "_orig_mod.")
 
@@ -133,18 +134,51 @@ def require_fit(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where
         if expected[name].shape != state[name].shape
     ]
     if shapes:
-        raise misfit(f"{len(shapes)} tensors have other shapes: {some(shapes, '; ')}", where, architecture)
+        raise _misfit(f"{len(shapes)} tensors have other shapes: {some(shapes, '; ')}", where, architecture)
     missing = [name for name in expected if name not in state]
     unexpected = [name for name in state if name not in expected]
     if missing or unexpected:
         faults = [f"{len(missing)} tensors are missing: {some(missing)}"] if missing else []
         faults += [f"{len(unexpected)} are not of this architecture: {some(unexpected)}"] if unexpected else []
         near = did_you_mean(missing[0], unexpected) if missing else None
-        raise misfit("; ".join(faults) + (f" ({near})" if near else ""), where, architecture)
+        raise _misfit("; ".join(faults) + (f" ({near})" if near else ""), where, architecture)
 
 
-def misfit(fault: str, where: str, architecture: str) -> ModelError:
-    """The error for weights of another architecture."""
+def require_stored(model: torch.nn.Module, weights: Iterable[Path], where: str) -> None:
+    """Raises ModelError for a model with more parameters than its weight files have bytes.
+
+    `model` is built from its config on the device "meta". transformers and diffusers would make missing parameters up,
+    at any size, before they report them.
+    """
+    described = sum(parameter.numel() for parameter in model.parameters())
+    stored = sum(path.stat().st_size for path in weights)
+    if described > stored:
+        raise _misfit(f"it has {described:,} parameters, and the weights {stored:,} bytes", where, "its config.json")
+
+
+def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unused: tuple[str, ...] = ()) -> None:
+    """Raises ModelError unless a `from_pretrained` loaded exactly the model's tensors, by its `loading_info`.
+
+    transformers and diffusers fill what is missing or misshapen with random numbers and go on. Weights whose names
+    start with one of `unused` may be there.
+    """
+    shapes = [
+        f"{name} (expected {tuple(expected)}, found {tuple(found)})"
+        for name, found, expected in sorted(report.get("mismatched_keys") or ())
+    ]
+    if shapes:
+        raise _misfit(f"{len(shapes)} tensors have other shapes: {some(shapes, '; ')}", where, architecture)
+    if report.get("error_msgs"):
+        raise _misfit(str(report["error_msgs"])[:300], where, architecture)
+    for kind in ("missing", "unexpected"):
+        extra = unused if kind == "unexpected" else ()
+        keys = sorted(report[f"{kind}_keys"])
+        names = [name for name in keys if not (name.endswith(_OLD_BUFFERS) or (extra and name.startswith(extra)))]
+        if names:
+            raise _misfit(f"{len(names)} tensors are {kind}: {some(names)}", where, architecture)
+
+
+def _misfit(fault: str, where: str, architecture: str) -> ModelError:
     return ModelError(
         f"the checkpoint does not fit {architecture}: {fault}.",
         where=where,

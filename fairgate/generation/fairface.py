@@ -15,16 +15,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
 
 import torch
 from torchvision import transforms
 from torchvision.models import resnet34
 
 from fairgate.checkpoints.device import Device
-from fairgate.checkpoints.files import HashedFiles, require_weights, resolve
+from fairgate.checkpoints.files import HashedFiles, require_weights, resolve, split_options
 from fairgate.checkpoints.weights import read_state_dict, require_finite, require_fit
-from fairgate.errors import ModelError, did_you_mean
+from fairgate.errors import ModelError
 from fairgate.generation.face_finders import SIDE, UPSAMPLE, DlibFinder, FaceFinder, WholeImage
 from fairgate.generation.perceiver import Perceiver, device_of
 from fairgate.generation.roles import Face
@@ -64,14 +63,7 @@ class FairFaceAddress:
     @classmethod
     def of(cls, uri: str, address: str) -> FairFaceAddress:
         """Parse an address. Raises ModelError for an unknown option, or where the number of races is not given."""
-        file, mark, query = address.partition("?")
-        options = dict(parse_qsl(query, keep_blank_values=True))
-        unknown = [name for name in options if name not in _OPTIONS]
-        if not file or unknown or (mark and not options):
-            raise ModelError(
-                f"'{uri}' has an option that is none: '{(unknown or [query])[0]}'.",
-                remedy=did_you_mean((unknown or [""])[0], _OPTIONS) or f"options: {', '.join(_OPTIONS)}",
-            )
+        file, options = split_options(uri, address, _OPTIONS)
         side = _number(uri, "side", options.get("side", str(SIDE)), 32, 4096)
         upsample = _number(uri, "upsample", options.get("upsample", str(UPSAMPLE)), 0, 3)
         faces = options.get("faces", "dlib")
@@ -165,11 +157,7 @@ class FairFace(Perceiver):
 
     def _probabilities(self, logits: torch.Tensor) -> dict[str, dict[str, float]]:
         if not torch.isfinite(logits).all():
-            raise ModelError(
-                "the model answered with NaN or infinity.",
-                where=self.uri,
-                remedy="check the checkpoint: did its training diverge?",
-            )
+            raise self._diverged()
         return {
             attribute: dict(zip(groups, torch.softmax(logits[outputs], dim=0).tolist(), strict=True))
             for attribute, (outputs, groups) in self._groups.items()

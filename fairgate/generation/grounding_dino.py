@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import GroundingDinoForObjectDetection, GroundingDinoProcessor
 
-from fairgate.checkpoints.device import Device
 from fairgate.checkpoints.files import model_folder
-from fairgate.checkpoints.transformers_folder import LOCAL, TransformersFolder, find_folder, load_model, loading
+from fairgate.checkpoints.transformers_folder import TransformersFolder, find_folder
 from fairgate.errors import ModelError
-from fairgate.generation.perceiver import Perceiver, alike, device_of
+from fairgate.generation.perceiver import FolderPerceiver, alike, device_of
 from fairgate.generation.roles import Box
 
 if TYPE_CHECKING:
@@ -27,11 +26,7 @@ def open_detector(uri: str, address: str, *, device: str, base: Path) -> Groundi
     where = device_of(device)
     found = find_folder(model_folder(address, base), ("grounding-dino",), use="detect with", pickled=True)
     _require_known_parts(found)
-    model = load_model(GroundingDinoForObjectDetection, found)
-    with loading(found) as folder:
-        processor = GroundingDinoProcessor.from_pretrained(folder, **LOCAL)
-    found.files.require_unchanged()
-    return GroundingDino(uri, found.fingerprint, where, model, processor)
+    return GroundingDino.load(uri, found, where, GroundingDinoForObjectDetection, GroundingDinoProcessor)
 
 
 def _require_known_parts(found: TransformersFolder) -> None:
@@ -47,12 +42,8 @@ def _require_known_parts(found: TransformersFolder) -> None:
             )
 
 
-class GroundingDino(Perceiver):
+class GroundingDino(FolderPerceiver):
     """`spent` counts "grounding_dino", once per image."""
-
-    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
-        super().__init__(uri, fingerprint, device)
-        self._model, self._processor = model.to(device.name), processor
 
     def detect(
         self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
@@ -61,10 +52,10 @@ class GroundingDino(Perceiver):
 
         A box scores above `box_threshold` (its likeliest token); its label holds the tokens above `text_threshold`.
         """
-        tokens = self._tokens(text)
+        tokens = self._read(text)
         found: list[list[Box]] = [[] for _ in images]
         with self._running("detect"):
-            pictures = [self._prepared(self._processor.image_processor, image) for image in images]
+            pictures = [self._prepared(image) for image in images]
             for group in alike([picture["pixel_values"].shape for picture in pictures]):
                 outputs = self._forward([pictures[position] for position in group], tokens)
                 boxes = self._processor.post_process_grounded_object_detection(
@@ -79,30 +70,19 @@ class GroundingDino(Perceiver):
         self.spent["grounding_dino"] += len(images)
         return found
 
-    def _tokens(self, text: str) -> dict[str, torch.Tensor]:
+    def _read(self, text: str) -> dict[str, torch.Tensor]:
         """The model was trained on lower-case phrases that end with a dot."""
         plain = text.strip().lower().rstrip(". ")
         if not plain:
             raise ModelError("no text says what to detect.", where=self.uri, remedy="name it, for example 'person'")
-        with self._running("read the text"):
-            tokens = self._processor.tokenizer([f"{plain}."], return_tensors="pt")
-        limit = self._model.config.max_text_len
-        if tokens["input_ids"].shape[1] > limit:
-            raise ModelError(
-                f"the text is longer than the {limit} tokens that the model reads.",
-                where=text[:200],
-                remedy="name less at once",
-            )
-        return dict(tokens)
+        return self._tokens([f"{plain}."], self._model.config.max_text_len, remedy="name less at once")
 
     def _forward(self, pictures: Sequence[Any], tokens: dict[str, torch.Tensor]) -> Any:
         inputs = {name: torch.cat([picture[name] for picture in pictures]) for name in ("pixel_values", "pixel_mask")}
         inputs |= {name: value.repeat(len(pictures), 1) for name, value in tokens.items()}
         outputs = self._model(**{name: value.to(self._device.name) for name, value in inputs.items()})
         if torch.isnan(outputs.logits).any() or torch.isnan(outputs.pred_boxes).any():
-            raise ModelError(
-                "the model answered with NaN.", where=self.uri, remedy="check the checkpoint: did its training diverge?"
-            )
+            raise self._diverged()
         return outputs
 
 

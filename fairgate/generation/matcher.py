@@ -115,20 +115,14 @@ class ImageEncoder:
         return np.asarray(hidden[:, 0].float().cpu().numpy(), dtype=np.float32)
 
     def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
-        raise self._no_texts(len(prompts))
-
-    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
-        raise self._no_texts(len(tokens))
-
-    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
-        raise self._no_texts(len(prompts))
-
-    def _no_texts(self, count: int) -> ModelError:
-        return ModelError(
-            f"the model embeds images alone, and {count} texts were given to it.",
+        raise ModelError(
+            f"the model embeds images alone, and {len(prompts)} texts were given to it.",
             where=self._where,
             remedy="use a CLIP or a SigLIP where texts are compared with images",
         )
+
+    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
+        raise NotImplementedError  # `tokens` refuses every text
 
 
 def _load(found: TransformersFolder, device: Device) -> Encoder:

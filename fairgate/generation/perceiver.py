@@ -1,15 +1,18 @@
-"""What the models that judge pictures have in common: how they are named, where they run, what they count."""
+"""What the models that judge pictures share: loading, the device, counts of forward passes, checks of their outputs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
 
 from fairgate.checkpoints.device import Device, find_device
 from fairgate.checkpoints.encoder import naming
 from fairgate.checkpoints.torch_runtime import require_device, scoring
+from fairgate.checkpoints.transformers_folder import LOCAL, TransformersFolder, load_model, loading
 from fairgate.errors import ModelError
 
 if TYPE_CHECKING:
@@ -37,11 +40,48 @@ class Perceiver:
         with scoring(self._device), naming(self.uri, what):
             yield
 
-    def _prepared(self, processor: Any, image: Image) -> Any:
+    def _diverged(self) -> ModelError:
+        """The error for an output that is NaN or infinite."""
+        return ModelError(
+            "the model answered with NaN or infinity.",
+            where=self.uri,
+            remedy="check the checkpoint: did its training diverge?",
+        )
+
+
+class FolderPerceiver(Perceiver):
+    """A model of transformers with its processor."""
+
+    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
+        super().__init__(uri, fingerprint, device)
+        self._model, self._processor = model.to(device.name), processor
+
+    @classmethod
+    def load(cls, uri: str, found: TransformersFolder, device: Device, model_class: Any, processor_class: Any) -> Self:
+        """Load a folder's model and processor. Raises ModelError."""
+        model = load_model(model_class, found)
+        with loading(found) as folder:
+            processor = processor_class.from_pretrained(folder, **LOCAL)
+        found.files.require_unchanged()
+        return cls(uri, found.fingerprint, device, model, processor)
+
+    def _prepared(self, image: Image) -> Any:
         """An image as tensors for the model, alone. Raises ModelError where a folder's settings make it enormous."""
-        prepared = processor(images=image.convert("RGB"), return_tensors="pt")
+        prepared = self._processor.image_processor(images=image.convert("RGB"), return_tensors="pt")
         require_modest(prepared["pixel_values"], self.uri)
         return prepared
+
+    def _tokens(self, texts: list[str], limit: int, remedy: str) -> dict[str, torch.Tensor]:
+        """Texts as tensors, padded to one length. Raises ModelError for one of more than `limit` tokens."""
+        with self._running("read the text"):
+            tokens = self._processor.tokenizer(texts, padding=True, return_tensors="pt")
+        if tokens["input_ids"].shape[1] > limit:
+            raise ModelError(
+                f"a text is longer than the {limit} tokens that the model reads.",
+                where=max(texts, key=len)[:200],
+                remedy=remedy,
+            )
+        return dict(tokens)
 
 
 def require_modest(pixels: Any, where: str) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 import transformers
 
-from fairgate.checkpoints.device import Device
 from fairgate.checkpoints.files import model_folder
-from fairgate.checkpoints.transformers_folder import LOCAL, TransformersFolder, find_folder, load_model, loading
+from fairgate.checkpoints.transformers_folder import TransformersFolder, find_folder
 from fairgate.errors import ModelError
-from fairgate.generation.perceiver import Perceiver, device_of
+from fairgate.generation.perceiver import FolderPerceiver, device_of
 from fairgate.generation.roles import Box, Mask
 
 if TYPE_CHECKING:
@@ -40,11 +39,7 @@ def open_segmenter(uri: str, address: str, *, device: str, base: Path) -> Sam:
             remedy="install a newer one: `pip install 'transformers>=4.56'`",
         )
     _require_small_grid(found)
-    model = load_model(model_class, found)
-    with loading(found) as folder:
-        processor = processor_class.from_pretrained(folder, **LOCAL)
-    found.files.require_unchanged()
-    return Sam(uri, found.fingerprint, where, model, processor)
+    return Sam.load(uri, found, where, model_class, processor_class)
 
 
 def _require_small_grid(found: TransformersFolder) -> None:
@@ -60,15 +55,11 @@ def _require_small_grid(found: TransformersFolder) -> None:
         )
 
 
-class Sam(Perceiver):
+class Sam(FolderPerceiver):
     """Of the three masks that the model proposes for a box, the one whose predicted IoU is highest is taken.
 
     `spent` counts "sam", once per image.
     """
-
-    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
-        super().__init__(uri, fingerprint, device)
-        self._model, self._processor = model.to(device.name), processor
 
     def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
         """A mask per image, (height, width) of the image itself, True inside. One box per image, in its pixels."""
@@ -87,11 +78,7 @@ class Sam(Perceiver):
             best = outputs.iou_scores[:, 0].argmax(dim=1)
             chosen = outputs.pred_masks[torch.arange(len(pictures)), :, best][:, :, None].cpu()
             if torch.isnan(outputs.iou_scores).any() or torch.isnan(chosen).any():
-                raise ModelError(
-                    "the model answered with NaN.",
-                    where=self.uri,
-                    remedy="check the checkpoint: did its training diverge?",
-                )
+                raise self._diverged()
             masks = self._processor.image_processor.post_process_masks(chosen, **sizes)
         self.spent["sam"] += len(pictures)
         return [mask[0, 0].numpy().astype(bool) for mask in masks]

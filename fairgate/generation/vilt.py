@@ -18,9 +18,9 @@ from transformers import ViltForQuestionAnswering, ViltProcessor
 
 from fairgate.checkpoints.device import Device
 from fairgate.checkpoints.files import model_folder
-from fairgate.checkpoints.transformers_folder import LOCAL, find_folder, load_model, loading
+from fairgate.checkpoints.transformers_folder import find_folder
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.generation.perceiver import Perceiver, alike, device_of
+from fairgate.generation.perceiver import FolderPerceiver, alike, device_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -32,19 +32,14 @@ def open_asker(uri: str, address: str, *, device: str, base: Path) -> ViltVQA:
     """Load a ViLT from a folder or the hub's cache. Raises ModelError or DeviceError."""
     where = device_of(device)
     found = find_folder(model_folder(address, base), ("vilt",), use="answer questions with", pickled=True)
-    model = load_model(ViltForQuestionAnswering, found)
-    with loading(found) as folder:
-        processor = ViltProcessor.from_pretrained(folder, **LOCAL)
-    found.files.require_unchanged()
-    return ViltVQA(uri, found.fingerprint, where, model, processor)
+    return ViltVQA.load(uri, found, where, ViltForQuestionAnswering, ViltProcessor)
 
 
-class ViltVQA(Perceiver):
+class ViltVQA(FolderPerceiver):
     """Several questions about an image are one batch: the image is prepared once. `spent` counts "vilt"."""
 
     def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
-        super().__init__(uri, fingerprint, device)
-        self._model, self._processor = model.to(device.name), processor
+        super().__init__(uri, fingerprint, device, model, processor)
         labels = model.config.id2label
         self._answers = [str(labels[number]) for number in sorted(labels)]
 
@@ -75,25 +70,14 @@ class ViltVQA(Perceiver):
         found = np.empty((len(images), len(questions), len(self._answers)))
         if not found.size:
             return found
-        tokens = self._tokens(questions)
+        limit = self._model.config.max_position_embeddings
+        tokens = self._tokens(list(questions), limit, remedy="shorten the question")
         with self._running("answer questions"):
-            pictures = [self._prepared(self._processor.image_processor, image) for image in images]
+            pictures = [self._prepared(image) for image in images]
             for group in alike([picture["pixel_values"].shape for picture in pictures]):
                 found[group] = self._forward([pictures[position] for position in group], tokens)
         self.spent["vilt"] += len(images) * len(questions)
         return found
-
-    def _tokens(self, questions: Sequence[str]) -> dict[str, torch.Tensor]:
-        with self._running("read questions"):
-            tokens = self._processor.tokenizer(list(questions), padding=True, return_tensors="pt")
-        limit = self._model.config.max_position_embeddings
-        if tokens["input_ids"].shape[1] > limit:
-            raise ModelError(
-                f"a question is longer than the {limit} tokens that the model reads.",
-                where=max(questions, key=len)[:200],
-                remedy="shorten the question",
-            )
-        return dict(tokens)
 
     def _forward(self, pictures: Sequence[Any], tokens: dict[str, torch.Tensor]) -> Probabilities:
         """(pictures, questions, answers) for pictures of one size, each with each question."""
@@ -109,7 +93,5 @@ class ViltVQA(Perceiver):
             logits = self._model(**{name: value.to(self._device.name) for name, value in inputs.items()}).logits
         found = torch.sigmoid(logits.double()).cpu().numpy().reshape(len(pictures), count, -1)
         if np.isnan(found).any():
-            raise ModelError(
-                "the model answered with NaN.", where=self.uri, remedy="check the checkpoint: did its training diverge?"
-            )
+            raise self._diverged()
         return np.asarray(found)

@@ -132,7 +132,7 @@ BATCH = 64
 
 def embed_texts(encoder: Encoder, prompts: Sequence[str], device: Device, uri: str) -> Embeddings:
     """Unit embeddings, (prompts, dim) float32. Raises ModelError for a prompt that comes out as NaN or zero."""
-    encode = Halving(encoder.encode_texts, device.name)
+    encode = Halving(lambda batch: encoder.encode_tokens(encoder.tokens(batch)), device.name)
     parts = []
     with scoring(device):
         for start in range(0, len(prompts), BATCH):

@@ -112,9 +112,6 @@ class HfEncoder:
         mask = {"attention_mask": tokens["mask"].to(self._device)} if "mask" in tokens else {}
         return _to_numpy(self._model.get_text_features(input_ids=tokens["ids"].to(self._device), **mask))
 
-    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
-        return self.encode_tokens(self.tokens(prompts))
-
 
 def _to_numpy(features: Any) -> Embeddings:
     """transformers 5 wraps features in an object, transformers 4 returns the tensor."""

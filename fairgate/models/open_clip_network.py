@@ -60,9 +60,6 @@ class OpenClipEncoder:
     def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
         return _to_numpy(self._model.encode_text(tokens["ids"].to(self._device)))
 
-    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
-        return self.encode_tokens(self.tokens(prompts))
-
 
 def _to_numpy(embeddings: torch.Tensor) -> Embeddings:
     return np.asarray(embeddings.float().cpu().numpy(), dtype=np.float32)

@@ -102,9 +102,6 @@ class Rereading:
             raise ReadingMisfit(f"it gives token {largest}, and the text tower knows {self._own.vocabulary}.")
         return self._own.encode_tokens(tokens)
 
-    def encode_texts(self, prompts: Sequence[str]) -> Embeddings:
-        return self.encode_tokens(self.tokens(prompts))
-
     @property
     def vocabulary(self) -> int:
         return self._own.vocabulary

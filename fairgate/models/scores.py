@@ -6,16 +6,15 @@ matched by `set_id` and `member`, or by `image`, `file` or `path` against the pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, cast, get_args
-from urllib.parse import parse_qsl
 
 import numpy as np
 
-from fairgate.checkpoints.files import require_file, resolve
-from fairgate.errors import ScoresError, did_you_mean
+from fairgate.checkpoints.files import require_file, resolve, split_options
+from fairgate.errors import ScoresError
 from fairgate.hashing import digest, sha256_file
 from fairgate.models.contract import Capability, Floats, Request, equal_columns, log_softmax
 from fairgate.models.score_table import ScoreTable, read_table
@@ -36,23 +35,15 @@ class ScoreTables:
 
     def open(self, request: Request) -> PrecomputedScores:
         """Open a table. Raises ScoresError: unreadable, undeclared scale, images missing, doubled or foreign."""
-        address, _, query = request.address.partition("?")
-        values, logit_scale = _declared_scale(query, request.uri)
+        address, options = split_options(request.uri, request.address, ("values", "logit_scale"), ScoresError)
+        values, logit_scale = _declared_scale(options, request.uri)
         path = resolve(address, request.base)
         require_file(path, ScoresError)
         fingerprint = digest({"file": sha256_file(path), "values": values, "logit_scale": logit_scale})
         return PrecomputedScores(request.uri, fingerprint, values, logit_scale, read_table(path, request.source.index))
 
 
-def _declared_scale(query: str, uri: str) -> tuple[Values, float | None]:
-    options = dict(parse_qsl(query, keep_blank_values=True))
-    unknown = sorted(options.keys() - {"values", "logit_scale"})
-    if unknown:
-        raise ScoresError(
-            f"'{unknown[0]}' is not an option of scores: URIs.",
-            where=uri,
-            remedy=did_you_mean(unknown[0], ["values", "logit_scale"]) or "options: values, logit_scale",
-        )
+def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float | None]:
     values = options.get("values")
     if values not in get_args(Values):
         said = f"'{values}' is not a scale of scores" if values else "the scale of the scores is not declared"

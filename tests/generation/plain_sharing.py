@@ -8,7 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairgate.generation.shared_attention.sampler import Attempt
+from fairgate.generation import Sampling
+from fairgate.generation.shared_attention.sampler import Attempt, SetPainting
+
+
+def paint_set(
+    parts: Any, captions: Sequence[str], attempts: Sequence[Attempt], how: Sampling, **options: Any
+) -> list[list[Any]]:
+    """The pictures of one set, base member first, for every attempt."""
+    painting = SetPainting(parts, captions, how, **options)
+    canvases = painting.start(attempts)
+    painting.advance(canvases)
+    return [painting.pictures(canvas) for canvas in canvases]
 
 
 class PlainAttention:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from plain_sharing import PlainAttention, plain_latents
+from plain_sharing import PlainAttention, paint_set, plain_latents
 from torch.nn.functional import scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -16,7 +16,7 @@ from fairgate.errors import DeviceError, ModelError
 from fairgate.generation import Sampling
 from fairgate.generation.shared_attention.alignment import align_tokens
 from fairgate.generation.shared_attention.attention import BaseMember, Words, shared_attention, wide_product
-from fairgate.generation.shared_attention.sampler import Attempt, SetPainting, paint_set
+from fairgate.generation.shared_attention.sampler import Attempt, SetPainting
 
 CAPTIONS = [
     "a photo of man doctor",

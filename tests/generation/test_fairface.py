@@ -139,12 +139,12 @@ def test_checkpoints_that_run_code_or_do_not_fit_are_refused(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("options", "problem", "remedy"),
     [
-        ("race=4", "an option that is none: 'race'", "did you mean 'races'"),
+        ("race=4", "an option that is unknown or empty: 'race'", "did you mean 'races'"),
         ("races=5", "four or seven races", "races=4"),
         ("races=7&faces=haar", "names no face finder: 'haar'", "faces=dlib or faces=whole"),
         ("races=7&side=9", "has '9' for 'side'", "32 to 4096"),
         ("races=7&upsample=x", "has 'x' for 'upsample'", "0 to 3"),
-        ("", "an option that is none: ''", "options: races"),
+        ("", "an option that is unknown or empty: ''", "options: races"),
     ],
 )
 def test_options_that_are_none_are_errors(options: str, problem: str, remedy: str, home: Path) -> None:

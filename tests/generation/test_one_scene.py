@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plain_sharing import paint_set
 from routed_scene import BEHIND, PERSON, RoutedParts
 
 from fairgate.generation import Sampling, open_model
-from fairgate.generation.shared_attention.sampler import Attempt, paint_set
+from fairgate.generation.shared_attention.sampler import Attempt
 
 EMBEDDED = Path(__file__).parents[2] / "build" / "portraits"
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # diffusers and numpy 2

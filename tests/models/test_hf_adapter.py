@@ -118,15 +118,19 @@ def test_weights_that_do_not_fit_are_refused_and_never_made_up(clip_folder: Path
         ("config.json", {"auto_map": {"AutoModel": "mine.Model"}}, "names code of its own"),
         ("tokenizer_config.json", {"auto_map": {"AutoTokenizer": ["mine.T", None]}}, "names code of its own"),
         ("config.json", {"model_type": "resnet"}, "of type 'resnet'"),
-        ("config.json", {"text_config": [{}]}, "transformers could not load"),
+        ("config.json", {"text_config": [{}]}, "the folder could not be loaded"),
         ("tokenizer.json", {"model": {"type": "BPE", "merges": [1]}}, "cannot be loaded"),
-        ("config.json", {"transformers_weights": "other.safetensors"}, "would load other weights"),
+        ("config.json", {"transformers_weights": "other.safetensors"}, "other weights than the model.s own"),
         ("config.json", None, "holds no config.json"),
         ("preprocessor_config.json", None, "how images are prepared"),
         ("tokenizer.json", None, "holds no tokenizer"),
         ("model.safetensors", None, "only pickled weights .pytorch_model.bin."),
         ("preprocessor_config.json", {"image_processor_type": "Unheard"}, "prepared by a Unheard, which fairgate does"),
-        ("preprocessor_config.json", {"image_processor_type": "BlipFeatureExtractor"}, "transformers could not load"),
+        (
+            "preprocessor_config.json",
+            {"image_processor_type": "BlipFeatureExtractor"},
+            "the folder could not be loaded",
+        ),
     ],
 )
 def test_a_folder_that_cannot_be_trusted_or_read_is_an_error(

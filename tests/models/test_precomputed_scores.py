@@ -99,7 +99,7 @@ def test_an_ensemble_ranks_images_as_averaged_embeddings_do(tmp_path: Path) -> N
     [
         ("", "scale of the scores is not declared", r"\?values=cosine"),
         ("?values=percent", "'percent' is not a scale", "100 x cosine is a logit"),
-        ("?value=cosine", "'value' is not an option", "did you mean 'values'"),
+        ("?value=cosine", "unknown or empty: 'value'", "did you mean 'values'"),
         ("?values=cosine&logit_scale=-3", "not a positive number", "logit_scale=100"),
         ("?values=cosine&logit_scale=big", "not a positive number", "logit_scale=100"),
     ],

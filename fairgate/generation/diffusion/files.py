@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 from fairgate.checkpoints.files import (
     TOKENIZER_FILES,
@@ -15,7 +14,9 @@ from fairgate.checkpoints.files import (
     read_config,
     require_file,
     require_weights,
+    split_options,
 )
+from fairgate.checkpoints.transformers_folder import refuse_other_weights, shards_of
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.generation.roles import ALIASES
 
@@ -52,16 +53,7 @@ class PipelineAddress:
     @classmethod
     def of(cls, address: str, uri: str) -> PipelineAddress:
         """Raises ModelError for an option that there is not."""
-        model, _, query = address.partition("?")
-        options = dict(parse_qsl(query, keep_blank_values=True))
-        unknown = [name for name in options if name not in _OPTIONS] or ([query] if query and not options else [])
-        if not model or unknown or not all(options.values()):
-            raise ModelError(
-                f"'{uri}' has an option that is none: {', '.join(unknown) or 'it is empty'}.",
-                where=uri,
-                remedy=did_you_mean(unknown[0] if unknown else "", _OPTIONS)
-                or "write hf:FOLDER_OR_ID?refiner=...&vae=...&variant=fp16",
-            )
+        model, options = split_options(uri, address, _OPTIONS)
         refiner, vae = (_plain(options.get(name)) for name in ("refiner", "vae"))
         return cls(model, refiner, vae, options.get("variant"))
 
@@ -185,12 +177,7 @@ def _component(folder: Path, component: str, variant: str | None) -> dict[str, P
         read_config(folder / "scheduler_config.json")
         return {"scheduler_config.json": folder / "scheduler_config.json"}
     config = read_config(folder / "config.json")
-    if (folder / "adapter_config.json").exists() or config.get("transformers_weights"):
-        raise ModelError(
-            "other weights than the component's own would be loaded (adapter_config.json, or 'transformers_weights').",
-            where=str(folder),
-            remedy="merge the adapter into the model, and save that with save_pretrained",
-        )
+    refuse_other_weights(folder, config)
     weights = _weights(folder, _STEMS[_KNOWN[component][0]], variant)
     for path in weights.values():
         if path.suffix == ".safetensors":
@@ -202,16 +189,10 @@ def _weights(folder: Path, stem: str, variant: str | None) -> dict[str, Path]:
     name = f"{stem}.{variant}.safetensors" if variant else f"{stem}.safetensors"
     index = folder / f"{stem}.safetensors.index.json"
     if index.is_file() and not variant:
-        shards = sorted({str(shard) for shard in read_config(index).get("weight_map", {}).values()})
-        if not shards or not all(Path(shard).name == shard and shard.endswith(".safetensors") for shard in shards):
-            raise ModelError(
-                "the index does not name safetensors shards of this folder.",
-                where=str(index),
-                remedy="save the pipeline again with save_pretrained",
-            )
+        shards = shards_of(index)
         for shard in shards:
-            require_file(folder / shard)
-        return {"index": index, **{f"weights/{number}": folder / shard for number, shard in enumerate(shards)}}
+            require_file(shard)
+        return {"index": index, **{f"weights/{number}": shard for number, shard in enumerate(shards)}}
     if (folder / name).is_file():
         return {"weights": folder / name}
     variants = sorted(path.name.split(".")[1] for path in folder.glob(f"{stem}.*.safetensors"))

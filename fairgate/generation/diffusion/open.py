@@ -9,73 +9,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from fairgate.checkpoints.encoder import versions
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.files import EDIT, SD, XL, PipelineFiles
-
-if TYPE_CHECKING:
-    from fairgate.generation.diffusion.inpaint import DiffusionInpainter
-    from fairgate.generation.diffusion.paint import DiffusionEditor, DiffusionPainter, DiffusionRestyler
-    from fairgate.generation.diffusion.pipeline import StableDiffusion
+from fairgate.generation.roles import Role
 
 _WHOLE = tuple(name for name in (*SD, *XL) if "Inpaint" not in name)
 
 
-def open_painter(uri: str, address: str, *, device: str, base: Path) -> DiffusionPainter:
-    """Text to image: a Stable Diffusion 1.x, 2.x or XL. Raises ModelError, DeviceError."""
-    model = _open(uri, address, device, base, _accepting("paint", _WHOLE, (4,), refiners=False))
-    from fairgate.generation.diffusion.paint import DiffusionPainter
-
-    return DiffusionPainter(model)
-
-
-def open_restyler(uri: str, address: str, *, device: str, base: Path) -> DiffusionRestyler:
-    """Image to image: a Stable Diffusion 1.x, 2.x, XL or its refiner. Raises ModelError, DeviceError."""
-    model = _open(uri, address, device, base, _accepting("restyle", _WHOLE, (4,)))
-    from fairgate.generation.diffusion.paint import DiffusionRestyler
-
-    return DiffusionRestyler(model)
-
-
-def open_inpainter(uri: str, address: str, *, device: str, base: Path) -> DiffusionInpainter:
-    """Inpainting: a model made for it (9 channels), or any for text to image (4). Raises ModelError, DeviceError."""
-    model = _open(uri, address, device, base, _accepting("inpaint", (*SD, *XL), (4, 9)))
-    from fairgate.generation.diffusion.inpaint import DiffusionInpainter
-
-    return DiffusionInpainter(model)
-
-
-def open_editor(uri: str, address: str, *, device: str, base: Path) -> DiffusionEditor:
-    """Edits by instruction: an InstructPix2Pix (8 channels). Raises ModelError, DeviceError."""
-    model = _open(uri, address, device, base, _accepting("edit", EDIT, (8,)))
-    from fairgate.generation.diffusion.paint import DiffusionEditor
-
-    return DiffusionEditor(model)
-
-
-def _open(uri: str, address: str, device: str, base: Path, accept: Callable[[PipelineFiles], None]) -> StableDiffusion:
-    versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
-    from fairgate.generation.diffusion.pipeline import load_stable_diffusion
-
-    return load_stable_diffusion(address, device=device, base=base, uri=uri, accept=accept)
-
-
-def _accepting(
-    what: str, pipelines: tuple[str, ...], channels: tuple[int, ...], refiners: bool = True
-) -> Callable[[PipelineFiles], None]:
-    """Raises ModelError for a pipeline that cannot do `what`, before anything of it is loaded."""
+def _opener(
+    role: Role, verb: str, pipelines: tuple[str, ...], channels: tuple[int, ...], *, refiners: bool = True
+) -> Callable[..., Any]:
+    """The function that opens a pipeline in a role, if it is one of `pipelines` with these UNet channels."""
 
     def accept(found: PipelineFiles) -> None:
+        """Raises ModelError for another pipeline, before anything of it is loaded."""
         if found.pipeline in pipelines and found.channels in channels and (refiners or not found.is_refiner):
             return
         kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
         raise ModelError(
-            f"the model is {kind}, which cannot {what} here.",
+            f"the model is {kind}, which cannot {verb} here.",
             where=str(found.folder / "model_index.json"),
-            remedy=f"to {what}, name one of {', '.join(pipelines)} with {' or '.join(map(str, channels))} UNet channels"
+            remedy=f"to {verb}, name one of {', '.join(pipelines)} with {' or '.join(map(str, channels))} UNet channels"
             + ("" if refiners else "; a refiner goes with its base: hf:BASE?refiner=REFINER"),
         )
 
-    return accept
+    def opened(uri: str, address: str, *, device: str, base: Path) -> Any:
+        """The role over a loaded pipeline. Raises ModelError, DeviceError."""
+        versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
+        from fairgate.generation.diffusion import inpaint, paint, pipeline
+
+        model = pipeline.load_stable_diffusion(address, device=device, base=base, uri=uri, accept=accept)
+        classes: dict[Role, type[paint.Diffusing]] = {
+            "painter": paint.DiffusionPainter,
+            "restyler": paint.DiffusionRestyler,
+            "inpainter": inpaint.DiffusionInpainter,
+            "editor": paint.DiffusionEditor,
+        }
+        return classes[role](model)
+
+    return opened
+
+
+open_painter = _opener("painter", "paint", _WHOLE, (4,), refiners=False)
+open_restyler = _opener("restyler", "restyle", _WHOLE, (4,))
+# 9 channels: a UNet that was trained for inpainting
+open_inpainter = _opener("inpainter", "inpaint", (*SD, *XL), (4, 9))
+open_editor = _opener("editor", "edit", EDIT, (8,))

@@ -3,7 +3,6 @@ through base and refiner, and its refusals."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
@@ -27,18 +26,7 @@ class Diffusing:
 
     def __init__(self, model: StableDiffusion) -> None:
         self.model = model
-
-    @property
-    def uri(self) -> str:
-        return self.model.uri
-
-    @property
-    def fingerprint(self) -> str:
-        return self.model.fingerprint
-
-    @property
-    def spent(self) -> Counter[str]:
-        return self.model.spent
+        self.uri, self.fingerprint, self.spent = model.uri, model.fingerprint, model.spent
 
     def _naming(self, what: str) -> AbstractContextManager[None]:
         """What the libraries raise while a picture is made names the model; memory that runs out is the caller's."""

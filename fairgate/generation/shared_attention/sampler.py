@@ -224,23 +224,3 @@ def _pieces(numbers: Sequence[int], members: int, rows: int) -> Iterator[tuple[S
     width = max(1, rows)
     for number in numbers:
         yield from (([number], first, min(first + width, members)) for first in range(0, members, width))
-
-
-def paint_set(
-    parts: StableDiffusion,
-    captions: Sequence[str],
-    attempts: Sequence[Attempt],
-    how: Sampling,
-    *,
-    mode: Mode = "self",
-    rows: int = ROWS,
-    phrases: Sequence[str] = (),
-) -> list[list[Image]]:
-    """The pictures of one set, base member first, for every attempt; `how.guidance` gives way to each attempt's own.
-
-    `parts.spent["unet"]` grows by attempts x members x steps x 2 (x 1 without guidance), however rows are cut.
-    """
-    painting = SetPainting(parts, captions, how, mode=mode, rows=rows, phrases=phrases)
-    canvases = painting.start(attempts)
-    painting.advance(canvases)
-    return [painting.pictures(canvas) for canvas in canvases]
