@@ -41,15 +41,6 @@ class Factory:
         """Where its files lie."""
         return Places.of(self.out, self.name, self.limit)
 
-    def complete(self, engine: Engine) -> Manifest:
-        """Make what is missing of all subjects, then the dataset. Raises RecipeError as `build` and `assemble` do."""
-        one_thread_each()
-        ground = Ground.of(self.recipe, self.limit)
-        subjects = self._subjects(())
-        with self.places.held([*subjects, DATASET]):
-            finished = {subject: self._subject(ground, subject, engine) for subject in subjects}
-            return assemble(self.name, ground, self.places, finished, self.watch)
-
     def build(self, engine: Engine, subjects: Sequence[str] = (), part: str | None = None) -> None:
         """Make what is missing of some subjects (default: all), and with `part` of that part alone.
 
@@ -65,16 +56,17 @@ class Factory:
             for subject in selected:
                 self._subject(ground, subject, engine, part)
 
-    def assemble(self) -> Manifest:
-        """Write the dataset from all finished subjects. Raises RecipeError where one is not finished.
+    def assemble(self, engine: Engine | None = None) -> Manifest:
+        """Write the dataset from all subjects, after making what is missing with an engine.
 
-        A dataset that was made from the same sets already is left as it is.
+        A dataset that was made from the same sets is left as it is. Raises RecipeError as `build` does; without an
+        engine, also where a subject is not finished.
         """
         one_thread_each()
         ground = Ground.of(self.recipe, self.limit)
         subjects = self._subjects(())
         with self.places.held([*subjects, DATASET]):
-            finished = {subject: self._subject(ground, subject, None) for subject in subjects}
+            finished = {subject: self._subject(ground, subject, engine) for subject in subjects}
             return assemble(self.name, ground, self.places, finished, self.watch)
 
     def _subjects(self, names: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from fairgate.builds.part_output import Chosen
@@ -133,7 +133,7 @@ def build_part(job: PartJob, engine: Engine | None, watch: Watcher) -> Chosen:
     if first is not None:
         if engine is None:
             raise _unfinished(job)
-        _make(run, engine, _with(first, tasks))
+        _make(run, engine, chain([first], tasks))
     number = run.total if run.end is None else run.end
     missing = [index for index in range(number) if index not in run.shards]
     assert not missing, f"shards {missing} were neither found nor made"
@@ -168,11 +168,6 @@ def _make(run: _Run, engine: Engine, tasks: Iterator[Task]) -> None:
     engine.run(noted(), bench, done)
 
 
-def _with(first: Task, rest: Iterator[Task]) -> Iterator[Task]:
-    yield first
-    yield from rest
-
-
 def _choose(run: _Run, number: int, facts: dict[str, Any]) -> Chosen:
     job = run.job
     shard_of: dict[str, int] = {}
@@ -187,7 +182,7 @@ def _choose(run: _Run, number: int, facts: dict[str, Any]) -> Chosen:
             shard_of[set_id] = index
     chosen = _chosen_ids(run, number, shard_of)
     contents = [run.shards[index].content for index in range(number)]
-    chain = digest({"chosen": chosen, "contents": contents})
+    link = digest({"chosen": chosen, "contents": contents})
     started = sum(run.shards[index].starts for index in range(number))
     job.store.write_facts(
         {
@@ -195,12 +190,12 @@ def _choose(run: _Run, number: int, facts: dict[str, Any]) -> Chosen:
             "shards": number,
             "started": started,
             "kept": len(shard_of),
-            "chain": chain,
+            "chain": link,
             "chosen": chosen,
             **facts,
         }
     )
-    return Chosen(chosen, chain, job.store, shard_of)
+    return Chosen(chosen, link, job.store, shard_of)
 
 
 def _chosen_ids(run: _Run, number: int, shard_of: dict[str, int]) -> list[str]:

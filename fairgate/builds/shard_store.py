@@ -119,20 +119,26 @@ class ShardStore:
         """Where a shard lies."""
         return self._path(index, "parquet")
 
-    def ledgers(self, number: int) -> Iterator[Ledger]:
-        """The ledgers of the first `number` shards. Raises RecipeError for one that has gone since."""
-        for index in range(number):
-            ledger = read_ledger(self._path(index, "json"))
-            if ledger is None:
-                raise RecipeError(
-                    "a ledger of a finished shard is missing or damaged.",
-                    where=str(self._path(index, "json")),
-                    remedy="run the build again: the shard is made again",
-                )
-            yield ledger
-
     def _path(self, index: int, suffix: str) -> Path:
-        return self.folder / f"shard-{index:05d}.{suffix}"
+        return _shard_path(self.folder, index, suffix)
+
+
+def _shard_path(folder: Path, index: int, suffix: str) -> Path:
+    return folder / f"shard-{index:05d}.{suffix}"
+
+
+def finished_ledgers(folder: Path) -> Iterator[Ledger]:
+    """The ledgers of a finished part, in order. Raises RecipeError for one that is missing."""
+    for index in range(int(read_part(folder).get("shards", 0))):
+        path = _shard_path(folder, index, "json")
+        ledger = read_ledger(path)
+        if ledger is None:
+            raise RecipeError(
+                "a ledger of a finished shard is missing or damaged.",
+                where=str(path),
+                remedy="run the build again: the shard is made again",
+            )
+        yield ledger
 
 
 def read_part(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from fairgate.atomic import atomic_write
 from fairgate.builds.part_output import Chosen
 from fairgate.builds.paths import Places
 from fairgate.builds.shard_log import Ledger, SetRecord
-from fairgate.builds.shard_store import read_part, storing
+from fairgate.builds.shard_store import finished_ledgers, storing
 from fairgate.data import Manifest
 from fairgate.recipes import Recipe
 from fairgate.records.build import DROPS_FILE, PLOT_FILE, YIELD_FILE, BuildYield, GroupYield, PartYield, SubjectYield
@@ -131,11 +131,8 @@ def _groups(record: SetRecord, attributes: list[str], member: str | None = None)
 
 def tally_part(places: Places, subject: str, part: str) -> PartTally:
     """Counts of the finished shards of a part."""
-    from fairgate.builds.shard_store import ShardStore
-
     tally = PartTally()
-    folder = places.part(subject, part)
-    for ledger in ShardStore(folder, {}, "").ledgers(int(read_part(folder).get("shards", 0))):
+    for ledger in finished_ledgers(places.part(subject, part)):
         tally.add(ledger)
     return tally
 

@@ -72,7 +72,7 @@ def run(
                 if subject or part:
                     factory.build(crew, subject or (), part)
                     return
-                manifest = factory.complete(crew)
+                manifest = factory.assemble(crew)
     typer.echo(f"built {manifest.n_rows:,} images in {manifest.n_sets:,} sets: {factory.places.dataset}")
     typer.echo(f"fingerprint {manifest.fingerprint}")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -38,31 +39,25 @@ def draw(
 def train(
     name: Annotated[str, typer.Argument(help="base, tuned, biased or whackamole; or generator, editor or standins.")],
     out: Annotated[Path, typer.Option(help="Folder of the new model: docs/embedded.md has the URIs.")],
-    start: Annotated[Path | None, typer.Option("--from", help="The model that it starts from or learns of.")] = None,
+    start: Annotated[Path | None, typer.Option("--from", help="The model that it starts or learns from.")] = None,
     strength: Annotated[
         float | None, typer.Option(min=0.0, max=0.8, help="Planted strength of `biased`, instead of its own.")
     ] = None,
 ) -> None:
     """Train one of the tiny models on CPU: minutes for a checkpoint, a quarter of an hour for the generator."""
-    from fairgate.portraits.training import MAKERS, make_model
+    from fairgate.portraits.training import MAKERS, make_model, train_checkpoint
+    from fairgate.portraits.world import Checkpoint
 
-    def report(step: int, loss: float) -> None:
-        if step % 50 == 0:
-            typer.echo(f"step {step:4d}  loss {loss:.3f}", err=True)
-
-    def report_part(part: str, step: int, loss: float) -> None:
+    def report(part: str, step: int, loss: float) -> None:
         if step % 50 == 0:
             typer.echo(f"{part:9s} step {step:4d}  loss {loss:.3f}", err=True)
 
-    if name in MAKERS:
-        if strength is not None:
-            raise ModelError(f"--strength says nothing to '{name}'.", remedy="give it to `biased`, or leave it out")
-        make_model(name, out, start=start, report=report_part)
+    if name not in MAKERS:
+        train_checkpoint(cast(Checkpoint, name), out, start=start, strength=strength, report=partial(report, name))
+    elif strength is None:
+        make_model(name, out, start=start, report=report)
     else:
-        from fairgate.portraits.training import train_checkpoint
-        from fairgate.portraits.world import Checkpoint
-
-        train_checkpoint(cast(Checkpoint, name), out, start=start, strength=strength, report=report)
+        raise ModelError(f"'{name}' has no --strength.", remedy="give it to `biased`, or leave it out")
     typer.echo(f"trained {name}: {out}")
 
 

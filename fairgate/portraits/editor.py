@@ -6,14 +6,15 @@ triples (before, instruction, after) of one drawn scene: outfit, background and 
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.portraits.generator import flat, one_thread, open_pipeline
-from fairgate.portraits.generator_models import new_unet, save_pipeline
+from fairgate.portraits.generator import flat, open_pipeline
+from fairgate.portraits.generator_models import new_unet, save_pipeline, torch_threads
 from fairgate.portraits.generator_training import Batch, GeneratorPlan, Report, denoise, encode
 from fairgate.portraits.generator_words import instruction
 from fairgate.portraits.pool import SEED, DrawnSets, draw_sets
@@ -30,7 +31,7 @@ UNCHANGED = 0.25
 def make_editor(folder: Path, generator: Path, report: Report) -> None:
     """Train the editor from the generator at `generator`, and save it to `folder`, for `hf:FOLDER` as editor."""
     sets = draw_sets()
-    with one_thread():
+    with torch_threads():
         start = open_pipeline(generator)
         unet, text_encoder = train_editor(sets, start, PLAN, report)
     name = "StableDiffusionInstructPix2PixPipeline"
@@ -54,7 +55,7 @@ def train_editor(sets: DrawnSets, start: Any, plan: GeneratorPlan, report: Repor
         return Batch(clean, texts, channels)
 
     unet = widened(start.unet, plan.seed)
-    return denoise(unet, start.text_encoder, batch, plan, draws, lambda step, loss: report("editor", step, loss))
+    return denoise(unet, start.text_encoder, batch, plan, draws, partial(report, "editor"))
 
 
 def widened(unet: Any, seed: int) -> Any:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from fairgate.errors import DatasetError
+from fairgate.data.writer import refuse_existing
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.scene import Scene, scene_of
 from fairgate.portraits.world import GROUPS, LABELS
@@ -29,10 +29,7 @@ def write_faces(folder: Path, *, per_group: int = 40, spoilt: int = 5) -> int:
 
     Clothes are drawn evenly from all labels, whatever the group. Raises DatasetError where the folder holds something.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DatasetError(
-            f"'{folder}' is taken.", where=str(folder), remedy="name a new folder, or remove this one if nobody uses it"
-        )
+    refuse_existing(folder)
     (folder / "faces").mkdir(parents=True)
     lines = list(_good(folder, per_group))
     bad = list(_bad(folder, lines, spoilt))

@@ -51,11 +51,6 @@ def collar(canvas: Canvas, colour: Colour) -> None:
         canvas.polygon([(side * 7.2, 0.2), (side * 8.2, 3.6), (side * 4.6, 9.4), (side * 0.2, 5.2)], colour)
 
 
-def skin_v(canvas: Canvas, skin: Colour, *, depth: float = 10.0) -> None:
-    """Bare skin in an open neckline."""
-    canvas.polygon([(-6.4, 0), (6.4, 0), (0, depth)], skin)
-
-
 def tie(canvas: Canvas, colour: Colour, *, end: float = 22.0) -> None:
     """A knotted tie that ends at `end`."""
     canvas.polygon([(-1.9, 4.6), (1.9, 4.6), (1.2, 7.8), (-1.2, 7.8)], mix(colour, INK, 0.25))

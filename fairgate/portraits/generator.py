@@ -3,8 +3,7 @@ painting with it: many pictures in few batches, each from its own seed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fairgate.checkpoints.encoder import versions
-from fairgate.portraits.generator_models import THREADS, require_folder, save_pipeline
+from fairgate.portraits.generator_models import require_folder, save_pipeline, torch_threads
 from fairgate.portraits.generator_training import GeneratorPlan, Report, train_generator, train_vae
 from fairgate.portraits.pool import SEED, DrawnSets, draw_sets
 from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
@@ -24,7 +23,7 @@ PLAN = GeneratorPlan(seed=SEED, steps=2600, batch=64)
 def make_generator(folder: Path, report: Report) -> None:
     """Draw the training sets, train VAE and denoiser, and save them to `folder`, for `hf:FOLDER` as painter."""
     sets = draw_sets()
-    with one_thread():
+    with torch_threads():
         vae = train_vae(flat(sets), seed=SEED, report=report)
         unet, text_encoder = train_generator(sets, vae, PLAN, report)
     save_pipeline("StableDiffusionPipeline", folder, vae=vae, text_encoder=text_encoder, unet=unet)
@@ -33,19 +32,6 @@ def make_generator(folder: Path, report: Report) -> None:
 def flat(sets: DrawnSets) -> NDArray[np.uint8]:
     """All pictures of the sets, (n, SIDE, SIDE, 3)."""
     return sets.pictures.reshape(-1, *sets.pictures.shape[2:])
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on THREADS threads, and on as many as before afterwards."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(THREADS)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 STEPS = 20

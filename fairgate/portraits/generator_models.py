@@ -6,6 +6,8 @@ One UNet evaluation takes an 8 x 8 latent of a 32 px picture. `docs/embedded.md`
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +20,12 @@ from fairgate.portraits.generator_words import CONTEXT, bpe, new_tokenizer
 if TYPE_CHECKING:
     import torch
 
-if TYPE_CHECKING:
-    import torch
-
 SIDE = 32
 """Side of the generator's pictures in pixels."""
 LATENT = 8
 """Side of their latents: the VAE's factor is 4."""
 THREADS = 1
-"""Training uses this many threads everywhere: sums of floats depend on their number. Stages can run side by side."""
+"""Training uses this many threads everywhere: sums of floats depend on their number. Stages can run in parallel."""
 
 _WIDTH = 64
 _WORDS_APART = 25.0
@@ -111,6 +110,19 @@ def new_scheduler() -> Any:
         set_alpha_to_one=False,
         steps_offset=1,
     )
+
+
+@contextmanager
+def torch_threads(number: int = THREADS) -> Iterator[None]:
+    """Run torch on so many threads, and on as many as before afterwards."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def seeded(seed: int, make: Any) -> Any:

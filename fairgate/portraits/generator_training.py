@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,6 @@ from fairgate.portraits.generator_words import new_tokenizer, training_caption
 from fairgate.portraits.pool import DrawnSets
 from fairgate.portraits.world import GROUPS
 from fairgate.randomness import stream
-
-if TYPE_CHECKING:
-    import torch
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +57,7 @@ def train_generator(sets: DrawnSets, vae: Any, plan: GeneratorPlan, report: Repo
         return Batch(mean + deviations[chosen] * torch.randn(mean.shape, generator=draws), texts)
 
     unet, text_encoder = new_unet(plan.seed), new_text_encoder(plan.seed)
-    return denoise(unet, text_encoder, batch, plan, draws, lambda step, loss: report("generator", step, loss))
+    return denoise(unet, text_encoder, batch, plan, draws, partial(report, "generator"))
 
 
 def denoise(
@@ -76,26 +74,52 @@ def denoise(
     tokenizer, scheduler = new_tokenizer(), new_scheduler()
     both = torch.nn.ModuleList([unet, text_encoder])
     averaged = deepcopy(both)
-    optimizer = torch.optim.AdamW(both.parameters(), weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, plan.learning_rate, total_steps=plan.steps, pct_start=0.1)
-    both.train()
-    for step in range(plan.steps):
+
+    def loss_of() -> torch.Tensor:
         shown = batch()
         noise = torch.randn(shown.clean.shape, generator=draws)
         times = _times(len(noise), scheduler.config.num_train_timesteps, draws)
         noisy = scheduler.add_noise(shown.clean, noise, times)
         seen = noisy if shown.channels is None else torch.cat([noisy, shown.channels], dim=1)
         predicted = unet(seen, times, embedded(text_encoder, tokenizer, shown.texts)).sample
-        loss = (predicted - noise).square().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
+        loss: torch.Tensor = (predicted - noise).square().mean()
+        return loss
+
+    def after(step: int, loss: float) -> None:
         _follow(averaged, both, min(plan.average, (1 + step) / (10 + step)))
-        report(step, loss.item())
+        report(step, loss)
+
+    one_cycle(both, loss_of, plan.steps, plan.learning_rate, weight_decay=1e-3, after=after)
     averaged.eval()
     return averaged[0], averaged[1]
+
+
+def one_cycle(
+    model: torch.nn.Module,
+    loss_of: Callable[[], torch.Tensor],
+    steps: int,
+    learning_rate: float,
+    *,
+    weight_decay: float,
+    after: Callable[[int, float], None],
+) -> None:
+    """Train by AdamW with gradients clipped, its learning rate one cycle that peaks at a tenth of the steps.
+
+    `loss_of` draws a batch and returns its loss; `after(step, loss)` is called after each step.
+    """
+    import torch
+
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=weight_decay)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=steps, pct_start=0.1)
+    model.train()
+    for step in range(steps):
+        loss = loss_of()
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        after(step, loss.item())
 
 
 def _times(number: int, steps: int, draws: torch.Generator) -> torch.Tensor:
@@ -140,21 +164,16 @@ def train_vae(pictures: NDArray[np.uint8], *, seed: int, report: Report, steps: 
     vae = new_vae(seed)
     rng = stream(seed, "portraits", "vae")
     draws = torch.Generator().manual_seed(seed)
-    optimizer = torch.optim.AdamW(vae.parameters(), weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, VAE_LEARNING_RATE, total_steps=steps, pct_start=0.1)
-    vae.train()
-    for step in range(steps):
+
+    def loss_of() -> torch.Tensor:
         batch = scaled(pictures[rng.integers(len(pictures), size=VAE_BATCH)])
         latents = vae.encode(batch).latent_dist
         rebuilt = vae.decode(latents.sample(draws)).sample
         error = (rebuilt - batch).abs().mean() + 0.5 * (_edges(rebuilt) - _edges(batch)).abs().mean()
-        loss = error + KL_WEIGHT * latents.kl().mean()
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(vae.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        report("vae", step, loss.item())
+        loss: torch.Tensor = error + KL_WEIGHT * latents.kl().mean()
+        return loss
+
+    one_cycle(vae, loss_of, steps, VAE_LEARNING_RATE, weight_decay=0.0, after=partial(report, "vae"))
     vae.eval()
     with torch.inference_mode():
         sample = scaled(pictures[rng.integers(len(pictures), size=512)])

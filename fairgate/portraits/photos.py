@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image, ImageDraw
 
-from fairgate.errors import DatasetError
+from fairgate.data.writer import refuse_existing
 from fairgate.portraits.canvas import ACCENTS, BACKGROUNDS, GREEN, INK, WHITE, Colour, mix
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.faces_folder import write_chips
@@ -177,8 +177,7 @@ def write_photos(folder: Path, *, photos: int, faces: int = 12, seed: int = 0) -
     `photos` is a number per subject, `faces` per group. The number of photographs. Raises DatasetError when the folder
     is taken.
     """
-    if folder.exists() and any(folder.iterdir()):
-        raise DatasetError(f"'{folder}' exists.", where=str(folder), remedy="remove it, or choose another folder")
+    refuse_existing(folder)
     (folder / "images").mkdir(parents=True)
     images: list[dict[str, Any]] = []
     captions: list[dict[str, Any]] = []

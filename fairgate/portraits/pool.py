@@ -3,10 +3,11 @@ editor paint."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,20 @@ RELEASE_SEED = 0
 """Scenes of the released sets come from this seed, those of training from others: no scene is in both."""
 
 Pool = NDArray[np.uint8]
+Drawn = TypeVar("Drawn")
+
+
+def draw_in_parallel(
+    draw_one: Callable[[int, str, int], Drawn], seed: int, jobs: Sequence[tuple[str, int]]
+) -> list[Drawn]:
+    """`draw_one(seed, label, number)` for each (label, number), in as many processes as there are cores.
+
+    Raises ValueError for the release's seed.
+    """
+    if seed == RELEASE_SEED:
+        raise ValueError("the release's scenes are held out: training draws from another seed")
+    with ProcessPoolExecutor() as workers:
+        return list(workers.map(partial(draw_one, seed), *zip(*jobs, strict=True), chunksize=8))
 
 
 def draw_set(seed: int, label: str, number: int) -> NDArray[np.uint8]:
@@ -33,20 +48,9 @@ def draw_set(seed: int, label: str, number: int) -> NDArray[np.uint8]:
 
 
 def draw_pool(seed: int, sets: int) -> Pool:
-    """`sets` counterfactual sets of every label, as (sets, labels, groups, SIZE, SIZE, 3).
-
-    Drawn in as many processes as there are cores; the result does not depend on their number.
-    """
-    if seed == RELEASE_SEED:
-        raise ValueError("the release's scenes are held out: training draws from another seed")
-    jobs = [(label, number) for number in range(sets) for label in LABELS]
-    with ProcessPoolExecutor(max_workers=os.cpu_count()) as workers:
-        drawn = list(workers.map(partial(_draw_job, seed), jobs, chunksize=8))
+    """`sets` counterfactual sets of every label, as (sets, labels, groups, SIZE, SIZE, 3)."""
+    drawn = draw_in_parallel(draw_set, seed, [(label, number) for number in range(sets) for label in LABELS])
     return np.stack(drawn).reshape(sets, len(LABELS), len(GROUPS), SIZE, SIZE, 3)
-
-
-def _draw_job(seed: int, job: tuple[str, int]) -> NDArray[np.uint8]:
-    return draw_set(seed, *job)
 
 
 SEED = 11
@@ -84,16 +88,13 @@ def small(picture: Image.Image) -> NDArray[np.uint8]:
 
 
 def draw_sets(seed: int = SEED, sets: int = SETS) -> DrawnSets:
-    """Draw the sets, in as many processes as there are cores; the result does not depend on their number."""
-    if seed == RELEASE_SEED:
-        raise ValueError("the release's scenes are held out: training draws from another seed")
+    """The training sets of the generator and the editor."""
     jobs = [(label, number) for label in LABELS for number in range(sets if label in SUBJECTS else -(-sets // 3))]
-    with ProcessPoolExecutor(max_workers=os.cpu_count()) as workers:
-        pictures = np.stack(list(workers.map(partial(_draw_small, seed), jobs, chunksize=8)))
+    pictures = np.stack(draw_in_parallel(_draw_small_set, seed, jobs))
     backgrounds = tuple(scene_of(seed, *job).background for job in jobs)
     return DrawnSets(pictures, tuple(label for label, _ in jobs), backgrounds)
 
 
-def _draw_small(seed: int, job: tuple[str, int]) -> NDArray[np.uint8]:
-    scene = scene_of(seed, *job)
-    return np.stack([small(draw(scene, job[0], *group)) for group in GROUPS])
+def _draw_small_set(seed: int, label: str, number: int) -> NDArray[np.uint8]:
+    scene = scene_of(seed, label, number)
+    return np.stack([small(draw(scene, label, *group)) for group in GROUPS])

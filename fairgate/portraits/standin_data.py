@@ -7,10 +7,7 @@ wide as two.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +15,7 @@ from PIL import Image, ImageDraw, ImageFilter
 
 from fairgate.portraits.canvas import ACCENTS, BACKGROUNDS, INK, UNITS, mix
 from fairgate.portraits.draw import draw
+from fairgate.portraits.pool import draw_in_parallel
 from fairgate.portraits.scene import Scene, scene_of
 from fairgate.portraits.standin_nets import AGES, FIND
 from fairgate.portraits.world import GROUPS, LABELS
@@ -66,16 +64,14 @@ def face_box(scene: Scene) -> Quad:
 
 
 def draw_portraits(seed: int = SEED, sets: int = SETS) -> list[Portrait]:
-    """`sets` counterfactual sets of every label, in as many processes as there are cores."""
+    """`sets` counterfactual sets of every label."""
     jobs = [(label, number) for label in LABELS for number in range(sets)]
-    with ProcessPoolExecutor(max_workers=os.cpu_count()) as workers:
-        drawn = workers.map(partial(_draw_job, seed), jobs, chunksize=8)
-        return [one for members in drawn for one in members]
+    return [one for members in draw_in_parallel(_portraits_of, seed, jobs) for one in members]
 
 
-def _draw_job(seed: int, job: tuple[str, int]) -> list[Portrait]:
-    scene = scene_of(seed, *job)
-    return [portrait(scene, job[0], *group) for group in GROUPS]
+def _portraits_of(seed: int, label: str, number: int) -> list[Portrait]:
+    scene = scene_of(seed, label, number)
+    return [portrait(scene, label, *group) for group in GROUPS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from fairgate.checkpoints.files import HashedFiles, read_config, require_file, require_folder, require_weights, resolve
+from fairgate.checkpoints.weights import read_state_dict, require_finite, require_fit
 from fairgate.errors import ModelError
-from fairgate.hashing import digest, sha256_file
+from fairgate.hashing import sha256_file
 from fairgate.portraits.world import ATTRIBUTES, LABELS
 
 LOOK = 48
@@ -159,9 +161,6 @@ def new_net(name: str) -> Any:
 
 def save(nets: dict[str, Any], folder: Path) -> None:
     """Write the nets in half precision, and a config with their digests."""
-    import torch
-    from safetensors.torch import save_file
-
     folder.mkdir(parents=True, exist_ok=True)
     for name, net in nets.items():
         weights = {
@@ -207,10 +206,6 @@ def find(address: str, net: str, base: Path) -> StandinFiles:
 
 def load(files: StandinFiles, device: str) -> tuple[Any, Any]:
     """The net in evaluation mode and its torch device. Raises ModelError when the weights do not fit."""
-    import torch
-
-    from fairgate.checkpoints.weights import read_state_dict, require_finite, require_fit
-
     weights = files.hashed.paths[files.net]
     files.hashed.require_unchanged()
     state = {name: value.float() for name, value in read_state_dict(weights).items()}
@@ -222,8 +217,3 @@ def load(files: StandinFiles, device: str) -> tuple[Any, Any]:
     net.load_state_dict(state)
     place = torch.device(device)
     return net.to(place).eval(), place
-
-
-def joined(*fingerprints: str) -> str:
-    """One fingerprint of a model that is made of several."""
-    return digest(list(fingerprints))

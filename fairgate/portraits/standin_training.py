@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.portraits.generator import one_thread, open_pipeline, paint
-from fairgate.portraits.generator_models import scaled, seeded
-from fairgate.portraits.generator_training import Report
+from fairgate.portraits.generator import open_pipeline, paint
+from fairgate.portraits.generator_models import scaled, seeded, torch_threads
+from fairgate.portraits.generator_training import Report, one_cycle
 from fairgate.portraits.standin_data import (
     SEED,
     Composite,
@@ -49,22 +50,9 @@ class Material:
 
 
 def fit(net: Any, loss_of: Callable[[np.random.Generator], torch.Tensor], name: str, seed: int, report: Report) -> Any:
-    """Train a net by one cycle of its plan; `loss_of` draws a batch and gives its loss."""
-    import torch
-
-    rng = stream(seed, "portraits", "standins", name)
-    steps = STEPS[name]
-    optimizer = torch.optim.AdamW(net.parameters(), weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps, pct_start=0.1)
-    net.train()
-    for step in range(steps):
-        loss = loss_of(rng)
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        report(name, step, loss.item())
+    """Train a net by its plan; `loss_of` draws a batch and returns its loss."""
+    draw_loss = partial(loss_of, stream(seed, "portraits", "standins", name))
+    one_cycle(net, draw_loss, STEPS[name], LEARNING_RATE, weight_decay=1e-2, after=partial(report, name))
     return net.eval()
 
 
@@ -232,7 +220,7 @@ _FIRST_SEED = 1 << 20
 def make_standins(folder: Path, generator: Path, report: Report) -> None:
     """Draw, paint with the generator at `generator`, train the three nets, and save them to `folder`."""
     portraits = draw_portraits()
-    with one_thread():
+    with torch_threads():
         pipeline = open_pipeline(generator)
         material = Material(portraits, soften(pipeline.vae, portraits), _painted(pipeline))
         nets = {

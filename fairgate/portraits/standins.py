@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from PIL import Image
 from fairgate.checkpoints.device import find_device
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.generation import Box, Face, Mask
+from fairgate.hashing import digest
 from fairgate.portraits import standin_nets
 from fairgate.portraits.generator_models import scaled
 from fairgate.portraits.standin_nets import FIND, GRID, KINDS, LOOK, NOTHING, READ, Fitted, face_chip, letterbox, pixels
@@ -35,22 +35,27 @@ _DISTORTED = "are this person's limbs distorted?"
 _REAL = "is this image real or fake?"
 _CHUNK = 64
 
+Crop = tuple[int, int, int, int]
+"""Left, top, right, bottom in whole pixels."""
+
 
 class _Net:
-    """A net of the folder as a model: what it is, what it has cost, and how it is run."""
+    """A network of the folder as a model. Raises ModelError where it is missing, damaged or of another version."""
 
-    def __init__(self, uri: str, address: str, name: str, device: str, base: Path) -> None:
-        files = standin_nets.find(address, name, base)
+    net: ClassVar[str]
+
+    def __init__(self, uri: str, address: str, *, device: str, base: Path) -> None:
+        files = standin_nets.find(address, self.net, base)
         self.uri = uri
         self.fingerprint = files.hashed.fingerprint()
         self.spent: Counter[str] = Counter()
         self._net, self._place = standin_nets.load(files, find_device(device).name)
 
-    def _run(self, counted: str, shown: Sequence[NDArray[np.uint8]]) -> list[Any]:
+    def _run(self, shown: Sequence[NDArray[np.uint8]]) -> list[Any]:
         """The net's outputs for pictures of its size, joined over chunks, on the CPU."""
         import torch
 
-        self.spent[counted] += len(shown)
+        self.spent[self.net] += len(shown)
         parts = []
         with torch.inference_mode():
             for start in range(0, len(shown), _CHUNK):
@@ -60,7 +65,9 @@ class _Net:
 
 
 class StandinVQA(_Net):
-    """Answers three kinds of questions with yes, no, real or fake; refuses any other question."""
+    """In place of ViLT: answers three kinds of questions with yes, no, real or fake; refuses any other question."""
+
+    net = "asker"
 
     def ask(
         self, images: Sequence[Image.Image], questions: Sequence[str], answers: Sequence[str]
@@ -71,12 +78,12 @@ class StandinVQA(_Net):
             raise ModelError(
                 f"'{wrong[0]}' is not among the stand-in's answers.",
                 where=self.uri,
-                remedy=f"choose from {_listed(ANSWERS)}",
+                remedy=f"choose from {', '.join(ANSWERS)}",
             )
         out = np.zeros((len(images), len(questions), len(answers)))
         if not len(images):
             return out
-        (logits,) = self._run("asker", [pixels(image, LOOK) for image in images])
+        (logits,) = self._run([pixels(image, LOOK) for image in images])
         labels = logits[:, : NOTHING + 1].double().softmax(dim=1).numpy()
         distorted, real = logits[:, NOTHING + 1 :].double().sigmoid().numpy().T
         for column, what in enumerate(parsed):
@@ -96,7 +103,9 @@ class StandinVQA(_Net):
 
 
 class StandinDetector(_Net):
-    """Finds `person` and `face`, up to a handful of each in a picture."""
+    """In place of GroundingDINO: finds `person` and `face`, up to a handful of each in a picture."""
+
+    net = "finder"
 
     def detect(
         self, images: Sequence[Image.Image], text: str, *, box_threshold: float, text_threshold: float
@@ -107,7 +116,7 @@ class StandinDetector(_Net):
             raise ModelError(
                 f"the stand-in does not know what '{wrong[0]}' is.",
                 where=self.uri,
-                remedy=did_you_mean(wrong[0], KINDS) or f"choose from {_listed(KINDS)}",
+                remedy=did_you_mean(wrong[0], KINDS) or f"choose from {', '.join(KINDS)}",
             )
         return self.find(images, kinds, max(box_threshold, text_threshold))
 
@@ -116,13 +125,15 @@ class StandinDetector(_Net):
         if not len(images):
             return []
         fitted = [letterbox(image) for image in images]
-        centres, edges, _ = self._run("finder", [one.square for one in fitted])
+        centres, edges, _ = self._run([one.square for one in fitted])
         found = zip(images, fitted, centres.sigmoid().numpy(), edges.numpy(), strict=True)
         return [boxes_of(*one, kinds=kinds, least=least) for one in found]
 
 
 class StandinSegmenter(_Net):
-    """The outline of the person in a box."""
+    """In place of SAM: the outline of the person in a box."""
+
+    net = "finder"
 
     def segment(self, images: Sequence[Image.Image], boxes: Sequence[Box]) -> list[Mask]:
         """One mask per image, False everywhere outside of its box."""
@@ -132,18 +143,22 @@ class StandinSegmenter(_Net):
             )
         if not len(images):
             return []
-        cuts = [outline_of(image, box) for image, box in zip(images, boxes, strict=True)]
-        _, _, outlines = self._run("finder", [cut.fitted.square for cut in cuts])
-        return [cut.mask(outline) for cut, outline in zip(cuts, outlines.numpy(), strict=True)]
+        surrounds = [_surrounds(image, box) for image, box in zip(images, boxes, strict=True)]
+        fitted = [letterbox(image.crop(around)) for image, around in zip(images, surrounds, strict=True)]
+        _, _, outlines = self._run([one.square for one in fitted])
+        found = zip(images, boxes, surrounds, fitted, outlines.numpy(), strict=True)
+        return [_mask(*one) for one in found]
 
 
 class StandinFaceReader(_Net):
-    """Perceives `skin_tone`, `gender` and `age` of the faces that the finder finds."""
+    """In place of FairFace: perceives `skin_tone`, `gender` and `age` of the faces that the finder finds."""
 
-    def __init__(self, uri: str, address: str, device: str, base: Path) -> None:
-        super().__init__(uri, address, "reader", device, base)
-        self._finder = StandinDetector(uri, address, "finder", device, base)
-        self.fingerprint = standin_nets.joined(self.fingerprint, self._finder.fingerprint)
+    net = "reader"
+
+    def __init__(self, uri: str, address: str, *, device: str, base: Path) -> None:
+        super().__init__(uri, address, device=device, base=base)
+        self._finder = StandinDetector(uri, address, device=device, base=base)
+        self.fingerprint = digest([self.fingerprint, self._finder.fingerprint])
 
     def read(self, images: Sequence[Image.Image]) -> list[list[Face]]:
         """The faces of each image, largest first; empty where none was found."""
@@ -156,7 +171,7 @@ class StandinFaceReader(_Net):
         ]
         if not chips:
             return [[] for _ in images]
-        (logits,) = self._run("reader", chips)
+        (logits,) = self._run(chips)
         parts = logits.double().split([len(groups) for groups in READ.values()], dim=1)
         tables = [part.softmax(dim=1).numpy() for part in parts]
         rows = iter(range(len(chips)))
@@ -164,24 +179,9 @@ class StandinFaceReader(_Net):
         return [sorted(each, key=_area, reverse=True) for each in faces]
 
 
-def open_asker(uri: str, address: str, *, device: str, base: Path) -> StandinVQA:
-    """The stand-in for ViLT from a folder. Raises ModelError where it is missing, damaged or of another version."""
-    return StandinVQA(uri, address, "asker", device, base)
-
-
-def open_detector(uri: str, address: str, *, device: str, base: Path) -> StandinDetector:
-    """The stand-in for GroundingDINO from a folder. Raises as `open_asker`."""
-    return StandinDetector(uri, address, "finder", device, base)
-
-
-def open_segmenter(uri: str, address: str, *, device: str, base: Path) -> StandinSegmenter:
-    """The stand-in for SAM from a folder. Raises as `open_asker`."""
-    return StandinSegmenter(uri, address, "finder", device, base)
-
-
-def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> StandinFaceReader:
-    """The stand-in for FairFace and its face detector from a folder. Raises as `open_asker`."""
-    return StandinFaceReader(uri, address, device, base)
+# the entry points `fairgate.roles`
+open_asker, open_detector = StandinVQA, StandinDetector
+open_segmenter, open_face_reader = StandinSegmenter, StandinFaceReader
 
 
 def _question(question: str) -> str:
@@ -196,7 +196,7 @@ def _question(question: str) -> str:
         raise ModelError(
             f"the stand-in does not know what a '{named[1]}' looks like.",
             where=question,
-            remedy=did_you_mean(named[1], LABELS) or f"choose from {_listed([*LABELS, PERSON])}",
+            remedy=did_you_mean(named[1], LABELS) or f"choose from {', '.join([*LABELS, PERSON])}",
         )
     raise ModelError(
         "the stand-in does not understand the question.",
@@ -223,10 +223,6 @@ def _face(tables: list[NDArray[np.float64]], row: int, box: Box) -> Face:
 def _area(face: Face) -> float:
     box = face.box
     return (box.right - box.left) * (box.bottom - box.top) if box else 0.0
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
 
 
 SAME = 0.5
@@ -263,7 +259,8 @@ def boxes_of(
             )
     distinct: list[Box] = []
     for box in sorted(found, key=lambda box: -box.score):
-        if box.right > box.left and box.bottom > box.top and not any(_same(box, other) for other in distinct):
+        doubled = any(box.label == other.label and overlap(box, other) > SAME for other in distinct)
+        if box.right > box.left and box.bottom > box.top and not doubled:
             distinct.append(box)
     return distinct
 
@@ -276,10 +273,6 @@ def _peaks(grid: NDArray[np.float32]) -> NDArray[np.bool_]:
     return peaks
 
 
-def _same(one: Box, other: Box) -> bool:
-    return one.label == other.label and overlap(one, other) > SAME
-
-
 def overlap(one: Box, other: Box) -> float:
     """Intersection over union of two boxes."""
     wide = min(one.right, other.right) - max(one.left, other.left)
@@ -289,38 +282,25 @@ def overlap(one: Box, other: Box) -> float:
     return both / max(sum(areas) - both, 1e-9)
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """A box cut out of a picture with a margin, in whole pixels, as the finder is to see it."""
-
-    size: tuple[int, int]
-    box: Box
-    around: tuple[int, int, int, int]
-    fitted: Fitted
-
-    def mask(self, outline: NDArray[np.float32]) -> Mask:
-        """The mask (height, width) of the whole picture, from outline logits (FIND / 2, FIND / 2)."""
-        left, top, right, bottom = self.around
-        width, height = right - left, bottom - top
-        used = (width / self.fitted.scale / 2, height / self.fitted.scale / 2)
-        filled = Image.fromarray(outline).resize((width, height), Image.Resampling.BICUBIC, box=(0.0, 0.0, *used))
-        whole = np.zeros((self.size[1], self.size[0]), bool)
-        whole[top:bottom, left:right] = np.asarray(filled) > 0
-        rows, columns = np.arange(self.size[1])[:, None] + 0.5, np.arange(self.size[0])[None] + 0.5
-        inside = (rows > self.box.top - 1) & (rows < self.box.bottom + 1)
-        inside = inside & (columns > self.box.left - 1) & (columns < self.box.right + 1)
-        mask: Mask = whole & inside
-        return mask
-
-
-def outline_of(picture: Image.Image, box: Box) -> Outline:
-    """What the finder is to look at to find the outline of the person in a box."""
+def _surrounds(picture: Image.Image, box: Box) -> Crop:
+    """The part of a picture in which the finder looks for the outline of the person in a box, in whole pixels."""
     margin = _MARGIN * max(box.right - box.left, box.bottom - box.top)
-    around = (
-        max(0, int(np.floor(box.left - margin))),
-        max(0, int(np.floor(box.top - margin))),
-        min(picture.width, int(np.ceil(box.right + margin))),
-        min(picture.height, int(np.ceil(box.bottom + margin))),
-    )
-    around = (around[0], around[1], max(around[2], around[0] + 1), max(around[3], around[1] + 1))
-    return Outline(picture.size, box, around, letterbox(picture.crop(around)))
+    left, top = max(0, int(np.floor(box.left - margin))), max(0, int(np.floor(box.top - margin)))
+    right = min(picture.width, int(np.ceil(box.right + margin)))
+    bottom = min(picture.height, int(np.ceil(box.bottom + margin)))
+    return left, top, max(right, left + 1), max(bottom, top + 1)
+
+
+def _mask(picture: Image.Image, box: Box, around: Crop, fitted: Fitted, outline: NDArray[np.float32]) -> Mask:
+    """The mask (height, width) of the whole picture, from outline logits (FIND / 2, FIND / 2) of a part of it."""
+    left, top, right, bottom = around
+    width, height = right - left, bottom - top
+    used = (width / fitted.scale / 2, height / fitted.scale / 2)
+    filled = Image.fromarray(outline).resize((width, height), Image.Resampling.BICUBIC, box=(0.0, 0.0, *used))
+    whole = np.zeros((picture.height, picture.width), bool)
+    whole[top:bottom, left:right] = np.asarray(filled) > 0
+    rows, columns = np.arange(picture.height)[:, None] + 0.5, np.arange(picture.width)[None] + 0.5
+    inside = (rows > box.top - 1) & (rows < box.bottom + 1)
+    inside = inside & (columns > box.left - 1) & (columns < box.right + 1)
+    mask: Mask = whole & inside
+    return mask

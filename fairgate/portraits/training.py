@@ -14,6 +14,7 @@ import numpy as np
 from fairgate.checkpoints.encoder import versions
 from fairgate.errors import ModelError
 from fairgate.portraits import clip
+from fairgate.portraits.generator_models import torch_threads
 from fairgate.portraits.generator_training import Report
 from fairgate.portraits.pool import Pool, draw_pool
 from fairgate.portraits.world import (
@@ -184,8 +185,6 @@ def train_checkpoint(
     *base* starts from nothing; the others are fine-tuned from the checkpoint at `start`. `strength` replaces the
     planted strength of *biased*. Raises ModelError when `start` is missing or does not fit the checkpoint.
     """
-    import torch
-
     if name not in CHECKPOINTS:
         raise ModelError(
             f"the embedded world has no checkpoint '{name}'.", remedy=f"choose from: {', '.join(CHECKPOINTS)}"
@@ -199,12 +198,8 @@ def train_checkpoint(
     plan = PLANS[name]
     model = clip.new_model(plan.seed) if start is None else clip.load(start)
     pool = draw_pool(plan.seed, plan.sets)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(THREADS)
-    try:
+    with torch_threads(THREADS):
         train(model, pool, targets(name, strength=strength), plan, report)
-    finally:
-        torch.set_num_threads(threads)
     clip.save(model, folder)
 
 

@@ -66,11 +66,15 @@ class Part(ABC):
     A part holds no state but its recipe's settings, and can be pickled. Steps open their models when they are made.
     """
 
+    settings: RecipeSettings
     name: ClassVar[str]
     ignores: ClassVar[tuple[str, ...]] = ()
     """Settings and roles of models that do not change what a shard of this part holds: those that only `target_sets`,
     `choose` or a later part read. Another change of a setting or model makes all shards of a part stale. A batch size
     is not among them: sums over a batch of another size round otherwise, in the last bits."""
+
+    def __init__(self, settings: RecipeSettings) -> None:
+        self.settings = settings
 
     @abstractmethod
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
@@ -106,6 +110,8 @@ class Recipe(ABC):
     name: ClassVar[str]
     paper: ClassVar[str]
     Settings: ClassVar[type[RecipeSettings]]
+    counterfactual: ClassVar[bool]
+    """Whether every set has the same members."""
 
     def __init__(self, settings: RecipeSettings) -> None:
         self.settings = settings
@@ -121,11 +127,6 @@ class Recipe(ABC):
     @abstractmethod
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """Attributes of the finished dataset, each with its groups in order."""
-
-    @property
-    @abstractmethod
-    def counterfactual(self) -> bool:
-        """Whether every set has the same members."""
 
     @abstractmethod
     def models(self) -> Mapping[str, str]:

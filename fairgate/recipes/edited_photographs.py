@@ -82,8 +82,10 @@ class PhotographsPart(Part):
 
     name: ClassVar[str] = "photos"
 
+    settings: PhotographSettings
+
     def __init__(self, settings: PhotographSettings, recipe: str) -> None:
-        self.settings = settings
+        super().__init__(settings)
         self.recipe = recipe
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
@@ -141,16 +143,20 @@ def images_of(settings: PhotographSettings, subject: str) -> list[AnnotatedImage
     return images
 
 
-def continued(stored: SetRows, recipe: str, seed: int) -> SetRows:
-    """A stored set as the start of a later part, with its own streams."""
-    return SetRows(
-        set_id=stored.set_id,
-        subject=stored.subject,
-        names=(recipe, stored.subject, stored.set_id),
-        seed=seed,
-        rows=[dict(row) for row in stored.rows],
-        columns=dict(stored.columns),
-    )
+def continued(before: Before, ids: Sequence[str], settings: PhotographSettings, recipe: str) -> Iterator[list[SetRows]]:
+    """Stored sets as the starting sets of a later part, in shards, with their own streams."""
+    for first in range(0, len(ids), settings.shard_sets):
+        yield [
+            SetRows(
+                set_id=stored.set_id,
+                subject=stored.subject,
+                names=(recipe, stored.subject, stored.set_id),
+                seed=settings.seed,
+                rows=[dict(row) for row in stored.rows],
+                columns=dict(stored.columns),
+            )
+            for stored in before.sets(ids[first : first + settings.shard_sets])
+        ]
 
 
 def drawn(set_ids: Sequence[str], recipe: str, subject: str, seed: int, purpose: str) -> list[str]:

@@ -89,9 +89,7 @@ class ListedPhotographs(Part):
     """A photograph per set, accepted or dropped with a reason."""
 
     name: ClassVar[str] = "photographs"
-
-    def __init__(self, settings: FaceSettings) -> None:
-        self.settings = settings
+    settings: FaceSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """Photographs as they are listed; files are opened later, by the workers."""
@@ -135,6 +133,7 @@ class Faces(Recipe):
     name: ClassVar[str] = "faces"
     paper: ClassVar[str] = PAPER
     Settings: ClassVar[type[RecipeSettings]] = FaceSettings
+    counterfactual = False
     settings: FaceSettings
 
     def parts(self) -> Sequence[Part]:
@@ -148,11 +147,6 @@ class Faces(Recipe):
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """The layout's, or as set."""
         return self.settings.groups()
-
-    @property
-    def counterfactual(self) -> bool:
-        """No: every photograph is a scene of its own."""
-        return False
 
     def models(self) -> Mapping[str, str]:
         """None."""

@@ -73,9 +73,7 @@ class Swaps(Part):
 
     name: ClassVar[str] = "swaps"
     ignores = ("sets",)
-
-    def __init__(self, settings: GenswapSettings) -> None:
-        self.settings = settings
+    settings: GenswapSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The photographs in random order, so that the first accepted sets are a random sample of all."""
@@ -88,12 +86,7 @@ class Swaps(Part):
                 where=f"only: {settings.only}",
                 remedy="name a dataset that was built from the same photographs, or none",
             )
-        ids = drawn(ids, Genswap.name, subject, settings.seed, "swaps")
-        for first in range(0, len(ids), settings.shard_sets):
-            yield [
-                continued(stored, Genswap.name, settings.seed)
-                for stored in before.sets(ids[first : first + settings.shard_sets])
-            ]
+        yield from continued(before, drawn(ids, Genswap.name, subject, settings.seed, "swaps"), settings, Genswap.name)
 
     def context(self, subject: str, before: Before) -> FacePool:
         """The faces of each group, by their labels."""
@@ -168,6 +161,7 @@ class Genswap(Recipe):
     name: ClassVar[str] = "genswap"
     paper: ClassVar[str] = PAPER
     Settings: ClassVar[type[RecipeSettings]] = GenswapSettings
+    counterfactual = True
     settings: GenswapSettings
 
     def parts(self) -> Sequence[Part]:
@@ -181,11 +175,6 @@ class Genswap(Recipe):
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """Gender, as the faces are labelled."""
         return {"gender": list(GROUPS)}
-
-    @property
-    def counterfactual(self) -> bool:
-        """Every set has both members."""
-        return True
 
     def models(self) -> Mapping[str, str]:
         """One role, and a face reader where an attribute is perceived."""

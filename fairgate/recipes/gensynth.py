@@ -158,20 +158,16 @@ class Pilot(Part):
 
     name: ClassVar[str] = "pilot"
     ignores = ("neighbours", "tau_real", "group_neighbours", "tau_group", "sets", "wave")
-
-    def __init__(self, settings: GensynthSettings) -> None:
-        self.settings = settings
+    settings: GensynthSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """All photographs in a drawn order; the first of them are the pilot."""
         settings = self.settings
         ids = drawn(before.set_ids, Gensynth.name, subject, settings.seed, "pilot")
-        for first in range(0, len(ids), settings.shard_sets):
-            starts = []
-            for place, stored in enumerate(before.sets(ids[first : first + settings.shard_sets]), start=first):
-                start = continued(stored, Gensynth.name, settings.seed)
-                start.columns["pilot"] = place < settings.pilot_photos
-                starts.append(start)
+        pilot = set(ids[: settings.pilot_photos])
+        for starts in continued(before, ids, settings, Gensynth.name):
+            for start in starts:
+                start.columns["pilot"] = start.set_id in pilot
             yield starts
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
@@ -185,19 +181,13 @@ class Edits(Part):
 
     name: ClassVar[str] = "edits"
     ignores = ("sets", "wave")
-
-    def __init__(self, settings: GensynthSettings) -> None:
-        self.settings = settings
+    settings: GensynthSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The photographs in another random order, so that the first accepted sets are a random sample of all."""
         settings = self.settings
         ids = drawn(before.set_ids, Gensynth.name, subject, settings.seed, "edits")
-        for first in range(0, len(ids), settings.shard_sets):
-            yield [
-                continued(stored, Gensynth.name, settings.seed)
-                for stored in before.sets(ids[first : first + settings.shard_sets])
-            ]
+        yield from continued(before, ids, settings, Gensynth.name)
 
     def context(self, subject: str, before: Before) -> NeighbourPool:
         """The pilot's crops and edits."""
@@ -241,6 +231,7 @@ class Gensynth(Recipe):
     name: ClassVar[str] = "gensynth"
     paper: ClassVar[str] = PAPER
     Settings: ClassVar[type[RecipeSettings]] = GensynthSettings
+    counterfactual = True
     settings: GensynthSettings
 
     def parts(self) -> Sequence[Part]:
@@ -254,11 +245,6 @@ class Gensynth(Recipe):
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """Gender, as the instruction names it and the neighbours' captions confirm it."""
         return {"gender": list(GROUPS)}
-
-    @property
-    def counterfactual(self) -> bool:
-        """Every set has both members."""
-        return True
 
     def models(self) -> Mapping[str, str]:
         """Two roles, and a face reader where an attribute is perceived."""

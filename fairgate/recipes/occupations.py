@@ -147,16 +147,8 @@ class OccupationSettings(RecipeSettings):
 
 # settings and models that one part reads and the other does not
 _OF_POOL = (
-    "painter",
-    "asker",
-    "paint_steps",
-    "paint_guidance",
-    "paint_negative",
-    "present",
-    "distorted",
-    "real",
-    "asked_as",
-    "min_colours",
+    *("painter", "asker", "paint_steps", "paint_guidance", "paint_negative"),
+    *("present", "distorted", "real", "asked_as", "min_colours"),
 )
 _OF_SETS = (
     *("inpainter", "detector", "segmenter", "face_reader"),
@@ -171,9 +163,7 @@ class Pool(Part):
 
     name: ClassVar[str] = "pool"
     ignores: ClassVar[tuple[str, ...]] = ("candidates", "pool", "sets", *_OF_SETS)
-
-    def __init__(self, settings: OccupationSettings) -> None:
-        self.settings = settings
+    settings: OccupationSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """`candidates` sets of one picture to be painted; every shard is full, so that the number can be raised."""
@@ -223,9 +213,7 @@ class Sets(Part):
 
     name: ClassVar[str] = "sets"
     ignores: ClassVar[tuple[str, ...]] = ("candidates", "pool", "sets", *_OF_POOL)
-
-    def __init__(self, settings: OccupationSettings) -> None:
-        self.settings = settings
+    settings: OccupationSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The pool in random order, so that the first accepted sets are a random sample of all."""
@@ -320,6 +308,7 @@ class Occupations(Recipe):
     name: ClassVar[str] = "occupations"
     paper: ClassVar[str] = PAPER
     Settings: ClassVar[type[RecipeSettings]] = OccupationSettings
+    counterfactual = True
     settings: OccupationSettings
 
     def parts(self) -> Sequence[Part]:
@@ -337,11 +326,6 @@ class Occupations(Recipe):
         """The varied attribute and, where it is named, gender (the same for all members of a set)."""
         varied = {self.settings.attribute: list(self.settings.words)}
         return varied | ({"gender": self.settings.genders} if self.settings.genders else {})
-
-    @property
-    def counterfactual(self) -> bool:
-        """Every set has a member per group."""
-        return True
 
     def models(self) -> Mapping[str, str]:
         """Six roles."""

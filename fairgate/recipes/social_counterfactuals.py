@@ -116,9 +116,7 @@ class Attempts(Part):
 
     name: ClassVar[str] = "sets"
     ignores: ClassVar[tuple[str, ...]] = ("kept",)
-
-    def __init__(self, settings: SocialSettings) -> None:
-        self.settings = settings
+    settings: SocialSettings
 
     @property
     def block(self) -> int:
@@ -205,6 +203,7 @@ class SocialCounterfactuals(Recipe):
     name: ClassVar[str] = "social_counterfactuals"
     paper: ClassVar[str] = PAPER
     Settings: ClassVar[type[RecipeSettings]] = SocialSettings
+    counterfactual = True
     settings: SocialSettings
 
     def parts(self) -> Sequence[Part]:
@@ -218,11 +217,6 @@ class SocialCounterfactuals(Recipe):
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """The two attributes of the pair."""
         return {name: list(self.settings.attributes[name]) for name in self.settings.pair}
-
-    @property
-    def counterfactual(self) -> bool:
-        """Yes: every set has a member for every combination."""
-        return True
 
     def models(self) -> Mapping[str, str]:
         """The painter, and the matcher that filters and ranks."""

@@ -65,9 +65,7 @@ class Headshots(Part):
 
     name: ClassVar[str] = "headshots"
     ignores: ClassVar[tuple[str, ...]] = ("images", "subject")
-
-    def __init__(self, settings: IdentitySettings) -> None:
-        self.settings = settings
+    settings: IdentitySettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """`images` sets of one picture; every shard is full, so that the number can be raised."""
@@ -109,6 +107,7 @@ class SocialIdentities(Recipe):
     name: ClassVar[str] = "social_identities"
     paper: ClassVar[str] = PAPER
     Settings: ClassVar[type[RecipeSettings]] = IdentitySettings
+    counterfactual = False
     settings: IdentitySettings
 
     def parts(self) -> Sequence[Part]:
@@ -126,11 +125,6 @@ class SocialIdentities(Recipe):
             for attribute, group in identity.items():
                 groups.setdefault(attribute, {})[group] = None
         return {attribute: list(known) for attribute, known in groups.items()}
-
-    @property
-    def counterfactual(self) -> bool:
-        """No: every image is a scene of its own."""
-        return False
 
     def models(self) -> Mapping[str, str]:
         """The painter."""

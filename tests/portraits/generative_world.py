@@ -35,9 +35,9 @@ def seen(pictures: NDArray[np.uint8], captions: Sequence[str]) -> NDArray[np.int
     It was trained on drawings alone, so it judges the generator, the editor and the stand-ins from outside.
     """
     import torch
+    from clip_answers import embed
 
     from fairgate.portraits import clip
-    from fairgate.portraits.clip import embed
 
     model = clip.load(BASE)
     large = [np.asarray(Image.fromarray(one).resize((clip.SIZE,) * 2, Image.Resampling.BICUBIC)) for one in pictures]

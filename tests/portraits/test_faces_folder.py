@@ -29,5 +29,5 @@ def test_every_group_comes_as_often_and_each_spoilt_line_is_dropped_for_what_is_
 
 def test_a_folder_that_holds_something_is_not_drawn_into(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(DatasetError, match="is taken"):
+    with pytest.raises(DatasetError, match="is never written over"):
         write_faces(tmp_path)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clip_answers import embed, probabilities, shares_at_top
 
 from fairgate.portraits import clip
-from fairgate.portraits.clip import embed, probabilities, shares_at_top
 from fairgate.portraits.pool import RELEASE_SEED, draw_set
 from fairgate.portraits.world import BASE_LABELS, CHECKPOINTS, GROUPS, HARD_LABELS, NOISE, SUBJECTS, noise
 

@@ -4,11 +4,11 @@ import numpy as np
 import open_clip
 import pytest
 import torch
+from clip_answers import embed, probabilities
 from PIL import Image
 
 from fairgate.errors import ModelError
 from fairgate.portraits import clip
-from fairgate.portraits.clip import embed, probabilities
 from fairgate.portraits.draw import draw
 from fairgate.portraits.pool import draw_set
 from fairgate.portraits.scene import scene_of

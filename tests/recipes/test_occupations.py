@@ -237,7 +237,7 @@ def test_a_reader_without_the_group_says_which_it_has(fakes):
 def made_by_the_factory(tmp_path, **options):
     recipe = open_recipe("occupations", SMALL | options)
     factory = Factory("occupations", recipe, tmp_path / "build")
-    return factory.complete(open_engine("local", device="cpu")), factory.places.root
+    return factory.assemble(open_engine("local", device="cpu")), factory.places.root
 
 
 def test_a_build_tells_how_often_each_group_was_made_and_failed(fakes, tmp_path):

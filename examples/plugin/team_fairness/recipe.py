@@ -65,8 +65,7 @@ class Sets(Part):
     name = "sets"
     ignores = ("sets", "subjects")  # another number of sets makes no shard stale
 
-    def __init__(self, settings: TintedSettings) -> None:
-        self.settings = settings
+    settings: TintedSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """Each shard is made whole or not at all."""
@@ -95,6 +94,7 @@ class Tinted(Recipe):
     name = "tinted"
     paper = "no paper: an example"
     Settings = TintedSettings
+    counterfactual = True  # every set has the same members
     settings: TintedSettings
 
     def parts(self) -> Sequence[Part]:
@@ -109,11 +109,6 @@ class Tinted(Recipe):
         """What the members differ in."""
         return {"tone": tuple(TONES)}
 
-    @property
-    def counterfactual(self) -> bool:
-        """Every set has the same members."""
-        return True
-
     def models(self) -> Mapping[str, str]:
-        """None are asked."""
+        """None."""
         return {}
