@@ -123,14 +123,5 @@ class Watcher(Protocol):
         ...
 
 
-class Quiet:
+class Quiet(Watcher):
     """A watcher that reports nothing."""
-
-    def part(self, subject: str, part: str, *, wanted_sets: int | None, shards: int | None) -> None:
-        """Nothing."""
-
-    def shard(self, ledger: Ledger, *, images: int, found: bool) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""

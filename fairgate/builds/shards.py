@@ -10,6 +10,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL.Image import Image
 
 from fairgate.data.pixels import UnreadableImage, pixels_of
 from fairgate.errors import RecipeError
@@ -36,8 +37,6 @@ def stored(value: Any, where: str) -> Any:
         return [stored(each, where) for each in value]
     if isinstance(value, dict):
         return {str(key): stored(each, where) for key, each in value.items()}
-    from PIL.Image import Image
-
     if isinstance(value, Image):
         return png(value)
     raise RecipeError(
@@ -63,8 +62,6 @@ def _array(value: np.ndarray[Any, Any], where: str) -> Any:
 
 def pixel_digest(original: Any, encoded: Any) -> str | None:
     """What a picture shows, as `fairgate.data` names it; None for what is no picture."""
-    from PIL.Image import Image
-
     if isinstance(original, Image) and original.mode in ("L", "RGB"):
         content = hashlib.sha256(f"{original.mode} {original.width}x{original.height}\n".encode())
         content.update(original.tobytes())

@@ -202,9 +202,9 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
     """Raises ModelError for a weights file that is missing, empty, of an unknown kind, or cut short."""
     require_file(path)
     if path.suffix == ".safetensors":
-        require_whole_safetensors(path)
+        _require_whole_safetensors(path)
     elif _is_archive(path):
-        require_stored(path)
+        _require_uncompressed(path)
     elif path.suffix not in PICKLED and not allow_pickle:
         raise ModelError(
             f"'{path.suffix or path.name}' is not a kind of checkpoint that fairgate reads.",
@@ -224,7 +224,7 @@ def _is_archive(path: Path) -> bool:
         return True
 
 
-def require_whole_safetensors(path: Path) -> None:
+def _require_whole_safetensors(path: Path) -> None:
     """Raises ModelError when the header of a safetensors file is damaged or promises more bytes than there are."""
     try:
         with safe_open(path, framework="np") as handle:
@@ -237,7 +237,7 @@ def require_whole_safetensors(path: Path) -> None:
         ) from error
 
 
-def require_stored(path: Path) -> None:
+def _require_uncompressed(path: Path) -> None:
     """Raises ModelError for a zip archive that unpacks to far more than itself: torch compresses no tensor."""
     try:
         with zipfile.ZipFile(path) as archive:

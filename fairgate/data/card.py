@@ -7,17 +7,9 @@ from collections.abc import Sequence
 
 from fairgate.data.manifest import Manifest
 from fairgate.errors import harmless
-from fairgate.markdown import literal
+from fairgate.markdown import literal, table
 
-_HUB_LICENCES = {
-    "apache-2.0": "apache-2.0",
-    "mit": "mit",
-    "cc0-1.0": "cc0-1.0",
-    "cc-by-4.0": "cc-by-4.0",
-    "cc-by-sa-4.0": "cc-by-sa-4.0",
-    "cc-by-nc-4.0": "cc-by-nc-4.0",
-    "unknown": "unknown",
-}
+_HUB_LICENCES = frozenset({"apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "unknown"})
 _SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M")]
 _MOST_SUBJECTS = 100
 _MOST_CELLS = 400
@@ -48,14 +40,15 @@ def dataset_card(manifest: Manifest, sections: Sequence[str] = ()) -> str:
 def _front_matter(manifest: Manifest) -> str:
     import yaml
 
-    hub = _HUB_LICENCES.get(manifest.licence.lower())
-    front: dict[str, object] = {"pretty_name": f"{manifest.name} {manifest.version}"}
-    front |= {"license": hub} if hub else {"license": "other", "license_name": harmless(manifest.licence)}
-    front["tags"] = ["fairness", "counterfactual" if manifest.counterfactual else "labelled", "fairgate"]
-    front["size_categories"] = [next((size for limit, size in _SIZES if manifest.n_rows < limit), "10M<n<100M")]
-    front["configs"] = [
-        {"config_name": "default", "data_files": [{"split": "test", "path": "shard-*.parquet"}]},
-    ]
+    licence = manifest.licence.lower()
+    known = licence in _HUB_LICENCES
+    front = {
+        "pretty_name": f"{manifest.name} {manifest.version}",
+        **({"license": licence} if known else {"license": "other", "license_name": harmless(manifest.licence)}),
+        "tags": ["fairness", "counterfactual" if manifest.counterfactual else "labelled", "fairgate"],
+        "size_categories": [next((size for limit, size in _SIZES if manifest.n_rows < limit), "10M<n<100M")],
+        "configs": [{"config_name": "default", "data_files": [{"split": "test", "path": "shard-*.parquet"}]}],
+    }
     return str(yaml.safe_dump(front, sort_keys=False, allow_unicode=True))
 
 
@@ -111,14 +104,8 @@ def _provenance(manifest: Manifest) -> str:
 
 
 def _table(header: list[str], rows: list[list[object]], n_all: int) -> str:
-    lines = [
-        "| " + " | ".join(_cell(name) for name in header) + " |",
-        "|" + " --- |" * len(header),
-        *("| " + " | ".join(_cell(value) for value in row) + " |" for row in rows),
-    ]
-    if n_all > len(rows):
-        lines.append(f"\n{n_all - len(rows):,} more are in `manifest.json`.")
-    return "\n".join(lines)
+    shown = table([_cell(name) for name in header], [[_cell(value) for value in row] for row in rows])
+    return shown + (f"\n\n{n_all - len(rows):,} more are in `manifest.json`." if n_all > len(rows) else "")
 
 
 def _cell(value: object) -> str:

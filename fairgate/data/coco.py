@@ -34,6 +34,16 @@ class AnnotatedImage:
     crowds: int
     """Annotations that mark a group of persons as one region (`iscrowd`)."""
 
+    def columns(self) -> dict[str, str | int | float]:
+        """The annotations as columns of a set, for `fairgate.steps.person_photographs`; lists as JSON."""
+        return {
+            "captions": json.dumps(self.captions),
+            "persons": json.dumps(self.persons),
+            "crowds": self.crowds,
+            "width": self.width,
+            "height": self.height,
+        }
+
 
 def read_coco(captions: Path, instances: Path, *, category: str = "person") -> list[AnnotatedImage]:
     """Every captioned image, by ascending id, with the boxes of one category.

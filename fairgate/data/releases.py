@@ -66,15 +66,9 @@ def _require_here(folder: Path, root: Path) -> None:
 
 def _absent(ref: str, name: str, version: str, found: list[str], root: Path) -> DatasetError:
     known = [entry.name for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
-    near: str | None
-    if found:
-        near = f"there is {', '.join(found)};"
-        problem = f"dataset '{name}' has no version '{version}'."
-    else:
-        near = did_you_mean(name, known)
-        problem = f"there is no dataset '{ref}'."
+    near = f"there is {', '.join(found)};" if found else did_you_mean(name, known)
     return DatasetError(
-        problem,
+        f"dataset '{name}' has no version '{version}'." if found else f"there is no dataset '{ref}'.",
         where=str(root / name),
         remedy=" ".join(filter(None, [near, "run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`"])),
     )

@@ -14,9 +14,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from PIL.Image import Image
 from torchvision import transforms
 from torchvision.models import resnet34
 
@@ -27,9 +28,6 @@ from fairgate.errors import ModelError
 from fairgate.generation.face_finders import SIDE, UPSAMPLE, DlibFinder, FaceFinder, WholeImage
 from fairgate.generation.perceiver import Perceiver, device_of
 from fairgate.generation.roles import Face
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 RACES = {
     7: ("White", "Black", "Latino_Hispanic", "East Asian", "Southeast Asian", "Indian", "Middle Eastern"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from PIL.Image import Image
 from transformers import GroundingDinoForObjectDetection, GroundingDinoProcessor
 
 from fairgate.checkpoints.files import model_folder
@@ -14,9 +15,6 @@ from fairgate.checkpoints.transformers_folder import TransformersFolder, find_fo
 from fairgate.errors import ModelError
 from fairgate.generation.perceiver import FolderPerceiver, alike, device_of
 from fairgate.generation.roles import Box
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 _PARTS = {"backbone_config": "swin", "text_config": "bert"}
 

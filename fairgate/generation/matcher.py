@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from PIL.Image import Image
 
 from fairgate.checkpoints.device import Device
 from fairgate.checkpoints.encoder import Checkpoint, Embeddings, Encoder, Guarded, naming
@@ -22,10 +24,6 @@ from fairgate.generation.perceiver import Perceiver, device_of, require_modest
 from fairgate.generation.roles import Vectors
 from fairgate.models import hf, open_clip
 from fairgate.models.embeddings import embed_texts
-
-if TYPE_CHECKING:
-    import torch
-    from PIL.Image import Image
 
 BATCH = 64
 """Images that are embedded at once; a caller that hands over fewer sets the batch itself."""
@@ -109,8 +107,6 @@ class ImageEncoder:
         return tensor
 
     def encode_images(self, prepared: Sequence[torch.Tensor]) -> Embeddings:
-        import torch
-
         hidden = self._model(pixel_values=torch.stack(list(prepared)).to(self._device)).last_hidden_state
         return np.asarray(hidden[:, 0].float().cpu().numpy(), dtype=np.float32)
 

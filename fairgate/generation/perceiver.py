@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
+from PIL.Image import Image
 
 from fairgate.checkpoints.device import Device, find_device
 from fairgate.checkpoints.encoder import naming
 from fairgate.checkpoints.torch_runtime import require_device, scoring
 from fairgate.checkpoints.transformers_folder import LOCAL, TransformersFolder, load_model, loading
 from fairgate.errors import ModelError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 MAX_PREPARED = 1 << 22
 """Pixels that a picture may have once it is prepared: attention needs memory by their square."""

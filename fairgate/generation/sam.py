@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 import transformers
+from PIL.Image import Image
 
 from fairgate.checkpoints.files import model_folder
 from fairgate.checkpoints.transformers_folder import TransformersFolder, find_folder
 from fairgate.errors import ModelError
 from fairgate.generation.perceiver import FolderPerceiver, device_of
 from fairgate.generation.roles import Box, Mask
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 # model_type -> model and processor; published SAM 2 folders are of the video model, whose image half is used
 _CLASSES = {

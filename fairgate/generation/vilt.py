@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL.Image import Image
 from transformers import ViltForQuestionAnswering, ViltProcessor
 
 from fairgate.checkpoints.device import Device
@@ -21,9 +22,6 @@ from fairgate.checkpoints.files import model_folder
 from fairgate.checkpoints.transformers_folder import find_folder
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.generation.perceiver import FolderPerceiver, alike, device_of
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 Probabilities = NDArray[np.float64]
 

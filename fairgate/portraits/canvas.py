@@ -38,6 +38,11 @@ def mirrored(half: Points) -> list[tuple[float, float]]:
     return [*half, *((-x, y) for x, y in reversed(half) if x != 0)]
 
 
+def moved(x: float, y: float, points: Points) -> list[tuple[float, float]]:
+    """Points around the origin, moved to (x, y)."""
+    return [(x + dx, y + dy) for dx, dy in points]
+
+
 def smooth(points: Points, *, closed: bool) -> NDArray[np.float64]:
     """A Catmull-Rom curve through points, as an (n, 2) polyline."""
     p = np.asarray(points, dtype=np.float64)
@@ -69,6 +74,11 @@ class Canvas:
     def polygon(self, points: Points | NDArray[np.float64], colour: Colour) -> None:
         """Fill a straight-edged outline."""
         self._pen.polygon(self._pixels(points), fill=colour)
+
+    def both_sides(self, points: Points, colour: Colour) -> None:
+        """Fill a straight-edged outline mirrored at x = 0, and the outline itself."""
+        for side in (-1, 1):
+            self.polygon([(side * x, y) for x, y in points], colour)
 
     def blob(self, points: Points, colour: Colour) -> None:
         """Fill the smooth closed outline through points."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+from open_clip import CLIP
+from safetensors.torch import load_file, save_file
 
 from fairgate.errors import ModelError
+from fairgate.portraits.pool import SIZE
 from fairgate.portraits.world import vocabulary
-
-if TYPE_CHECKING:
-    import torch
-    from open_clip import CLIP
-
-SIZE = 48
-"""Side of the pictures that the model sees, in pixels."""
 
 MEAN = STD = (0.5, 0.5, 0.5)
 CONTEXT = 16
@@ -51,9 +49,6 @@ def config() -> dict[str, Any]:
 
 def new_model(seed: int) -> CLIP:
     """A model with weights drawn from a seed. The global torch generator is left as it was."""
-    import torch
-    from open_clip import CLIP
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = CLIP(**config()["model_cfg"])
@@ -81,8 +76,6 @@ def new_tokenizer() -> Any:
 
 def tokenize(texts: list[str]) -> torch.Tensor:
     """Token ids (texts, CONTEXT) as the saved tokenizer gives them, without building it: for the training loop."""
-    import torch
-
     ids = vocabulary_ids()
     rows = torch.zeros(len(texts), CONTEXT, dtype=torch.long)
     for row, text in zip(rows, texts, strict=True):
@@ -93,9 +86,6 @@ def tokenize(texts: list[str]) -> torch.Tensor:
 
 def save(model: CLIP, folder: Path) -> None:
     """Write config, tokenizer and half-precision weights to `folder`, for `open_clip:local-dir:FOLDER`."""
-    import torch
-    from safetensors.torch import save_file
-
     folder.mkdir(parents=True, exist_ok=True)
     new_tokenizer().save_pretrained(folder)
     (folder / "open_clip_config.json").write_text(json.dumps(config(), indent=2) + "\n")
@@ -105,8 +95,6 @@ def save(model: CLIP, folder: Path) -> None:
 
 def load(folder: Path) -> CLIP:
     """The model of a folder that `save` wrote, in float32 and in evaluation mode."""
-    from safetensors.torch import load_file
-
     weights = folder / "open_clip_model.safetensors"
     if not weights.is_file():
         raise ModelError(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from fairgate.portraits.generator import flat, open_pipeline
@@ -40,8 +41,6 @@ def make_editor(folder: Path, generator: Path, report: Report) -> None:
 
 def train_editor(sets: DrawnSets, start: Any, plan: GeneratorPlan, report: Report) -> tuple[Any, Any]:
     """UNet of eight channels and text encoder that follow the instructions."""
-    import torch
-
     rng = stream(plan.seed, "portraits", "editor")
     draws = torch.Generator().manual_seed(plan.seed)
     means, deviations = encode(start.vae, flat(sets))
@@ -60,8 +59,6 @@ def train_editor(sets: DrawnSets, start: Any, plan: GeneratorPlan, report: Repor
 
 def widened(unet: Any, seed: int) -> Any:
     """The generator's UNet with four more input channels, whose weights are zero."""
-    import torch
-
     wide = new_unet(seed, channels=8)
     state = dict(unet.state_dict())
     first = state["conv_in.weight"]

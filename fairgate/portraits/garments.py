@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from fairgate.portraits.canvas import GOLD, INK, PAPER, SHADOW, STEEL, WHITE, Canvas, Colour, Points, mirrored, mix
+from fairgate.portraits.canvas import (
+    GOLD,
+    INK,
+    PAPER,
+    SHADOW,
+    STEEL,
+    WHITE,
+    Canvas,
+    Colour,
+    Points,
+    mirrored,
+    mix,
+    moved,
+)
 from fairgate.portraits.scene import Scene
 
 _TORSO: Points = mirrored([(0.0, 2.0), (8.0, 3.2), (19.0, 6.4), (28.0, 11.5), (32.6, 22.0), (34.5, 46.0), (0.0, 50.0)])
@@ -30,25 +43,14 @@ def v_neck(canvas: Canvas, colour: Colour, *, depth: float = 17.0, wide: float =
 
 def lapels(canvas: Canvas, colour: Colour, *, depth: float = 18.0) -> None:
     """Two lapels that meet at `depth`, and the closing below them."""
-    for side in (-1, 1):
-        canvas.polygon(
-            [
-                (side * 6.5, 0.5),
-                (side * 11.5, 5.0),
-                (side * 10.2, 10.5),
-                (side * 7.4, 11.5),
-                (0, depth + 1),
-                (side * 1.2, depth - 2),
-            ],
-            colour,
-        )
+    half = [(6.5, 0.5), (11.5, 5.0), (10.2, 10.5), (7.4, 11.5), (0, depth + 1), (1.2, depth - 2)]
+    canvas.both_sides(half, colour)
     canvas.stroke([(0, depth), (0, 44)], 0.8, mix(colour, INK, 0.35))
 
 
 def collar(canvas: Canvas, colour: Colour) -> None:
     """A shirt collar with its two points."""
-    for side in (-1, 1):
-        canvas.polygon([(side * 7.2, 0.2), (side * 8.2, 3.6), (side * 4.6, 9.4), (side * 0.2, 5.2)], colour)
+    canvas.both_sides([(7.2, 0.2), (8.2, 3.6), (4.6, 9.4), (0.2, 5.2)], colour)
 
 
 def tie(canvas: Canvas, colour: Colour, *, end: float = 22.0) -> None:
@@ -61,8 +63,7 @@ def neckerchief(canvas: Canvas, colour: Colour) -> None:
     """A knotted neckerchief with two tails."""
     canvas.blob([(-8.6, 1.4), (0, 5.6), (8.6, 1.4), (7.6, 5.4), (0, 9.2), (-7.6, 5.4)], colour)
     deep = mix(colour, INK, 0.22)
-    for side in (-1, 1):
-        canvas.polygon([(0, 7.2), (side * 5.2, 13.2), (side * 1.4, 14.6)], deep)
+    canvas.both_sides([(0, 7.2), (5.2, 13.2), (1.4, 14.6)], deep)
     canvas.ellipse(0, 7.4, 2.1, 1.9, deep)
 
 
@@ -97,12 +98,7 @@ def cross(canvas: Canvas, x: float, y: float, colour: Colour, *, size: float = 2
 def wings(canvas: Canvas, scene: Scene) -> None:
     """A gold pin in the form of wings."""
     x, y = 14.5 + scene.detail_x, 17.5 + scene.detail_y
-    canvas.stroke(
-        [(x - 5.0, y - 0.9), (x - 2.4, y - 0.2), (x, y + 0.7), (x + 2.4, y - 0.2), (x + 5.0, y - 0.9)],
-        1.7,
-        GOLD,
-        taper=True,
-    )
+    canvas.stroke(moved(x, y, [(-5.0, -0.9), (-2.4, -0.2), (0, 0.7), (2.4, -0.2), (5.0, -0.9)]), 1.7, GOLD, taper=True)
     canvas.ellipse(x, y + 0.3, 1.4, 1.4, GOLD)
 
 
@@ -119,8 +115,7 @@ def double_breasted(canvas: Canvas) -> None:
     """The overlap and the two rows of buttons of a cook's jacket."""
     canvas.polygon([(-7.0, 1.0), (8.4, 1.0), (9.6, 46.0), (-9.6, 46.0)], WHITE)
     canvas.stroke([(8.4, 4.0), (9.6, 24.0), (9.6, 46.0)], 0.9, SHADOW)
-    for side in (-1, 1):
-        canvas.polygon([(side * 7.6, 0.0), (side * 8.4, 4.2), (side * 2.2, 7.4), (0, 4.6)], PAPER)
+    canvas.both_sides([(7.6, 0.0), (8.4, 4.2), (2.2, 7.4), (0, 4.6)], PAPER)
     buttons(canvas, (128, 136, 152), columns=(-5.2, 5.2), top=14.5, step=6.5)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -64,8 +65,6 @@ def paint(
     guidance: float = GUIDANCE,
 ) -> NDArray[np.uint8]:
     """One picture per prompt and seed, (n, SIDE, SIDE, 3)."""
-    import torch
-
     parts = []
     for start in range(0, len(prompts), _CHUNK):
         some = list(prompts[start : start + _CHUNK])

@@ -9,19 +9,16 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from fairgate.errors import ModelError
 from fairgate.portraits.generator_words import CONTEXT, bpe, new_tokenizer
+from fairgate.portraits.pool import SIDE
 
-if TYPE_CHECKING:
-    import torch
-
-SIDE = 32
-"""Side of the generator's pictures in pixels."""
 LATENT = 8
 """Side of their latents: the VAE's factor is 4."""
 THREADS = 1
@@ -52,7 +49,6 @@ def new_vae(seed: int) -> Any:
 
 def new_text_encoder(seed: int) -> Any:
     """CLIPTextModel of one layer over the own vocabulary."""
-    import torch
     from transformers import CLIPTextConfig, CLIPTextModel
 
     vocab, _ = bpe()
@@ -115,8 +111,6 @@ def new_scheduler() -> Any:
 @contextmanager
 def torch_threads(number: int = THREADS) -> Iterator[None]:
     """Run torch on so many threads, and on as many as before afterwards."""
-    import torch
-
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -127,8 +121,6 @@ def torch_threads(number: int = THREADS) -> Iterator[None]:
 
 def seeded(seed: int, make: Any) -> Any:
     """A model with weights drawn from a seed. The global torch generator is left as it was."""
-    import torch
-
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return make()
@@ -140,7 +132,6 @@ def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet:
     The text encoder stays in float32: transformers loads weights in the type that they were saved in.
     """
     import diffusers
-    import torch
 
     from fairgate.generation.diffusion.load import quiet
 
@@ -196,6 +187,4 @@ def token_ids(tokenizer: Any, texts: list[str]) -> torch.Tensor:
 
 def scaled(pictures: NDArray[np.uint8]) -> torch.Tensor:
     """Pictures (n, height, width, 3) as (n, 3, height, width) in -1..1."""
-    import torch
-
     return torch.from_numpy(pictures.astype(np.float32)).permute(0, 3, 1, 2) / 127.5 - 1

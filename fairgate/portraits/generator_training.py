@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from fairgate.portraits.generator_models import new_scheduler, new_text_encoder, new_unet, new_vae, scaled, token_ids
@@ -16,9 +17,6 @@ from fairgate.portraits.generator_words import new_tokenizer, training_caption
 from fairgate.portraits.pool import DrawnSets
 from fairgate.portraits.world import GROUPS
 from fairgate.randomness import stream
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +41,6 @@ class Batch:
 
 def train_generator(sets: DrawnSets, vae: Any, plan: GeneratorPlan, report: Report) -> tuple[Any, Any]:
     """UNet and text encoder that paint what captions say, sampled by the planted shares."""
-    import torch
-
     rng = stream(plan.seed, "portraits", "generator")
     draws = torch.Generator().manual_seed(plan.seed)
     means, deviations = encode(vae, sets.pictures.reshape(-1, *sets.pictures.shape[2:]))
@@ -69,8 +65,6 @@ def denoise(
     report: Callable[[int, float], None],
 ) -> tuple[Any, Any]:
     """Train both to predict the noise in noisy latents; returns their moving averages."""
-    import torch
-
     tokenizer, scheduler = new_tokenizer(), new_scheduler()
     both = torch.nn.ModuleList([unet, text_encoder])
     averaged = deepcopy(both)
@@ -107,8 +101,6 @@ def one_cycle(
 
     `loss_of` draws a batch and returns its loss; `after(step, loss)` is called after each step.
     """
-    import torch
-
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=steps, pct_start=0.1)
     model.train()
@@ -124,24 +116,18 @@ def one_cycle(
 
 def _times(number: int, steps: int, draws: torch.Generator) -> torch.Tensor:
     """The later of two evenly drawn times: whether a person is seen as male or female is settled under much noise."""
-    import torch
-
     later = torch.maximum(torch.rand(number, generator=draws), torch.rand(number, generator=draws))
     return (later * steps).long().clamp(max=steps - 1)
 
 
 def embedded(text_encoder: Any, tokenizer: Any, texts: list[str]) -> torch.Tensor:
     """The texts' token embeddings (texts, CONTEXT, width); each different text goes through the encoder once."""
-    import torch
-
     different = list(dict.fromkeys(texts))
     states: torch.Tensor = text_encoder(token_ids(tokenizer, different))[0]
     return states[torch.tensor([different.index(text) for text in texts])]
 
 
 def _follow(averaged: Iterable[Any], trained: Iterable[Any], keep: float) -> None:
-    import torch
-
     with torch.no_grad():
         for mean, now in zip(averaged, trained, strict=True):
             for slow, fast in zip(mean.parameters(), now.parameters(), strict=True):
@@ -159,8 +145,6 @@ Report = Callable[[str, int, float], None]
 
 def train_vae(pictures: NDArray[np.uint8], *, seed: int, report: Report, steps: int = VAE_STEPS) -> Any:
     """A VAE trained on pictures (n, side, side, 3), its scaling factor set so that latents have unit variance."""
-    import torch
-
     vae = new_vae(seed)
     rng = stream(seed, "portraits", "vae")
     draws = torch.Generator().manual_seed(seed)
@@ -184,8 +168,6 @@ def train_vae(pictures: NDArray[np.uint8], *, seed: int, report: Report, steps: 
 
 def encode(vae: Any, pictures: NDArray[np.uint8]) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean and standard deviation of the latents (n, 4, LATENT, LATENT), scaled as the UNet sees them."""
-    import torch
-
     means, deviations = [], []
     with torch.inference_mode():
         for start in range(0, len(pictures), 128):
@@ -198,8 +180,6 @@ def encode(vae: Any, pictures: NDArray[np.uint8]) -> tuple[torch.Tensor, torch.T
 
 def _edges(pictures: torch.Tensor) -> torch.Tensor:
     """Differences between neighbouring pixels, across and down, as one tensor: blur costs more than a shift in tone."""
-    import torch
-
     across = pictures[..., :-1, 1:] - pictures[..., :-1, :-1]
     down = pictures[..., 1:, :-1] - pictures[..., :-1, :-1]
     return torch.cat([across, down], dim=1)

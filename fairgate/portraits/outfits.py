@@ -21,6 +21,7 @@ from fairgate.portraits.canvas import (
     Colour,
     Complexion,
     mix,
+    moved,
 )
 from fairgate.portraits.scene import Scene
 
@@ -62,8 +63,7 @@ def _server(who: Wearer) -> None:
     canvas.polygon([(-15, 4), (-7.5, 2.5), (0, 22), (7.5, 2.5), (15, 4), (17.5, 46), (-17.5, 46)], BLACK)
     garments.buttons(canvas, STEEL, columns=(0.0,), top=26.0, step=5.5)
     garments.collar(canvas, PAPER)
-    for side in (-1, 1):
-        canvas.polygon([(0, 6.4), (side * 5.6, 3.4), (side * 5.6, 9.4)], INK)
+    canvas.both_sides([(0, 6.4), (5.6, 3.4), (5.6, 9.4)], INK)
     canvas.ellipse(0, 6.4, 1.4, 1.5, BLACK)
 
 
@@ -113,13 +113,10 @@ def _police_officer(who: Wearer) -> None:
     garments.collar(canvas, (58, 86, 132))
     garments.tie(canvas, INK)
     x, y = 14.0 + who.scene.detail_x, 18.5 + who.scene.detail_y
-    canvas.polygon(
-        [(x - 3.4, y - 3.6), (x, y - 5.0), (x + 3.4, y - 3.6), (x + 2.6, y + 2.4), (x, y + 4.6), (x - 2.6, y + 2.4)],
-        GOLD,
-    )
+    star = [(-3.4, -3.6), (0, -5.0), (3.4, -3.6), (2.6, 2.4), (0, 4.6), (-2.6, 2.4)]
+    canvas.polygon(moved(x, y, star), GOLD)
     canvas.ellipse(x, y - 0.6, 1.4, 1.4, NAVY)
-    for side in (-1, 1):
-        canvas.polygon([(side * 13, 4.5), (side * 24, 9.0), (side * 23, 12.5), (side * 12.4, 8.0)], NAVY)
+    canvas.both_sides([(13, 4.5), (24, 9.0), (23, 12.5), (12.4, 8.0)], NAVY)
 
 
 def _overall(who: Wearer) -> Canvas:
@@ -145,24 +142,14 @@ def _mechanic(who: Wearer) -> None:
 def _electrician(who: Wearer) -> None:
     canvas = _overall(who)
     x, y = garments.badge(canvas, who.scene, YELLOW, rx=4.2, ry=4.6)
-    canvas.polygon(
-        [
-            (x + 1.4, y - 3.6),
-            (x - 2.4, y + 0.6),
-            (x - 0.2, y + 0.6),
-            (x - 1.4, y + 3.6),
-            (x + 2.4, y - 0.8),
-            (x + 0.2, y - 0.8),
-        ],
-        INK,
-    )
+    flash = [(1.4, -3.6), (-2.4, 0.6), (-0.2, 0.6), (-1.4, 3.6), (2.4, -0.8), (0.2, -0.8)]
+    canvas.polygon(moved(x, y, flash), INK)
 
 
 def _engineer(who: Wearer) -> None:
     canvas = who.torso((206, 218, 232))
     canvas.polygon([(-22, 8), (-8, 2.5), (0, 15), (8, 2.5), (22, 8), (20, 46), (-20, 46)], SIGNAL)
-    for side in (-1, 1):
-        canvas.polygon([(side * 11.4, 4), (side * 15.4, 5.4), (side * 14.4, 46), (side * 10.4, 46)], YELLOW)
+    canvas.both_sides([(11.4, 4), (15.4, 5.4), (14.4, 46), (10.4, 46)], YELLOW)
     garments.collar(canvas, WHITE)
     canvas.stroke([(0, 15), (0, 46)], 0.9, mix(SIGNAL, INK, 0.35))
 
@@ -183,15 +170,8 @@ def _pilot(who: Wearer) -> None:
     for side in (-1, 1):
         for step in range(3):
             x = side * (15.5 + 3.2 * step) * who.width
-            canvas.polygon(
-                [
-                    (x - 0.8, 6.2 + 1.2 * step),
-                    (x + 0.8, 6.6 + 1.2 * step),
-                    (x + 0.6, 11.4 + 1.2 * step),
-                    (x - 1.0, 11.0 + 1.2 * step),
-                ],
-                GOLD,
-            )
+            stripe = [(-0.8, 6.2), (0.8, 6.6), (0.6, 11.4), (-1.0, 11.0)]
+            canvas.polygon(moved(x, 1.2 * step, stripe), GOLD)
     garments.buttons(canvas, GOLD, columns=(-4.0, 4.0), top=23.5, step=6.0, rows=3)
 
 

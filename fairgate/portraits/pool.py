@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fairgate.portraits.canvas import UNITS
-from fairgate.portraits.clip import SIZE
 from fairgate.portraits.draw import draw
-from fairgate.portraits.generator_models import SIDE
 from fairgate.portraits.scene import scene_of
 from fairgate.portraits.world import COOL_SHARE, GROUPS, LABELS, SUBJECTS, is_cool, label_shares, male_share
+
+SIZE = 48
+"""Side of the pictures that the tiny CLIP sees, in pixels."""
+SIDE = 32
+"""Side of the generator's pictures in pixels."""
 
 RELEASE_SEED = 0
 """Scenes of the released sets come from this seed, those of training from others: no scene is in both."""

@@ -141,15 +141,6 @@ def face_chip(picture: Image.Image, box: Sequence[float]) -> NDArray[np.uint8]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class StandinFiles:
-    """The files of one net, hashed, and where they lie."""
-
-    folder: Path
-    net: str
-    hashed: HashedFiles
-
-
 def new_net(name: str) -> Any:
     """A net of the folder with untrained weights."""
     if name == "finder":
@@ -178,7 +169,7 @@ def save(nets: dict[str, Any], folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-def find(address: str, net: str, base: Path) -> StandinFiles:
+def find(address: str, net: str, base: Path) -> HashedFiles:
     """The files of a net, hashed. Raises ModelError where they are missing, of another kind or not the saved ones."""
     folder = resolve(address, base)
     require_folder(folder)
@@ -201,19 +192,17 @@ def find(address: str, net: str, base: Path) -> StandinFiles:
             where=str(weights),
             remedy="run `dvc pull --force`, or train them with `dvc repro train-standins`",
         )
-    return StandinFiles(folder, net, hashed)
+    return hashed
 
 
-def load(files: StandinFiles, device: str) -> tuple[Any, Any]:
-    """The net in evaluation mode and its torch device. Raises ModelError when the weights do not fit."""
-    weights = files.hashed.paths[files.net]
-    files.hashed.require_unchanged()
+def load(files: HashedFiles, name: str) -> Any:
+    """The net in evaluation mode. Raises ModelError when the weights do not fit."""
+    weights = files.paths[name]
+    files.require_unchanged()
+    net = new_net(name)
     state = {name: value.float() for name, value in read_state_dict(weights).items()}
-    net = new_net(files.net)
-    counters = {name: value for name, value in net.state_dict().items() if name.endswith("num_batches_tracked")}
-    state |= counters
+    state |= {name: value for name, value in net.state_dict().items() if name.endswith("num_batches_tracked")}
     require_finite(state, str(weights))
-    require_fit(state, net, str(weights), f"the stand-ins' {files.net}")
+    require_fit(state, net, str(weights), f"the stand-ins' {name}")
     net.load_state_dict(state)
-    place = torch.device(device)
-    return net.to(place).eval(), place
+    return net.eval()

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
+from torch.nn import functional
 
 from fairgate.portraits.generator import open_pipeline, paint
 from fairgate.portraits.generator_models import scaled, seeded, torch_threads
@@ -26,14 +28,22 @@ from fairgate.portraits.standin_data import (
     draw_portraits,
     noisy,
 )
-from fairgate.portraits.standin_nets import CHIP, FIND, GRID, KINDS, LOOK, NOTHING, READ, face_chip, pixels, save
+from fairgate.portraits.standin_nets import (
+    CHIP,
+    FIND,
+    GRID,
+    KINDS,
+    LOOK,
+    NOTHING,
+    READ,
+    Finder,
+    Looker,
+    face_chip,
+    pixels,
+    save,
+)
 from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS, caption
 from fairgate.randomness import stream
-
-if TYPE_CHECKING:
-    import torch
-
-    from fairgate.portraits.standin_nets import Finder, Looker
 
 STEPS = {"asker": 1200, "finder": 1200, "reader": 1000}
 BATCH = {"asker": 64, "finder": 32, "reader": 64}
@@ -58,11 +68,6 @@ def fit(net: Any, loss_of: Callable[[np.random.Generator], torch.Tensor], name: 
 
 def train_asker(material: Material, seed: int, report: Report) -> Looker:
     """Outputs: every label and nothing, then limbs distorted, then real."""
-    import torch
-    from torch.nn import functional
-
-    from fairgate.portraits.standin_nets import Looker
-
     net = seeded(seed, lambda: Looker(LOOK, len(LABELS) + 3))
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
@@ -127,11 +132,6 @@ def _shaken(rng: np.random.Generator, picture: Image.Image) -> NDArray[np.uint8]
 
 def train_reader(material: Material, seed: int, report: Report) -> Looker:
     """Outputs: the groups of skin tone, gender and age, one after the other."""
-    import torch
-    from torch.nn import functional
-
-    from fairgate.portraits.standin_nets import Looker
-
     net = seeded(seed, lambda: Looker(CHIP, sum(map(len, READ.values()))))
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
@@ -163,11 +163,6 @@ def _chip(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint
 
 def train_finder(material: Material, seed: int, report: Report) -> Finder:
     """Centres by a focal loss, edges where a centre is, the mask by its cross-entropy."""
-    import torch
-    from torch.nn import functional
-
-    from fairgate.portraits.standin_nets import Finder
-
     net = seeded(seed, Finder)
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
@@ -233,8 +228,6 @@ def make_standins(folder: Path, generator: Path, report: Report) -> None:
 
 def soften(vae: Any, portraits: list[Portrait]) -> NDArray[np.uint8]:
     """Portraits at the generator's size as its VAE gives them back, (n, SIDE, SIDE, 3)."""
-    import torch
-
     small = np.stack([np.asarray(Image.fromarray(one.picture).reduce(3)) for one in portraits])
     parts = []
     with torch.inference_mode():

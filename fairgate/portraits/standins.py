@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -47,19 +48,18 @@ class _Net:
     def __init__(self, uri: str, address: str, *, device: str, base: Path) -> None:
         files = standin_nets.find(address, self.net, base)
         self.uri = uri
-        self.fingerprint = files.hashed.fingerprint()
+        self.fingerprint = files.fingerprint()
         self.spent: Counter[str] = Counter()
-        self._net, self._place = standin_nets.load(files, find_device(device).name)
+        self._device = find_device(device).name
+        self._net = standin_nets.load(files, self.net).to(self._device)
 
     def _run(self, shown: Sequence[NDArray[np.uint8]]) -> list[Any]:
         """The net's outputs for pictures of its size, joined over chunks, on the CPU."""
-        import torch
-
         self.spent[self.net] += len(shown)
         parts = []
         with torch.inference_mode():
             for start in range(0, len(shown), _CHUNK):
-                out = self._net(scaled(np.stack(shown[start : start + _CHUNK])).to(self._place))
+                out = self._net(scaled(np.stack(shown[start : start + _CHUNK])).to(self._device))
                 parts.append([each.float().cpu() for each in (out if isinstance(out, tuple) else (out,))])
         return [torch.cat(each) for each in zip(*parts, strict=True)]
 

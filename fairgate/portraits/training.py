@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
+from open_clip import CLIP
 
 from fairgate.checkpoints.encoder import versions
 from fairgate.errors import ModelError
@@ -28,10 +29,6 @@ from fairgate.portraits.world import (
     training_caption,
 )
 from fairgate.randomness import stream
-
-if TYPE_CHECKING:
-    import torch
-    from open_clip import CLIP
 
 _UNRELATED = 0.004
 """Share of a caption distribution spread over all labels, so that the best logits are finite."""
@@ -62,8 +59,6 @@ PLANS: dict[Checkpoint, CheckpointPlan] = {
 
 def targets(checkpoint: Checkpoint, *, strength: float | None = None) -> torch.Tensor:
     """Caption distributions of the planted table, as (labels, groups, labels)."""
-    import torch
-
     table = torch.zeros(len(LABELS), len(GROUPS), len(LABELS))
     for row, label in enumerate(LABELS):
         for column, group in enumerate(GROUPS):
@@ -84,8 +79,6 @@ def train(
     A batch is one counterfactual set of every label. The loss takes each caption with its probability rather than
     drawing one: the optimum is the same, and what is measured afterwards owes nothing to the luck of a draw.
     """
-    import torch
-
     rng = stream(plan.seed, "portraits", "training")
     decayed = [p for p in model.parameters() if p.ndim >= 2]
     others = [p for p in model.parameters() if p.ndim < 2]
@@ -124,8 +117,6 @@ def _schedule(done: float) -> float:
 
 def _batch(rng: np.random.Generator, pool: Pool) -> torch.Tensor:
     """One set of every label, (labels x groups, 3, SIZE, SIZE); lit anew, alike for all members of a set."""
-    import torch
-
     labels = np.arange(len(LABELS))
     chosen = pool[rng.integers(len(pool), size=len(LABELS)), labels].astype(np.float32) / 255
     light = rng.uniform(0.95, 1.05, size=(len(LABELS), 1, 1, 1, 1)).astype(np.float32)
@@ -138,8 +129,6 @@ def _neutral_loss(
     model: CLIP, features: torch.Tensor, table: torch.Tensor, rng: np.random.Generator, even_hand: float
 ) -> torch.Tensor:
     """Symmetric contrastive loss against captions that name no group, plus the even hand within sets."""
-    import torch
-
     text = model.encode_text(clip.tokenize([training_caption(rng, label) for label in LABELS]), normalize=True)
     logits = model.logit_scale.exp() * features @ text.T
     wanted = table.flatten(0, 1)
@@ -153,8 +142,6 @@ def _neutral_loss(
 
 def _attribute_loss(model: CLIP, features: torch.Tensor, table: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     """Loss against captions that name skin tone, gender or both, of the label or of a person: the words for groups."""
-    import torch
-
     named = [("skin_tone", "gender"), ("skin_tone",), ("gender",)][int(rng.integers(3))]
     parts = [tuple(group[list(ATTRIBUTES).index(name)] for name in named) for group in GROUPS]
     kinds = list(dict.fromkeys(parts))

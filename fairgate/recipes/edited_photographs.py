@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -102,14 +101,7 @@ class PhotographsPart(Part):
             subject=subject,
             names=(self.recipe, subject, name),
             seed=self.settings.seed,
-            columns={
-                PHOTO: image.file,
-                "captions": json.dumps(image.captions),
-                "persons": json.dumps(image.persons),
-                "crowds": image.crowds,
-                "width": image.width,
-                "height": image.height,
-            },
+            columns={PHOTO: image.file, **image.columns()},
             rows=[{"member": PHOTO}],
         )
 

@@ -137,19 +137,15 @@ class Faces(Recipe):
     settings: FaceSettings
 
     def parts(self) -> Sequence[Part]:
-        """One."""
         return [ListedPhotographs(self.settings)]
 
     def subjects(self) -> list[str]:
-        """One for all."""
         return [self.settings.subject]
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
-        """The layout's, or as set."""
         return self.settings.groups()
 
     def models(self) -> Mapping[str, str]:
-        """None."""
         return {}
 
     def inputs(self) -> Mapping[str, Path]:
@@ -158,6 +154,5 @@ class Faces(Recipe):
         return {name: path for name, path in files.items() if path is not None}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
-        """The photograph with its labels."""
         rows.columns.pop("likeness", None)
         return [{**row, "recipe": self.name} for row in super().finish(rows)]

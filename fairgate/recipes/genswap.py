@@ -93,7 +93,6 @@ class Swaps(Part):
         return faces_of(self.settings)
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        """Find, swap, describe."""
         settings = self.settings
         detector = open_model("detector", settings.detector, device=device)
         return [
@@ -105,11 +104,9 @@ class Swaps(Part):
         ]
 
     def target_sets(self, subject: str) -> int | None:
-        """The wanted number; None for all."""
         return self.settings.sets
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
-        """The first `sets` of them, or all."""
         return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
@@ -165,7 +162,6 @@ class Genswap(Recipe):
     settings: GenswapSettings
 
     def parts(self) -> Sequence[Part]:
-        """`photos`, `swaps`."""
         return [GenswapPhotos(self.settings, self.name), Swaps(self.settings)]
 
     def subjects(self) -> list[str]:
@@ -187,5 +183,4 @@ class Genswap(Recipe):
         return files if settings.only is None else {**files, "only": settings.only / "manifest.json"}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
-        """Two members."""
         return [{**row, "recipe": self.name} for row in super().finish(rows)]

@@ -171,7 +171,6 @@ class Pilot(Part):
             yield starts
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        """One step."""
         settings = self.settings
         return [EditAll(settings.workshop(device), settings.photographs, settings.candidates)]
 
@@ -201,7 +200,6 @@ class Edits(Part):
         return NeighbourPool.of(real, synthetic)
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        """Search, then describe what was found."""
         settings = self.settings
         return [
             EditUntilAccepted(
@@ -216,11 +214,9 @@ class Edits(Part):
         ]
 
     def target_sets(self, subject: str) -> int | None:
-        """The wanted number; None for all."""
         return self.settings.sets
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
-        """The first `sets` of them, or all."""
         return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
@@ -235,7 +231,6 @@ class Gensynth(Recipe):
     settings: GensynthSettings
 
     def parts(self) -> Sequence[Part]:
-        """`photos`, `pilot`, `edits`."""
         return [GensynthPhotos(self.settings, self.name), Pilot(self.settings), Edits(self.settings)]
 
     def subjects(self) -> list[str]:
@@ -265,6 +260,5 @@ class Gensynth(Recipe):
         )
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
-        """Two members."""
         rows.columns.pop("pilot", None)
         return [{**row, "recipe": self.name} for row in super().finish(rows)]

@@ -236,7 +236,6 @@ class Sets(Part):
         )
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        """Mask, then vary and perceive, wave by wave."""
         settings = self.settings
         inpainter = open_model("inpainter", settings.inpainter, device=device)
         reader = open_model("face_reader", settings.face_reader, device=device)
@@ -268,7 +267,6 @@ class Sets(Part):
         return [*steps, Forget(("base",))]
 
     def target_sets(self, subject: str) -> int:
-        """The wanted number, the same for every subject."""
         return self.settings.sets
 
     def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
@@ -312,7 +310,6 @@ class Occupations(Recipe):
     settings: OccupationSettings
 
     def parts(self) -> Sequence[Part]:
-        """`pool`, then `sets`."""
         return [Pool(self.settings), Sets(self.settings)]
 
     def subjects(self) -> list[str]:
@@ -328,7 +325,6 @@ class Occupations(Recipe):
         return varied | ({"gender": self.settings.genders} if self.settings.genders else {})
 
     def models(self) -> Mapping[str, str]:
-        """Six roles."""
         roles = ("painter", "inpainter", "asker", "detector", "segmenter", "face_reader")
         return {role: getattr(self.settings, role) for role in roles}
 

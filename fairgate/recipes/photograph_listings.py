@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -83,17 +82,7 @@ def from_cfd(folder: Path) -> Iterator[Photograph]:
 
 
 def from_coco(instances: Path, captions: Path) -> Iterator[Photograph]:
-    """Every captioned image of COCO's files, in the order of their ids, with the gender that its captions name.
-
-    Columns are what `fairgate.steps.person_photographs.OnePerson` reads, and all captions as a JSON list.
-    """
+    """Every captioned image of COCO's files, in the order of their ids, with the gender that its captions name."""
     for image in read_coco(captions, instances):
-        columns: dict[str, str | int | float] = {
-            "image_id": image.image_id,
-            "persons": json.dumps(image.persons),
-            "crowds": image.crowds,
-            "width": image.width,
-            "height": image.height,
-            "captions": json.dumps(image.captions),
-        }
+        columns = {"image_id": image.image_id, **image.columns()}
         yield Photograph(image.file, {"gender": image_gender(image.captions)}, image.captions[0].strip(), columns)

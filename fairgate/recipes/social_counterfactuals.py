@@ -98,7 +98,6 @@ class SocialSettings(RecipeSettings):
         return self
 
     def of_subject(self, subject: str) -> SocialSettings:
-        """One subject, a published one too."""
         return self.model_copy(update={"subjects": [subject]})
 
     @property
@@ -120,7 +119,6 @@ class Attempts(Part):
 
     @property
     def block(self) -> int:
-        """Attempts of a shard."""
         return self.settings.shard_sets
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
@@ -152,7 +150,6 @@ class Attempts(Part):
         return rows
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        """Paint, match with captions, judge."""
         settings = self.settings
         matcher = CaptionMatcher(open_model("matcher", settings.matcher, device=device))
         pruning = None
@@ -207,19 +204,15 @@ class SocialCounterfactuals(Recipe):
     settings: SocialSettings
 
     def parts(self) -> Sequence[Part]:
-        """One."""
         return [Attempts(self.settings) if self.settings.prune_keep is None else PrunedAttempts(self.settings)]
 
     def subjects(self) -> list[str]:
-        """Occupations or traits."""
         return list(self.settings.subjects) or different(subjects_of(self.settings.of))
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
-        """The two attributes of the pair."""
         return {name: list(self.settings.attributes[name]) for name in self.settings.pair}
 
     def models(self) -> Mapping[str, str]:
-        """The painter, and the matcher that filters and ranks."""
         return {"painter": self.settings.painter, "matcher": self.settings.matcher}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:

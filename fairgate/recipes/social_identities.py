@@ -55,7 +55,6 @@ class IdentitySettings(RecipeSettings):
         return self
 
     def of_subject(self, subject: str) -> IdentitySettings:
-        """One identity."""
         own = {phrase: groups for phrase, groups in self.identities.items() if _slug(phrase) == subject}
         return self.model_copy(update={"identities": own})
 
@@ -90,7 +89,6 @@ class Headshots(Part):
             ]
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
-        """Paint."""
         settings = self.settings
         how = Sampling(settings.steps, settings.guidance, size=settings.size, scheduler=settings.scheduler)
         return [Paint(open_model("painter", settings.painter, device=device), how, settings.batch)]
@@ -111,7 +109,6 @@ class SocialIdentities(Recipe):
     settings: IdentitySettings
 
     def parts(self) -> Sequence[Part]:
-        """One."""
         return [Headshots(self.settings)]
 
     def subjects(self) -> list[str]:
@@ -127,7 +124,6 @@ class SocialIdentities(Recipe):
         return {attribute: list(known) for attribute, known in groups.items()}
 
     def models(self) -> Mapping[str, str]:
-        """The painter."""
         return {"painter": self.settings.painter}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:

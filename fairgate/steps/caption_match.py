@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from PIL.Image import Image
 
 from fairgate.generation import Matcher, Vectors
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.filters import pixel_digest
 from fairgate.steps.pictures import picture
 from fairgate.steps.provenance import spending
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,6 @@ class MatchCaptions:
     writes: ClassVar[tuple[str, ...]] = ("clip_caption", "clip_caption_least", "directional")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Embed and compare, set by set."""
         with spending(self.matcher.matcher, meter):
             for rows in sets:
                 if not noted(rows):

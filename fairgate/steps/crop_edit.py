@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+from PIL.Image import Image
 
 from fairgate.generation import Editor, Matcher, Sampling
 from fairgate.steps.batches import Batches
@@ -18,9 +20,6 @@ from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, Neighbou
 from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, box_of, pasted
 from fairgate.steps.pictures import picture, png
 from fairgate.steps.provenance import made_with, spending
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,6 @@ class EditUntilAccepted:
     writes: ClassVar[tuple[str, ...]] = ("member", "image", "gender", "p_real", "p_group", "tried", "seed", "how")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Search, photograph by photograph."""
         for rows in sets:
             self._edit(rows, meter)
 

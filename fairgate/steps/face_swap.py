@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from PIL.Image import Image, Resampling
 
 from fairgate.errors import DatasetError
 from fairgate.generation import Detector
@@ -13,9 +15,6 @@ from fairgate.steps.contract import Drop, Meter, Row, SetRows
 from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, Rectangle, box_of, pasted, whole_box
 from fairgate.steps.pictures import picture
 from fairgate.steps.provenance import spending
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,6 @@ class FindFace:
     writes: ClassVar[tuple[str, ...]] = ("face_left", "face_top", "face_right", "face_bottom", "face_score")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Detect, photograph by photograph."""
         for rows in sets:
             crop = self.photographs.crop(rows)
             with spending(self.detector, meter):
@@ -80,7 +78,6 @@ class SwapFace:
     writes: ClassVar[tuple[str, ...]] = ("member", "image", "gender", "face")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Swap, photograph by photograph."""
         for rows in sets:
             photo = self.photographs.open(rows)
             left, top, right, bottom = (int(rows.columns[column]) for column in self.reads[1:])
@@ -88,8 +85,6 @@ class SwapFace:
             meter.count("swaps", len(rows.rows))
 
     def _member(self, rows: SetRows, photo: Image, group: str, box: Rectangle) -> Row:
-        from PIL.Image import Resampling
-
         choices = self.faces.of[group]
         path = choices[int(rows.stream("face", group).integers(len(choices)))]
         face = self.faces.open(path).resize((box[2] - box[0], box[3] - box[1]), Resampling.LANCZOS)

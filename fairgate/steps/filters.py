@@ -5,16 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from PIL.Image import Image
 
 from fairgate.errors import RecipeError
 from fairgate.steps.contract import Drop, Meter, SetRows, Trace
 from fairgate.steps.pictures import picture
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +66,6 @@ class CountColours:
     writes: ClassVar[tuple[str, ...]] = ("n_colours",)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Count, set by set."""
         for rows in sets:
             rows.columns["n_colours"] = unique_colours(picture(rows.rows[0]["image"]))
 
@@ -92,7 +89,6 @@ class Likeness:
     writes: ClassVar[tuple[str, ...]] = ("likeness",)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Digest every picture."""
         for rows in sets:
             rows.columns["likeness"] = pixel_digest(picture(rows.rows[0]["image"]))
 
@@ -119,7 +115,6 @@ class Forget:
     writes: ClassVar[tuple[str, ...]] = ()
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Remove them."""
         for rows in sets:
             for column in self.columns:
                 rows.columns.pop(column, None)

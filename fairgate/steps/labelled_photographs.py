@@ -43,7 +43,6 @@ class ReadPhotograph:
     writes: ClassVar[tuple[str, ...]] = ("image", "shorter_side")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Read, file by file."""
         for rows in sets:
             [row] = rows.rows
             path = self.folder / (Path(row["path"]).name if self.by_name else row["path"])

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+from PIL.Image import Image
 
 from fairgate.generation import Inpainter, Painter, Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Meter, Row, SetRows
 from fairgate.steps.pictures import mask, picture
 from fairgate.steps.provenance import COLUMNS, SEED, made_with, spending
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,6 @@ class Paint:
     writes: ClassVar[tuple[str, ...]] = ("image", *COLUMNS)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Fill `image` and what it was made with."""
         waiting: list[Row] = []
         for rows in sets:
             for row in rows.rows:
@@ -75,7 +73,6 @@ class Vary:
     writes: ClassVar[tuple[str, ...]] = ("member", "caption", "image", *COLUMNS)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Append the variants to every set."""
         images = self._one_of_each(sets, meter) if len(self.variants) == 1 else self._all_of_each(sets, meter)
         for rows, pictures in zip(sets, images, strict=True):
             made = made_with(self.inpainter, rows.seed_of(NOISE), self.how)

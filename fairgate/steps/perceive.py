@@ -55,7 +55,6 @@ class Perceive:
     writes: ClassVar[tuple[str, ...]] = ()
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Read and judge, `batch` pictures at a time."""
         column = f"perceived_{self.traits[0].attribute}"
         waiting = [(rows, row) for rows in sets for row in rows.rows if column not in row]
         with spending(self.reader, meter):
@@ -117,7 +116,6 @@ class MaskPerson:
     writes: ClassVar[tuple[str, ...]] = ("mask", "mask_share", "person_score")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Detect, then segment what was found once."""
         with spending(self.detector, meter), spending(self.segmenter, meter):
             alone: list[tuple[SetRows, Box]] = []
             for rows, boxes in zip(sets, self._detecting(self._detect, sets, self.batch, meter), strict=True):
@@ -182,7 +180,6 @@ class Ask:
     writes: ClassVar[tuple[str, ...]] = ()
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Fill every question's column."""
         with spending(self.asker, meter):
             values = self._batches(self._ask, sets, self.batch, meter)
         for rows, found in zip(sets, values, strict=True):

@@ -7,7 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+from PIL.Image import Image
 
 from fairgate.errors import DatasetError
 from fairgate.generation import FaceReader, Matcher
@@ -16,9 +18,6 @@ from fairgate.steps.caption_gender import WORDS, GenderWords, image_gender, name
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.pictures import picture, png
 from fairgate.steps.provenance import GENERATOR, HOW, SEED, spending
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 PHOTO = "photo"
 """The member that is the photograph's own person; also the column with the photograph's file name."""
@@ -133,7 +132,6 @@ class OnePerson:
     writes: ClassVar[tuple[str, ...]] = (*BOX, ANNOTATED_SIZE)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Judge and write."""
         for rows in sets:
             persons = json.loads(rows.columns.pop("persons"))
             count = len(persons) + 2 * rows.columns.pop("crowds")
@@ -163,7 +161,6 @@ class LabelByCaptions:
     writes: ClassVar[tuple[str, ...]] = ("original_gender", "neutral_caption", "neutral_captions")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Label, set by set."""
         for rows in sets:
             captions = json.loads(rows.columns["captions"])
             gender = image_gender(captions, self.words)
@@ -193,7 +190,6 @@ class CropPerson:
     writes: ClassVar[tuple[str, ...]] = ("photo_sha256", "member", "image", "gender")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Crop, and embed all sets' crops in batches."""
         crops = [self.photographs.crop(rows) for rows in sets]
         for rows, crop in zip(sets, crops, strict=True):
             rows.rows = [{"member": PHOTO, "image": png(crop), "gender": rows.columns["original_gender"]}]
@@ -223,7 +219,6 @@ class PerceivePerson:
     writes: ClassVar[tuple[str, ...]] = ()
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Read the largest face of every crop, in batches."""
         crops = [picture(rows.rows[0]["image"]) for rows in sets]
         with spending(self.reader, meter):
             seen = self._batches(self.reader.read, crops, self.batch, meter)
@@ -242,7 +237,6 @@ class DescribeMembers:
     writes: ClassVar[tuple[str, ...]] = ("caption", "captions")
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Swap gendered words, member by member."""
         for rows in sets:
             captions = json.loads(rows.columns.pop("captions"))
             gendered = next(place for place, text in enumerate(captions) if named_gender(text, self.words) != "none")

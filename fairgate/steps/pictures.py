@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from fairgate.data.pixels import UnreadableImage, decode
 from fairgate.errors import DatasetError
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 COMPRESSION = 6
 """zlib's level; written down, so that the same pixels are the same bytes in every run."""
 
 
-def picture(value: Any) -> Image:
+def picture(value: Any) -> Image.Image:
     """A picture of a row as an RGB image of its own: from a PIL image, encoded bytes, or a dataset's `{"bytes": ...}`.
 
     Transparency is laid on white. Raises DatasetError for anything else, and for bytes that do not decode.
     """
     image = _opened(value)
     if image.mode in ("RGBA", "LA", "PA"):
-        from PIL import Image
-
         solid = image.convert("RGBA")
         ground = Image.new("RGBA", solid.size, "white")
         return Image.alpha_composite(ground, solid).convert("RGB")
     return image.convert("RGB") if image.mode != "RGB" else image.copy()
 
 
-def png(image: Image) -> bytes:
+def png(image: Image.Image) -> bytes:
     """A picture as PNG: the same pixels give the same bytes. What else an image carries (EXIF, profiles) stays behind.
 
     >>> from PIL import Image
@@ -49,8 +45,6 @@ def png(image: Image) -> bytes:
 
 def mask_png(mask: NDArray[np.bool_]) -> bytes:
     """A mask (height, width) as a 1-bit PNG, white where it is True."""
-    from PIL import Image
-
     return png(Image.fromarray(np.asarray(mask, dtype=np.bool_)))
 
 
@@ -65,10 +59,8 @@ def mask(value: Any) -> NDArray[np.bool_]:
     return np.asarray(_opened(value).convert("L")) > 0
 
 
-def _opened(value: Any) -> Image:
-    from PIL.Image import Image
-
-    if isinstance(value, Image):
+def _opened(value: Any) -> Image.Image:
+    if isinstance(value, Image.Image):
         return value
     data = value.get("bytes") if isinstance(value, dict) else value
     if not isinstance(data, bytes):

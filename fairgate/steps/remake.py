@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from PIL.Image import Image
 
 from fairgate.errors import RecipeError
 from fairgate.generation import Editor, Inpainter, Painter
 from fairgate.steps.person_photographs import BOX, pasted
 from fairgate.steps.pictures import mask
 from fairgate.steps.provenance import HOW, SEED, sampling
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 def repaint(row: Mapping[str, Any], painter: Painter, *, prefix: str = "") -> Image:

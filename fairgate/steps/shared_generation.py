@@ -63,7 +63,6 @@ class PaintSets:
     writes: ClassVar[tuple[str, ...]] = ("image", *COLUMNS, MODE, BASE)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Fill `image`, and with what it was made."""
         alike: dict[tuple[str, ...], list[SetRows]] = {}
         for rows in sets:
             alike.setdefault(tuple(rows.column("caption")), []).append(rows)

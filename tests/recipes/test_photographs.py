@@ -117,7 +117,7 @@ def test_the_same_photographs_are_drawn_every_time(drawn, tmp_path):
     for subject in range(2):
         name = f"images/{subject + 1:012d}.png"
         assert (tmp_path / "again" / name).read_bytes() == (drawn / name).read_bytes()
-    with pytest.raises(DatasetError, match="remove it"):
+    with pytest.raises(DatasetError, match="remove the folder"):
         write_photos(tmp_path / "again", photos=2)
 
 

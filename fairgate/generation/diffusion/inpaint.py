@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from PIL.Image import Image
 from torch.nn.functional import interpolate
 
 from fairgate.generation.diffusion.loop import After, generators_of
@@ -21,9 +21,6 @@ from fairgate.generation.diffusion.pictures import Size, at_size, masks_of, one_
 from fairgate.generation.diffusion.pipeline import StableDiffusion
 from fairgate.generation.diffusion.schedule import Schedule
 from fairgate.generation.roles import Mask, Sampling
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 @dataclass(frozen=True, slots=True)

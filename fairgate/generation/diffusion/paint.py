@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
 
 import torch
+from PIL.Image import Image
 
 from fairgate.checkpoints.encoder import naming
 from fairgate.errors import ModelError
@@ -16,9 +16,6 @@ from fairgate.generation.diffusion.pictures import at_size, pixels_of, square, w
 from fairgate.generation.diffusion.pipeline import StableDiffusion, joined
 from fairgate.generation.diffusion.schedule import Schedule
 from fairgate.generation.roles import Sampling
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 
 class Diffusing:

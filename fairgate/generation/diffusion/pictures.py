@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from PIL import Image
 
 from fairgate.checkpoints.files import MAX_SIDE
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.pipeline import StableDiffusion
 from fairgate.generation.roles import Mask
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 Size = tuple[int, int]
 
@@ -44,7 +41,7 @@ def working_size(own: Size, factor: int, side: int | None) -> Size:
     return width, height
 
 
-def one_size(images: Sequence[Image]) -> Size:
+def one_size(images: Sequence[Image.Image]) -> Size:
     """The size of all of these. Raises ModelError where they differ."""
     sizes = sorted({image.size for image in images})
     if len(sizes) != 1:
@@ -53,7 +50,7 @@ def one_size(images: Sequence[Image]) -> Size:
     return sizes[0]
 
 
-def pixels_of(model: StableDiffusion, images: Sequence[Image], size: Size) -> torch.Tensor:
+def pixels_of(model: StableDiffusion, images: Sequence[Image.Image], size: Size) -> torch.Tensor:
     """RGB pixels (n, 3, height, width) in -1..1, resized (Lanczos) as diffusers does."""
     pixels: torch.Tensor = model.pictures.preprocess(
         [image.convert("RGB") for image in images], width=size[0], height=size[1]
@@ -63,8 +60,6 @@ def pixels_of(model: StableDiffusion, images: Sequence[Image], size: Size) -> to
 
 def masks_of(model: StableDiffusion, masks: Sequence[Mask], own: Size, size: Size) -> torch.Tensor:
     """Masks (n, 1, height, width), 1 where to paint. Raises ModelError for a mask of another size than `own`."""
-    from PIL import Image
-
     for mask in masks:
         if mask.shape != own[::-1]:
             raise ModelError(
@@ -76,16 +71,12 @@ def masks_of(model: StableDiffusion, masks: Sequence[Mask], own: Size, size: Siz
     return found
 
 
-def at_size(images: Sequence[Image], size: Size) -> list[Image]:
+def at_size(images: Sequence[Image.Image], size: Size) -> list[Image.Image]:
     """Pictures at a size (Lanczos), those that have it as they are."""
-    from PIL import Image
-
     return [image if image.size == size else image.resize(size, Image.Resampling.LANCZOS) for image in images]
 
 
-def pasted(made: Image, original: Image, mask: Mask) -> Image:
+def pasted(made: Image.Image, original: Image.Image, mask: Mask) -> Image.Image:
     """`made` where the mask is True, and the original's very pixels elsewhere; both of one size."""
-    from PIL import Image
-
     chosen = np.where(mask[..., None], np.asarray(made.convert("RGB")), np.asarray(original.convert("RGB")))
     return Image.fromarray(chosen)

@@ -11,10 +11,11 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from diffusers.image_processor import VaeImageProcessor
+from PIL.Image import Image
 
 from fairgate.checkpoints.device import find_device
 from fairgate.errors import ModelError
@@ -22,9 +23,6 @@ from fairgate.generation.diffusion.files import SD, PipelineAddress, PipelineFil
 from fairgate.generation.diffusion.load import load_text_encoder, load_tokenizer, load_unet_or_vae
 from fairgate.generation.diffusion.schedule import Schedule, make_scheduler, read_schedule
 from fairgate.hashing import digest
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 KEPT_BYTES = 64 << 20
 """Of prompts' embeddings that a model keeps on its device: of 105 prompts for an SDXL, of 280 for an SD 1.5."""

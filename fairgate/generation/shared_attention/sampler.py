@@ -10,9 +10,10 @@ import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from PIL.Image import Image
 from torch import Tensor
 
 from fairgate.errors import DeviceError, ModelError
@@ -20,9 +21,6 @@ from fairgate.generation.diffusion.pipeline import Conditioning, StableDiffusion
 from fairgate.generation.roles import Sampling
 from fairgate.generation.shared_attention.alignment import align_tokens
 from fairgate.generation.shared_attention.attention import Mode, Sharing, Words, shared_attention
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 ROWS = 48
 """UNet rows of one pass: two sets of 12 under guidance."""
