@@ -2,6 +2,19 @@
 
 from fairgate.builds.build import Factory
 from fairgate.builds.params import NamedBuild, build_names, read_build
-from fairgate.builds.shard_log import Quiet, Watcher
+from fairgate.builds.plan import Ground
+from fairgate.builds.shard_log import Ledger, Quiet, Watcher
+from fairgate.builds.status import PartStatus, part_states
 
-__all__ = ["Factory", "NamedBuild", "Quiet", "Watcher", "build_names", "read_build"]
+__all__ = [
+    "Factory",
+    "Ground",
+    "Ledger",
+    "NamedBuild",
+    "PartStatus",
+    "Quiet",
+    "Watcher",
+    "build_names",
+    "part_states",
+    "read_build",
+]

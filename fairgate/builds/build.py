@@ -17,8 +17,7 @@ from fairgate.builds.plan import Ground, plan_digest, what_changed
 from fairgate.builds.shard_log import Quiet, Watcher
 from fairgate.builds.shard_store import ShardStore, read_part, storing
 from fairgate.data import Manifest
-from fairgate.engines import Engine
-from fairgate.engines.local import one_thread_each
+from fairgate.engines import Engine, one_thread_each
 from fairgate.recipes import Part, Recipe
 
 

@@ -15,10 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from fairgate.builds import Factory, read_build
-from fairgate.builds.plan import Ground
-from fairgate.builds.shard_log import Ledger
-from fairgate.builds.status import PartStatus, part_states
+from fairgate.builds import Factory, Ground, Ledger, PartStatus, part_states, read_build
 from fairgate.errors import ModelError, RecipeError, harmless
 
 WIDTH = 110

@@ -78,7 +78,7 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _ImportPlan:
     """What a first pass over the labels found; `rows` is the second."""
 
     labels: Labels
@@ -134,7 +134,7 @@ def _plan(
     subject: str | None,
     subject_column: str | None,
     image_column: str | None,
-) -> _Plan:
+) -> _ImportPlan:
     if bool(subject) == bool(subject_column):
         raise DatasetError(
             "what the images depict has to be said in one way.",
@@ -157,7 +157,7 @@ def _plan(
     found_by = None if images_dir is None else _look_up(labels, images_dir, lines)
     ids = unique_ids(list(lines))
     path_of = {set_id: path for path, set_id in ids.items()}
-    return _Plan(labels, images_dir, column, subject, subject_column, groups, lines, found_by, ids, path_of)
+    return _ImportPlan(labels, images_dir, column, subject, subject_column, groups, lines, found_by, ids, path_of)
 
 
 def _first_pass(

@@ -70,7 +70,7 @@ class LocalEngine:
         if len(self.devices) == 1:
             _run_here(tasks, bench, done, self.devices[0])
         else:
-            _Crew(self.devices, iter(tasks), bench).run(done)
+            _Threads(self.devices, iter(tasks), bench).run(done)
 
     def close(self) -> None:
         """There is nothing to let go of."""
@@ -91,7 +91,7 @@ def _set_up(bench: Bench, device: str) -> Work:
     return work
 
 
-class _Crew:
+class _Threads:
     """Threads that work off a queue and report to the calling thread, which alone takes tasks and calls `done`."""
 
     def __init__(self, devices: Sequence[str], tasks: Iterator[Task], bench: Bench) -> None:

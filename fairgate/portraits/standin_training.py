@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -45,6 +45,8 @@ from fairgate.portraits.standin_nets import (
 from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS, caption
 from fairgate.randomness import stream
 
+Net = TypeVar("Net", bound=torch.nn.Module)
+
 STEPS = {"asker": 1200, "finder": 1200, "reader": 1000}
 BATCH = {"asker": 64, "finder": 32, "reader": 64}
 LEARNING_RATE = 4e-3
@@ -59,16 +61,17 @@ class Material:
     painted: NDArray[np.uint8]
 
 
-def fit(net: Any, loss_of: Callable[[np.random.Generator], torch.Tensor], name: str, seed: int, report: Report) -> Any:
+def fit(net: Net, loss_of: Callable[[np.random.Generator], torch.Tensor], name: str, seed: int, report: Report) -> Net:
     """Train a net by its plan; `loss_of` draws a batch and returns its loss."""
     draw_loss = partial(loss_of, stream(seed, "portraits", "standins", name))
     one_cycle(net, draw_loss, STEPS[name], LEARNING_RATE, weight_decay=1e-2, after=partial(report, name))
-    return net.eval()
+    net.eval()
+    return net
 
 
 def train_asker(material: Material, seed: int, report: Report) -> Looker:
     """Outputs: every label and nothing, then limbs distorted, then real."""
-    net = seeded(seed, lambda: Looker(LOOK, len(LABELS) + 3))
+    net: Looker = seeded(seed, lambda: Looker(LOOK, len(LABELS) + 3))
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
         shown = [_example(rng, material) for _ in range(BATCH["asker"])]
@@ -82,8 +85,7 @@ def train_asker(material: Material, seed: int, report: Report) -> Looker:
         )
         return named + 2 * (raw * known).sum() / known.sum()
 
-    trained: Looker = fit(net, loss_of, "asker", seed, report)
-    return trained
+    return fit(net, loss_of, "asker", seed, report)
 
 
 def _example(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint8], int, float, float]:
@@ -132,7 +134,7 @@ def _shaken(rng: np.random.Generator, picture: Image.Image) -> NDArray[np.uint8]
 
 def train_reader(material: Material, seed: int, report: Report) -> Looker:
     """Outputs: the groups of skin tone, gender and age, one after the other."""
-    net = seeded(seed, lambda: Looker(CHIP, sum(map(len, READ.values()))))
+    net: Looker = seeded(seed, lambda: Looker(CHIP, sum(map(len, READ.values()))))
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
         chips, truths = zip(*(_chip(rng, material) for _ in range(BATCH["reader"])), strict=True)
@@ -143,8 +145,7 @@ def train_reader(material: Material, seed: int, report: Report) -> Looker:
         ]
         return torch.stack(losses).sum()
 
-    trained: Looker = fit(net, loss_of, "reader", seed, report)
-    return trained
+    return fit(net, loss_of, "reader", seed, report)
 
 
 def _chip(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint8], dict[str, int]]:
@@ -163,7 +164,7 @@ def _chip(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint
 
 def train_finder(material: Material, seed: int, report: Report) -> Finder:
     """Centres by a focal loss, edges where a centre is, the mask by its cross-entropy."""
-    net = seeded(seed, Finder)
+    net: Finder = seeded(seed, Finder)
 
     def loss_of(rng: np.random.Generator) -> torch.Tensor:
         shown = [compose(rng, material.portraits, material.softened) for _ in range(BATCH["finder"])]
@@ -179,8 +180,7 @@ def train_finder(material: Material, seed: int, report: Report) -> Finder:
         loss: torch.Tensor = -focal.sum() / at.sum() + 0.5 * off + 2 * filled
         return loss
 
-    trained: Finder = fit(net, loss_of, "finder", seed, report)
-    return trained
+    return fit(net, loss_of, "finder", seed, report)
 
 
 def _wanted(composite: Composite) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
