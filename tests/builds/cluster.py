@@ -14,8 +14,11 @@ class Cluster:
     """A Ray with four CPUs (as it believes), until `close`."""
 
     def __init__(self) -> None:
+        here = str(Path(__file__).parent)
         own = {
-            "PYTHONPATH": str(Path(__file__).parent),
+            "PYTHONPATH": os.pathsep.join(
+                [here, str(Path(here).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+            ),
             "OMP_NUM_THREADS": "1",
             "RAY_raylet_start_wait_time_s": "120",
             **OWN_TOKEN,

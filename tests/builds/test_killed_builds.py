@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from cluster import Cluster
 from faults import some
-from forge import Ended, Forge, deadly_touch
+from forge import Forge, deadly_touch
+from forking_python import Ended
 
 from fairgate.data import read_dataset
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forking_python import Ended
 from full_disks import FILE_LIMIT, full, may_mount, read_only
 from gated_world import but_for_times, copy_of
 from remains import finished_runs, queued, require_whole
-from warm_process import Ended, WarmProcess
+from warm_process import WarmProcess
 
 pytestmark = pytest.mark.xdist_group("troubles")
 

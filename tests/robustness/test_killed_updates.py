@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from faults import some
+from forking_python import Ended
 from gated_world import copy_of
 from moments import touches, watch
-from warm_process import Ended, WarmProcess
+from warm_process import WarmProcess
 
 from fairgate.data import open_dataset
 from fairgate.probes import read_scores, scores_digest

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import ill_servers
 import pytest
+from forking_python import Ended
 from gated_world import but_for_times, copy_of
 from ill_servers import Answer, answering, serving
 from remains import finished_runs, queued, require_whole
-from warm_process import Ended, WarmProcess
+from warm_process import WarmProcess
 
 pytestmark = pytest.mark.xdist_group("troubles")
 
