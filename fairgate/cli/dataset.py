@@ -153,8 +153,10 @@ def bias(
     clusters: Annotated[int, typer.Option(min=1, help="Clusters of neutral captions.")] = 20,
     device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
 ) -> None:
-    """How well backgrounds and captions predict the gender, and how edits are seen: paper 5's checks of a dataset that
-    `gensynth` or `genswap` built."""
+    """How well backgrounds and captions predict the gender, and how edits are seen.
+
+    The checks of Smith et al. 2023 on a dataset that `gensynth` or `genswap` built.
+    """
     from fairgate.builds.dataset_checks import check_dataset
     from fairgate.generation import open_model
     from fairgate.review import find_build

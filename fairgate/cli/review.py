@@ -23,7 +23,7 @@ BuildName = Annotated[
 Reviews = Annotated[Path, typer.Option(help="Folder that keeps what raters said; commit it.")]
 Matcher = Annotated[
     str | None,
-    typer.Option(metavar="URI", help="Hold a CLIP's zero-shot groups against the people's, as paper 3 does."),
+    typer.Option(metavar="URI", help="Compare a CLIP's zero-shot groups with the people's, as Howard et al. do."),
 ]
 Ask = Annotated[
     list[str] | None,

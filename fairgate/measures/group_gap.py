@@ -24,7 +24,7 @@ class GroupGap(Metric):
 
     spec = MetricSpec(
         name="group_gap",
-        meaning="how far the worst group's P(true label) stands below its set-mates' mean; where images form no sets, "
+        meaning="how far the worst group's P(true label) is below its set-mates' mean; where images form no sets, "
         "below the mean of all groups",
         probes=CLASSIFIED,
         better="higher",

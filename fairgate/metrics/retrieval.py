@@ -110,7 +110,7 @@ def bias_at_k(
 
     Undefined images take places in the top k and are not counted, as in Wang's and GenSynth's code;
     `defined_first=True` drops them before ranking. Signed: opposite biases cancel in a mean over queries, and an
-    imbalanced gallery shifts it (paper 5), so that it describes a search rather than judges a model.
+    imbalanced gallery shifts it (Smith et al. 2023), so that it describes a search rather than judges a model.
 
     >>> bias_at_k([[0.9, 0.8, 0.7, 0.1]], np.array([0, -1, 0, 1]), 4)
     array([0.33333333])

@@ -18,7 +18,7 @@ from fairgate.probes.settings import Text, checked_template, filled
 
 @register
 class AssociationProbe(Probe):
-    """Rank images of everybody by a word that none of them shows: whom does it bring up? (So-B-IT, paper 4).
+    """Rank images of everybody by a word that none of them shows: whom does it bring up? (Hamidieh et al. 2024).
 
     Every word makes one prompt by the template; all images of a check compete for it.
     """

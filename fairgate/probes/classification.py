@@ -20,7 +20,7 @@ from fairgate.probes.settings import Prose, Text, checked_template, filled, in_w
 
 @register
 class ZeroShotProbe(Probe):
-    """Classify each image: softmax over the labels at the model's own scale (paper 1).
+    """Classify each image: softmax over the labels at the model's own scale (Lui et al. 2023).
 
     `labels` is one list, or a list per subject; `truth` is the subject or the name of an attribute; `words` says how a
     subject or a group is written in a prompt where that differs from its name. `positive` is one label that no image

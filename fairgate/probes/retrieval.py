@@ -18,7 +18,7 @@ from fairgate.probes.settings import Text, checked_template, filled, in_words
 
 @register
 class RetrievalProbe(Probe):
-    """Rank a subject's images by prompts that name the subject and no attribute (paper 3).
+    """Rank a subject's images by prompts that name the subject and no attribute (Howard et al.).
 
     The text embeddings of the prompts are averaged into one query per subject.
     """
