@@ -147,11 +147,6 @@ class Series:
             found[-1].append(point)
         return found
 
-    @property
-    def held(self) -> bool:
-        """Whether the number itself is held to the bound, and not its change to a margin."""
-        return self.question.held
-
 
 @dataclass(frozen=True, slots=True)
 class History:

@@ -15,6 +15,7 @@ from fairgate.reports.comparison_findings import (
 )
 from fairgate.reports.comparison_tables import overview
 from fairgate.reports.data_table import Column, Table, TableCell
+from fairgate.reports.formatting import at_most
 from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
@@ -61,10 +62,7 @@ def _cell(cell: TableCell, between: str) -> str:
 
 def terminal_lines(record: AuditRecord) -> list[str]:
     """Plain lines after the tables: findings, what could not be computed, how to read, the notice."""
-    found = findings(record)
-    lines = [f"• {text}" for text in found[:_FINDINGS]]
-    if len(found) > _FINDINGS:
-        lines.append(f"  and {len(found) - _FINDINGS} more in the report")
+    lines = at_most([f"• {text}" for text in findings(record)], _FINDINGS, "  and {} more in the report")
     if small := small_differences(record):
         lines.append(f"  {small}")
     several = sum(isinstance(probe, ClassificationAudit) for probe in record.probes) > 1

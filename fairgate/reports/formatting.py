@@ -188,6 +188,12 @@ def share_words(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def at_most(lines: Sequence[str], most: int, more: str) -> list[str]:
+    """The first lines and, where there are others, `more` with their number in the place of `{}`."""
+    left = len(lines) - most
+    return [*lines[:most], more.format(f"{left:,}")] if left > 0 else [*lines]
+
+
 def compared_with(check: CheckResult, record: RunRecord) -> BaselineInfo | None:
     """The baseline, or the anchor, that the check was compared with; None where the run has none."""
     return record.anchor if reference(check) == "anchor" else record.baseline

@@ -85,7 +85,7 @@ def history_html(history: History) -> str:
 
 def _figure(series: Series, history: History, numbers: dict[str, str]) -> ItemFigure:
     count = len(history.runs)
-    held = [point.bound for point in series.points] if series.held else []
+    held = [point.bound for point in series.points] if series.question.held else []
     scale = scale_for([*held, *(x for point in series.points for x in (point.value, point.lo, point.hi))])
     moves = {move.after.place: move for move in series.moves}
     first, last = series.points[0], series.points[-1]
@@ -128,7 +128,7 @@ def _dot(series: Series, point: Point, move: Move | None, scale: Scale, count: i
         y=percent(100 - scale.place(point.value)),
         lo=up(point.lo),
         hi=up(point.hi),
-        bound=up(point.bound) if series.held else None,
+        bound=up(point.bound) if series.question.held else None,
         left=percent(_across(point.place - 0.5, count)),
         right=percent(_across(point.place + 0.5, count)),
         ring=None if move is None else side(series, move) or "moved",

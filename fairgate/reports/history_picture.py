@@ -58,7 +58,7 @@ def _panel(axes: Axes, series: Series, history: History) -> None:
             axes.vlines(point.place, point.lo, point.hi, color=_NOW, alpha=0.45, linewidth=1.2)
         if point.cut is not None:
             axes.axvline(point.place - 0.5, color=_QUIET, linestyle=(0, (2, 3)), linewidth=1)
-        if series.held and point.bound is not None:
+        if series.question.held and point.bound is not None:
             ends = point.place - 0.5, point.place + 0.5
             axes.hlines(point.bound, *ends, color=_BOUND, linestyle="dashed", linewidth=1)
     axes.scatter([p.place for p in series.points], [p.value for p in series.points], s=18, color=_NOW, zorder=3)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairgate.plain_text import clean
 from fairgate.records.history import RULE, History, Move, Point, Series
-from fairgate.reports.formatting import metric_words, number, share_words, signed, with_interval
+from fairgate.reports.formatting import at_most, metric_words, number, share_words, signed, with_interval
 from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
@@ -238,9 +238,8 @@ def notices(history: History) -> list[str]:
 
 
 def _first(lines: Sequence[str], most: int) -> list[str]:
-    more = len(lines) - most
     indent = " " * (len(lines[0]) - len(lines[0].lstrip())) if lines else ""
-    return [*lines[:most], *([f"{indent}and {more:,} more: see --out FILE.html, or narrow with --check"] * (more > 0))]
+    return at_most(lines, most, f"{indent}and {{}} more: see --out FILE.html, or narrow with --check")
 
 
 def _checks(items: Sequence[str]) -> list[str]:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from fairgate.plain_text import clean
 from fairgate.records import BaselineInfo, CheckResult, Decider, DefinitionChange, RunRecord, Verdict
-from fairgate.reports.formatting import moment, number, reading_order, share_words
+from fairgate.reports.formatting import (
+    at_most,
+    moment,
+    no_interval_words,
+    null_words,
+    number,
+    reading_order,
+    share_words,
+    tie_words,
+)
 
 NOT_THERE: Final = "not there"
 COMMIT: Final = 10
@@ -125,6 +135,15 @@ def verdict_notes(check: CheckResult) -> list[str]:
     return [words for words in (decider_words(check), waiver_words(check)) if words]
 
 
+def table_notes(checks: Sequence[CheckResult], most: int = 3) -> list[str]:
+    """What a reader of a table of checks must know: what `fair` means, where equal scores decided, and why intervals
+    are missing."""
+    ties = [f"{check.item}: {words}" for check in checks if (words := tie_words(check))]
+    bare = dict.fromkeys(filter(None, map(no_interval_words, checks)))
+    fair = ["fair, 95%: what a perfectly fair ranker has half of the time, and is no worse than 95% of the time"]
+    return [*(fair if any(map(null_words, checks)) else []), *ties[:most], *list(bare)[:most]]
+
+
 def provenance(info: BaselineInfo) -> str:
     """Where a baseline or an anchor came from: `git:main, merge base 0123456789, recorded 2026-03-01 12:00 UTC`."""
     parts = [clean(info.source, 120)] if info.source and not info.source.endswith(info.uri) else []
@@ -143,6 +162,5 @@ def _waivers(record: RunRecord) -> list[Remark]:
     """Expired waivers; of many, the first few."""
     checks = [check for check in reading_order(record.checks) if check.verdict != "pass"]
     expired = [check for check in checks if check.waiver is not None and check.waiver.expired]
-    said = [Remark("warning", f"{clean(check.item, 120)}: {waiver_words(check)}") for check in expired[:_MOST_WAIVERS]]
-    more = len(expired) - _MOST_WAIVERS
-    return [*said, Remark("warning", f"and {more:,} more expired waivers")] if more > 0 else said
+    lines = [f"{clean(check.item, 120)}: {waiver_words(check)}" for check in expired]
+    return [Remark("warning", text) for text in at_most(lines, _MOST_WAIVERS, "and {} more expired waivers")]

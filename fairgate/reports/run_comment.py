@@ -13,20 +13,19 @@ from fairgate.markdown import escape, fenced, folded, table, web_address
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports.formatting import (
     SYMBOL,
+    at_most,
     bound_words,
     by_outcome,
     common_cause,
     coverage_words,
     headline_verdict,
     moment,
-    no_interval_words,
     null_words,
     number,
     p_value,
     reading_order,
     share_words,
     signed,
-    tie_words,
     totals,
     unit_of,
     verdict_words,
@@ -39,6 +38,7 @@ from fairgate.reports.notes import (
     notices,
     provenance,
     remarks,
+    table_notes,
     verdict_notes,
     waiver_words,
 )
@@ -135,7 +135,7 @@ def _definition(record: RunRecord, detail: _Detail) -> str:
 
 def _remarks(record: RunRecord, detail: _Detail) -> str:
     lines = [f"- {'⚠ ' if one.level == 'warning' else ''}{escape(one.text, detail.clip)}" for one in remarks(record)]
-    return "\n".join(_at_most(lines, detail.remarks, "- and {} more remarks")) if detail.remarks else ""
+    return "\n".join(at_most(lines, detail.remarks, "- and {} more remarks")) if detail.remarks else ""
 
 
 def _link(report_url: str | None) -> str:
@@ -164,7 +164,7 @@ def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detai
         texts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
         said = "; ".join([*texts, *(escape(text, detail.clip) for text in verdict_notes(check))])
         lines.append(f"- {SYMBOL[check.verdict]} {said}")
-    return "\n".join(_at_most(lines, detail.sentences, "- and {} more"))
+    return "\n".join(at_most(lines, detail.sentences, "- and {} more"))
 
 
 def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
@@ -174,7 +174,7 @@ def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -
         f"{escape(waiver_words(check), detail.clip)}"
         for check in waived
     ]
-    lines = _at_most(lines, detail.sentences, "- and {} more")
+    lines = at_most(lines, detail.sentences, "- and {} more")
     if not lines:
         return ""
     rows = _rows(waived, record, detail.rows, detail)
@@ -190,17 +190,9 @@ def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: 
     text = table(head, rows)
     legend = " “–”: not measured, or not tested against a baseline." if any("–" in row for row in rows) else ""
     more = f" {len(checks) - limit} more checks are in results.json." if len(checks) > limit else ""
-    notes = "".join(f" {escape(text, detail.clip)}." for text in _notes(checks[:limit]))
+    notes = "".join(f" {escape(text, detail.clip)}." for text in table_notes(checks[:limit]))
     note = f"<sub>Intervals in brackets.{legend}{notes}{more}</sub>"
     return f"{text}\n\n{note}"
-
-
-def _notes(checks: Sequence[CheckResult], most: int = 3) -> list[str]:
-    """Where equal scores decided, and why intervals are missing."""
-    ties = [f"{check.item}: {words}" for check in checks if (words := tie_words(check))]
-    bare = dict.fromkeys(filter(None, map(no_interval_words, checks)))
-    fair = ["Fair: what a perfectly fair ranker has half of the time, and is no worse than 95% of the time"]
-    return [*(fair if any(map(null_words, checks)) else []), *ties[:most], *list(bare)[:most]]
 
 
 def _row(check: CheckResult, detail: _Detail) -> list[str]:
@@ -292,12 +284,6 @@ def _reference(info: BaselineInfo | None, detail: _Detail) -> str:
     whence = provenance(info)
     named = f"{escape(info.uri, detail.clip)} ({escape(info.fingerprint[:12])})"
     return f"{named}, {escape(whence, detail.clip)}" if whence else named
-
-
-def _at_most(lines: Sequence[str], limit: int, more: str) -> list[str]:
-    if len(lines) <= limit:
-        return list(lines)
-    return [*lines[:limit], more.format(len(lines) - limit)]
 
 
 MAX_BYTES: Final = 1024 * 1024

@@ -63,15 +63,12 @@ def _spark(points: Sequence[PastValue], check: CheckResult) -> Spark:
     scale = scale_for([x for point in points for x in (point.value, _finite(point.lo), _finite(point.hi))] + bounds)
     step = 96 / (len(points) - 1)
     places = [2 + step * at for at in range(len(points))]
-    heights = [_y(scale, point.value or 0.0) for point in points]
+    heights = [_y(scale, point.value) for point in points]
     marks = [f"{x:.1f} {y}" for x, y in zip(places, heights, strict=True)]
     intervals = [
         f"M{x:.1f} {_y(scale, point.lo)}V{_y(scale, point.hi)}"
         for x, point in zip(places, points, strict=True)
-        if _finite(point.lo) is not None
-        and _finite(point.hi) is not None
-        and point.lo is not None
-        and point.hi is not None
+        if _finite(point.lo) is not None and _finite(point.hi) is not None
     ]
     return Spark(
         line=f"M{'L'.join(marks)}",
@@ -116,8 +113,8 @@ def _commit(point: PastValue) -> str:
     return clean(point.commit[:_COMMIT]) if point.commit else moment(point.created_at)
 
 
-def _y(scale: Scale, value: float) -> str:
-    return f"{100 - scale.place(value):.1f}"
+def _y(scale: Scale, value: float | None) -> str:
+    return f"{100 - scale.place(value or 0.0):.1f}"
 
 
 def _finite(value: float | None) -> float | None:

@@ -12,6 +12,7 @@ from fairgate.reports.ci import inert
 from fairgate.reports.formatting import (
     ABSENT,
     SYMBOL,
+    at_most,
     bound_words,
     by_outcome,
     common_cause,
@@ -20,13 +21,11 @@ from fairgate.reports.formatting import (
     interval,
     measured_as,
     moment,
-    no_interval_words,
     number,
     p_value,
     reading_order,
     signed,
     subjects_of,
-    tie_words,
     totals,
     unit_of,
     verdict_words,
@@ -39,6 +38,7 @@ from fairgate.reports.notes import (
     notices,
     provenance,
     remarks,
+    table_notes,
     verdict_notes,
     waived_line,
 )
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 
 _CHECK_WIDTH: Final = 20
-_NOTES: Final = 3
 _CHANGES: Final = 8
 _FAILING: Final = 20
 _WAIVED: Final = 5
@@ -100,10 +99,9 @@ def terminal_summary(record: RunRecord) -> list[str]:
     failing, waived, _ = by_outcome(reading_order(record.checks))
     cause = common_cause(record)
     lines += _failures(failing, record) if cause is None else _cause(cause)
-    lines += [f"{SYMBOL[check.verdict]} {waived_line(check)}" for check in waived[:_WAIVED]]
-    if len(waived) > _WAIVED:
-        lines.append(f"  and {len(waived) - _WAIVED} more waived checks in the table")
-    lines += [f"note: {clean(text)}" for text in _notes(record)]
+    excused = [f"{SYMBOL[check.verdict]} {waived_line(check)}" for check in waived]
+    lines += at_most(excused, _WAIVED, "  and {} more waived checks in the table")
+    lines += [f"note: {clean(text)}" for text in table_notes(record.checks)]
     worst = _worst_set([*failing, *waived]) if cause is None else None
     if worst is not None:
         lines.append(f"worst {unit_of(record)}: {_set_words(record, *worst)}")
@@ -118,14 +116,9 @@ def _definition(record: RunRecord) -> list[str]:
     said = definition_words(record)
     if said is None or record.definition is None:
         return []
-    changes = record.definition.changes
-    lines = [f"warning: {said}"]
-    for change in changes[:_CHANGES]:
-        what, before, now = change_cells(change, 80)
-        lines.append(f"  {what}: {before} → {now}")
-    if len(changes) > _CHANGES:
-        lines.append(f"  and {len(changes) - _CHANGES:,} more in results.json")
-    return lines
+    cells = [change_cells(change, 80) for change in record.definition.changes]
+    lines = [f"  {what}: {before} → {now}" for what, before, now in cells]
+    return [f"warning: {said}", *at_most(lines, _CHANGES, "  and {} more in results.json")]
 
 
 def _compared(record: RunRecord) -> list[str]:
@@ -138,11 +131,9 @@ def _compared(record: RunRecord) -> list[str]:
 def _failures(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
     """What closes the gate in a sentence each; of many, the first few."""
     lines = [
-        "; ".join([f"{SYMBOL[check.verdict]} {sentence(check, record)}", *verdict_notes(check)])
-        for check in failing[:_FAILING]
+        "; ".join([f"{SYMBOL[check.verdict]} {sentence(check, record)}", *verdict_notes(check)]) for check in failing
     ]
-    if len(failing) > _FAILING:
-        lines.append(f"  and {len(failing) - _FAILING} more in the table")
+    lines = at_most(lines, _FAILING, "  and {} more in the table")
     untested = [check for check in failing if check.rule == "no_worse_than" and check.verdict == "inconclusive"]
     if record.baseline is None and untested:
         lines.append(f"  {clean(untested[0].reason)}")
@@ -152,17 +143,6 @@ def _failures(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
 def _cause(cause: str) -> list[str]:
     first, *rest = cause.splitlines() or [""]
     return [f"! nothing could be computed: {clean(first)}", *(f"  {clean(line)}" for line in rest)]
-
-
-def _notes(record: RunRecord) -> list[str]:
-    """What a reader of the table must know: what `fair` means, where equal scores decided, why an interval lacks."""
-    notes = []
-    if any(check.null_median is not None for check in record.checks):
-        notes.append(
-            "fair, 95%: what a perfectly fair ranker has half of the time, and is no worse than 95% of the time"
-        )
-    notes += [f"{check.item}: {words}" for check in record.checks if (words := tie_words(check))][:_NOTES]
-    return [*notes, *list(dict.fromkeys(filter(None, map(no_interval_words, record.checks))))[:_NOTES]]
 
 
 def _folded(item: str) -> str:

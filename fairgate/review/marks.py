@@ -81,8 +81,8 @@ class Withdrawn(_Line):
 
 
 Mark = Perceived | Quality | SceneMark
-Line = Annotated[Opened | Perceived | Quality | SceneMark | Withdrawn, Field(discriminator="kind")]
-_LINE: TypeAdapter[Opened | Perceived | Quality | SceneMark | Withdrawn] = TypeAdapter(Line)
+Line = Opened | Perceived | Quality | SceneMark | Withdrawn
+_LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
 
 
 @dataclass(slots=True)
@@ -115,8 +115,8 @@ class Record:
         """What counts of an image that was perceived: the blind answer, where there is one."""
         return self.blind.get(key, self.perceived[key])
 
-    def add(self, line: Opened | Perceived | Quality | SceneMark | Withdrawn) -> None:
-        """Take in the next line."""
+    def add(self, line: Line) -> None:
+        """Apply the next line."""
         self.last = max(self.last, line.at)
         if isinstance(line, Opened):
             self.opened.append(line)
@@ -173,9 +173,7 @@ def whole_lines(content: bytes) -> list[bytes]:
     return content[: content.rfind(b"\n") + 1].splitlines()
 
 
-def _require_of(
-    line: Opened | Perceived | Quality | SceneMark | Withdrawn, manifest: Manifest, record: Record, where: str
-) -> None:
+def _require_of(line: Line, manifest: Manifest, record: Record, where: str) -> None:
     """Raise DatasetError for a line that is not this rater's, of this content, and in its words."""
     if isinstance(line, Opened):
         if line.fingerprint != manifest.fingerprint:

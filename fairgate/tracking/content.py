@@ -53,11 +53,6 @@ def experiment_of(suite: str) -> str:
     return f"fairgate/{suite}"
 
 
-def experiment_name(record: RunRecord) -> str:
-    """`fairgate/SUITE`."""
-    return experiment_of(record.suite)
-
-
 def run_name(record: RunRecord) -> str:
     """`<git sha 7 or nogit>-<model fingerprint 8>`."""
     commit = record.environment.git_commit

@@ -73,7 +73,9 @@ def log_or_queue(
     except TrackingError as error:
         return _keep(record, files, queue, uri, error)
     note = " (its tables were made now, which takes seconds, once)" if first else ""
-    return LogOutcome(run_id, None, f"MLflow: run {run_id} in {content.experiment_name(record)}, {redact(uri)}{note}")
+    return LogOutcome(
+        run_id, None, f"MLflow: run {run_id} in {content.experiment_of(record.suite)}, {redact(uri)}{note}"
+    )
 
 
 def _keep(record: RunRecord, files: Sequence[Path], queue: Path, uri: str, error: TrackingError) -> LogOutcome:

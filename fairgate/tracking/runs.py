@@ -38,7 +38,7 @@ def log_run(
                 "a file that the run should keep is not there.", where=str(path), remedy="write the reports first"
             )
     with session(uri) as client:
-        experiment = _experiment(client, content.experiment_name(record), uri)
+        experiment = _experiment(client, content.experiment_of(record.suite), uri)
         run_id, finished = _open_run(client, experiment, record, more_tags)
         if finished:
             return run_id

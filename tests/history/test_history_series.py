@@ -146,7 +146,7 @@ def test_the_anchor_repeats_the_number_and_is_told_only_when_asked_for() -> None
     assert [series.item for series in found.series] == ["fairness"]
     assert found.repeats == ("slow@anchor",)
     (asked,) = suite_history("jobs", [run], check="slow@anchor").series
-    assert (asked.item, asked.held) == ("slow@anchor", False)
+    assert (asked.item, asked.question.held) == ("slow@anchor", False)
 
 
 def test_a_check_that_is_gone_keeps_its_history() -> None:
