@@ -33,7 +33,7 @@ def show(
     root: Root = Path(),
 ) -> None:
     """What a baseline holds: which checkpoint, on which data, why, and every check's value."""
-    from fairgate.reports.run_terminal import baseline_lines, baseline_table
+    from fairgate.reports import baseline_lines, baseline_table
 
     record = _read(baseline or _committed(suite), suite, root.resolve(), mlflow)
     for line in baseline_lines(record):
@@ -51,7 +51,7 @@ def diff(
     root: Root = Path(),
 ) -> None:
     """How two baselines differ: checkpoint, data, and each check's value. Nothing is decided here."""
-    from fairgate.reports.run_terminal import difference_lines, difference_table
+    from fairgate.reports import difference_lines, difference_table
 
     one = _read(before, suite, root.resolve(), mlflow)
     other = _read(now or _committed(suite), suite, root.resolve(), mlflow)

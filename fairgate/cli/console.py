@@ -108,7 +108,7 @@ def tell_github(record: RunRecord, environment: Mapping[str, str] | None = None)
         for line in github_annotations(record):
             typer.echo(line)
     if summary := env.get("GITHUB_STEP_SUMMARY"):
-        from fairgate.reports.run_comment import append_summary
+        from fairgate.reports import append_summary
 
         trouble = append_summary(record, Path(summary))
         if trouble is not None:

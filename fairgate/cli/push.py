@@ -11,7 +11,7 @@ import typer
 
 from fairgate.cli.console import friendly
 from fairgate.errors import FairgateError, SettingsError, TrackingError
-from fairgate.tracking import DEFAULT_QUEUE, DEFAULT_URI, log_run
+from fairgate.tracking import DEFAULT_QUEUE, DEFAULT_URI, PULL_REQUEST, asking_pull_request, log_run
 from fairgate.tracking import push as send
 
 if TYPE_CHECKING:
@@ -79,8 +79,6 @@ def push(
 
 def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
     from fairgate.reports import read_results, render_comment, write_results
-    from fairgate.tracking.content import PULL_REQUEST
-    from fairgate.tracking.environment import asking_pull_request
 
     for path in folder.glob("*"):
         _require_plain(path)

@@ -39,7 +39,7 @@ def check(
         typer.echo(record.verdict)
         return
     from fairgate.plain_text import clean
-    from fairgate.reports.formatting import totals, verdict_words
+    from fairgate.reports import totals, verdict_words
 
     typer.echo(f"{folder}: {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)}); the record is whole")
 

@@ -14,8 +14,7 @@ from fairgate.cli.console import friendly
 from fairgate.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fairgate.review import FinishedBuild, ReviewServer, Session
-    from fairgate.review.zero_shot import ZeroShot
+    from fairgate.review import FinishedBuild, ReviewServer, Session, ZeroShot
 
 BuildName = Annotated[
     str, typer.Argument(metavar="BUILD", help="A build's name (`build/NAME`), or a folder that holds a dataset.")
@@ -48,11 +47,17 @@ def review(
 ) -> None:
     """Look at a random sample of a build, by keyboard, in a page of this machine alone. Stop and go on at any time."""
     from fairgate.reports.review_page import review_page
-    from fairgate.review import ReviewServer, Session, draw_sample, find_build
-    from fairgate.review.builds import review_command
-    from fairgate.review.instructions import INSTRUCTIONS
-    from fairgate.review.marks import Keeper
-    from fairgate.review.session import opened_line, utc_now
+    from fairgate.review import (
+        INSTRUCTIONS,
+        Keeper,
+        ReviewServer,
+        Session,
+        draw_sample,
+        find_build,
+        opened_line,
+        review_command,
+        utc_now,
+    )
 
     found = find_build(build)
     if figures:
@@ -87,10 +92,8 @@ def release(
     device: Device = "auto",
 ) -> None:
     """Freeze a build as the next version of NAME: whole, balanced, without doubles, and reviewed."""
-    from fairgate.review import find_build
+    from fairgate.review import ReleaseOptions, find_build, percent
     from fairgate.review import release as freeze
-    from fairgate.review.figures import percent
-    from fairgate.review.release import ReleaseOptions
 
     options = ReleaseOptions(
         tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device)
@@ -126,7 +129,7 @@ def _has_screen() -> bool:
 
 
 def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroShot | None:
-    from fairgate.review.zero_shot import SENTENCE, ZeroShot
+    from fairgate.review import SENTENCE, ZeroShot
 
     if matcher is None:
         if ask:
@@ -151,8 +154,7 @@ def _tell(session: Session, path: Path, command: str) -> None:
 
 def _print_figures(build: FinishedBuild, reviews: Path, zero_shot: ZeroShot | None) -> None:
     from fairgate.errors import DatasetError
-    from fairgate.review import review_section
-    from fairgate.review.release import reviewed
+    from fairgate.review import review_section, reviewed
 
     records, figures = reviewed(build, reviews, zero_shot)
     if not records:

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING
 
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, GroupResult, WorstSet
-from fairgate.reports import github_annotations, terminal_summary, terminal_table
-from fairgate.reports.ci import inert
-from fairgate.reports.formatting import SYMBOL, no_interval_words, null_words, tie_words, verdict_words
-from fairgate.reports.notes import verdict_notes
-from fairgate.reports.run_comment import append_summary
-from fairgate.reports.sentences import by_attribute
+from fairgate.reports import (
+    SYMBOL,
+    append_summary,
+    by_attribute,
+    github_annotations,
+    inert,
+    no_interval_words,
+    null_words,
+    terminal_summary,
+    terminal_table,
+    tie_words,
+    verdict_notes,
+    verdict_words,
+)
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

@@ -10,7 +10,7 @@ from fairgate.errors import SuiteError, did_you_mean
 from fairgate.measures import METRICS, Metric
 from fairgate.pytest_plugin.explain import explain_check, number, worst_set_line
 from fairgate.records import CheckResult
-from fairgate.reports.formatting import no_interval_words, null_words, tie_words
+from fairgate.reports import no_interval_words, null_words, tie_words
 from fairgate.suites import Check, Settings
 
 

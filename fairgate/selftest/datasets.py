@@ -14,8 +14,8 @@ from fairgate.data import Dataset
 from fairgate.errors import DatasetError, TrackingError
 from fairgate.git import run_git
 from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, of_error, ok, run, trouble, warning
-from fairgate.tracking.queue import waiting
-from fairgate.tracking.session import redact, session, sqlite_path
+from fairgate.tracking import redact, sqlite_path, waiting
+from fairgate.tracking.session import session
 
 AREA = "mlflow"
 

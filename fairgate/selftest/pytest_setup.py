@@ -139,7 +139,7 @@ def _xdist(ini: Ini) -> Finding:
 
 def _environment(environment: Mapping[str, str]) -> list[Finding]:
     """FAIRGATE_* variables that override a suite, and those that fairgate does not know."""
-    from fairgate.tracking.session import redact
+    from fairgate.tracking import redact
 
     known = {option.environment: option for option in OPTIONS.values()}
     found = []
