@@ -114,8 +114,7 @@ def check(  # noqa: PLR0913 - the options of a command
     be read is a run with the verdict `error`; a suite or an option that is wrong raises FairgateError.
     """
     from fairgate import gate
-    from fairgate.suites import named_bases
-    from fairgate.suites.settings import command_line
+    from fairgate.suites import command_line, named_bases
 
     folder = Path(root).resolve()
     where = None if report is None else str(report)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.console import friendly, wide_console
-from fairgate.suites.options import OPTIONS
+from fairgate.suites import OPTIONS
 
 if TYPE_CHECKING:
     from fairgate.records import RunRecord

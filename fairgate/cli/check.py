@@ -10,7 +10,7 @@ import typer
 
 from fairgate.cli.console import friendly, progress_line, tell_github, wide_console
 from fairgate.errors import FairgateError
-from fairgate.suites.options import OPTIONS
+from fairgate.suites import OPTIONS
 
 if TYPE_CHECKING:
     from fairgate.gate import Evaluation, Prepared
@@ -74,7 +74,7 @@ def gated(suite: str, prepared: Prepared, settings: Settings) -> tuple[Evaluatio
     """Evaluate, publish and print: what `fairgate check` does once its options are known."""
     from fairgate import gate
     from fairgate.reports import terminal_summary, terminal_table
-    from fairgate.suites.settings import command_line
+    from fairgate.suites import command_line
 
     prepared = gate.hold(prepared, settings)
     console = wide_console(TABLE_WIDTH)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.console import FOUND, friendly, wide_console
-from fairgate.suites.options import OPTIONS
+from fairgate.suites import OPTIONS
 
 if TYPE_CHECKING:
     from rich.table import Table

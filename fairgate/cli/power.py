@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli.console import friendly, progress_line, wide_console
-from fairgate.suites.options import OPTIONS
+from fairgate.suites import OPTIONS
 
 if TYPE_CHECKING:
     from fairgate.records.power import PowerRecord

@@ -17,7 +17,7 @@ suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 @friendly()
 def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
     """The JSON schema of suite files, for editors."""
-    from fairgate.suites.schema import Suite
+    from fairgate.suites import Suite
 
     text = json.dumps(Suite.model_json_schema(by_alias=True), indent=2) + "\n"
     if out is None:
@@ -50,8 +50,7 @@ def new(
     from fairgate.data import open_dataset
     from fairgate.errors import SuiteError
     from fairgate.models import require_uri
-    from fairgate.suites.load import FOLDER, load_text
-    from fairgate.suites.plan import plan_checks
+    from fairgate.suites import FOLDER, load_text, plan_checks
     from fairgate.suites.scaffold import new_suite
     from fairgate.suites.validate import require_inside
 

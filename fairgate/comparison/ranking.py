@@ -15,12 +15,12 @@ from fairgate.measures import Crossing, Floats
 from fairgate.metrics import (
     NullSkew,
     expected_max_skew,
+    fair_counts,
     relative_difference,
     skew_at_k,
     skew_of_counts,
     tie_at_k,
 )
-from fairgate.metrics.fair_ranker import fair_counts
 from fairgate.randomness import stream
 from fairgate.records import CROSS, status_of
 from fairgate.records.comparison import (

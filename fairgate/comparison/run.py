@@ -27,9 +27,7 @@ from fairgate.records.comparison import (
     ClassificationAudit,
     ProbeAudit,
 )
-from fairgate.suites import Settings
-from fairgate.suites.run_probes import probe_digests
-from fairgate.suites.schema import Suite
+from fairgate.suites import Settings, Suite, probe_digests
 from fairgate.tracking.environment import environment
 
 MARGIN = 0.01
