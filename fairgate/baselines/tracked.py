@@ -6,7 +6,6 @@ is decided by the default branch.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -17,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairgate.ci import event_default_branch, in_ci
 from fairgate.errors import BaselineError, DatasetError, FairgateError, did_you_mean
 from fairgate.git import run_git
 from fairgate.remote import Fetched, Progress, Store, Tracked, fetch, is_pointer, open_store, read_file, read_pointers
@@ -74,7 +74,7 @@ def pull(
     if not wanted:
         return []
     _require_not_in_git(here, [one for one, _ in wanted])
-    with _settings(here, base or (_default_branch(env) if _in_ci(env) else None), env) as store:
+    with _settings(here, base or (_default_branch(env) if in_ci(env) else None), env) as store:
         done = []
         for only in dict.fromkeys(only for _, only in wanted):
             some = list(dict.fromkeys(one for one, path in wanted if path == only))
@@ -227,7 +227,7 @@ def _settings(repository: Repository, base: str | None, env: Mapping[str, str]) 
     return open_store(
         repository.root,
         partial(repository.read, commit),
-        own_settings=not _in_ci(env) and committed == [],
+        own_settings=not in_ci(env) and committed == [],
         shown=f"{base} ({commit[:7]})" if base != commit else commit[:7],
     )
 
@@ -246,22 +246,14 @@ def _trusted(repository: Repository, commit: str, env: Mapping[str, str]) -> str
 
 def _default_branch(env: Mapping[str, str]) -> str:
     """The remote's default branch, as the CI service names it; `origin/HEAD` where none does."""
-    try:
-        event = json.loads(Path(env.get("GITHUB_EVENT_PATH", "")).read_bytes())
-        named = event["repository"]["default_branch"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        scheduled = env.get("GITHUB_EVENT_NAME") == "schedule"  # whose event names nothing, and which runs there alone
-        named = env.get("GITHUB_REF_NAME") if scheduled else env.get("CI_DEFAULT_BRANCH")  # the latter is GitLab's
-    return f"origin/{named}" if isinstance(named, str) and named else "origin/HEAD"
+    scheduled = env.get("GITHUB_EVENT_NAME") == "schedule"  # whose event names nothing, and which runs there alone
+    named = env.get("GITHUB_REF_NAME") if scheduled else env.get("CI_DEFAULT_BRANCH")  # the latter is GitLab's
+    return f"origin/{event_default_branch(env) or named or 'HEAD'}"
 
 
 def _related(one: str, other: str) -> bool:
     """Whether two paths are the same, or one is below the other."""
     return one == other or one.startswith(f"{other}/") or other.startswith(f"{one}/") or other == "."
-
-
-def _in_ci(env: Mapping[str, str]) -> bool:
-    return env.get("CI", "").lower() in ("1", "true")
 
 
 def _git(root: Path, *words: str) -> list[str] | None:

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from fairgate.baselines import RESULTS, SCORES, baseline_folder
+from fairgate.ci import in_ci
 from fairgate.errors import BaselineError
 from fairgate.gate.evaluate import Evaluation
 from fairgate.gate.prepare import Prepared
@@ -20,7 +21,7 @@ LARGE = 10_000_000
 
 def refuse_update(reason: str | None) -> None:
     """Raise BaselineError in CI, and where there is no reason for the update; before anything is scored."""
-    if os.environ.get("CI", "").lower() in ("1", "true"):
+    if in_ci(os.environ):
         raise BaselineError(
             "a baseline is not updated in CI (CI=true): a gate that moves its own goal is none.",
             where="--fairness-update-baseline",

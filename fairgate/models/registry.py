@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
+from fairgate.ci import in_ci
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.models.contract import Capability, ImageSource, Model, ModelFamily, Progress, Request
 from fairgate.models.hf import HuggingFace
@@ -67,7 +68,7 @@ def open_scorer(
     checkpoint cannot be found, trusted or loaded), ScoresError (`scores:` files) or DeviceError.
     """
     scheme, address = require_uri(uri)
-    if allow_pickle and os.environ.get("CI", "").lower() in {"true", "1"}:
+    if allow_pickle and in_ci(os.environ):
         raise ModelError(
             "loading pickled code was allowed, and this run is in CI (CI=true), where it is refused.",
             where=uri,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairgate.ci import event_default_branch, in_ci
 from fairgate.errors import SettingsError, suggestion
 from fairgate.suites.options import OPTIONS, Option
 from fairgate.suites.schema import Suite
@@ -75,7 +75,7 @@ def resolve(
             where="--fairness-model",
             remedy="give --fairness-model URI (open_clip:ARCH@FILE, hf:FOLDER, scores:FILE), or `model:` in the suite",
         )
-    if allow_pickle and env.get("CI", "").lower() in ("1", "true"):
+    if allow_pickle and in_ci(env):
         raise SettingsError(
             "--fairness-allow-pickle is refused in CI: a pickled checkpoint can run any code on the runner.",
             where="--fairness-allow-pickle",
@@ -114,17 +114,8 @@ def named_bases(typed: str | None, environment: Mapping[str, str] | None = None)
     branch = env.get(GITHUB_BASE)
     if not branch:
         return None
-    default = _default_branch(env.get("GITHUB_EVENT_PATH", ""))
+    default = event_default_branch(env)
     return tuple(f"origin/{name}" for name in dict.fromkeys((branch, default)) if name)
-
-
-def _default_branch(event: str) -> str | None:
-    """The default branch's name, of the event that GitHub wrote to a file."""
-    try:
-        name = json.loads(Path(event).read_bytes())["repository"]["default_branch"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return None
-    return name if isinstance(name, str) else None
 
 
 def default_cache(environment: Mapping[str, str]) -> Path:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
+from fairgate.ci import github_event
 from fairgate.git import run_git, tracked_files_differ
 from fairgate.records import Environment
 from fairgate.version import __version__
@@ -77,7 +76,7 @@ def _pull_request(environment: Mapping[str, str]) -> int | None:
     base branch's."""
     if found := _OF_A_PULL_REQUEST.match(environment.get("GITHUB_REF", "")):
         return int(found[1])
-    opened = _event(environment).get("pull_request")
+    opened = github_event(environment).get("pull_request")
     number = opened.get("number") if isinstance(opened, dict) else None
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
@@ -89,22 +88,13 @@ def asking_pull_request(environment: Mapping[str, str]) -> str | None:
     """
     if (own := _pull_request(environment)) is not None:
         return str(own)
-    followed = _event(environment).get("workflow_run")
+    followed = github_event(environment).get("workflow_run")
     if not isinstance(followed, dict) or not str(followed.get("event")).startswith("pull_request"):
         return None
     named = followed.get("pull_requests")
     first = named[0] if isinstance(named, list) and named else None
     number = first.get("number") if isinstance(first, dict) else None
     return str(number) if isinstance(number, int) else "unknown"
-
-
-def _event(environment: Mapping[str, str]) -> dict[str, Any]:
-    """What GitHub says of the event that started the workflow; empty where it says nothing."""
-    try:
-        event = json.loads(Path(environment.get("GITHUB_EVENT_PATH", "")).read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return event if isinstance(event, dict) else {}
 
 
 def _ci_url(environment: Mapping[str, str]) -> str | None:

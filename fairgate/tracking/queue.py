@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fairgate.atomic import atomic_write
+from fairgate.ci import in_ci
 from fairgate.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
@@ -226,7 +227,7 @@ def _remembered(sender: Sender) -> str | None:
     """Where an entry goes that nobody gives an address for; None: nowhere."""
     if sender.destination is None:
         return DEFAULT_URI
-    trusted = sender.own and sender.destination.complete and not _in_ci()
+    trusted = sender.own and sender.destination.complete and not in_ci(os.environ)
     return sender.destination.uri if trusted else None
 
 
@@ -240,10 +241,6 @@ def _unknown(sender: Sender) -> str:
     else:
         reason = "was not queued by this machine, so that its address is not believed"
     return f"{reason}; it stays: name the address with `--mlflow URI` or FAIRGATE_MLFLOW."
-
-
-def _in_ci() -> bool:
-    return os.environ.get("CI", "").lower() in ("1", "true")
 
 
 def _send(entry: Path, parcel: _Parcel) -> Pushed:

@@ -1,0 +1,29 @@
+"""What a CI service says of a run, in its environment variables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def in_ci(environment: Mapping[str, str]) -> bool:
+    """Whether this is a run of a CI service, which sets CI=true."""
+    return environment.get("CI", "").lower() in ("1", "true")
+
+
+def github_event(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The event that started a workflow of GitHub; empty where there is none."""
+    try:
+        event = json.loads(Path(environment.get("GITHUB_EVENT_PATH", "")).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def event_default_branch(environment: Mapping[str, str]) -> str | None:
+    """The default branch's name, from the event; None where the event does not name it."""
+    repository = github_event(environment).get("repository")
+    name = repository.get("default_branch") if isinstance(repository, dict) else None
+    return name if isinstance(name, str) else None
