@@ -18,7 +18,7 @@ from fairgate.selftest.finding import Finding, Progress, of_error, ok, warning
 from fairgate.selftest.inject import jittered, losses, planted
 from fairgate.selftest.target import group_to_harm
 from fairgate.selftest.trial import BIASED, INNOCENT, PLAIN, Bench, Trial, has_xdist, make_view
-from fairgate.selftest.verdicts import Planted, control, look, no_pipefail, same_again, some
+from fairgate.selftest.verdicts import Planted, control, first_run, no_pipefail, same_again, some
 from fairgate.suites import Settings
 from fairgate.suites.run_probes import run_probes
 
@@ -123,7 +123,7 @@ def _tried(aim: Planted, bench: Bench, progress: Progress) -> list[Finding]:
     """The runs, one after another."""
     progress(f"{bench.suite}: pytest on the planted bias")
     first = bench.pytest("pytest")
-    found = [look(aim, first)]
+    found = [first_run(aim, first)]
     if found[0].level != "trouble" and aim.new(first):
         found += _other_ways(aim, bench, first, progress)
     progress(f"{bench.suite}: pytest on an innocent change")

@@ -40,7 +40,7 @@ class SelfTestOptions:
 
 
 def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _what: None) -> list[Finding]:
-    """Look at everything; nothing that is wrong stops the rest.
+    """Run every check; a finding stops no other check.
 
     Raises SuiteError for a suite that does not exist, SettingsError for a strength out of range.
     """

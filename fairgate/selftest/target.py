@@ -20,7 +20,7 @@ from fairgate.suites import PlannedCheck, Suite
 Bools = NDArray[np.bool_]
 
 
-class Look(IntEnum):
+class Detection(IntEnum):
     """How a check detects a bias, the best first."""
 
     GROUPS = 0
@@ -35,13 +35,13 @@ class Look(IntEnum):
     """It compares how useful the model is to everybody."""
 
 
-_BY_GROUP: Final = (Look.GROUPS, Look.USE_OF_GROUPS, Look.BOUND_ON_GROUPS)
+_BY_GROUP: Final = (Detection.GROUPS, Detection.USE_OF_GROUPS, Detection.BOUND_ON_GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The images that lose: their name, their parts (`dark`, `female`), which rows they are, and the checks that look
-    at them and have enough sets."""
+    """The images that lose: their name, their parts (`dark`, `female`), which rows they are, and the checks that judge
+    them on enough sets."""
 
     name: str
     parts: tuple[str, ...]
@@ -53,7 +53,7 @@ class Group:
 class _Seen:
     """A group as one check sees it: `sets` are those of the check's cell that count for a verdict."""
 
-    look: Look
+    detection: Detection
     grouping: Crossing
     name: str
     sets: int
@@ -69,16 +69,16 @@ def group_to_harm(
     Raises DatasetError where no check is about two groups, and where each group of one has fewer than `min_sets` sets.
     """
     everything = list(_seen(suite, index, planned))
-    seen = [one for one in everything if one.look != Look.BLIND] or everything
+    seen = [one for one in everything if one.detection != Detection.BLIND] or everything
     enough = [one for one in seen if one.sets >= suite.groups.min_sets]
     if not enough:
         raise _undecidable(suite, index, seen)
-    best = min(one.look for one in enough)
-    finest = max(len(one.grouping) for one in enough if one.look == best)
+    best = min(one.detection for one in enough)
+    finest = max(len(one.grouping) for one in enough if one.detection == best)
     value = answers[_first_probe(suite)].value
     checks: dict[tuple[Crossing, str], list[str]] = {}
     for one in enough:
-        if (one.look, len(one.grouping)) == (best, finest):
+        if (one.detection, len(one.grouping)) == (best, finest):
             checks.setdefault((one.grouping, one.name), []).append(one.item)
 
     def order(key: tuple[Crossing, str]) -> tuple[int, float]:
@@ -86,7 +86,7 @@ def group_to_harm(
         return -int(rows.sum()), float(value[rows].mean())
 
     chosen = min(checks, key=order)
-    of = () if best == Look.BLIND else tuple(dict.fromkeys(checks[chosen]))
+    of = () if best == Detection.BLIND else tuple(dict.fromkeys(checks[chosen]))
     return Group(chosen[1], tuple(chosen[1].split(CROSS)), _rows(index, *chosen), of)
 
 
@@ -106,16 +106,16 @@ def _seen(suite: Suite, index: Index, planned: Sequence[PlannedCheck]) -> Iterat
                 if one.check.first is None or name in (one.check.first, one.check.second):
                     members = cell.set_code[here == names.index(name)]
                     sets = len(np.unique(members)) if one.groupings else cell.n_sets
-                    yield _Seen(_look(one), grouping, name, sets, one.item)
+                    yield _Seen(_detection(one), grouping, name, sets, one.item)
 
 
-def _look(one: PlannedCheck) -> Look:
+def _detection(one: PlannedCheck) -> Detection:
     use = one.metric.spec.utility
     if one.check.no_worse_than is None:
-        return Look.BOUND_ON_GROUPS if one.groupings else Look.BOUND
+        return Detection.BOUND_ON_GROUPS if one.groupings else Detection.BOUND
     if one.groupings:
-        return Look.USE_OF_GROUPS if use else Look.GROUPS
-    return Look.BLIND if use else Look.WHOLE
+        return Detection.USE_OF_GROUPS if use else Detection.GROUPS
+    return Detection.BLIND if use else Detection.WHOLE
 
 
 def _rows(index: Index, grouping: Crossing, name: str) -> Bools:
@@ -132,7 +132,7 @@ def _undecidable(suite: Suite, index: Index, seen: Sequence[_Seen]) -> DatasetEr
             remedy="use a dataset that shows several groups",
         )
     most = max(seen, key=lambda one: one.sets)
-    about = f"'{most.name}', has" if most.look in _BY_GROUP else "all of them, have"
+    about = f"'{most.name}', has" if most.detection in _BY_GROUP else "all of them, have"
     return DatasetError(
         f"no check of suite '{suite.suite}' can decide about a bias, planted or real: of all groups that one looks at, "
         f"the largest, {about} {most.sets} sets in {most.item}, and a verdict takes {suite.groups.min_sets}.",

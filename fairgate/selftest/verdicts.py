@@ -39,7 +39,7 @@ def _finding(level: Level, aim: Planted, trial: Trial, what: str, remedy: str | 
     return Finding(level, aim.area, what, remedy=remedy, ran=trial.command)
 
 
-def look(aim: Planted, trial: Trial) -> Finding:
+def first_run(aim: Planted, trial: Trial) -> Finding:
     """The first run: it must end with 1, and name the group that lost."""
     if unusable := _unusable(aim, trial):
         return unusable
