@@ -17,11 +17,9 @@ from fairgate.records.comparison import (
     EffectRow,
     ImplicitAudit,
     ProbeAudit,
-    RelativeDifference,
     RetrievalAudit,
-    SkewRow,
-    WithinRow,
 )
+from fairgate.records.run import RecordPart
 from fairgate.reports.comparison_tables import overview
 from fairgate.reports.data_table import Column, Table, TableCell
 from fairgate.reports.formatting import ABSENT
@@ -68,71 +66,60 @@ def _cell(value: object) -> object:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _line(table: str, model: str, **cells: object) -> dict[str, object]:
-    return {"table": table, "model": model, **cells}
+def _line(table: str, row: RecordPart, **cells: object) -> dict[str, object]:
+    """A row of the CSV: every field of the record's row that is named like a column, and `cells`."""
+    return {"table": table, **{name: getattr(row, name, None) for name in COLUMNS[2:]}, **cells}
 
 
 def _classification(probe: ClassificationAudit) -> Iterator[dict[str, object]]:
     for row in probe.fairness:
-        where = _line("models", row.model, subject=row.subject, n_sets=row.n_sets)
         if row.fairness is not None:
-            yield where | {"quantity": "fairness", "value": row.fairness, "lo": row.lo, "hi": row.hi}
+            yield _line("models", row, quantity="fairness", value=row.fairness)
         right = {"value": row.accuracy, "lo": row.accuracy_lo, "hi": row.accuracy_hi}
-        yield where | {"quantity": "accuracy", **right}
+        yield _line("models", row, quantity="accuracy", **right)
     for pair in probe.pairs:
-        where = _line("pairs", pair.second, compared_with=pair.first, subject=pair.subject, n_sets=pair.n_sets)
+        models = {"model": pair.second, "compared_with": pair.first}
         if pair.delta is not None:
-            fairness = {"quantity": "fairness", "value": pair.delta, "lo": pair.lo, "hi": pair.hi}
-            yield where | fairness | {"p": pair.p_mood, "p_adjusted": pair.p_mood_adjusted, "detail": "Mood"}
-            spread = {"quantity": "mean spread inside a set", "value": pair.spread_delta}
-            spread |= {"lo": pair.spread_lo, "hi": pair.spread_hi, "p_adjusted": pair.p_paired}
-            yield where | spread | {"detail": f"paired; {pair.conclusion}; {pair.agreement}"}
-        accuracy = {"quantity": "accuracy", "value": pair.accuracy_delta, "p_adjusted": pair.p_accuracy}
-        yield where | accuracy | {"lo": pair.accuracy_lo, "hi": pair.accuracy_hi, "detail": "paired"}
+            tests = {"p": pair.p_mood, "p_adjusted": pair.p_mood_adjusted}
+            yield _line("pairs", pair, **models, quantity="fairness", value=pair.delta, **tests, detail="Mood")
+            spread = {"value": pair.spread_delta, "lo": pair.spread_lo, "hi": pair.spread_hi}
+            said = f"paired; {pair.conclusion}; {pair.agreement}"
+            quantity = "mean spread inside a set"
+            yield _line("pairs", pair, **models, quantity=quantity, **spread, p_adjusted=pair.p_paired, detail=said)
+        accuracy = {"value": pair.accuracy_delta, "lo": pair.accuracy_lo, "hi": pair.accuracy_hi}
+        yield _line(
+            "pairs", pair, **models, quantity="accuracy", **accuracy, p_adjusted=pair.p_accuracy, detail="paired"
+        )
     yield from _effects(probe.effects)
     for one in probe.taken:
-        where = _line("taken for", one.model, subject=one.subject, over=one.over, group=one.group)
         said = f"{one.count} of {one.total} images"
-        yield where | {"quantity": one.predicted, "value": one.count / one.total, "detail": said}
+        yield _line("taken for", one, quantity=one.predicted, value=one.count / one.total, detail=said)
 
 
 def _effects(effects: Sequence[EffectRow]) -> Iterator[dict[str, object]]:
     for one in effects:
-        where = _line("effects", one.model, subject=one.subject, over=one.over, group=one.group, n_sets=one.n_sets)
-        where |= {"compared_with": one.reference, "quantity": one.outcome, "value": one.effect}
-        yield where | {"lo": one.lo, "hi": one.hi, "p": one.p, "p_adjusted": one.p_adjusted}
+        yield _line("effects", one, compared_with=one.reference, quantity=one.outcome, value=one.effect)
 
 
 def _implicit(probe: ImplicitAudit) -> Iterator[dict[str, object]]:
     for row in probe.groups:
-        where = _line("implicit", row.model, over=row.over, group=row.group, detail=probe.positive)
-        yield where | {"quantity": "mean P(positive label)", "value": row.mean}
-        within = {"quantity": "P(positive label) within sets", "value": row.within_sets, "n_sets": row.n_sets}
-        yield where | within
+        mean, within = "mean P(positive label)", "P(positive label) within sets"
+        yield _line("implicit", row, quantity=mean, value=row.mean, n_sets=None, detail=probe.positive)
+        yield _line("implicit", row, quantity=within, value=row.within_sets, detail=probe.positive)
     yield from _effects(probe.effects)
 
 
 def _retrieval(probe: RetrievalAudit) -> Iterator[dict[str, object]]:
     for recall in probe.recall:
-        where = _line("models", recall.model, quantity=f"R@{recall.k}", n_sets=recall.n_sets)
-        yield where | {"value": recall.value, "lo": recall.lo, "hi": recall.hi}
+        yield _line("models", recall, quantity=f"R@{recall.k}")
     for row in probe.skews:
-        where = _line("skew", row.model, subject=row.subject, over=row.over, group=row.favoured)
-        where |= {"quantity": f"MaxSkew@{row.k}", "detail": "tied at k" if row.tied else None}
-        yield where | _beside_chance(row)
+        tied = "tied at k" if row.tied else None
+        yield _line("skew", row, group=row.favoured, quantity=f"MaxSkew@{row.k}", detail=tied)
     for one in probe.within:
-        quantity = f"MaxSkew@{one.k} within {one.fixed}"
-        where = _line("skew within", one.model, over=one.over, group=one.group, quantity=quantity)
-        yield where | _beside_chance(one)
-    for difference in probe.differences:
-        quantity = f"relative difference within {difference.fixed}"
-        groups = f"{difference.highest} against {difference.lowest}"
-        where = _line("skew within", difference.model, over=difference.over, group=groups, quantity=quantity)
-        yield where | _beside_chance(difference)
-
-
-def _beside_chance(row: SkewRow | WithinRow | RelativeDifference) -> dict[str, object]:
-    return {"value": row.value, "null_median": row.null_median, "null_p95": row.null_p95}
+        yield _line("skew within", one, quantity=f"MaxSkew@{one.k} within {one.fixed}")
+    for apart in probe.differences:
+        groups, quantity = f"{apart.highest} against {apart.lowest}", f"relative difference within {apart.fixed}"
+        yield _line("skew within", apart, group=groups, quantity=quantity)
 
 
 def render_latex(record: AuditRecord) -> str:
