@@ -83,7 +83,7 @@ def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
     for path in folder.glob("*"):
         _require_plain(path)
     record = read_results(folder / "results.json")
-    asked = str(pull_request) if pull_request is not None else asking_pull_request(os.environ)
+    number = str(pull_request) if pull_request is not None else asking_pull_request(os.environ)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         made = Path(scratch)
         files = [write_results(record, made), made / "comment.md"]
@@ -91,7 +91,7 @@ def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
         files += _scores(folder / "scores.parquet")
         files += _suite(folder, record)
         with friendly(1):
-            run_id = log_run(record, files, uri=uri, more_tags={PULL_REQUEST: asked} if asked else {})
+            run_id = log_run(record, files, uri=uri, more_tags={PULL_REQUEST: number} if number else {})
     typer.echo(f"sent {', '.join(path.name for path in files)} as run {run_id} of suite {record.suite!r}")
 
 

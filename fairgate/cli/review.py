@@ -105,8 +105,8 @@ def release(
         good = percent(done.figures.rows[0].shares["good"])
         raters = ", ".join(record.rater for record in done.records)
         typer.echo(f"reviewed by {raters}: {done.figures.images:,} images, {good} good; the card has the figures")
-    kept = [f"{root}.dvc", *([str(reviews)] if done.figures else [])]
-    typer.echo(f"track it with: {shlex.join(['dvc', 'add', str(root)])} && {shlex.join(['git', 'add', *kept])}")
+    paths = [f"{root}.dvc", *([str(reviews)] if done.figures else [])]
+    typer.echo(f"track it with: {shlex.join(['dvc', 'add', str(root)])} && {shlex.join(['git', 'add', *paths])}")
 
 
 def _serve(server: ReviewServer, *, browser: bool) -> None:

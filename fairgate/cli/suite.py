@@ -40,7 +40,7 @@ def new(
     beside: Annotated[
         list[str] | None,
         typer.Option(
-            help="A label that an image may be taken for and does not show, `nurse` beside `doctor`. Repeatable."
+            help="A label that an image may be taken for and does not show, `nurse` for `doctor`. Repeatable."
         ),
     ] = None,
     root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),

@@ -72,15 +72,15 @@ def _wanted(runs: Sequence[PastRun], check: str | None, metric: str | None, subj
     return found
 
 
-def _nothing(known: dict[str, Question], **asked: str | None) -> SettingsError:
+def _nothing(known: dict[str, Question], **selection: str | None) -> SettingsError:
     names = {
         "check": sorted({_part(stem) for stem in known} | {_item(stem) for stem in known}),
         "metric": sorted({question.metric for question in known.values()}),
         "subject": sorted({_about(stem) for stem in known} - {WHOLE}),
     }
-    hints = [did_you_mean(text, names[kind]) for kind, text in asked.items() if text and text not in names[kind]]
+    hints = [did_you_mean(text, names[kind]) for kind, text in selection.items() if text and text not in names[kind]]
     listed = f"checks: {', '.join(sorted({_part(stem) for stem in known}))}" if known else "no run measured anything"
-    words = ", ".join(f"{kind} '{text}'" for kind, text in asked.items() if text)
+    words = ", ".join(f"{kind} '{text}'" for kind, text in selection.items() if text)
     return SettingsError(
         f"no item of the history has {words}." if words else "the runs keep no number of any check.",
         where="fairgate history",

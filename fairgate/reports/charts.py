@@ -114,17 +114,17 @@ def estimate_of(check: CheckResult) -> Estimate | None:
     if value is None or check.bound is None or not math.isfinite(value):
         return None
     regression = check.rule == "no_worse_than"
-    beside = [0.0] if regression else [check.baseline, check.null_median, check.null_p95]
+    references = [0.0] if regression else [check.baseline, check.null_median, check.null_p95]
     bounds = margins_of(check)
-    scale = scale_for([value, lo, hi, *bounds, *beside])
+    scale = scale_for([value, lo, hi, *bounds, *references])
     shown = with_interval(signed(value) if regression else number(value), lo, hi)
-    asked = {"at_least": "at least", "at_most": "at most", "no_worse_than": "margin"}[check.rule]
+    required = {"at_least": "at least", "at_most": "at most", "no_worse_than": "margin"}[check.rule]
     return Estimate(
         track=_held_track(check, scale),
         scale=scale,
-        label=f"{'change' if regression else 'estimate'} {shown}; {asked} {number(check.bound)}",
+        label=f"{'change' if regression else 'estimate'} {shown}; {required} {number(check.bound)}",
         caption=f"change against the {reference(check)}" if regression else "estimate",
-        bound_label=f"{asked} {number(check.bound)}",
+        bound_label=f"{required} {number(check.bound)}",
         bound_anchor="end" if scale.place(bounds[0]) > 50 else "start",
     )
 
@@ -169,8 +169,8 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     first = checks[0]
     regression = first.rule == "no_worse_than"
     held = [x for check in checks for x in (*_held(check), *margins_of(check))]
-    beside = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
-    scale = scale_for([*held, 0.0] if regression else [*held, *beside])
+    references = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
+    scale = scale_for([*held, 0.0] if regression else [*held, *references])
     ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=worse_is_higher(first))
     values = [value for check in checks if (value := _held(check)[0]) is not None and math.isfinite(value)]
     earlier = [] if regression else [x for check in checks if (x := check.baseline) is not None and math.isfinite(x)]

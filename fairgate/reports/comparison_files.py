@@ -198,5 +198,5 @@ def table_id(*parts: str) -> str:
 
 def _id_part(text: str) -> str:
     crossed = text.replace(" × ", "-x-")
-    kept = re.sub(r"[^A-Za-z0-9_]+", "-", crossed).strip("-")[:60]
-    return kept if kept == crossed else f"{kept}-{hashlib.sha256(text.encode()).hexdigest()[:6]}".strip("-")
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", crossed).strip("-")[:60]
+    return plain if plain == crossed else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}".strip("-")

@@ -150,7 +150,7 @@ def _plain(value: float | None) -> str:
 
 
 def _shown(records: Sequence[Record], *, sets: bool) -> Iterable[str]:
-    yield "### What raters were told"
+    yield "### Instructions for raters"
     yield "\n".join(f"- {line}" for line in INSTRUCTIONS)
     quality = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in QUALITIES)
     scene = "; ".join(f"**{answer.label}** ({answer.hint[:-1].lower()})" for answer in SCENES)

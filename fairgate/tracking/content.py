@@ -18,7 +18,7 @@ RUN_KEY = "fairgate.run_key"
 WHOLE = "all"
 """In the place of the subject where a check is about all of them."""
 
-ASKED = "asks/"
+QUESTION = "asks/"
 """Prefix of the params that say what a check measures."""
 
 VERDICT = "fairgate.verdict"
@@ -147,19 +147,19 @@ def params(record: RunRecord) -> dict[str, str]:
         "draws": record.decision.draws,
         "allow_inconclusive": record.allow_inconclusive,
     }
-    asked: dict[str, list[str]] = {}
+    by_check: dict[str, list[str]] = {}
     for check in record.checks:
         over = f" over {check.over}" if check.over else ""
         bound = "" if check.bound is None else f" {check.bound:g}"
         sentence = f"{check.metric} of {check.probe}{over}: {check.rule}{bound}"
-        sentences = asked.setdefault(f"check/{check_part(check)}", [])
+        sentences = by_check.setdefault(f"check/{check_part(check)}", [])
         if sentence not in sentences:
             sentences.append(sentence)
     probes = {f"probe/{safe_part(name)}": prompts for name, prompts in record.probes.items()}
     return (
         {key: str(value) for key, value in (fixed | probes).items()}
-        | {key: "; ".join(sentences) for key, sentences in asked.items()}
-        | {f"{ASKED}{part}": text for part, text in questions(record).items()}
+        | {key: "; ".join(sentences) for key, sentences in by_check.items()}
+        | {f"{QUESTION}{part}": text for part, text in questions(record).items()}
     )
 
 

@@ -207,9 +207,9 @@ def _past(run: Run) -> PastRun:
     tags, params = run.data.tags, run.data.params
     height = tags.get(content.HEIGHT, "")
     questions = {
-        key.removeprefix(content.ASKED): question
+        key.removeprefix(content.QUESTION): question
         for key, text in params.items()
-        if key.startswith(content.ASKED) and (question := _question(text)) is not None
+        if key.startswith(content.QUESTION) and (question := _question(text)) is not None
     }
     return PastRun(
         run_id=str(run.info.run_id),

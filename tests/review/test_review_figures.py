@@ -281,7 +281,7 @@ def test_where_there_are_no_sets_nobody_is_told_of_any(tmp_path):
     text = review_section(
         dataset, read_records(tmp_path / "r", dataset.manifest), figured(dataset, tmp_path / "r", sample)
     )
-    told, _, rest = text.partition("### What raters were told")
+    told, _, rest = text.partition("### Instructions for raters")
     assert "4 of 24 images were judged by nobody on their own. What filters" in rest
     assert not any(word in told for word in ("sets", "whole set", "same scene"))
 
