@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairgate.data.manifest import CROSS
-from fairgate.errors import DatasetError, did_you_mean
+from fairgate.errors import DatasetError, suggestion
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ class Index:
         if attribute not in self.groups:
             raise DatasetError(
                 f"the dataset does not record '{attribute}'.",
-                remedy=(did_you_mean(attribute, self.groups) or "") + f" recorded attributes: {', '.join(self.groups)}",
+                remedy=suggestion(attribute, self.groups, f"recorded attributes: {', '.join(self.groups)}"),
             )
         return self.groups[attribute]
 

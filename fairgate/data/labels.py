@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from fairgate.errors import DatasetError, did_you_mean
+from fairgate.errors import DatasetError, suggestion
 from fairgate.hashing import require_regular, sha256_bytes
 
 IMAGE_COLUMNS = ("image", "file", "path", "filename", "name")
@@ -50,11 +50,10 @@ class Labels:
     def column(self, name: str, what: str) -> str:
         """`name`, or DatasetError when the file has no such column."""
         if name not in self.columns:
-            near = did_you_mean(name, self.columns)
             raise DatasetError(
                 f"the labels have no column '{name}', which {what}.",
                 where=self.place(1),
-                remedy=f"{near + ' ' if near else ''}columns: {', '.join(self.columns)}",
+                remedy=suggestion(name, self.columns, f"columns: {', '.join(self.columns)}"),
             )
         return name
 

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fairgate.errors import ModelError, did_you_mean
+from fairgate.errors import ModelError, suggestion
 from fairgate.generation.roles import ALIASES, Role, full_uri
 from fairgate.plugins import Registry
 
@@ -56,9 +56,7 @@ def open_model(role: Role, uri: str, *, device: str = "cpu", base: Path = Path()
         schemes = ", ".join(f"{each}:" for each in sorted(known))
         raise ModelError(
             f"'{uri}' does not name a model that can be a {role.replace('_', ' ')}.",
-            remedy=" ".join(
-                filter(None, [did_you_mean(uri, ALIASES), f"schemes: {schemes} names: {', '.join(ALIASES)}"])
-            ),
+            remedy=suggestion(uri, ALIASES, f"schemes: {schemes} names: {', '.join(ALIASES)}"),
         )
     return opener(full, address, device=device, base=base)
 

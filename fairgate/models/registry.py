@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from fairgate.ci import in_ci
-from fairgate.errors import ModelError, did_you_mean
+from fairgate.errors import ModelError, suggestion
 from fairgate.models.contract import Capability, ImageSource, Model, ModelFamily, Progress, Request
 from fairgate.models.hf import HuggingFace
 from fairgate.models.open_clip import OpenClip
@@ -83,7 +83,10 @@ def require_uri(uri: str) -> tuple[str, str]:
     """A model URI's scheme and what follows it. Raises ModelError for what is none."""
     scheme, colon, address = uri.partition(":")
     if not colon or not _is_known(scheme):
-        raise _unknown_scheme(uri, scheme)
+        raise ModelError(
+            f"'{uri}' is not a model URI that fairgate knows.",
+            remedy=suggestion(scheme, [*FAMILIES, *GENERATORS], _known_schemes()),
+        )
     if not address:
         raise ModelError(f"model '{uri}' names nothing after '{scheme}:'.", remedy=_known_schemes())
     return scheme, address
@@ -105,14 +108,6 @@ def _is_known(scheme: str) -> bool:
 
 def _family_of(scheme: str) -> ModelFamily:
     return FAMILIES[scheme] if scheme in FAMILIES else GENERATORS[scheme]
-
-
-def _unknown_scheme(uri: str, scheme: str) -> ModelError:
-    hint = did_you_mean(scheme, [*FAMILIES, *GENERATORS])
-    return ModelError(
-        f"'{uri}' is not a model URI that fairgate knows.",
-        remedy=f"{hint} {_known_schemes()}" if hint else _known_schemes(),
-    )
 
 
 def _known_schemes() -> str:

@@ -61,7 +61,7 @@ class TwoTowers:
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Pairs of ensembles whose averaged text embeddings are equal, up to the rounding of float32.
 
-        Half precision tells only which pairs may be: texts that differ by less than its rounding are embedded again.
+        Half precision only selects the candidates: texts that differ by less than its rounding are embedded again.
         """
         pairs = _near_pairs(self._queries(ensembles), ensembles, _SAME_TEXT[self.precision])
         if not pairs or self.precision == "fp32":

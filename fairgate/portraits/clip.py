@@ -20,7 +20,7 @@ _SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "bos_token": "[BOS]"}
 _END = "[EOS]"
 _WORDS_APART = 25.0
 """Factor on open_clip's initial word embeddings (standard deviation 0.02). At their own size all captions start out
-with a cosine above 0.999, and a model this small takes hundreds of steps to tell them apart, or never does."""
+with a cosine above 0.999, and a model this small takes hundreds of steps to distinguish them, or never does."""
 
 
 def vocabulary_ids() -> dict[str, int]:

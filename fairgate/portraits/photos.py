@@ -28,7 +28,7 @@ PERSON = 32
 """Side of a person's box in pixels: the size at which the embedded editor works."""
 ROOM = (48, 34)
 WIDE_ROOM = (72, 34)
-"""Hardly higher than a person, who stands in the middle: the embedded CLIP knows people at one scale and place alone,
+"""Hardly higher than a person, who is in the middle: the embedded CLIP knows people at one scale and place alone,
 and looks at the middle square of a picture."""
 THING = 9
 """Width of a plant or a shelf in pixels: it reaches behind the person, so that the middle square shows its edge."""

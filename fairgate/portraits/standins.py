@@ -201,7 +201,7 @@ def _question(question: str) -> str:
     raise ModelError(
         "the stand-in does not understand the question.",
         where=question,
-        remedy="ask 'Is there a LABEL in this image?', 'Are this person's limbs distorted?' or "
+        remedy="questions: 'Is there a LABEL in this image?', 'Are this person's limbs distorted?' or "
         "'Is this image real or fake?'",
     )
 

@@ -133,7 +133,7 @@ WHACKAMOLE_DEPTH = 0.055
     (dark, male)  = w + 2c   (dark, female)  = w - c
 
 so that both genders and all tones have the mean w + c/2, which is above base's 1 - NOISE: every marginal improves and
-none falls behind another, while dark-toned women stand 1.5 c below their set-mates' mean.
+none falls behind another, while dark-toned women are 1.5 c below the mean of their sets.
 """
 
 

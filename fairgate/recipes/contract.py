@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fairgate.steps import SetRows, Step, Trace
+from fairgate.steps import Row, SetRows, Step, Trace
 
 
 class RecipeSettings(BaseModel):
@@ -28,6 +28,29 @@ class RecipeSettings(BaseModel):
         """These settings without those of other subjects alone. They are part of the plan: a change of any makes the
         subject's shards stale, and adding a subject leaves the others valid. Default: all of them."""
         return self
+
+
+def single_pictures(
+    recipe: str,
+    subject: str,
+    number: int,
+    settings: RecipeSettings,
+    row: Row,
+    columns: Mapping[str, Any] | None = None,
+) -> Iterator[list[SetRows]]:
+    """Starting sets of one member each, to be painted; every shard is full, so that the number can be raised."""
+    for first in range(0, number, settings.shard_sets):
+        yield [
+            SetRows(
+                set_id=f"{subject}-{place:05d}",
+                subject=subject,
+                names=(recipe, subject, place),
+                seed=settings.seed,
+                rows=[dict(row)],
+                columns=dict(columns or {}),
+            )
+            for place in range(first, first + settings.shard_sets)
+        ]
 
 
 def require_fields(setting: str, template: str, *fields: str) -> None:

@@ -25,7 +25,7 @@ from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
 from fairgate.randomness import stream
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields, single_pictures
 from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.filters import CountColours, Forget, Likeness, Within, first_of_each
@@ -166,20 +166,9 @@ class Pool(Part):
     settings: OccupationSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """`candidates` sets of one picture to be painted; every shard is full, so that the number can be raised."""
-        caption = self.settings.phrase(subject)
-        size = self.settings.shard_sets
-        for first in range(0, self.settings.candidates, size):
-            yield [
-                SetRows(
-                    set_id=f"{subject}-{number:05d}",
-                    subject=subject,
-                    names=(Occupations.name, subject, number),
-                    seed=self.settings.seed,
-                    rows=[{"member": "base", "caption": caption}],
-                )
-                for number in range(first, first + size)
-            ]
+        """`candidates` sets of one picture."""
+        row = {"member": "base", "caption": self.settings.phrase(subject)}
+        return single_pictures(Occupations.name, subject, self.settings.candidates, self.settings, row)
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Paint, count colours (cheap, so first), query, judge."""

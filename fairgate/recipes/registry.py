@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from fairgate.errors import RecipeError, did_you_mean
+from fairgate.errors import RecipeError, did_you_mean, suggestion
 from fairgate.plugins import Registry
 from fairgate.recipes.contract import Recipe
 
@@ -45,7 +45,7 @@ def open_recipe(name: str, settings: Mapping[str, Any], *, where: str = "setting
         raise RecipeError(
             f"there is no recipe '{name}'.",
             where=where,
-            remedy=" ".join(filter(None, [did_you_mean(name, RECIPES), f"recipes: {', '.join(RECIPES)}"])),
+            remedy=suggestion(name, RECIPES, f"recipes: {', '.join(RECIPES)}"),
         )
     recipe = RECIPES[name]
     try:

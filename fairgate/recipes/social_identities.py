@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields, single_pictures
 from fairgate.recipes.registry import register
 from fairgate.steps import SetRows, Step, Trace
 from fairgate.steps.paint import Paint
@@ -67,26 +67,15 @@ class Headshots(Part):
     settings: IdentitySettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """`images` sets of one picture; every shard is full, so that the number can be raised."""
+        """`images` sets of one picture."""
         phrase = next(phrase for phrase in self.settings.identities if _slug(phrase) == subject)
         row = {
             "member": "only",
             "caption": self.settings.template.format(identity=phrase),
             **self.settings.identities[phrase],
         }
-        size = self.settings.shard_sets
-        for first in range(0, self.settings.images, size):
-            yield [
-                SetRows(
-                    set_id=f"{subject}-{number:05d}",
-                    subject=subject,
-                    names=(SocialIdentities.name, subject, number),
-                    seed=self.settings.seed,
-                    rows=[dict(row)],
-                    columns={"identity": phrase},
-                )
-                for number in range(first, first + size)
-            ]
+        number, columns = self.settings.images, {"identity": phrase}
+        return single_pictures(SocialIdentities.name, subject, number, self.settings, row, columns)
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         settings = self.settings
