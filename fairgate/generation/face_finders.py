@@ -97,7 +97,8 @@ class DlibFinder:
             for one in found:
                 faces.append(self._landmarks(pixels, one.rect))
             chips = self._dlib.get_face_chips(pixels, faces, size=CHIP, padding=PADDING)
-        return _largest_first([_face(chip, one, scale) for chip, one in zip(chips, found, strict=True)])
+        cut = [_face(chip, one, scale) for chip, one in zip(chips, found, strict=True)]
+        return sorted(cut, key=lambda face: -face.area)
 
 
 def searched_size(size: tuple[int, int], side: int) -> tuple[int, int]:
@@ -118,10 +119,6 @@ def _face(chip: Any, found: Any, scale: float) -> FoundFace:
     score = min(max(float(found.confidence), 0.0), 1.0)
     box = Box(left / scale, top / scale, right / scale, bottom / scale, score, "face")
     return FoundFace(Image.fromarray(chip), box)
-
-
-def _largest_first(faces: list[FoundFace]) -> list[FoundFace]:
-    return sorted(faces, key=lambda face: -face.area)
 
 
 def _import_dlib() -> Any:

@@ -8,7 +8,6 @@ gender, as in COCO.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -183,7 +182,8 @@ def write_photos(folder: Path, *, photos: int, faces: int = 12, seed: int = 0) -
     captions: list[dict[str, Any]] = []
     instances: list[dict[str, Any]] = []
     truth: list[dict[str, Any]] = []
-    for number, photo in enumerate(_every(photos, seed), start=1):
+    every = (draw_photo(seed, subject, number) for subject in SUBJECTS for number in range(photos))
+    for number, photo in enumerate(every, start=1):
         name = f"{number:012d}.png"
         (folder / "images" / name).write_bytes(png(photo.image))
         width, height = photo.image.size
@@ -212,12 +212,6 @@ def write_photos(folder: Path, *, photos: int, faces: int = 12, seed: int = 0) -
     _write(folder / "drawn.json", {"photos": truth})
     write_chips(folder, per_group=faces, seed=seed)
     return len(images)
-
-
-def _every(photos: int, seed: int) -> Iterator[DrawnPhoto]:
-    for subject in SUBJECTS:
-        for number in range(photos):
-            yield draw_photo(seed, subject, number)
 
 
 def _write(path: Path, whole: dict[str, Any]) -> None:

@@ -125,7 +125,8 @@ class PhotographsPart(Part):
 
 def images_of(settings: PhotographSettings, subject: str) -> list[AnnotatedImage]:
     """The images whose captions name this subject and no earlier one of `subjects`. Raises RecipeError for none."""
-    images = [image for image in _annotated(settings) if _subject(settings.subjects, image.captions) == subject]
+    annotated = _read(settings.captions, settings.instances, settings.category)
+    images = [image for image in annotated if _subject(settings.subjects, image.captions) == subject]
     if not images:
         raise RecipeError(
             f"no image's captions name the subject '{subject}'.",
@@ -164,10 +165,6 @@ def _subject(subjects: Mapping[str, Sequence[str]], captions: Sequence[str]) -> 
         if not words or re.search(rf"(?<!\w)(?:{either})(?!\w)", text, re.IGNORECASE):
             return subject
     return None
-
-
-def _annotated(settings: PhotographSettings) -> Sequence[AnnotatedImage]:
-    return _read(settings.captions, settings.instances, settings.category)
 
 
 @lru_cache(maxsize=1)

@@ -73,7 +73,9 @@ class Vary:
     writes: ClassVar[tuple[str, ...]] = ("member", "caption", "image", *COLUMNS)
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        images = self._one_of_each(sets, meter) if len(self.variants) == 1 else self._all_of_each(sets, meter)
+        with spending(self.inpainter, meter):
+            alone = len(self.variants) == 1
+            images = self._one_of_each(sets, meter) if alone else [self._all_of(rows, meter) for rows in sets]
         for rows, pictures in zip(sets, images, strict=True):
             made = made_with(self.inpainter, rows.seed_of(NOISE), self.how)
             for variant, image in zip(self.variants, pictures, strict=True):
@@ -90,15 +92,10 @@ class Vary:
             seeds = [rows.seed_of(NOISE) for rows in some]
             return [[image] for image in self.inpainter.inpaint_each(bases, masks, captions, seeds, self.how)]
 
-        with spending(self.inpainter, meter):
-            return self._batches(run, sets, self.batch, meter)
-
-    def _all_of_each(self, sets: Sequence[SetRows], meter: Meter) -> list[list[Image]]:
-        """A wave of several groups: the variants of a set share a batch, one encoding and one noise."""
-        with spending(self.inpainter, meter):
-            return [self._all_of(rows, meter) for rows in sets]
+        return self._batches(run, sets, self.batch, meter)
 
     def _all_of(self, rows: SetRows, meter: Meter) -> list[Image]:
+        """A wave of several groups: the variants of a set share a batch, one encoding and one noise."""
         base, where, seed = picture(rows.columns["base"]), mask(rows.columns["mask"]), rows.seed_of(NOISE)
 
         def run(captions: Sequence[str]) -> list[Image]:
