@@ -1,11 +1,13 @@
 """Write the reference pages that follow from the code: `python docs/reference/generate.py`.
 
 suite.md comes from the JSON schema of suites, the registries of metrics and probes and the pytest fixture; commands.md
-from the commands' own help. tests/docs says when a page is stale.
+from the commands' own help. In other pages it fills in the code that a comment names:
+`<!-- source: FILE CLASS, to METHOD -->`. tests/docs says when a page is stale.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 import re
@@ -24,6 +26,7 @@ from fairgate.pytest_plugin.fixture import Fairness, ScoredProbe
 from fairgate.suites.schema import Suite
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 MANY = 5  # values that a table still lists
 EXAMPLE = """\
 schema: 1
@@ -50,6 +53,7 @@ checks:
 waivers:
   - {check: crossings, until: 2027-03-01, reason: "retraining tracked in #412"}
 """
+_SOURCE = re.compile(r"(<!-- source: (\S+) (\w+)(?:, to (\w+))? -->\n```python\n).*?^```", re.DOTALL | re.MULTILINE)
 _WRITTEN = (
     "<!-- Written by `python docs/reference/generate.py`; tests/docs/test_reference.py says when it is stale. -->\n"
 )
@@ -243,8 +247,27 @@ def _scores() -> list[str]:
     ]
 
 
-PAGES = {"suite.md": suite_page, "commands.md": commands_page}
+def with_sources(text: str) -> str:
+    """A page with the code that its comments name, as it is now."""
+    return _SOURCE.sub(lambda found: f"{found[1]}{_source(found[2], found[3], found[4])}```", text)
+
+
+def _source(file: str, name: str, last: str | None) -> str:
+    """A class of a file with its decorators, to the end of one of its methods or of the class."""
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines(keepends=True)
+    (found,) = (one for one in ast.parse("".join(lines)).body if isinstance(one, ast.ClassDef) and one.name == name)
+    ends = {one.name: one.end_lineno for one in found.body if isinstance(one, ast.FunctionDef)}
+    first = min([found.lineno, *(one.lineno for one in found.decorator_list)])
+    return "".join(lines[first - 1 : ends[last] if last else found.end_lineno])
+
+
+def pages() -> dict[Path, str]:
+    """Every page that is generated, in part or whole, with its text."""
+    written = {HERE / "suite.md": suite_page(), HERE / "commands.md": commands_page()}
+    shown = [HERE.parent / name for name in ("extending.md", "models.md")]
+    return written | {page: with_sources(page.read_text(encoding="utf-8")) for page in shown}
+
 
 if __name__ == "__main__":
-    for page, text in PAGES.items():
-        (HERE / page).write_text(text(), encoding="utf-8")
+    for page, text in pages().items():
+        page.write_text(text, encoding="utf-8")

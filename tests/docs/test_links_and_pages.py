@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from documents import PAGES, ROOT, fences, name_of, prose
+from documents import PAGES, ROOT, name_of, prose
 
 _LINK = re.compile(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)")
 MADE = {"index.md": "README.md", "changelog.md": "CHANGELOG.md"}
@@ -46,9 +46,3 @@ def _anchors(page: Path) -> set[str]:
     """Anchors of headings, as GitHub and Python-Markdown name them alike."""
     headings = re.findall(r"^#+ +(.+?)\s*$", prose(page), re.MULTILINE)
     return {re.sub(r"[\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
-
-
-def test_the_model_family_that_the_documentation_shows_is_the_one_of_the_package() -> None:
-    shown = [block for language, block in fences(ROOT / "docs" / "models.md") if block.startswith("class ")]
-    source = (ROOT / "fairgate" / "models" / "hf.py").read_text(encoding="utf-8")
-    assert [block.strip() in source for block in shown] == [True]
