@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, progress_line, wide_console
+from fairgate.cli.console import friendly, progress_line, wide_console, write_report
 from fairgate.suites import OPTIONS
 
 if TYPE_CHECKING:
@@ -51,12 +51,11 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
         console.print()
     for line in terminal_lines(record):
         typer.echo(line)
-    for path in _write(record, report, csv, latex):
-        typer.echo(f"report: {path}")
+    write_report(_files(record, report, csv, latex))
 
 
-def _write(record: AuditRecord, report: Path | None, csv: Path | None, latex: Path | None) -> list[Path]:
-    """Write the files that the options name; the record first."""
+def _files(record: AuditRecord, report: Path | None, csv: Path | None, latex: Path | None) -> dict[Path, str]:
+    """The files that the options name; the record first."""
     from fairgate.reports.comparison_files import render_csv, render_latex
     from fairgate.reports.comparison_page import comparison_html
 
@@ -64,11 +63,5 @@ def _write(record: AuditRecord, report: Path | None, csv: Path | None, latex: Pa
     if report is not None:
         texts[report / "audit.json"] = record.model_dump_json(indent=2) + "\n"
         texts[report / "audit.html"] = comparison_html(record)
-    for path in filter(None, [csv, report and report / "audit.csv"]):
-        texts[path] = render_csv(record)
-    for path in filter(None, [latex, report and report / "audit.tex"]):
-        texts[path] = render_latex(record)
-    for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return list(texts)
+    texts |= dict.fromkeys(filter(None, [csv, report and report / "audit.csv"]), render_csv(record))
+    return texts | dict.fromkeys(filter(None, [latex, report and report / "audit.tex"]), render_latex(record))

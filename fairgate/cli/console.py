@@ -83,6 +83,21 @@ def writing(what: str, out: Path) -> Iterator[None]:
         ) from error
 
 
+def write_report(texts: Mapping[Path, str]) -> None:
+    """Write files, in folders that are made where they are not there, and print their names. Raises SettingsError."""
+    for path, text in texts.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise SettingsError(
+                f"the report cannot be written ({error.strerror or error}).",
+                where=str(path),
+                remedy="name a folder that can be written, and has room",
+            ) from error
+        typer.echo(f"report: {path}")
+
+
 def write_png(out: Path, draw: Callable[[], Image]) -> Image:
     """Draw a picture and write it. Raises SettingsError for a name that is no PNG file's, before it is drawn, and where
     it cannot be written."""

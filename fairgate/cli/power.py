@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, progress_line, wide_console
+from fairgate.cli.console import friendly, progress_line, wide_console, write_report
 from fairgate.suites import OPTIONS
 
 if TYPE_CHECKING:
-    from fairgate.records.power import PowerRecord
     from fairgate.suites import Settings
 
 TABLE_WIDTH = 140  # the table needs this much, and a log file has room for it
@@ -34,7 +33,7 @@ def power(
     """How small a regression a suite can see. Exit code 0: computed, 4: the suite or an option is wrong."""
     from fairgate import gate
     from fairgate.power import suite_power
-    from fairgate.reports.power_page import terminal_lines, terminal_table
+    from fairgate.reports.power_page import power_html, terminal_lines, terminal_table
 
     prepared = gate.prepare(suite, root.resolve())
     settings = gate.settings_of(
@@ -42,19 +41,14 @@ def power(
     )
     console = wide_console(TABLE_WIDTH)
     with progress_line() as progress:
-        record = suite_power(
-            prepared,
-            settings,
-            command=_command(suite, settings, wanted, odds),
-            wanted=wanted,
-            odds=odds,
-            progress=progress,
-        )
+        command = _command(suite, settings, wanted, odds)
+        record = suite_power(prepared, settings, command=command, wanted=wanted, odds=odds, progress=progress)
     console.print(terminal_table(record))
     for line in terminal_lines(record):
         typer.echo(line)
-    for path in _write(record, report):
-        typer.echo(f"report: {path}")
+    if report is not None:
+        texts = {"power.json": record.model_dump_json(indent=2) + "\n", "power.html": power_html(record)}
+        write_report({report / name: text for name, text in texts.items()})
 
 
 def _command(suite: str, settings: Settings, wanted: float | None, odds: float) -> str:
@@ -63,15 +57,3 @@ def _command(suite: str, settings: Settings, wanted: float | None, odds: float) 
     words += [] if wanted is None else ["--wanted", str(wanted)]
     words += [] if odds == 0.8 else ["--odds", str(odds)]
     return shlex.join(words)
-
-
-def _write(record: PowerRecord, report: Path | None) -> list[Path]:
-    if report is None:
-        return []
-    from fairgate.reports.power_page import power_html
-
-    report.mkdir(parents=True, exist_ok=True)
-    texts = {"power.json": record.model_dump_json(indent=2) + "\n", "power.html": power_html(record)}
-    for name, text in texts.items():
-        (report / name).write_text(text, encoding="utf-8")
-    return [report / name for name in texts]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.plain_text import clean
 from fairgate.records.power import CheckPower, GroupPower, PowerRecord
-from fairgate.reports.charts import Scale, Tick, Track, percent, scale_for, upright
+from fairgate.reports.charts import Tick, Track, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words, number
 from fairgate.reports.standalone_page import render_page
 from fairgate.reports.text_table import text_table
@@ -64,7 +64,7 @@ def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
         {
             "name": _name(check, group, several=len(checks) > 1),
             "n_sets": group.n_sets,
-            "track": Track(zero=scale.at(0.0), value=_place(scale, group.detectable), bounds=(bad[0][0],), bad=bad),
+            "track": Track(zero=scale.at(0.0), value=scale.at(_finite(group.detectable)), bounds=(bad[0][0],), bad=bad),
             "detectable": detectable_words(group),
             "needed": needed_words(check, group),
         }
@@ -81,10 +81,6 @@ def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
     }
 
 
-def _place(scale: Scale, value: float | None) -> str | None:
-    return scale.at(value) if value is not None and math.isfinite(value) else None
-
-
 def _name(check: CheckPower, group: GroupPower, *, several: bool) -> str:
     parts = [check.subject if several else None, group.group]
     return " · ".join(part for part in parts if part) or "all sets"
@@ -97,7 +93,11 @@ def _figure(checks: Sequence[CheckPower]) -> PowerFigure | None:
         drawn = [(check, check.hardest) for check in checks if check.hardest is not None]
     else:
         drawn = [(check, group) for check in checks for group in check.groups]
-    curves = [(check, group) for check, group in drawn if group is not None and any(_finite(x) for x in group.curve)]
+    curves = [
+        (check, group)
+        for check, group in drawn
+        if group is not None and any(_finite(x) is not None for x in group.curve)
+    ]
     if not curves:
         return None
     sizes = [size for check, _ in curves for size in check.sizes]
@@ -139,8 +139,8 @@ def _figure(checks: Sequence[CheckPower]) -> PowerFigure | None:
     )
 
 
-def _finite(value: float | None) -> bool:
-    return value is not None and math.isfinite(value)
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _round_sizes(low: float, high: float) -> list[int]:

@@ -65,7 +65,7 @@ def album(given: Mapping[str, Sequence[tuple[str, bytes]]], set_ids: Sequence[st
             break
         smaller = {place: _reencoded(raw[place], side) for place in uris}
         unreadable |= {place for place, uri in smaller.items() if uri is None}
-        uris = {place: _shorter(uris[place], uri) for place, uri in smaller.items() if uri is not None}
+        uris = {place: min(uris[place], uri, key=len) for place, uri in smaller.items() if uri is not None}
     left_out = set(set_ids[MOST_SETS:]) if raw else set()
     while _size(uris) > budget:
         last = next(reversed(uris))[0]
@@ -76,10 +76,6 @@ def album(given: Mapping[str, Sequence[tuple[str, bytes]]], set_ids: Sequence[st
 
 def _size(uris: Mapping[tuple[str, str], str]) -> int:
     return sum(map(len, uris.values()))
-
-
-def _shorter(one: str, other: str) -> str:
-    return min(one, other, key=len)
 
 
 def _as_they_are(data: bytes) -> str | None:
