@@ -12,17 +12,15 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from PIL import Image
 
 from fairgate.checkpoints.encoder import naming
 from fairgate.checkpoints.files import HashedFiles, require_file
 from fairgate.errors import ModelError
 from fairgate.generation.roles import Box
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 SIDE = 800
 """Longest side in pixels at which the authors look for faces; smaller pictures are enlarged to it."""
@@ -40,7 +38,7 @@ _PACKAGE = "face_recognition_models"
 class FoundFace:
     """A face, cut out and turned upright, and where it was in the picture."""
 
-    chip: Image
+    chip: Image.Image
     box: Box
 
     @property
@@ -55,7 +53,7 @@ class FaceFinder(Protocol):
     @property
     def identity(self) -> Mapping[str, str]: ...
 
-    def find(self, image: Image) -> list[FoundFace]:
+    def find(self, image: Image.Image) -> list[FoundFace]:
         """The faces of an RGB image, largest first."""
         ...
 
@@ -65,7 +63,7 @@ class WholeImage:
 
     identity: Mapping[str, str] = {"faces": "whole"}
 
-    def find(self, image: Image) -> list[FoundFace]:
+    def find(self, image: Image.Image) -> list[FoundFace]:
         """One face that fills the picture."""
         return [FoundFace(image, Box(0.0, 0.0, float(image.width), float(image.height), label="face"))]
 
@@ -84,7 +82,7 @@ class DlibFinder:
         settings = {"faces": "dlib", "side": str(side), "upsample": str(upsample)}
         self.identity: Mapping[str, str] = {**settings, **files.hashes, "dlib": str(self._dlib.__version__)}
 
-    def find(self, image: Image) -> list[FoundFace]:
+    def find(self, image: Image.Image) -> list[FoundFace]:
         """Aligned chips; the boxes are the detector's, in pixels of the image, and may reach over its edge."""
         with naming("dlib", "look for faces"):
             scale = self._side / max(image.size)
@@ -112,8 +110,6 @@ def searched_size(size: tuple[int, int], side: int) -> tuple[int, int]:
 
 
 def _face(chip: Any, found: Any, scale: float) -> FoundFace:
-    from PIL import Image
-
     rect = found.rect
     left, top, right, bottom = rect.left(), rect.top(), rect.right() + 1, rect.bottom() + 1
     score = min(max(float(found.confidence), 0.0), 1.0)

@@ -9,9 +9,10 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from PIL import Image, ImageOps
 
 from fairgate.checkpoints.device import Device
 from fairgate.checkpoints.encoder import Embeddings, Encoder
@@ -19,9 +20,6 @@ from fairgate.checkpoints.torch_runtime import Halving, scoring, unit_or_error
 from fairgate.errors import DatasetError
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.contract import ImageSource, Request, Rows
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 PART = 1024  # images between two checkpoints of the work
 BATCH_CPU, BATCH_CUDA = 32, 256
@@ -148,14 +146,12 @@ MAX_PIXELS = 1 << 26
 _UNDECODABLE = (OSError, ValueError, SyntaxError, EOFError, IndexError, struct.error, zlib.error)
 
 
-def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image:
+def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:
     """One image as 8-bit RGB, turned upright by its EXIF orientation.
 
     Palettes and CMYK are converted before any resizing (open_clip's own transform resizes first, which would pick
     palette entries at random), transparency is dropped as `convert("RGB")` does. Raises DatasetError naming the image.
     """
-    from PIL import Image, ImageOps
-
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
             width, height = opened.size
