@@ -38,11 +38,6 @@ class AuditData:
         """Subjects in stored order."""
         return list(dict.fromkeys(self.index.subject.tolist()))
 
-    @property
-    def scopes(self) -> list[str | None]:
-        """All subjects together, then each, where there are several."""
-        return [None, *self.subjects] if len(self.subjects) > 1 else [None]
-
     def cell(self, subject: str | None) -> Cell:
         """The images of one subject, or all, coded by set and by every grouping."""
         everything = np.arange(len(self.index.subject), dtype=np.int64)
@@ -59,8 +54,8 @@ class AuditData:
         )
 
     def cells(self) -> Iterator[tuple[str | None, Cell]]:
-        """Every scope with its images."""
-        for subject in self.scopes:
+        """The images of all subjects together (None) and, where there are several, of each."""
+        for subject in [None, *self.subjects] if len(self.subjects) > 1 else [None]:
             yield subject, self.cell(subject)
 
     def reference_of(self, grouping: Crossing) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Literal
 
 import numpy as np
@@ -151,7 +152,7 @@ def compare_ranking(
                     skews += _skews(gallery, over, cut, fair)
                 except MetricError as error:
                     refusals.append(_refusal(f"MaxSkew@{cut.k} of {gallery.query.name} over {over}", over, error))
-        for over, fixed in _two_attributes(data):
+        for fixed, over in permutations(data.attributes, 2):
             try:
                 rows, apart = _within(data, queries, over, fixed, cut)
             except MetricError as error:
@@ -202,11 +203,6 @@ def _skews(gallery: _Gallery, over: str, cut: TopK, fair: _Fair) -> list[SkewRow
             )
         )
     return rows
-
-
-def _two_attributes(data: AuditData) -> list[tuple[str, str]]:
-    """Every attribute within every other."""
-    return [(over, fixed) for fixed in data.attributes for over in data.attributes if over != fixed]
 
 
 def within_cut(cut: TopK, over: int, fixed: int) -> TopK:

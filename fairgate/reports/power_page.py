@@ -89,15 +89,8 @@ def _name(check: CheckPower, group: GroupPower, *, several: bool) -> str:
 def _figure(checks: Sequence[CheckPower]) -> PowerFigure | None:
     """Every subject's hardest group, or of one subject all groups."""
     several = len(checks) > 1
-    if several:
-        drawn = [(check, check.hardest) for check in checks if check.hardest is not None]
-    else:
-        drawn = [(check, group) for check in checks for group in check.groups]
-    curves = [
-        (check, group)
-        for check, group in drawn
-        if group is not None and any(_finite(x) is not None for x in group.curve)
-    ]
+    drawn = [(check, group) for check in checks for group in check.groups if not several or group is check.hardest]
+    curves = [(check, group) for check, group in drawn if any(_finite(x) is not None for x in group.curve)]
     if not curves:
         return None
     sizes = [size for check, _ in curves for size in check.sizes]
