@@ -17,12 +17,21 @@ from fairgate.metrics._checks import BoolArray, FloatArray, IntArray, codes, fin
 
 @dataclass(frozen=True, slots=True)
 class NeighbourShares:
-    """The k nearest neighbours of each synthetic image, among real and synthetic images."""
+    """The k nearest neighbours of each judged synthetic image, among real and synthetic images."""
 
     real: FloatArray
-    """(synthetic,), P_R: share of real images, 0 to 1."""
+    """(judged,), P_R: share of real images, 0 to 1."""
     group: FloatArray
-    """(synthetic,), P_G: share of images of the synthetic image's own target group, 0 to 1."""
+    """(judged,), P_G: share of images of the synthetic image's own target group, 0 to 1."""
+
+    def exceed(self, tau_real: float, tau_group: float, *, inclusive: bool = False) -> BoolArray:
+        """Eq. 5, (judged,): both shares are above their threshold; `inclusive` takes >= for both."""
+        accepted: BoolArray
+        if inclusive:
+            accepted = (self.real >= tau_real) & (self.group >= tau_group)
+        else:
+            accepted = (self.real > tau_real) & (self.group > tau_group)
+        return accepted
 
 
 def neighbour_shares(
@@ -32,14 +41,18 @@ def neighbour_shares(
     target_group: ArrayLike,
     *,
     k: int,
+    group_k: int | None = None,
+    judged: ArrayLike | None = None,
     include_self: bool = False,
 ) -> NeighbourShares:
     """P_R and P_G around each synthetic image: real (images, dim) and synthetic (synthetic, dim) embeddings.
 
     Euclidean distance in the embeddings as they are given; equal distances by position, real images first. real_group
     (images,) codes, -1 undefined and of nobody's group; target_group (synthetic,) codes, which a synthetic neighbour
-    counts by. `include_self` lets an image be its own nearest neighbour. Smith et al. 2023, eq. 4. Raises MetricError
-    for numbers not finite, shapes that do not fit and a k that the other images do not have.
+    counts by. `group_k`, where given, is the number of neighbours for P_G. `judged` holds the positions of synthetic
+    images whose shares are returned; without it, all. `include_self` lets an image be its own nearest neighbour. Smith
+    et al. 2023, eq. 4. Raises MetricError for numbers not finite, shapes that do not fit and a k that the other images
+    do not have.
 
     >>> shares = neighbour_shares([[0.0], [1.0], [5.0]], np.array([0, 0, 1]), [[0.4], [5.2]], np.array([0, 1]), k=2)
     >>> shares.real, shares.group
@@ -60,32 +73,39 @@ def neighbour_shares(
         ]
     )
     others = len(known) + len(made) - (0 if include_self else 1)
-    if not 1 <= k <= others:
-        raise MetricError(
-            f"k is {k}, but an image has {others} possible neighbours.",
-            where="k",
-            remedy=f"choose k between 1 and {others}",
-        )
+    for name, wanted in (("k", k), ("group_k", k if group_k is None else group_k)):
+        if not 1 <= wanted <= others:
+            raise MetricError(
+                f"{name} is {wanted}, but an image has {others} possible neighbours.",
+                where=name,
+                remedy=f"choose {name} between 1 and {others}",
+            )
+    positions = np.arange(len(made))
+    if judged is not None:
+        positions = codes("judged", judged, size=np.size(judged), groups=len(made), undefined=False)
+    images = len(known) + positions
     pool = np.concatenate([known, made]).astype(np.float64)
-    near = _nearest(pool, len(known), k, include_self=include_self)
+    of_group = k if group_k is None else group_k
+    near = _nearest(pool, images, max(k, of_group), include_self=include_self)
     return NeighbourShares(
-        real=(near < len(known)).mean(axis=1),
-        group=(group[near] == group[len(known) :, None]).mean(axis=1),
+        real=(near[:, :k] < len(known)).mean(axis=1),
+        group=(group[near[:, :of_group]] == group[images, None]).mean(axis=1),
     )
 
 
-def _nearest(pool: FloatArray, n_real: int, k: int, *, include_self: bool) -> IntArray:
-    """Positions in the pool of the k nearest to each synthetic image, (synthetic, k): distance, then position."""
+def _nearest(pool: FloatArray, images: IntArray, k: int, *, include_self: bool) -> IntArray:
+    """Positions in the pool of the k nearest to each of some of its images, (images, k): distance, then position."""
     square = np.einsum("id,id->i", pool, pool)
     # |x - y|^2 = |x|^2 - 2xy + |y|^2 is one matrix product, but rounds: it proposes, and exact differences decide.
     slack = 16.0 * pool.shape[1] * np.finfo(np.float64).eps * float(square.max())
     near = []
     step = max(1, _ranking.CHUNK // len(pool))
-    for start in range(n_real, len(pool), step):
-        block = pool[start : start + step]
-        rough = square - 2.0 * (block @ pool.T) + square[start : start + step, None]
+    for start in range(0, len(images), step):
+        own = images[start : start + step]
+        block = pool[own]
+        rough = square - 2.0 * (block @ pool.T) + square[own, None]
         if not include_self:
-            rough[np.arange(len(block)), np.arange(start, start + len(block))] = np.inf
+            rough[np.arange(len(own)), own] = np.inf
         edge = np.partition(rough, k - 1, axis=1)[:, k - 1] + slack
         for row, image in enumerate(block):
             candidates = np.flatnonzero(rough[row] <= edge[row])
@@ -120,9 +140,4 @@ def knn_accept(
         if not 0.0 <= threshold <= 1.0:
             raise MetricError(f"{name} is {threshold}.", where=name, remedy="pass a share of neighbours, 0 to 1")
     shares = neighbour_shares(real, real_group, synthetic, target_group, k=k, include_self=include_self)
-    accepted: BoolArray
-    if inclusive:
-        accepted = (shares.real >= tau_real) & (shares.group >= tau_group)
-    else:
-        accepted = (shares.real > tau_real) & (shares.group > tau_group)
-    return accepted
+    return shares.exceed(tau_real, tau_group, inclusive=inclusive)

@@ -16,7 +16,7 @@ from PIL.Image import Image
 from fairgate.generation import Editor, Matcher, Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.contract import Drop, Meter, Row, SetRows
-from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, NeighbourShares
+from fairgate.steps.neighbour_pool import EditShares, NeighbourPool, NeighbourRule
 from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, box_of, pasted
 from fairgate.steps.pictures import picture, png
 from fairgate.steps.provenance import made_with, spending
@@ -113,9 +113,9 @@ class _Search:
     """The search for one group's edit: how many were tried, the best miss, and the accepted edit."""
 
     tried: int = 0
-    best: NeighbourShares = field(default_factory=lambda: NeighbourShares(0.0, 0.0))
+    best: EditShares = field(default_factory=lambda: EditShares(0.0, 0.0))
     found: Row | None = None
-    shares: NeighbourShares | None = None
+    shares: EditShares | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,10 +184,10 @@ class EditUntilAccepted:
                 search.best = self._better(search.best, shares)
         return search
 
-    def _better(self, best: NeighbourShares, other: NeighbourShares) -> NeighbourShares:
+    def _better(self, best: EditShares, other: EditShares) -> EditShares:
         """The nearer miss: the right group first, then the larger share of real neighbours."""
 
-        def nearness(one: NeighbourShares) -> tuple[bool, float]:
+        def nearness(one: EditShares) -> tuple[bool, float]:
             right = one.group > self.rule.tau_group
             return right, one.real if right else one.group
 

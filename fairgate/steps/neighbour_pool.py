@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairgate.errors import RecipeError
+from fairgate.metrics import NeighbourShares, neighbour_shares
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourShares:
+class EditShares:
     """The shares of real images and of the target group among an edit's neighbours, 0 to 1."""
 
     real: float
@@ -33,9 +34,10 @@ class NeighbourRule:
     tau_real: float
     tau_group: float
 
-    def accepts(self, shares: NeighbourShares) -> bool:
+    def accepts(self, shares: EditShares) -> bool:
         """Eq. 5."""
-        return shares.real > self.tau_real and shares.group > self.tau_group
+        edit = NeighbourShares(np.array([shares.real]), np.array([shares.group]))
+        return bool(edit.exceed(self.tau_real, self.tau_group)[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,10 @@ class NeighbourPool:
             n_real=len(real),
         )
 
-    def shares(self, vector: ArrayLike, group: str, owner: str, rule: NeighbourRule) -> NeighbourShares:
-        """P_R and P_G of one candidate (dim,): Euclidean distance, equal distances by position, its own photograph's
-        images left out. Raises RecipeError where the pool has fewer images than the rule needs.
+    def shares(self, vector: ArrayLike, group: str, owner: str, rule: NeighbourRule) -> EditShares:
+        """P_R and P_G of one candidate (dim,) as `neighbour_shares` has them, its own photograph's images left out.
+
+        Raises RecipeError where the pool has fewer images than the rule needs.
         """
         others = np.flatnonzero(np.array(self.owners) != owner)
         most = max(rule.k_real, rule.k_group)
@@ -75,9 +78,15 @@ class NeighbourPool:
                 where="neighbours",
                 remedy="lower neighbours and group_neighbours; or raise pilot_photos, which makes the pilot again",
             )
-        apart = self.vectors[others].astype(np.float64) - np.asarray(vector, dtype=np.float64)
-        near = others[np.argsort(np.einsum("id,id->i", apart, apart), kind="stable")[:most]]
-        alike = np.array([self.groups[position] == group for position in near])
-        return NeighbourShares(
-            real=float((near[: rule.k_real] < self.n_real).mean()), group=float(alike[: rule.k_group].mean())
+        real, synthetic = np.split(others, [np.searchsorted(others, self.n_real)])
+        alike = np.array([name == group for name in self.groups], dtype=np.int64)
+        found = neighbour_shares(
+            self.vectors[real],
+            alike[real],
+            np.concatenate([self.vectors[synthetic], np.asarray(vector, dtype=np.float64)[None, :]]),
+            np.append(alike[synthetic], 1),
+            k=rule.k_real,
+            group_k=rule.k_group,
+            judged=[len(synthetic)],
         )
+        return EditShares(real=float(found.real[0]), group=float(found.group[0]))

@@ -212,7 +212,7 @@ def test_shards_are_found_again_though_their_part_cannot_say_its_plan(content: s
     assert "set aside" not in said
 
 
-def test_what_reads_annotations_and_pictures_is_part_of_a_recipes_code() -> None:
+def test_what_reads_annotations_and_pictures_and_filters_edits_is_part_of_a_recipes_code() -> None:
     from fairgate.builds.plan import code_modules
     from fairgate.recipes import open_recipe
 
@@ -220,6 +220,7 @@ def test_what_reads_annotations_and_pictures_is_part_of_a_recipes_code() -> None
     recipe = open_recipe("gensynth", {**files, "licence": "CC0-1.0", "editor": "instruct-pix2pix?variant=fp16"})
     found = code_modules(recipe)
     assert {"fairgate.data.coco", "fairgate.data.pixels", "fairgate.generation.diffusion.paint"} <= set(found)
+    assert "fairgate.metrics.neighbours" in found
     assert "fairgate.builds.part" not in found
 
 

@@ -63,6 +63,14 @@ def test_many_images_are_answered_in_blocks_as_at_once(monkeypatch: pytest.Monke
         np.testing.assert_array_equal(in_blocks.group, at_once.group)
 
 
+def test_some_images_are_judged_as_among_all_and_groups_may_look_at_other_numbers_of_neighbours() -> None:
+    case = CASES[0]
+    few, many = (neighbour_shares(*gallery(case), k=k) for k in (3, case["K"]))
+    some = neighbour_shares(*gallery(case), k=case["K"], group_k=3, judged=[7, 2])
+    np.testing.assert_array_equal(some.real, many.real[[7, 2]])
+    np.testing.assert_array_equal(some.group, few.group[[7, 2]])
+
+
 def test_equal_distances_go_by_position_real_images_first() -> None:
     real, synthetic = [[1.0], [-1.0]], [[0.0], [1.0], [-1.0]]
     groups, targets = np.array([0, 1]), np.array([0, 1, 1])
@@ -164,3 +172,15 @@ def test_what_cannot_be_answered_is_refused(change: dict[str, Any], match: str) 
     assert knn_accept(**given).tolist() == [False, False]
     with pytest.raises(MetricError, match=match):
         knn_accept(**{**given, **change})
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"group_k": 4}, "group_k is 4, but an image has 3 possible"),
+        ({"judged": [2]}, "judged holds the code 2, outside 0..1"),
+    ],
+)
+def test_images_and_numbers_of_neighbours_that_are_not_there_are_refused(change: dict[str, Any], match: str) -> None:
+    with pytest.raises(MetricError, match=match):
+        neighbour_shares([[0.0], [1.0]], np.array([0, 1]), [[0.0], [1.0]], np.array([0, 1]), k=3, **change)

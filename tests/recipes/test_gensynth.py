@@ -21,7 +21,7 @@ from fairgate.recipes import gensynth as published
 from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows, run_steps
 from fairgate.steps.crop_edit import EditUntilAccepted, EditWorkshop
-from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule, NeighbourShares
+from fairgate.steps.neighbour_pool import EditShares, NeighbourPool, NeighbourRule
 from fairgate.steps.person_photographs import Photographs
 from fairgate.steps.pictures import picture
 from fairgate.steps.remake import reedit
@@ -68,8 +68,8 @@ def test_the_dino_variant_is_settings_alone():
     assert options.rule == NeighbourRule(217, 50, 0.0046, 0.4)
     pool, papers = 17 * options.pilot_photos, 17 * 11_541
     assert options.neighbours == round(5_000 * pool / papers)  # as large a share of the pool as in appendix F
-    assert options.rule.accepts(NeighbourShares(real=1 / 217, group=0.5))  # one real image is enough
-    assert not options.rule.accepts(NeighbourShares(real=0.0, group=0.5))
+    assert options.rule.accepts(EditShares(real=1 / 217, group=0.5))  # one real image is enough
+    assert not options.rule.accepts(EditShares(real=0.0, group=0.5))
 
 
 def test_a_set_is_one_photograph_with_its_person_edited_both_ways_and_nothing_else_changed(fakes, folder):
