@@ -1,13 +1,15 @@
 """P(true) depends on the label temperature, which a checkpoint chooses: regressions of it are decided at two.
 
 The second temperature is the one that gives the candidate's answers the mean entropy of what it is compared with. Where
-that cannot be had, such a regression is never a pass.
+that cannot be had, or a probe does not return the probabilities of all labels, such a regression is never a pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from fairgate.probes import Entropies, ProbeScores, match_entropies
 from fairgate.records import Against, CheckResult, GroupResult
@@ -59,12 +61,16 @@ def tempered(
     """
     scores: Scores = {}
     missing: dict[str, Missing] = {}
+    compared = [one for one in planned if one.against == against and depends_on_temperature(one)]
+    needed = {name for one in compared for name in one.answers}
     for name, one in candidate.items():
         wanted = entropies.get(name, {})
-        if not one.contests:
+        if why := _incomplete(one):
+            if name in needed:
+                missing[name] = Missing(f"the probe of '{name}' {why}")
             continue
         if not {contest.subject for contest in one.contests} <= wanted.keys():
-            if name in needs_entropy(planned, against):
+            if name in needed:
                 missing[name] = Missing(why_not or f"the {against}'s mean answer entropy of '{name}' is not known")
             continue
         matched = match_entropies(one, wanted)
@@ -76,6 +82,17 @@ def tempered(
     return Tempered(scores, missing)
 
 
+def _incomplete(scores: ProbeScores) -> str | None:
+    """Why answers cannot be brought to another temperature: their contests leave images out. None where they do not."""
+    covered = np.zeros(len(scores.value), dtype=bool)
+    for contest in scores.contests:
+        covered[contest.rows] = True
+    if covered.all():
+        return None
+    lacking = f"{int((~covered).sum()):,} of {len(covered):,} images"
+    return f"does not return the probabilities of all labels (`contests` of its ProbeScores) for {lacking}"
+
+
 def tempered_without_pass(
     planned: Sequence[PlannedCheck], results: Sequence[CheckResult], missing: Mapping[Against, Mapping[str, Missing]]
 ) -> list[CheckResult]:
@@ -83,8 +100,9 @@ def tempered_without_pass(
     inconclusive."""
     checked = []
     for one, result in zip(planned, results, strict=True):
-        found = missing.get(one.against, {}).get(one.check.probe) if one.against else None
-        if found is None or not depends_on_temperature(one) or not found.concerns(one.subject):
+        there = missing.get(one.against, {}) if one.against else {}
+        found = next((there[name] for name in one.answers if name in there and there[name].concerns(one.subject)), None)
+        if found is None or not depends_on_temperature(one):
             checked.append(result)
         else:
             checked.append(without_pass(result, f"not decided at the {one.against}'s label temperature: {found.why}"))

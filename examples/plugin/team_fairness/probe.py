@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fairgate.models import Capability
-from fairgate.probes import Choice, Probe, ProbeScores, Rows, Text
+from fairgate.probes import Choice, Contest, Probe, ProbeScores, Rows, Text
 
 
 class VersusProbe(Probe):
@@ -29,6 +29,14 @@ class VersusProbe(Probe):
         return [Choice(subject, {"sentence": self.sentence, "against": self.against}) for subject in subjects]
 
     def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
-        """P(sentence), (images,), in the order of `rows`."""
-        probabilities = np.exp(model.log_probabilities([self.sentence, self.against]))
-        return {name: ProbeScores(probabilities[:, 0])}
+        """P(sentence), (images,), in the order of `rows`.
+
+        With the probabilities of both sentences, so that `group_gap` is compared at the baseline's label temperature:
+        a model that is only less sure of everything is not fairer.
+        """
+        log_p = model.log_probabilities([self.sentence, self.against])
+        contests = []
+        for subject in np.unique(rows.subject).tolist():
+            own = np.flatnonzero(rows.subject == subject)
+            contests.append(Contest(subject, own, log_p[own], np.zeros(len(own), np.int64)))
+        return {name: ProbeScores(np.exp(log_p[:, 0]), contests=tuple(contests))}

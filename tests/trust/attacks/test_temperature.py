@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,12 @@ import pytest
 import yaml
 from attack_world import Judged, Repository, ToyRepository, suite_with
 from safetensors.numpy import load_file, save_file
+from toy_repository import Toy
+
+from fairgate import gate
+from fairgate.probes import PROBES
+from fairgate.records import CheckResult, RunRecord
+from fairgate.suites import resolve
 
 Edit = Callable[[dict[str, Any], Path], None]
 
@@ -147,6 +155,71 @@ def test_a_temperature_that_is_changed_on_purpose_says_what_to_do_and_a_waiver_m
     judged = judged_table(toy_repo, "tuned", 0.5)
     assert judged.code == 0, judged.log
     assert "label temperature" in judged.comment
+
+
+VERSUS = """\
+schema: 1
+suite: jobs
+dataset: toy
+baseline: model:scores:base.csv?values=logit
+decision: {draws: 1000}
+probes:
+  leads: {kind: versus, sentence: a photo of a doctor, against: a photo of a nurse}
+  search: {kind: retrieval, prompts: ["{subject}"]}
+checks:
+  - {id: gap, probe: leads, metric: group_gap, over: skin_tone, no_worse_than: baseline, margin: 0.02}
+  - {id: useful, probe: search, metric: recall_at_k, k: 1, at_least: 0.6}
+"""
+
+
+@pytest.fixture
+def versus(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
+    """The probe of examples/plugin, known as if its package were installed."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples" / "plugin"))
+    probe: type[Any] = importlib.import_module("team_fairness.probe").VersusProbe
+    monkeypatch.setitem(PROBES._found, "versus", probe)
+    return probe
+
+
+def judged_by_a_plugin(toy: Toy, name: str, factor: float) -> tuple[RunRecord, CheckResult]:
+    """The record of a run whose one comparison reads a plugin's probe, and that comparison."""
+    scaled(toy.root / f"{name}.csv", factor)
+    toy.write_suite(VERSUS)
+    prepared = gate.prepare("jobs", toy.root)
+    typed: dict[str, str | None] = {"model": f"scores:{name}.csv?values=logit", "mlflow": "off", "cache": "off"}
+    record = gate.evaluate(prepared, resolve(prepared.loaded.suite, typed, environment={}), command="x").record
+    return record, next(check for check in record.checks if check.id == "gap")
+
+
+@pytest.mark.usefixtures("versus")
+@pytest.mark.parametrize(
+    ("name", "factor", "verdict"), [("tuned", 1.0, "pass"), ("biased", 1.0, "fail"), ("biased", 0.02, "fail")]
+)
+def test_a_plugins_probe_is_decided_at_the_baselines_temperature_too(
+    toy: Toy, name: str, factor: float, verdict: str
+) -> None:
+    _, gap = judged_by_a_plugin(toy, name, factor)
+    assert (gap.verdict, gap.only_tempered) == (verdict, factor < 1)
+
+
+@pytest.mark.parametrize(("name", "factor"), [("biased", 0.02), ("tuned", 1.0)])
+@pytest.mark.parametrize("covered", [0, 1])
+def test_a_probe_that_withholds_its_labels_probabilities_never_lets_a_regression_of_p_true_pass(
+    toy: Toy, versus: type[Any], monkeypatch: pytest.MonkeyPatch, name: str, factor: float, covered: int
+) -> None:
+    whole = versus.run
+
+    def run(*words: Any) -> dict[str, Any]:
+        return {key: replace(one, contests=one.contests[:covered]) for key, one in whole(*words).items()}
+
+    monkeypatch.setattr(versus, "run", run)
+    record, gap = judged_by_a_plugin(toy, name, factor)
+    assert (record.verdict, gap.verdict) == ("inconclusive", "inconclusive")
+    lacking = "the probe of 'leads' does not return the probabilities of all labels (`contests` of its ProbeScores)"
+    assert f"{lacking} for {160 if covered else 320} of 320 images" in gap.reason
+    (notice,) = record.notices
+    assert notice.startswith("label temperature: regressions of P(true) on 'leads' cannot pass")
+    assert lacking in notice
 
 
 def edited(folder: Path, edit: Edit) -> None:
