@@ -92,6 +92,16 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
+class Ties:
+    """Whether ties decided what a check counted, and the range of its value over all orders of the tied images (None
+    where the value depends on every place)."""
+
+    decided: bool
+    lowest: float | None = None
+    highest: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Measure:
     """One metric on one cell.
 
@@ -101,7 +111,7 @@ class Measure:
     an extreme of; without, it is a plain statistic. `paired` (sets, groups), for metrics that are means over sets, is
     what a paired test compares; `images` (images,), where images form no sets and their groups are compared with each
     other, is that instead. `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest.
-    `counted` is what a rank metric was computed from.
+    `counted` is what a rank metric was computed from; `ties` says how far the order of equal scores decided it.
     """
 
     value: float
@@ -117,6 +127,7 @@ class Measure:
     extreme: Extreme | None = None
     parts: Parts = ()
     counted: Counted | None = None
+    ties: Callable[[], Ties] | None = None
     blocks: tuple[int, ...] = ()
     judged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
 
@@ -144,16 +155,6 @@ class Limits:
     group_lo: Floats | None = None
     group_hi: Floats | None = None
     group_how: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ties:
-    """Whether ties decided what a check counted, and the range of its value over all orders of the tied images (None
-    where the value depends on every place)."""
-
-    decided: bool
-    lowest: float | None = None
-    highest: float | None = None
 
 
 class Metric(ABC):
@@ -194,10 +195,6 @@ class Metric(ABC):
 
     def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> NullSkew | None:
         """The value of a perfectly fair ranker; None for what is no count of a top k."""
-        return None
-
-    def ties(self, r: MetricRequest, cell: Cell, answers: Answers) -> Ties | None:
-        """Whether equal scores decided the value, and its range over their orders; None for what is no ranking."""
         return None
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:

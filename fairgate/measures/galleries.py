@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairgate.errors import MetricError
 from fairgate.measures.cell import Cell, Counts, Floats
-from fairgate.measures.contract import Answers, Counted, Drawn, Measure, MetricRequest
+from fairgate.measures.contract import Answers, Counted, Drawn, Measure, MetricRequest, Ties
 from fairgate.measures.parts import value_of
 from fairgate.probes import ProbeScores
 from fairgate.records.metrics import Extreme
@@ -141,6 +141,7 @@ def measure_rankings(
     *,
     by_size: bool = False,
     counted: Counted | None = None,
+    ties: Callable[[], Ties] | None = None,
 ) -> Measure:
     """Every query's extreme part, averaged over queries; the value is the worst grouping's.
 
@@ -169,4 +170,5 @@ def measure_rankings(
         parts=tuple(tuple(part[0] for part in queries_) for queries_ in now.parts),
         blocks=blocks,
         counted=counted,
+        ties=ties,
     )

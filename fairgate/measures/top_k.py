@@ -30,7 +30,6 @@ from fairgate.metrics import (
     fair_counts,
     ndkl_at_k_weighted,
     ranking,
-    tie_at_k,
     weighted_group_counts,
 )
 from fairgate.randomness import stream
@@ -41,8 +40,9 @@ Folded = tuple[Floats, Floats]
 
 @dataclass(frozen=True, slots=True)
 class RankedGallery:
-    """A query's images, best first: `joint` and `sets` (images,) in ranking order, of `size` joint groups."""
+    """A query's images, best first: `similarity`, `joint`, `sets` (images,) in ranking order, of `size` groups."""
 
+    similarity: Floats
     joint: NDArray[np.int64]
     sets: NDArray[np.int64]
     size: int
@@ -52,7 +52,12 @@ class RankedGallery:
     def of(cls, query: Query, k: int) -> RankedGallery:
         """Rank a query's gallery. Raises MetricError as the ranking metrics do."""
         order = ranking(query.similarity[None, :], _anybody(query), k, groups=2)[0]
-        return cls(query.joint[order], query.sets[order], len(query.groupings[0].of), k)
+        return cls(query.similarity[order], query.joint[order], query.sets[order], len(query.groupings[0].of), k)
+
+    @property
+    def tied(self) -> bool:
+        """Whether images of equal score are on both sides of the cut."""
+        return bool((self.similarity[self.k - 1] == self.similarity[self.k : self.k + 1]).any())
 
     def present(self, counts: Counts) -> Floats:
         """Images of each joint group in every resampled gallery: counts (draws, sets) -> (draws, joint groups)."""
@@ -118,7 +123,12 @@ class TopK(Metric):
         queries = queries_of(r, cell, answers, lambda names: self.keep(r, names))
         galleries = [RankedGallery.of(query, r.cut.k) for query in queries]
         ranked = [self._ranked(r, *one) for one in zip(queries, galleries, strict=True)]
-        return measure_rankings(cell, queries, ranked, self.spec.extreme, counted=_counted(galleries, queries))
+
+        def ties() -> Ties:
+            return self._ties(r, queries, galleries)
+
+        counted = _counted(galleries, queries)
+        return measure_rankings(cell, queries, ranked, self.spec.extreme, counted=counted, ties=ties)
 
     def _ranked(self, r: MetricRequest, query: Query, gallery: RankedGallery) -> Ranked:
         def draw(counts: Counts) -> list[Answer]:
@@ -153,20 +163,22 @@ class TopK(Metric):
         composition = (name, cut.k, cut.desired, np.bincount(gallery.joint).tobytes(), folds)
         return rankings.of(composition, lambda: self.drawn_fairly(r, gallery, stream(0, "fair ranking", name, cut.k)))
 
-    def ties(self, r: MetricRequest, cell: Cell, answers: Answers) -> Ties | None:
+    def _ties(self, r: MetricRequest, queries: Sequence[Query], galleries: Sequence[RankedGallery]) -> Ties:
         """Ties at the cut of any of a check's rankings."""
-        queries = queries_of(r, cell, answers, lambda names: self.keep(r, names))
-        if not any(tie_at_k(query.similarity[None, :], _anybody(query), r.cut.k, groups=2)[0] for query in queries):
+        if not any(gallery.tied for gallery in galleries):
             return Ties(decided=False)
-        ranges = [
-            [self.tie_range(r, query, query.groupings[place]) for query in queries] for place in range(len(cell.groups))
-        ]
+        ranges = [[self.tie_range(r, *one) for one in pairs] for pairs in _by_grouping(queries)]
         known = [[one for one in ones if one is not None] for ones in ranges]
         if known != ranges:
             return Ties(decided=True)
         worst = max if self.spec.extreme == "max" else min
         lowest, highest = (float(worst(np.mean([one[side] for one in ones]) for ones in known)) for side in (0, 1))
         return Ties(decided=True, lowest=lowest, highest=highest)
+
+
+def _by_grouping(queries: Sequence[Query]) -> list[list[tuple[Query, Grouping]]]:
+    """Every grouping of a check, on all of its rankings."""
+    return [[(query, query.groupings[place]) for query in queries] for place in range(len(queries[0].groupings))]
 
 
 def _anybody(query: Query) -> NDArray[np.int64]:

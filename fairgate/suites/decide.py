@@ -87,8 +87,8 @@ class _Table:
         both = [*candidates, before] if candidates and before is not None and now.by_draws else [now]
         sets = self._sets(planned.subject, cell)
         drawn = resample(both, cell.n_sets, rule.draws, sets)
-        limits, ties = self._limits(planned, cell, now, drawn[0]), planned.metric.ties(planned.request(), cell, answers)
-        assessed = Assessed(planned, cell, answers, now, before, limits, None, ties)
+        limits, ties = self._limits(planned, cell, now, drawn[0]), now.ties
+        assessed = Assessed(planned, cell, answers, now, before, limits, None, None if ties is None else ties())
         compared = []
         for at, one in enumerate(candidates):
             assert before is not None

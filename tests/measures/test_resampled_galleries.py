@@ -10,11 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairgate.errors import MetricError
+from fairgate.measures import Cell
 from fairgate.measures.c_asc import association_of
 from fairgate.measures.galleries import Grouping, Query
+from fairgate.measures.registry import measure
 from fairgate.measures.top_k import RankedGallery
-from fairgate.metrics import c_asc, ndkl_at_k
+from fairgate.metrics import c_asc, ndkl_at_k, tie_range
+from fairgate.probes import ProbeScores
 from fairgate.statistics import set_counts
+from fairgate.suites.plan import PlannedCheck
+from fairgate.suites.schema import Check
 
 SETS, GROUPS = 12, 3
 
@@ -76,3 +81,30 @@ def test_a_resampled_gallery_smaller_than_k_is_an_error() -> None:
     assert RankedGallery.of(one, 8).shown(small).sum() == 8
     with pytest.raises(MetricError, match="top 9 was asked of a resampled gallery with 8 images"):
         RankedGallery.of(one, 9).shown(small)
+
+
+def planned(metric: str, k: int) -> PlannedCheck:
+    check = Check.model_validate({"id": "x", "probe": "p", "metric": metric, "over": "gender", "at_most": 0.5, "k": k})
+    return PlannedCheck(check, None, (("gender",),), "here")
+
+
+def cell(sets: int) -> Cell:
+    groups, subject = np.tile([0, 1], sets), np.full(2 * sets, "doctor", dtype=object)
+    set_code = np.repeat(np.arange(sets), 2)
+    return Cell(np.arange(2 * sets), set_code, np.arange(sets), subject, (groups,), (("male", "female"),))
+
+
+def test_ties_are_read_off_the_ranking_that_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = cell(SETS)
+    for levels, decided in ((1000, False), (3, True)):
+        answers = [ProbeScores(np.random.default_rng(3).permutation(2 * SETS) % levels / 4)]
+        now = measure(planned("max_skew_at_k", SETS).request(), whole, answers)
+        with monkeypatch.context() as later:
+            later.setattr("fairgate.metrics._ranking.top_k", None)  # nothing is ranked again
+            assert now.ties is not None
+            ties = now.ties()
+        assert ties.decided is decided
+        if decided:
+            labels = whole.group_codes[0]
+            expected = tie_range("max_skew_at_k", answers[0].value[None], labels, SETS, groups=2)
+            assert (ties.lowest, ties.highest) == (expected.lowest[0], expected.highest[0])
