@@ -12,7 +12,7 @@ import numpy as np
 from fairgate.comparison.answers import Answers, AuditData
 from fairgate.errors import StatisticsError
 from fairgate.measures import Cell, Floats
-from fairgate.metrics import set_std
+from fairgate.metrics import fairness_of_spreads, set_std
 from fairgate.randomness import stream
 from fairgate.records.comparison import Agreement, Conclusion, FairnessRow, PairRow
 from fairgate.statistics import (
@@ -105,7 +105,7 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
             n_images=int(scope.size.sum()),
         )
         if scope.spread is not None:
-            found: dict[str, float] = {"fairness": float(1.0 - np.median(scope.spread[:, at]))}
+            found: dict[str, float] = {"fairness": float(fairness_of_spreads(scope.spread[:, at]))}
             limits = median_interval(scope.spread[:, at], alpha=scope.data.alpha)
             if isinstance(limits, Interval):
                 found |= {"lo": 1.0 - limits.hi, "hi": 1.0 - limits.lo}
@@ -158,7 +158,7 @@ def _add_medians(
 ) -> None:
     """The difference of F_M between paired limits, and Mood's test, which takes the same spreads as unpaired."""
     assert scope.spread is not None
-    fairness = 1.0 - np.median(scope.spread, axis=0)
+    fairness = fairness_of_spreads(scope.spread)
     first, second = ([place[at] for place in places] for at in (0, 1))
     result = paired_statistic_test(
         fairness[second] - fairness[first],

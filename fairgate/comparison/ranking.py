@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairgate.comparison.answers import Answers, AuditData
 from fairgate.errors import MetricError
-from fairgate.measures import Crossing, Floats
+from fairgate.measures import NULL_DRAWS, Crossing, Floats
 from fairgate.metrics import (
     NullSkew,
     expected_max_skew,
@@ -34,8 +34,6 @@ from fairgate.records.comparison import (
     WithinRow,
 )
 from fairgate.statistics import bootstrap
-
-NULL_DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from fairgate.measures.cell import Cell, Cells, Counts, Crossing, Floats, Index
 from fairgate.measures.contract import Answers, Cut, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, Ties
-from fairgate.measures.fair_chance import FairRankings
+from fairgate.measures.fair_chance import NULL_DRAWS, FairRankings
 from fairgate.measures.galleries import galleries_of
 from fairgate.measures.means import group_means
 from fairgate.measures.parts import resample
@@ -11,6 +11,7 @@ from fairgate.records.metrics import Better, MetricSpec
 
 __all__ = [
     "METRICS",
+    "NULL_DRAWS",
     "Answers",
     "Better",
     "Cell",

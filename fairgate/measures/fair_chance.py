@@ -10,6 +10,7 @@ from fairgate.measures.cell import Floats
 from fairgate.metrics import NullSkew
 
 NULL_DRAWS = 2000
+"""Rankings of a fair ranker, where its value is drawn."""
 
 
 class FairRankings:

@@ -68,7 +68,17 @@ def fairness(p_true: ArrayLike) -> float:
     >>> round(fairness([[0.9, 0.5], [0.7, 0.7]]), 6)
     0.858579
     """
-    return float(1.0 - np.median(set_std(p_true)))
+    return float(fairness_of_spreads(set_std(p_true)))
+
+
+def fairness_of_spreads(spread: ArrayLike) -> FloatArray:
+    """F_M from `set_std` of every set, (sets,) of one model or (sets, models) of several: 1 - median.
+
+    >>> fairness_of_spreads([[0.25, 0.0], [0.5, 0.0], [0.75, 0.5]])
+    array([0.5, 1. ])
+    """
+    found: FloatArray = 1.0 - np.median(np.asarray(spread), axis=0)
+    return found
 
 
 def set_deviation(p: ArrayLike) -> FloatArray:

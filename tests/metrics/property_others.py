@@ -108,6 +108,20 @@ def accepted(g: Rows, tau: float = 0.3) -> Any:
 NEIGHBOURS = (SYNTHETIC, order_of("real"), GROUPS, affine("real", "synthetic", to=kept))
 BY_GROUP = (IMAGES, GROUPS, copied("images"), UNDEFINED)
 
+
+def of_sums(g: Rows) -> Any:
+    defined = g.labels >= 0
+    scores, member = g.scores[:, defined].astype(float), g.labels[defined, None] == np.arange(g.groups)
+    return m.c_asc_of_sums(
+        scores @ member,
+        member.sum(axis=0),
+        np.square(scores).sum(axis=1, keepdims=True),
+        images=scores.shape[1],
+        total=scores.sum(axis=1, keepdims=True),
+        ddof=0,  # 1 would tell copies apart
+    )
+
+
 OTHERS = [
     Metric(
         "softmax_probability",
@@ -140,6 +154,16 @@ OTHERS = [
         "",
         lambda g: m.fairness(g.values),
         (SETS, MEMBERS, copied("sets"), between(1.0 - 0.5**0.5, 1.0), at_parity(alike(0.25), 1.0)),
+    ),
+    Metric(
+        "fairness_of_spreads",
+        eighths("sets"),
+        "",
+        lambda g: m.fairness_of_spreads(g.values),
+        (
+            *(SETS, copied("sets"), affine("values", to=lambda f, a, b: 1.0 - a * (1.0 - f) - b)),
+            *(between(0.0, 1.0), at_parity(alike(0.0), 1.0)),
+        ),
     ),
     Metric(
         "set_deviation",
@@ -208,6 +232,13 @@ OTHERS = [
         "queries groups",
         lambda g: m.c_asc(g.scores, g.labels, groups=g.groups, ddof=0),  # ddof=1 would tell copies apart
         (*BY_GROUP, QUERIES, affine("scores", to=signed)),
+    ),
+    Metric(
+        "c_asc_of_sums",
+        spread_galleries(),
+        "queries groups",
+        of_sums,
+        (*BY_GROUP, QUERIES, agrees("c_asc", lambda g: m.c_asc(g.scores, g.labels, groups=g.groups, ddof=0))),
     ),
     Metric(
         "top_k_similarity",

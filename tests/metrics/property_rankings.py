@@ -137,6 +137,10 @@ def null(g: Rows) -> Any:
     return [found.mean, found.median, found.p95]
 
 
+def fair(g: Rows) -> Any:
+    return m.fair_counts(g.present, g.k, 20, np.random.default_rng(0))
+
+
 RANKINGS = [
     Metric(
         "skew_at_k",
@@ -270,6 +274,20 @@ RANKINGS = [
             *(GROUPS, between(0.0, lambda g: -np.log(g.present.min() / g.present.sum()))),
             at_parity(lambda g: g.but(k=int(g.present.sum())), 0.0),
         ),
+    ),
+    Metric(
+        "fair_counts",
+        urns(),
+        "draws groups",
+        lambda g: m.fair_counts(g.present, g.k, 20, np.random.default_rng(0)),
+        (between(0, lambda g: g.present), holds("k in all", lambda g, shown: shown.sum(axis=1) == g.k)),
+    ),
+    Metric(
+        "fair_rankings",
+        urns(),
+        "draws places",
+        lambda g: m.fair_rankings(fair(g), np.random.default_rng(1)),
+        (holds("what was counted", lambda g, placed: [count(row, g.groups) for row in placed] == fair(g)),),
     ),
     Metric(
         "weighted_group_counts",
