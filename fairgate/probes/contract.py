@@ -115,7 +115,10 @@ class Probe(SuiteSection):
         return list(dict.fromkeys([*labels, *(one for query in self.queries(subjects) for one in query.prompts)]))
 
     def truths(self, rows: Rows) -> NDArray[Any] | None:
-        """The label of every image whose probability is measured, (images,); None where the probe has none."""
+        """The label of every image whose probability is measured, (images,); None where the probe has none.
+
+        `fairgate doctor --inject-bias` lowers that probability: it leaves out a probe with neither this nor queries.
+        """
         return None
 
     @abstractmethod

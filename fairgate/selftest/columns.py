@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
 from fairgate.errors import ModelError
-from fairgate.models.contract import Capability, Floats, Model, equal_columns, log_softmax
+from fairgate.models.contract import (
+    Capability,
+    Floats,
+    LabelModel,
+    Model,
+    SimilarityModel,
+    equal_columns,
+    log_softmax,
+    require_capability,
+)
 from fairgate.models.scores import PrecomputedScores
-from fairgate.models.two_towers import TwoTowers
 from fairgate.probes import Rows
 from fairgate.suites import Suite
 
@@ -65,7 +73,7 @@ class Columns:
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """As of the model."""
-        return log_softmax(np.stack([self.of[prompt] for prompt in prompts], axis=1))
+        return log_softmax(self._stacked(prompts))
 
     def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
         """As of the model."""
@@ -77,8 +85,18 @@ class Columns:
 
     def query(self, prompts: Sequence[str]) -> Floats:
         """Similarity of every image to one averaged query, (images,)."""
-        logits = np.stack([self.of[prompt] for prompt in prompts], axis=1)
+        logits = self._stacked(prompts)
         return np.asarray(np.exp(logits).mean(axis=1) if self.probability else logits.mean(axis=1) / self.scale)
+
+    def _stacked(self, prompts: Sequence[str]) -> Floats:
+        """Columns of these prompts, (images, prompts). Raises ModelError for one that no probe declares."""
+        if missing := [prompt for prompt in prompts if prompt not in self.of]:
+            raise ModelError(
+                f"a probe shows the model '{missing[0]}', which is in none of its choices or queries.",
+                where=self.uri,
+                remedy="give the probe `choices` or `queries` that hold every text that it shows",
+            )
+        return np.stack([self.of[prompt] for prompt in prompts], axis=1)
 
     def with_columns(self, changed: Mapping[str, Floats]) -> Columns:
         """The same with some columns replaced."""
@@ -98,39 +116,55 @@ class Columns:
         )
 
 
-_Logits = TwoTowers | PrecomputedScores
-
-
 def columns_of(model: Model, suite: SuitePrompts) -> Columns:
-    """A model's scores on a suite's prompts as columns.
+    """A model's scores on a suite's prompts as columns, from its capabilities.
 
-    A column can hold one number where a model has two (a logit, which competes, and a cosine, which is averaged and
+    Label probabilities are columns as they are: a logit is known up to a number per image, which no softmax sees.
+    Similarities are columns too, and stand for the labels as well where the label probabilities are a softmax over
+    them. A column can hold one number where a model has two (one that competes, and a cosine, which is averaged and
     normalised anew): the difference goes to the prompts that only one query uses. Raises ModelError for a model that
-    gives no logits.
+    lacks what the prompts need.
     """
-    if not isinstance(model, _Logits):
-        raise ModelError(
-            "a bias is planted in logits, which this model does not give.",
-            where=model.uri,
-            remedy="try it with a model of open_clip:, hf: or scores:",
-        )
     if isinstance(model, PrecomputedScores) and model.values == "probability":
         return Columns(dict(zip(suite.prompts, model.logits(suite.prompts).T, strict=True)), 1.0, True)
-    cosines = dict(zip(suite.prompts, model.similarity([[prompt] for prompt in suite.prompts]).T, strict=True))
-    scale = _scale(model, suite.labels, cosines)
+    logits = _label_logits(model, suite.labels)
+    if not suite.queries and "similarity" not in model.capabilities:
+        return Columns(logits, 1.0, False)
+    require_capability(model, "similarity", "a query in which a bias is planted")
+    ranker = cast(SimilarityModel, model)
+    cosines = dict(zip(suite.prompts, ranker.similarity([[prompt] for prompt in suite.prompts]).T, strict=True))
+    scale = _scale(logits, cosines)
     found = Columns({prompt: scale * column for prompt, column in cosines.items()}, scale, False)
+    if logits and not np.allclose(_softmax_of(found.of, suite.labels), _softmax_of(logits, suite.labels), atol=1e-6):
+        found = Columns({**cosines, **logits}, 1.0, False)
     for prompts, _ in suite.queries:
         if len(prompts) > 1 and (own := suite.own(prompts)):
-            left_over = (model.similarity([prompts])[:, 0] - found.query(prompts)) * len(prompts) * scale
+            left_over = (ranker.similarity([prompts])[:, 0] - found.query(prompts)) * len(prompts) * found.scale
             found = found.with_columns({prompt: found.of[prompt] + left_over / len(own) for prompt in own})
     return found
 
 
-def _scale(scorer: _Logits, labels: Sequence[str], cosines: Mapping[str, Floats]) -> float:
-    """How many logits a cosine is worth; 1 where no labels compete. A bias on all prompts alike changes no softmax."""
+def _label_logits(model: Model, labels: Sequence[str]) -> dict[str, Floats]:
+    """Log-probabilities over all labels of a suite, by label, (images,) each."""
     if not labels:
+        return {}
+    require_capability(model, "log_probabilities", "labels in which a bias is planted")
+    return dict(zip(labels, cast(LabelModel, model).log_probabilities(labels).T, strict=True))
+
+
+def _softmax_of(columns: Mapping[str, Floats], prompts: Sequence[str]) -> Floats:
+    return log_softmax(np.stack([columns[prompt] for prompt in prompts], axis=1))
+
+
+def _scale(logits: Mapping[str, Floats], cosines: Mapping[str, Floats]) -> float:
+    """How many logits a cosine is worth: by the two labels that are farthest apart about one image. 1 where no labels
+    compete. A bias on all prompts alike changes no softmax."""
+    if not logits:
         return 1.0
-    logits, cosine = scorer.logits(labels).T.ravel(), np.concatenate([cosines[prompt] for prompt in labels])
-    high, low = int(cosine.argmax()), int(cosine.argmin())
-    apart = float(cosine[high] - cosine[low])
-    return float(logits[high] - logits[low]) / apart if apart > 0 else 1.0
+    logit = np.stack(list(logits.values()), axis=1)
+    cosine = np.stack([cosines[label] for label in logits], axis=1)
+    image = int(np.ptp(cosine, axis=1).argmax())
+    high, low = int(cosine[image].argmax()), int(cosine[image].argmin())
+    apart = float(cosine[image, high] - cosine[image, low])
+    scale = float(logit[image, high] - logit[image, low]) / apart if apart > 0 else 1.0
+    return scale if scale > 0 else 1.0

@@ -22,6 +22,14 @@ _LEFT: Final = 1e-3
 """Share of P(true) that an image keeps whose P(true) is below the strength."""
 
 
+def can_plant(probe: Probe, index: Index) -> bool:
+    """Whether a bias can be planted in a probe's answers: it names the labels whose probability falls, or it ranks."""
+    subjects = list(dict.fromkeys(index.subject.tolist()))
+    if probe.queries(subjects):
+        return True
+    return bool(probe.choices(subjects)) and probe.truths(index) is not None
+
+
 def planted(
     columns: Columns, suite: Suite, prompts: SuitePrompts, index: Index, group: Group, strength: float
 ) -> Columns:
@@ -61,12 +69,17 @@ def jittered(columns: Columns, suite: str) -> Columns:
 
 
 def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: Group) -> dict[str, float]:
-    """By probe, the group's mean loss in P(true), or in the probability of ranking before others (mean of queries)."""
+    """By probe, the group's mean loss in P(true), or in the probability of ranking before others (mean of queries).
+
+    Probes in which nothing can be planted are left out.
+    """
     then, now = run_probes(before, index, suite), run_probes(after, index, suite)
     found: dict[str, list[float]] = {}
     for name, scores in then.items():
         probe = name.partition("[")[0]
         kind = suite.probes[probe]
+        if not can_plant(kind, index):
+            continue
         if kind.compared_as != "ranking":
             lost = [float((scores.value - now[name].value)[group.rows].mean())]
         else:

@@ -15,11 +15,11 @@ from fairgate.models import Model
 from fairgate.probes import ProbeScores
 from fairgate.selftest.columns import Columns, columns_of, suite_prompts
 from fairgate.selftest.finding import Finding, Progress, of_error, ok, warning
-from fairgate.selftest.inject import jittered, losses, planted
+from fairgate.selftest.inject import can_plant, jittered, losses, planted
 from fairgate.selftest.target import group_to_harm
 from fairgate.selftest.trial import BIASED, INNOCENT, PLAIN, Bench, Trial, has_xdist, make_view
 from fairgate.selftest.verdicts import Planted, control, first_run, no_pipefail, same_again, some
-from fairgate.suites import Settings
+from fairgate.suites import Settings, Suite
 from fairgate.suites.run_probes import run_probes
 
 
@@ -62,7 +62,12 @@ def _proved(
     model = gate.open_model(settings.model, real, settings, embedded)
     prompts = suite_prompts(suite, real.dataset.manifest.subjects)
     columns = columns_of(model, prompts)
-    group = group_to_harm(suite, index, run_probes(columns, index, suite), real.planned)
+    left_out = frozenset(name for name, probe in suite.probes.items() if not can_plant(probe, index))
+    told = _left_out(suite, left_out)
+    planned = [one for one in real.planned if one.check.probe not in left_out]
+    if left_out and all(one.metric.spec.utility and not one.groupings for one in planned):
+        return told  # no check of bias remains
+    group = group_to_harm(suite, index, run_probes(columns, index, suite), planned)
     biased = planted(columns, suite, prompts, index, group, strength)
     tables = {
         PLAIN: columns.write(folder / "plain.parquet", index),
@@ -73,8 +78,21 @@ def _proved(
     (folder / "reports").mkdir()
     bench = Bench(make_view(real, folder / "view"), folder / "reports", suite.suite, tables, kept)
     already = _failing_anyway(suite.suite, bench.view, replace(settings, model=tables[PLAIN]))
-    aim = Planted(f"inject {suite.suite}", suite, strength, group, lost, already)
-    return [*_findings(aim, model, columns, real), *_tried(aim, bench, progress)]
+    aim = Planted(f"inject {suite.suite}", suite, strength, group, lost, already, left_out)
+    return [*_findings(aim, model, columns, real), *told, *_tried(aim, bench, progress)]
+
+
+def _left_out(suite: Suite, names: frozenset[str]) -> list[Finding]:
+    """A warning for each probe in which nothing can be planted: whether the gate sees a bias there stays open."""
+    what = "no bias can be planted in probe '{}' ({}), and its checks are not tried: it ranks by no query, and names no"
+    remedy = "say in the probe's `truths` which label's probability it measures, for every image"
+    return [
+        warning(
+            f"inject {suite.suite}", f"{what.format(name, probe.kind)} label whose probability falls.", remedy=remedy
+        )
+        for name, probe in suite.probes.items()
+        if name in names
+    ]
 
 
 def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]:
@@ -95,7 +113,10 @@ def _findings(aim: Planted, scorer: Model, columns: Columns, real: gate.Prepared
     apart = [name for name, one in of_model.items() if not _alike(one, of_table[name])]
     if apart:
         what = f"the table of the model's scores differs slightly from the model on {', '.join(apart)}."
-        remedy = "several probes share all their prompts; the runs below are compared with the table, not the model"
+        remedy = (
+            "several probes share all their prompts, or a label's odds depend on which others compete; the runs below "
+            "are compared with the table, not the model"
+        )
         found.append(warning(aim.area, what, remedy=remedy))
     return found
 

@@ -20,8 +20,8 @@ _COMPARE = "add a check of bias with `no_worse_than: baseline` and a margin"
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What was planted: how much, in which group, the loss by probe, and the items that fail, or cannot be computed,
-    without it."""
+    """What was planted: how much, in which group, the loss by probe, the items that fail, or cannot be computed,
+    without it, and the probes in which nothing can be planted."""
 
     area: str
     suite: Suite
@@ -29,6 +29,7 @@ class Planted:
     group: Group
     lost: Mapping[str, float]
     already: frozenset[str]
+    left_out: frozenset[str] = frozenset()
 
     def new(self, trial: Trial) -> dict[str, CheckResult]:
         """Items that fail with the bias and did not without it."""
@@ -122,7 +123,7 @@ def _unusable(aim: Planted, trial: Trial) -> Finding | None:
 def _not_seen(aim: Planted, trial: Trial) -> Finding:
     """No new check fails: none compares a bias, a waiver or a wide margin lets it pass, or the sets are too few."""
     checks = trial.record.checks if trial.record else []
-    compared = {one.id: one for one in aim.suite.checks if one.no_worse_than}
+    compared = {one.id: one for one in aim.suite.checks if one.no_worse_than and one.probe not in aim.left_out}
     by_group = {key for key, one in compared.items() if one.over is not None or not METRICS[one.metric].spec.utility}
     comparing = [one for one in checks if one.id in by_group]
     if not comparing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -100,6 +101,32 @@ def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, reposito
     assert "worse" in power.stdout
     audit = fairgate(installed, repository.root, "audit", "jobs", *("--model", "brightness:weights.json"))
     assert audit.returncode == 0, audit.stderr
+
+
+QUICK = "import fairgate.selftest.proof as p; p._other_ways = lambda *_: []; from fairgate.cli.main import app; app()"
+"""The doctor's first run on a planted bias and the one on an innocent change, without further ways of running it."""
+
+
+@pytest.mark.parametrize("says_what_it_measures", [True, False])
+def test_a_bias_is_planted_in_it_or_it_is_left_out_by_name(
+    installed: Path, repository: Toy, tmp_path: Path, says_what_it_measures: bool
+) -> None:
+    package = installed
+    if not says_what_it_measures:
+        package = tmp_path / "other"
+        shutil.copytree(installed, package)
+        probe = package / "team_fairness" / "probe.py"
+        probe.write_text(probe.read_text(encoding="utf-8").replace("def truths", "def _truths"), encoding="utf-8")
+    paths = [str(package), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    words = ["doctor", "--suite", "jobs", "--inject-bias", "0.2", "--mlflow", "off", "--cache", "off"]
+    command = [sys.executable, "-P", "-c", QUICK, *words]
+    done = subprocess.run(command, cwd=repository.root, env=environment, capture_output=True, text=True, check=False)
+    told = " ".join(done.stdout.split())
+    assert "expected exit 1 and saw it" in told, told + done.stderr
+    assert "went unseen" not in told
+    assert ("leads loses 0.2" in told) is says_what_it_measures, told
+    assert ("no bias can be planted in probe 'leads' (versus)" in told) is not says_what_it_measures
 
 
 def test_a_build_of_its_recipe_is_released_and_read(installed: Path, tmp_path: Path) -> None:

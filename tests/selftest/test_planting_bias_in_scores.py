@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pytest
 from toy_repository import SUITE, Toy, members
 
 from fairgate import gate
-from fairgate.errors import DatasetError
+from fairgate.errors import DatasetError, ModelError
 from fairgate.gate import open_model
+from fairgate.models import Capability
+from fairgate.models.contract import Floats
+from fairgate.probes import PROBES, Choice, Probe, ProbeScores, Rows
 from fairgate.selftest.columns import Columns, columns_of, suite_prompts
 from fairgate.selftest.inject import jittered, losses, planted
+from fairgate.selftest.proof import prove
 from fairgate.selftest.target import Group, group_to_harm
 from fairgate.suites import resolve
 from fairgate.suites.run_probes import run_probes
@@ -212,3 +218,90 @@ def test_a_truth_that_is_an_attribute_a_positive_label_and_a_word_all_lose_it(to
     before, after = run_probes(columns, index, suite), run_probes(biased, index, suite)
     for name, one in before.items():
         np.testing.assert_array_equal(after[name].value[~group.rows], one.value[~group.rows])
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A model of somebody else's family: some of the capabilities of another one, and none of its other methods."""
+
+    inner: Any
+    capabilities: frozenset[Capability]
+    uri: str = "theirs:model"
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        return np.asarray(self.inner.log_probabilities(prompts))
+
+    def similarity(self, ensembles: Sequence[Sequence[str]]) -> Floats:
+        return np.asarray(self.inner.similarity(ensembles))
+
+
+SEARCHES = "\n".join(line for line in SUITE.splitlines() if "probe: labels" not in line)
+SEARCHES = SEARCHES.replace(SEARCHES[SEARCHES.index("  labels:") : SEARCHES.index("  search:")], "")
+LABELS = "\n".join(line for line in SUITE.splitlines() if "probe: search" not in line)
+LABELS = LABELS.replace(LABELS[LABELS.index("  search:") : LABELS.index("decision:")], "")
+LABELS = LABELS.replace("{chef: [chef, line cook], doctor: [doctor, nurse]}", "[chef, line cook, doctor, nurse]")
+
+
+@pytest.mark.parametrize(
+    ("text", "capabilities"),
+    [(LABELS, ["log_probabilities"]), (SEARCHES, ["similarity"]), (SUITE, ["log_probabilities", "similarity"])],
+)
+def test_a_model_of_any_family_is_a_table_by_its_capabilities(
+    toy: Toy, text: str, capabilities: list[Capability]
+) -> None:
+    toy.write_suite(text)
+    prepared = gate.prepare("jobs", toy.root)
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    settings = resolve(suite, {"mlflow": "off"})
+    theirs = Foreign(open_model(settings.model, prepared, settings), frozenset(capabilities))
+    columns = columns_of(theirs, suite_prompts(suite, prepared.dataset.manifest.subjects))  # type: ignore[arg-type]
+    answers = run_probes(columns, index, suite)
+    for name, one in run_probes(theirs, index, suite).items():
+        np.testing.assert_allclose(answers[name].value, one.value, atol=1e-9)
+    biased, group = planting(prepared, columns, 0.1)
+    assert max(losses(suite, index, columns, biased, group).values()) == pytest.approx(0.1, abs=0.02)
+
+
+def test_a_model_that_lacks_what_the_prompts_need_is_refused_by_the_capability(toy: Toy) -> None:
+    prepared = gate.prepare("jobs", toy.root)
+    prompts = suite_prompts(prepared.loaded.suite, prepared.dataset.manifest.subjects)
+    theirs = Foreign(None, frozenset({"similarity"}))
+    with pytest.raises(ModelError, match="lacks the capability 'log_probabilities'"):
+        columns_of(theirs, prompts)  # type: ignore[arg-type]
+
+
+class SilentProbe(Probe):
+    """Measures the first label's probability, and does not say so in `truths`."""
+
+    needs: ClassVar[Capability] = "log_probabilities"
+    answers_as: ClassVar[str] = "zero_shot_classification"
+    kind: Literal["silent"]
+
+    def choices(self, subjects: Sequence[str]) -> list[Choice]:
+        return [Choice(subject, {text: f"a photo of a {text}" for text in ("chef", "nurse")}) for subject in subjects]
+
+    def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
+        answers = model.log_probabilities(["a photo of a chef", "a photo of a nurse"])
+        assert len(answers) == len(rows.subject)
+        return {name: ProbeScores(np.exp(answers[:, 0]))}
+
+
+def test_a_probe_in_which_nothing_can_be_planted_is_left_out_by_name(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROBES._found, "silent", SilentProbe)
+    gap = "  - {id: quiet, probe: quiet, metric: group_gap, over: skin_tone, no_worse_than: baseline, margin: 0.02}"
+    text = "\n".join(line for line in LABELS.splitlines() if "probe: labels" not in line or "id: useful" in line)
+    toy.write_suite(text.replace("probes:", "probes:\n  quiet: {kind: silent}") + f"\n{gap}\n")
+    settings = resolve(gate.prepare("jobs", toy.root).loaded.suite, {"mlflow": "off", "cache": "off"})
+    (only,) = prove("jobs", toy.root, settings, 0.1, lambda _what: None)
+    assert only.level == "warning"
+    assert "no bias can be planted in probe 'quiet' (silent), and its checks are not tried" in only.what
+    assert "`truths`" in (only.remedy or "")
+    prepared, columns = opened(toy.root)
+    biased, group = planting(prepared, columns, 0.1)
+    assert set(losses(prepared.loaded.suite, prepared.dataset.index, columns, biased, group)) == {"labels"}
+
+
+def test_a_text_that_a_probe_does_not_declare_is_named(toy: Toy) -> None:
+    _, columns = opened(toy.root)
+    with pytest.raises(ModelError, match="'a photo of a pilot', which is in none of its choices or queries"):
+        columns.log_probabilities(["a photo of a chef", "a photo of a pilot"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.models import Capability
 from fairgate.probes import Choice, Contest, Probe, ProbeScores, Rows, Text
@@ -27,6 +28,10 @@ class VersusProbe(Probe):
     def choices(self, subjects: Sequence[str]) -> list[Choice]:
         """The same two sentences for every subject."""
         return [Choice(subject, {"sentence": self.sentence, "against": self.against}) for subject in subjects]
+
+    def truths(self, rows: Rows) -> NDArray[Any]:
+        """The label that is measured, for every image: `fairgate doctor --inject-bias` lowers its probability."""
+        return np.full(len(rows.subject), "sentence", dtype=object)
 
     def run(self, name: str, model: Any, rows: Rows) -> dict[str, ProbeScores]:
         """P(sentence), (images,), in the order of `rows`.
