@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 from fairgate.errors import FairgateError
 from fairgate.gate.temperature import Scores, without_pass
-from fairgate.models import Model
-from fairgate.models.two_towers import TwoTowers
+from fairgate.models import PRECOMPUTED, Model, RereadingModel
 from fairgate.records import STRICTNESS, Against, CheckResult
 
 _FORWARD = (
@@ -61,26 +60,40 @@ def counterpart(
 
     `theirs` is how the baseline's record says that it reads.
     """
-    if not isinstance(candidate, TwoTowers) or Reading.of(candidate) == theirs:
+    if candidate.precision == PRECOMPUTED or Reading.of(candidate) == theirs:
         return Counterpart()
-    known = None not in (theirs.tokenizer, theirs.preprocessing)
+    known = theirs != Reading(None, None)
+    if known and not isinstance(candidate, RereadingModel):
+        return _withheld(_changed(candidate, theirs), _no_method(candidate), against)
     try:
         other = reopen()
     except FairgateError as error:
-        return _not_to_be_had(_changed(candidate, theirs), error, against) if known else _unknown(error, against)
-    reads = Reading.of(other)
-    changed = _changed(candidate, reads)
-    if not isinstance(other, TwoTowers) or not changed:
+        return _withheld(_changed(candidate, theirs), error.problem, against) if known else _unknown(error, against)
+    changed = _changed(candidate, Reading.of(other))
+    if other.precision == PRECOMPUTED or not changed:
         return Counterpart()
-    mixed = candidate.reading_as(
-        other,
-        tokenizer=candidate.tokenizer != reads.tokenizer,
-        preprocessing=candidate.preprocessing != reads.preprocessing,
-    )
+    if not isinstance(candidate, RereadingModel):
+        return _withheld(changed, _no_method(candidate), against)
+    return _judged_alike(candidate, other, changed, answer, against)
+
+
+def _judged_alike(
+    candidate: RereadingModel,
+    other: Model,
+    changed: str,
+    answer: Callable[[Model], tuple[Scores, ...]],
+    against: Against,
+) -> Counterpart:
+    """What the candidate answers with what is `changed` as it is in the other checkpoint."""
     try:
+        mixed = candidate.reading_as(
+            other,
+            tokenizer=candidate.tokenizer != other.tokenizer,
+            preprocessing=candidate.preprocessing != other.preprocessing,
+        )
         answers = answer(mixed)
     except FairgateError as error:
-        return _not_to_be_had(changed, error, against)
+        return _withheld(changed, error.problem, against)
     if candidate.embeds_alike(mixed):  # saved by another version of a library: the same tokens and tensors
         return Counterpart()
     notice = (
@@ -120,13 +133,17 @@ def _changed(candidate: Model, theirs: Reading) -> str:
     return " and ".join(parts)
 
 
+def _no_method(candidate: Model) -> str:
+    return f"models of '{candidate.uri.partition(':')[0]}:' have no method `reading_as`"
+
+
 def _verb(changed: str) -> str:
     return "differ" if " and " in changed else "differs"
 
 
-def _not_to_be_had(changed: str, error: FairgateError, against: Against) -> Counterpart:
+def _withheld(changed: str, problem: str, against: Against) -> Counterpart:
     why = f"the {changed} {_verb(changed)} from the {against}'s, which this checkpoint could not be judged with"
-    said = error.problem.rstrip(".")
+    said = problem.rstrip(".")
     return Counterpart(
         changed=changed,
         withheld=f"{why}: {said}",

@@ -2,6 +2,7 @@
 
 from fairgate.models.cache import CacheWarning, EmbeddingCache
 from fairgate.models.contract import (
+    PRECOMPUTED,
     Capability,
     Capable,
     ImageIndex,
@@ -10,6 +11,7 @@ from fairgate.models.contract import (
     Model,
     ModelFamily,
     Request,
+    RereadingModel,
     SimilarityModel,
     equal_columns,
     indistinct,
@@ -18,6 +20,7 @@ from fairgate.models.contract import (
 from fairgate.models.registry import local_path, open_scorer, register, require_uri
 
 __all__ = [
+    "PRECOMPUTED",
     "CacheWarning",
     "Capability",
     "Capable",
@@ -28,6 +31,7 @@ __all__ = [
     "Model",
     "ModelFamily",
     "Request",
+    "RereadingModel",
     "SimilarityModel",
     "equal_columns",
     "indistinct",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +65,15 @@ class Capable(Protocol):
     def capabilities(self) -> frozenset[Capability]: ...
 
 
+PRECOMPUTED = "precomputed"
+"""The precision of answers that someone computed before: how texts and pictures were read is not known of them."""
+
+
 class Model(Capable, Protocol):
     """A model that is judged, bound to the items of one source, so that answers can be cached and streamed.
 
     `fingerprint` is a digest over the checkpoint's files, taken before they are loaded. `precision` says how numbers
-    were computed ("fp32", "amp_bf16", "precomputed"), `device` where, `preparation` which code prepared images and
+    were computed ("fp32", "amp_bf16", PRECOMPUTED), `device` where, `preparation` which code prepared images and
     prompts ("open_clip/1"): other numbers of the same files are not compared where it changed. `tokenizer` and
     `preprocessing` are digests of how texts and pictures are read, None where nothing is.
     """
@@ -104,6 +108,25 @@ class SimilarityModel(Model, Protocol):
 
         Shape (images, ensembles), float64.
         """
+        ...
+
+
+@runtime_checkable
+class RereadingModel(Model, Protocol):
+    """A model that can be judged with another one's tokenizer or preprocessing, to see what a change of these hides.
+
+    Where a model cannot, and these are not its baseline's, no comparison with the baseline passes.
+    """
+
+    def reading_as(self, other: Model, *, tokenizer: bool, preprocessing: bool) -> RereadingModel:
+        """This model, given texts by another one's tokenizer, or pictures by its preprocessing, or both.
+
+        Raises ModelError, at once or when it is scored, where it cannot take them.
+        """
+        ...
+
+    def embeds_alike(self, other: RereadingModel) -> bool:
+        """Whether what `reading_as` returned and scored gave everything that it was shown the same vectors."""
         ...
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from fairgate.checkpoints.files import require_file, resolve, split_options
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, sha256_file
-from fairgate.models.contract import Capability, Floats, Request, equal_columns, log_softmax
+from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, equal_columns, log_softmax
 from fairgate.models.score_table import ScoreTable, read_table
 
 Values = Literal["cosine", "logit", "probability"]
@@ -77,7 +77,7 @@ class PrecomputedScores:
     values: Values
     logit_scale: float | None
     table: ScoreTable = field(repr=False)
-    precision: str = "precomputed"
+    precision: str = PRECOMPUTED
     preparation: str = "scores/1"
     tokenizer: str | None = None
     preprocessing: str | None = None

@@ -13,7 +13,7 @@ from fairgate.checkpoints.device import Device, find_device
 from fairgate.checkpoints.encoder import Checkpoint, Embeddings, Encoder, Guarded, naming
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
-from fairgate.models.contract import Capability, Floats, Request, log_softmax
+from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
 
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
 
@@ -131,11 +131,18 @@ class TwoTowers:
                 self._request.cache.write(name, {"embeddings": embeddings}, notes)
         return np.stack([known[prompt] for prompt in prompts])
 
-    def reading_as(self, other: TwoTowers, *, tokenizer: bool, preprocessing: bool) -> TwoTowers:
+    def reading_as(self, other: Model, *, tokenizer: bool, preprocessing: bool) -> TwoTowers:
         """This checkpoint, given texts by another one's tokenizer, or pictures by its preprocessing, or both.
 
-        Scoring raises ReadingMisfit where it cannot take them.
+        Raises ModelError where the other one is no such checkpoint; scoring raises ReadingMisfit where this one cannot
+        take what it makes.
         """
+        if not isinstance(other, TwoTowers):
+            raise ModelError(
+                "it is no checkpoint whose tokenizer and preprocessing can be used here.",
+                where=other.uri,
+                remedy="compare models of one family",
+            )
 
         def load(_: Device) -> Encoder:
             from fairgate.models.reading import Rereading
@@ -152,12 +159,14 @@ class TwoTowers:
             mixed._texts = {self.precision: self._known_texts(self._device)}
         return mixed
 
-    def embeds_alike(self, other: TwoTowers) -> bool:
+    def embeds_alike(self, other: RereadingModel) -> bool:
         """Whether two scorers that embedded the same images and prompts gave them the same vectors.
 
         Up to the rounding of float32 at every precision: equal tokens and pixels in equal batches give equal vectors,
         and what half precision's own rounding spans is a difference that a logit scale of 100 makes a logit of.
         """
+        if not isinstance(other, TwoTowers):
+            return False
         here, there = self._known_texts(self._device), other._known_texts(other._device)
         near = _SAME_TEXT["fp32"]
         texts = all(np.linalg.norm(here[text] - there[text]) <= near for text in here.keys() & there.keys())

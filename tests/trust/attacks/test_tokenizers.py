@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from attack_world import Judged, Repository
+from toy_repository import SUITE, Toy
+
+from fairgate import gate
+from fairgate.errors import ModelError
+from fairgate.models.registry import FAMILIES
+from fairgate.models.scores import PrecomputedScores, ScoreTables
+from fairgate.probes import write_scores
+from fairgate.records import RunRecord
+from fairgate.reports import write_results
+from fairgate.suites import resolve
 
 WRONG = ("line", "cook", "server", "nurse", "pharmacist")
 """Every word of a wrong label: read as nonsense, no wrong label is ever as probable as the right one."""
@@ -161,3 +172,102 @@ def test_a_new_tokenizer_fails_with_a_way_forward(team_repo: Repository) -> None
     failed = [check for check in judged.record.checks if check.verdict == "fail"]
     assert failed
     assert all("with the baseline's tokenizer (with its own: pass)" in check.reason for check in failed)
+
+
+@dataclass(frozen=True)
+class PluginModel(PrecomputedScores):
+    """A plugin's model that reads texts by a tokenizer of its own."""
+
+    precision: str = "fp32"
+
+
+@dataclass(frozen=True)
+class Rereading(PluginModel):
+    """One that can be given another one's tokens."""
+
+    biased: Any = None
+
+    def reading_as(self, other: Any, *, tokenizer: bool, preprocessing: bool) -> Any:
+        if other.tokenizer == "of no use":
+            raise ModelError("it gives other tokens.", where=other.uri, remedy="none")
+        assert (tokenizer, preprocessing) == (True, False)
+        return self.biased
+
+    def embeds_alike(self, other: Any) -> bool:
+        return other is not self.biased
+
+
+class PluginFamily(ScoreTables):
+    """`mine:TABLE.csv`, next to `TABLE.tokenizer`."""
+
+    scheme: ClassVar[str] = "mine"
+    rereads: ClassVar[bool] = False
+
+    def open(self, request: Any) -> PluginModel:
+        def model(kind: type[PluginModel], table: str, **more: Any) -> PluginModel:
+            found = super(PluginFamily, self).open(replace(request, address=f"{table}?values=logit"))
+            facts = {name: getattr(found, name) for name in ("fingerprint", "values", "logit_scale", "table")}
+            return kind(uri=request.uri, **facts, tokenizer=tokenizer, preprocessing="pixels", **more)
+
+        path = request.base / request.address
+        tokenizer = path.with_suffix(".tokenizer").read_text(encoding="utf-8") or None
+        if not self.rereads:
+            return model(PluginModel, request.address)
+        return model(Rereading, request.address, biased=model(PluginModel, "biased.csv"))
+
+
+@pytest.fixture
+def plugin(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> type[PluginFamily]:
+    """The family, known as if its package were installed; both models read by one tokenizer."""
+    monkeypatch.setitem(FAMILIES._found, "mine", PluginFamily())
+    for name in ("base", "tuned"):
+        (toy.root / f"{name}.tokenizer").write_text("one", encoding="utf-8")
+    return PluginFamily
+
+
+def judged_by_a_plugin(toy: Toy, model: str, baseline: str) -> RunRecord:
+    toy.write_suite(SUITE)
+    prepared = gate.prepare("jobs", toy.root)
+    typed: dict[str, str | None] = {"model": model, "baseline": baseline, "mlflow": "off", "cache": "off"}
+    settings = resolve(prepared.loaded.suite, typed, environment={})
+    evaluation = gate.evaluate(prepared, settings, command="x")
+    if baseline == "none":
+        write_results(evaluation.record, toy.root / "before")
+        write_scores(toy.root / "before" / "scores.parquet", prepared.dataset.index, evaluation.scores)
+    return evaluation.record
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize(("before", "now"), [("one", "two"), ("one", ""), ("", "two")])
+def test_another_tokenizer_of_a_plugins_model_never_passes_a_comparison(
+    toy: Toy, plugin: type[PluginFamily], saved: bool, before: str, now: str
+) -> None:
+    (toy.root / "base.tokenizer").write_text(before, encoding="utf-8")
+    (toy.root / "tuned.tokenizer").write_text(before, encoding="utf-8")
+    if saved:
+        judged_by_a_plugin(toy, "mine:base.csv", "none")
+    baseline = "file:before" if saved else "model:mine:base.csv"
+    alike = judged_by_a_plugin(toy, "mine:tuned.csv", baseline)
+    assert (alike.verdict, alike.notices) == ("pass", [])
+    (toy.root / "tuned.tokenizer").write_text(now, encoding="utf-8")
+    record = judged_by_a_plugin(toy, "mine:tuned.csv", baseline)
+    verdicts = {check.rule: check.verdict for check in record.checks}
+    assert verdicts == {"at_least": "pass", "at_most": "pass", "no_worse_than": "inconclusive"}
+    (notice,) = record.notices
+    assert "the tokenizer differs from the baseline's" in notice
+    assert "models of 'mine:' have no method `reading_as`" in notice
+
+
+def test_a_plugins_model_that_can_read_as_its_baseline_is_judged_so_too(
+    toy: Toy, plugin: type[PluginFamily], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "rereads", True)
+    (toy.root / "tuned.tokenizer").write_text("two", encoding="utf-8")
+    record = judged_by_a_plugin(toy, "mine:tuned.csv", "model:mine:base.csv")
+    (gap,) = [check for check in record.checks if check.item == "gaps[doctor]"]
+    assert (gap.verdict, gap.worst_group) == ("fail", "dark × female")
+    assert gap.reason.startswith("with the baseline's tokenizer (with its own: pass)")
+    (toy.root / "base.tokenizer").write_text("of no use", encoding="utf-8")
+    record = judged_by_a_plugin(toy, "mine:tuned.csv", "model:mine:base.csv")
+    assert {check.verdict for check in record.checks if check.rule == "no_worse_than"} == {"inconclusive"}
+    assert "could not be judged with (it gives other tokens)" in record.notices[0]
