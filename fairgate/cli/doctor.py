@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +40,8 @@ def doctor(
 
     from fairgate.selftest import SelfTestOptions, examine, healthy
 
-    options = SelfTestOptions(tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
+    program = (sys.executable, "-P", "-m", __package__)
+    options = SelfTestOptions(program, tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
     aside, console = Console(stderr=True), wide_console(TABLE_WIDTH)
     with aside.status("fairgate doctor") as status:
 

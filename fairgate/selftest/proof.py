@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,12 +25,19 @@ from fairgate.suites.run_probes import run_probes
 
 
 def prove(
-    name: str, root: Path, settings: Settings, strength: float, progress: Progress, keep: Path | None = None
+    name: str,
+    root: Path,
+    settings: Settings,
+    strength: float,
+    progress: Progress,
+    program: Sequence[str],
+    keep: Path | None = None,
 ) -> list[Finding]:
     """Plant a bias of `strength` in a suite's model and see whether pytest, xdist, pipes and `fairgate check` fail.
 
     The model is scored once (from cached embeddings where there are any); everything else reads tables in a scratch
-    folder, or in `keep`, where they stay. Nothing in the repository is written to.
+    folder, or in `keep`, where they stay. Nothing in the repository is written to. `program` are the words that start
+    `fairgate`.
     """
     try:
         progress(f"{name}: scoring {settings.model}")
@@ -39,7 +47,7 @@ def prove(
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-doctor-")))
             else:
                 folder = _new_folder(keep / name)
-            return _proved(real, settings, strength, folder.resolve(), progress, kept=keep is not None)
+            return _proved(real, settings, strength, folder.resolve(), progress, program, kept=keep is not None)
     except FairgateError as error:
         return [of_error(f"inject {name}", error)]
 
@@ -52,7 +60,14 @@ def _new_folder(folder: Path) -> Path:
 
 
 def _proved(
-    real: gate.Prepared, settings: Settings, strength: float, folder: Path, progress: Progress, *, kept: bool
+    real: gate.Prepared,
+    settings: Settings,
+    strength: float,
+    folder: Path,
+    progress: Progress,
+    program: Sequence[str],
+    *,
+    kept: bool,
 ) -> list[Finding]:
     suite, index = real.loaded.suite, real.dataset.index
 
@@ -76,7 +91,7 @@ def _proved(
     }
     lost = losses(suite, index, columns, biased, group)
     (folder / "reports").mkdir()
-    bench = Bench(make_view(real, folder / "view"), folder / "reports", suite.suite, tables, kept)
+    bench = Bench(make_view(real, folder / "view"), folder / "reports", suite.suite, tables, kept, program)
     already = _failing_anyway(suite.suite, bench.view, replace(settings, model=tables[PLAIN]))
     aim = Planted(f"inject {suite.suite}", suite, strength, group, lost, already, left_out)
     return [*_findings(aim, model, columns, real), *told, *_tried(aim, bench, progress)]

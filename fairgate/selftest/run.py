@@ -25,10 +25,12 @@ from fairgate.tracking import DEFAULT_QUEUE
 class SelfTestOptions:
     """Options of `fairgate doctor`; None takes a gate run's default.
 
-    `suites` are those to examine (default: all), `inject` the strength of bias to plant and `keep` a folder for its
-    tables and reports, `full` whether every row and image of the datasets is read.
+    `program` are the words that start `fairgate`, `suites` those to examine (default: all), `inject` the strength of
+    bias to plant and `keep` a folder for its tables and reports, `full` whether every row and image of the datasets is
+    read.
     """
 
+    program: Sequence[str]
     suites: Sequence[str] = ()
     inject: float | None = None
     keep: Path | None = None
@@ -76,7 +78,7 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
     found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
     if options.inject is not None:
         for name, (_, settings) in suites.items():
-            found += prove(name, root, settings, options.inject, progress, options.keep)
+            found += prove(name, root, settings, options.inject, progress, options.program, options.keep)
     return found
 
 

@@ -92,7 +92,7 @@ class Bench:
     """Where trials are run: the view of the repository, a folder for their reports, and the tables of scores by name.
 
     Each trial compares a table, BIASED unless another is named, with PLAIN. Reported commands show the tables' names,
-    unless the tables are kept.
+    unless the tables are kept. `program` are the words that start `fairgate`.
     """
 
     view: Path
@@ -100,6 +100,7 @@ class Bench:
     suite: str
     tables: Mapping[str, str]
     kept: bool
+    program: Sequence[str]
 
     def pytest(self, name: str, *more: str, table: str = BIASED) -> Trial:
         """`pytest --fairness-suite ...`, with further options."""
@@ -121,7 +122,7 @@ class Bench:
         """`fairgate check`, which is the gate without pytest."""
         words = ["check", self.suite, "--model", self.tables[BIASED], "--baseline", f"model:{self.tables[PLAIN]}"]
         aside = ["--report", str(self.reports / name), "--mlflow", "off", "--cache", "off"]
-        command = [sys.executable, "-P", "-m", "fairgate.cli", *words, *aside]
+        command = [*self.program, *words, *aside]
         return self._ended(self._typed(["fairgate", *words]), command, name)
 
     def _pytest(self, table: str) -> list[str]:

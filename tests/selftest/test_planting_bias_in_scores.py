@@ -292,7 +292,7 @@ def test_a_probe_in_which_nothing_can_be_planted_is_left_out_by_name(toy: Toy, m
     text = "\n".join(line for line in LABELS.splitlines() if "probe: labels" not in line or "id: useful" in line)
     toy.write_suite(text.replace("probes:", "probes:\n  quiet: {kind: silent}") + f"\n{gap}\n")
     settings = resolve(gate.prepare("jobs", toy.root).loaded.suite, {"mlflow": "off", "cache": "off"})
-    (only,) = prove("jobs", toy.root, settings, 0.1, lambda _what: None)
+    (only,) = prove("jobs", toy.root, settings, 0.1, lambda _what: None, ("fairgate",))
     assert only.level == "warning"
     assert "no bias can be planted in probe 'quiet' (silent), and its checks are not tried" in only.what
     assert "`truths`" in (only.remedy or "")

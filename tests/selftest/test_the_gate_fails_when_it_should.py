@@ -17,6 +17,7 @@ from fairgate.cli.main import app
 from fairgate.reports import read_results
 from fairgate.selftest import Finding
 from fairgate.selftest.proof import prove
+from fairgate.selftest.trial import BIASED, PLAIN, Bench
 from fairgate.suites import resolve
 
 
@@ -37,7 +38,7 @@ def _warm(monkeypatch: pytest.MonkeyPatch) -> None:
 def proved(toy: Toy, text: str = SUITE, strength: float = 0.1) -> list[Finding]:
     toy.write_suite(text)
     settings = resolve(gate.prepare("jobs", toy.root).loaded.suite, {"mlflow": "off", "cache": "off"})
-    return prove("jobs", toy.root, settings, strength, lambda _what: None)
+    return prove("jobs", toy.root, settings, strength, lambda _what: None, ("fairgate",))
 
 
 def only(found: list[Finding], level: str) -> Finding:
@@ -190,3 +191,9 @@ def test_a_repository_without_suites_or_with_a_broken_one_is_in_trouble(
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1
     assert "there is no suite in fairness_suites/" in done.output
+
+
+def test_the_gate_without_pytest_is_the_program_that_the_caller_names(tmp_path: Path) -> None:
+    program = (sys.executable, "-c", "import sys; print('started with', sys.argv[1:3])")
+    bench = Bench(tmp_path, tmp_path, "jobs", {BIASED: "one", PLAIN: "other"}, kept=False, program=program)
+    assert "started with ['check', 'jobs']" in bench.check("check").ran.out
