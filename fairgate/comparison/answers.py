@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from fairgate.errors import SettingsError, did_you_mean
-from fairgate.measures import Cell, Crossing, Index
+from fairgate.measures import Cell, Crossing, GroupedRows
 from fairgate.probes import ProbeScores
 from fairgate.records import CROSS
 
@@ -22,7 +22,7 @@ class AuditData:
     holds too few sets, with the group and its number.
     """
 
-    index: Index
+    index: GroupedRows
     suite: str
     attributes: Mapping[str, Sequence[str]]
     groupings: tuple[Crossing, ...]
@@ -64,7 +64,7 @@ class AuditData:
 
 
 def viable_groupings(
-    index: Index, attributes: Sequence[str], min_sets: int, unit: str = "set"
+    index: GroupedRows, attributes: Sequence[str], min_sets: int, unit: str = "set"
 ) -> tuple[tuple[Crossing, ...], dict[Crossing, str]]:
     """Each attribute, and all of them crossed; where some group would hold too few sets, every pair that does not.
 
@@ -88,7 +88,7 @@ def viable_groupings(
     return (*singles, *pairs), left_out
 
 
-def _thinnest(index: Index, grouping: Crossing, min_sets: int, unit: str) -> str | None:
+def _thinnest(index: GroupedRows, grouping: Crossing, min_sets: int, unit: str) -> str | None:
     """The group with the fewest sets, where that are too few."""
     codes, names = index.codes(grouping)
     _, sets = np.unique(index.set_id, return_inverse=True)

@@ -37,7 +37,7 @@ from fairgate.statistics import bootstrap
 
 
 @dataclass(frozen=True, slots=True)
-class TopK:
+class RankingCut:
     """Where rankings are cut, and what shares they are held against."""
 
     k: int
@@ -72,7 +72,7 @@ class _Gallery:
         here = selected[self.rows]
         return _Gallery(self.query, self.rows[here], self.codes[here], self.names)
 
-    def skews(self, model: str, cut: TopK) -> Floats:
+    def skews(self, model: str, cut: RankingCut) -> Floats:
         """Skew@K (groups,) of one model's ranking."""
         skew: Floats = skew_at_k(
             self.query.similarity[model][self.rows][None, :],
@@ -83,7 +83,7 @@ class _Gallery:
         )[0]
         return skew
 
-    def tied(self, model: str, cut: TopK) -> bool:
+    def tied(self, model: str, cut: RankingCut) -> bool:
         """Whether equal scores are on both sides of the cut."""
         scores = self.query.similarity[model][self.rows][None, :]
         return bool(tie_at_k(scores, self.codes, cut.k, groups=len(self.names))[0])
@@ -93,9 +93,9 @@ class _Fair:
     """MaxSkew@K of a perfectly fair ranker: exact for one gallery, drawn for means over several; each computed once."""
 
     def __init__(self) -> None:
-        self._exact: dict[tuple[TopK, tuple[int, ...]], NullSkew] = {}
+        self._exact: dict[tuple[RankingCut, tuple[int, ...]], NullSkew] = {}
 
-    def of(self, gallery: _Gallery, cut: TopK) -> NullSkew:
+    def of(self, gallery: _Gallery, cut: RankingCut) -> NullSkew:
         """The exact null of one gallery."""
         key = (cut, gallery.present)
         if key not in self._exact:
@@ -103,7 +103,7 @@ class _Fair:
         return self._exact[key]
 
     @staticmethod
-    def mean_of(galleries: Sequence[_Gallery], cut: TopK, group: str) -> Floats:
+    def mean_of(galleries: Sequence[_Gallery], cut: RankingCut, group: str) -> Floats:
         """The mean MaxSkew over galleries (draws,), every gallery ranked at random and apart."""
         total = np.zeros(NULL_DRAWS)
         for gallery in galleries:
@@ -134,7 +134,7 @@ def compare_ranking(
     digest: str,
     kind: Literal["retrieval", "association"],
     queries: Sequence[Search],
-    cuts: Sequence[TopK],
+    cuts: Sequence[RankingCut],
 ) -> RetrievalAudit:
     """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute."""
     fair = _Fair()
@@ -180,7 +180,7 @@ def _galleries(data: AuditData, queries: Sequence[Search], grouping: Crossing) -
     return [_Gallery(query, query.rows, whole[query.rows], tuple(names)) for query in queries]
 
 
-def _skews(gallery: _Gallery, over: str, cut: TopK, fair: _Fair) -> list[SkewRow]:
+def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: _Fair) -> list[SkewRow]:
     """Every model's MaxSkew on one gallery."""
     null = fair.of(gallery, cut)
     rows = []
@@ -203,13 +203,13 @@ def _skews(gallery: _Gallery, over: str, cut: TopK, fair: _Fair) -> list[SkewRow
     return rows
 
 
-def within_cut(cut: TopK, over: int, fixed: int) -> TopK:
+def within_cut(cut: RankingCut, over: int, fixed: int) -> RankingCut:
     """The same share of a gallery that holds one of `fixed` groups, and room for each of `over` groups at least."""
-    return TopK(max(over, cut.k // fixed), cut.desired)
+    return RankingCut(max(over, cut.k // fixed), cut.desired)
 
 
 def _within(
-    data: AuditData, queries: Sequence[Search], over: str, fixed: str, cut: TopK
+    data: AuditData, queries: Sequence[Search], over: str, fixed: str, cut: RankingCut
 ) -> tuple[list[WithinRow], list[RelativeDifference]]:
     """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
     held, groups = data.index.codes(fixed)

@@ -15,7 +15,7 @@ from fairgate.comparison.answers import Answers, AuditData, reference_groups, vi
 from fairgate.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
 from fairgate.comparison.fairness import compare_fairness
 from fairgate.comparison.model_names import short_names
-from fairgate.comparison.ranking import TopK, compare_ranking, everybody, own_galleries, recalls
+from fairgate.comparison.ranking import RankingCut, compare_ranking, everybody, own_galleries, recalls
 from fairgate.errors import ModelError, ScoresError, SettingsError
 from fairgate.measures import METRICS
 from fairgate.probes import scores_digest
@@ -238,12 +238,12 @@ def _recall_ks(suite: Suite, probe: str) -> list[int]:
     return list(dict.fromkeys(check.k for check in useful if check.k)) or [1]
 
 
-def _cuts(suite: Suite, probe: str, data: AuditData, k: int | None) -> list[TopK]:
+def _cuts(suite: Suite, probe: str, data: AuditData, k: int | None) -> list[RankingCut]:
     """Where the suite's own checks cut this probe's rankings; else at one place per crossed group (paper 3)."""
     checks = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].counts_groups]
     desired = checks[0].desired if checks else "dataset"
     if k is not None:
-        return [TopK(k, desired)]
-    named = [TopK(check.k, check.desired) for check in checks if check.k is not None]
+        return [RankingCut(k, desired)]
+    named = [RankingCut(check.k, check.desired) for check in checks if check.k is not None]
     crossed = int(np.prod([len(groups) for groups in data.attributes.values()]))
-    return list(dict.fromkeys(named)) or [TopK(crossed, desired)]
+    return list(dict.fromkeys(named)) or [RankingCut(crossed, desired)]

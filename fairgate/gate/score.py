@@ -11,7 +11,7 @@ from fairgate.gate.counterparts import comparisons_without_pass, stricter_readin
 from fairgate.gate.models import Progress, logit_scale_of, registered
 from fairgate.gate.prepare import Definition, Prepared, require_intact
 from fairgate.gate.temperature import Scores, Tempered, tempered, tempered_without_pass
-from fairgate.measures import Index
+from fairgate.measures import GroupedRows
 from fairgate.models import Model
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
 from fairgate.suites import Check, Settings, plan_check
@@ -159,7 +159,7 @@ def decide_one(prepared: Prepared, scored: Scored, check: Check, subject: str | 
     return result
 
 
-def decide_definition(one: Definition, index: Index, answers: Answers) -> list[CheckResult]:
+def decide_definition(one: Definition, index: GroupedRows, answers: Answers) -> list[CheckResult]:
     """Decide a definition's checks; where the candidate reads otherwise than its baseline, as it reads and as that."""
     results = _decide(one, index, answers)
     alike = answers.read_alike
@@ -170,7 +170,7 @@ def decide_definition(one: Definition, index: Index, answers: Answers) -> list[C
     return comparisons_without_pass(results, alike.withheld or alike.changed)
 
 
-def _decide(one: Definition, index: Index, answers: Answers) -> list[CheckResult]:
+def _decide(one: Definition, index: GroupedRows, answers: Answers) -> list[CheckResult]:
     """Decide the checks; regressions of P(true) at the model's own label temperature and at the other's."""
     at_theirs = {against: found.scores for against, found in answers.tempered.items()}
     results = decide(one.planned, index, one.loaded.suite, answers.candidate, answers.others, one.null, at_theirs)

@@ -1,12 +1,12 @@
 """Metrics as a suite uses them: published functions, resampled by sets, with intervals and a fair ranker's value."""
 
-from fairgate.measures.cell import Cell, Cells, Counts, Crossing, Floats, Index
+from fairgate.measures.cell import Cell, Cells, Counts, Crossing, Floats, GroupedRows
 from fairgate.measures.contract import Answers, Cut, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, Ties
 from fairgate.measures.fair_chance import NULL_DRAWS, FairRankings
 from fairgate.measures.galleries import galleries_of
-from fairgate.measures.means import group_means
+from fairgate.measures.means import worst_group_mean
 from fairgate.measures.parts import resample
-from fairgate.measures.registry import METRICS, measure, recorded, register
+from fairgate.measures.registry import METRICS, measure, register
 from fairgate.records.metrics import Better, MetricSpec
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "Drawn",
     "FairRankings",
     "Floats",
-    "Index",
+    "GroupedRows",
     "Limits",
     "Measure",
     "Metric",
@@ -31,9 +31,8 @@ __all__ = [
     "MetricSpec",
     "Ties",
     "galleries_of",
-    "group_means",
     "measure",
-    "recorded",
     "register",
     "resample",
+    "worst_group_mean",
 ]

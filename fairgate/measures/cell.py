@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int32]
 
 
-class Index(Rows, Protocol):
+class GroupedRows(Rows, Protocol):
     """The dataset's columns, and how it codes groups; `fairgate.data.Dataset.index` is one."""
 
     def codes(self, attributes: str | Sequence[str]) -> tuple[NDArray[np.int64], list[str]]: ...
@@ -102,7 +102,7 @@ class Cell:
 class Cells:
     """The cells of a dataset, each coded once: many checks are about the same images."""
 
-    index: Index
+    index: GroupedRows
     _known: dict[tuple[str | None, tuple[Crossing, ...]], Cell] = field(default_factory=dict)
 
     def of(self, subject: str | None, crossings: tuple[Crossing, ...]) -> Cell:

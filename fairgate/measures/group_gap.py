@@ -10,7 +10,7 @@ from fairgate.errors import SuiteError
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import CLASSIFIED, Answers, Drawn, Limits, Measure, Metric, MetricRequest
 from fairgate.measures.limits import worst_group
-from fairgate.measures.means import group_means, shares
+from fairgate.measures.means import shares, worst_group_mean
 from fairgate.measures.registry import register
 from fairgate.metrics import set_deviation
 from fairgate.probes import DatasetFacts
@@ -74,7 +74,7 @@ def _inside_sets(cell: Cell, value: Floats) -> Measure:
     deviation[by_set] = set_deviation(cell.sets_by_members(value)).ravel()
     lowest = np.zeros(cell.n_sets)
     np.minimum.at(lowest, cell.set_code, deviation)
-    return group_means(cell, deviation, badness=-lowest)
+    return worst_group_mean(cell, deviation, badness=-lowest)
 
 
 def _of_images(cell: Cell, value: Floats, min_sets: int) -> Measure:

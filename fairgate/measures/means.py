@@ -12,7 +12,7 @@ def shares(cell: Cell, right: Floats) -> Measure:
     """How right a model is, from 0 to 1 per image, on average; over groups, the worst group's average."""
     wrong = np.bincount(cell.set_code, 1.0 - right, minlength=cell.n_sets).astype(np.float64)
     if cell.groups:
-        return group_means(cell, right, badness=wrong)
+        return worst_group_mean(cell, right, badness=wrong)
     size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
     total = np.bincount(cell.set_code, right, minlength=cell.n_sets)
     return Measure(
@@ -23,7 +23,7 @@ def shares(cell: Cell, right: Floats) -> Measure:
     )
 
 
-def group_means(cell: Cell, values: Floats, badness: Floats) -> Measure:
+def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> Measure:
     """A mean per group of `values` (images,); the value of the check is the worst (lowest) group's.
 
     `badness` (sets,) ranks the sets, the worst highest.

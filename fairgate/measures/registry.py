@@ -9,7 +9,6 @@ from fairgate.measures.cell import Cell
 from fairgate.measures.contract import Answers, Measure, Metric, MetricRequest
 from fairgate.measures.parts import large_enough, over_judged
 from fairgate.plugins import Registry
-from fairgate.records.metrics import name_and_k
 
 _FAMILIES = {
     "fairness": "set_spread",
@@ -44,17 +43,6 @@ def register(metric: type[Metric]) -> type[Metric]:
     """Class decorator: make a metric known by its spec's name. Raises FairgateError for a name that is taken."""
     METRICS.register(metric.spec.name, metric)
     return metric
-
-
-def recorded(name: str) -> tuple[Metric | None, str]:
-    """The metric of a record's name for it, `max_skew_at_100`, and its k, "" where it has none; None where it is not
-    known here.
-
-    >>> recorded("max_skew_at_100")[1]
-    '100'
-    """
-    known, k = name_and_k(name)
-    return METRICS.get(known), k
 
 
 def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:

@@ -16,7 +16,7 @@ GroupKey = Callable[[str], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class BoxPlot:
     """Minimum, the stretch between the quartiles, median and maximum."""
 
     low: str
@@ -48,7 +48,7 @@ class Track:
     bar: tuple[str, str] | None = None
     arrow: str | None = None
     failed: bool = False
-    box: Box | None = None
+    box: BoxPlot | None = None
     dots: tuple[tuple[str, bool], ...] = ()
 
 
@@ -179,7 +179,7 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     boxes: list[Track | None] = []
     for among, found in ((":", values), ("; baseline:", earlier)):
         five = _five_numbers(found)
-        boxes.append(Track(box=Box.of(five, scale)) if five else None)
+        boxes.append(Track(box=BoxPlot.of(five, scale)) if five else None)
         if five:
             said += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
     rows = tuple(SubjectRow(check, _held_track(check, scale), _held(check)[0]) for check in ordered[:most])

@@ -8,7 +8,7 @@ from typing import Final
 
 from fairgate.plain_text import clean
 from fairgate.records.comparison import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
-from fairgate.reports.charts import Box, Scale, Track, percent, scale_for
+from fairgate.reports.charts import BoxPlot, Scale, Track, percent, scale_for
 from fairgate.reports.data_table import (
     SHADES,
     Column,
@@ -75,12 +75,12 @@ def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
     return Line(row.model, (TableCell(track=track), number_cell(row.mean), number_cell(row.median), chance, beyond))
 
 
-def _box(row: SkewSummary, scale: Scale) -> Box | None:
+def _box(row: SkewSummary, scale: Scale) -> BoxPlot | None:
     """The five numbers of the box, where there are subjects enough and all are finite."""
     found = [x for x in (row.lowest, row.lower_quartile, row.median, row.upper_quartile, row.highest) if x is not None]
     if row.subjects < 3 or len(found) < 5 or not all(math.isfinite(x) for x in found):
         return None
-    return Box.of(found, scale)
+    return BoxPlot.of(found, scale)
 
 
 _CHANCE: Final = Column("fair ranker: median · 95%", name="fair ranker, median", aside="fair ranker, 95%")

@@ -41,7 +41,7 @@ _CHANGE_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PageLimits:
     """How much one page holds: checks in full, checks in rows, changes of the gate's definition, group rows over all,
     subjects in a drawing, pictures in characters."""
 
@@ -56,7 +56,7 @@ class Limits:
 
 
 _LEVELS: Final = (
-    Limits(
+    PageLimits(
         failing=60,
         waived=30,
         passing=300,
@@ -66,10 +66,12 @@ _LEVELS: Final = (
         subjects=40,
         picture_chars=3_000_000,
     ),
-    Limits(
+    PageLimits(
         failing=30, waived=10, passing=150, changes=50, group_rows=400, tables=10, subjects=20, picture_chars=2_000_000
     ),
-    Limits(failing=10, waived=5, passing=50, changes=20, group_rows=100, tables=3, subjects=10, picture_chars=500_000),
+    PageLimits(
+        failing=10, waived=5, passing=50, changes=20, group_rows=100, tables=3, subjects=10, picture_chars=500_000
+    ),
 )
 
 
@@ -141,7 +143,7 @@ def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequ
     return text
 
 
-def _render(record: RunRecord, album: Album, limits: Limits, history: Sequence[PastValue]) -> str:
+def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequence[PastValue]) -> str:
     """The page with what fits within limits of a record; what does not is counted."""
     key = group_key(record.dataset)
     checks = reading_order(record.checks)

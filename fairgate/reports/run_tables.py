@@ -128,7 +128,7 @@ MOST_ROWS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class EffectRow:
+class ChangeRow:
     """One group in one subject (or word): how far it moved."""
 
     about: str
@@ -143,7 +143,7 @@ class Effects:
     name: str
     first: CheckResult
     noun: str
-    rows: tuple[EffectRow, ...]
+    rows: tuple[ChangeRow, ...]
     scale: Scale
     more: int
     heat: HeatMap | None
@@ -171,6 +171,6 @@ def _effects(name: str, checks: Sequence[CheckResult], key: GroupKey, most: int)
     shown = moved[:MOST_ROWS]
     spread = [x for _, group in shown for x in (group.delta, group.delta_lo, group.delta_hi)]
     scale = scale_for([0.0, *margins_of(first), *spread])
-    rows = tuple(EffectRow(check.about or "", group, change_track(check, group, scale)) for check, group in shown)
+    rows = tuple(ChangeRow(check.about or "", group, change_track(check, group, scale)) for check, group in shown)
     noun = "subject" if first.word is None else "word"
     return Effects(name, first, noun, rows, scale, len(moved) - len(rows), crossed_with_subjects(checks, key, most))

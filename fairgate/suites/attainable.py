@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError
-from fairgate.measures import Cell, Cells, FairRankings, Index, galleries_of
+from fairgate.measures import Cell, Cells, FairRankings, GroupedRows, galleries_of
 from fairgate.metrics import NullSkew
 from fairgate.suites.plan import PlannedCheck
 
 NAMED = 3
 
 
-def require_groups_present(planned: Sequence[PlannedCheck], index: Index) -> None:
+def require_groups_present(planned: Sequence[PlannedCheck], index: GroupedRows) -> None:
     """Raise SuiteError for a check over a group, or a crossing, that the dataset does not show: it would vanish.
 
     A ranking needs every group in every gallery: one that a subject lacks has no place in its top k.
@@ -50,7 +50,7 @@ def _absent(cell: Cell, rows: NDArray[np.int64]) -> list[str]:
     ]
 
 
-def fair_rankers(planned: Sequence[PlannedCheck], index: Index, min_sets: int = 0) -> dict[str, NullSkew]:
+def fair_rankers(planned: Sequence[PlannedCheck], index: GroupedRows, min_sets: int = 0) -> dict[str, NullSkew]:
     """By check item, what a perfectly fair ranker has: for every check that counts a top k over groups.
 
     `p95` is the value that the fair ranker is no worse than 95% of the time: the 5% quantile where higher is better.

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from fairgate.measures import Crossing, Index
+from fairgate.measures import Crossing, GroupedRows
 from fairgate.probes import ProbeScores
 from fairgate.records import Misclassification
 from fairgate.suites.plan import PlannedCheck
@@ -25,7 +25,7 @@ class Confusion:
     total: int
 
 
-def wrong_answers(index: Index, scores: ProbeScores, grouping: Crossing) -> Iterator[Confusion]:
+def wrong_answers(index: GroupedRows, scores: ProbeScores, grouping: Crossing) -> Iterator[Confusion]:
     """Wrong answers per subject, group and label; of a group the commonest first. None where nothing was predicted."""
     if scores.predicted is None or scores.correct is None:
         return
@@ -40,7 +40,7 @@ def wrong_answers(index: Index, scores: ProbeScores, grouping: Crossing) -> Iter
 
 
 def confusions(
-    index: Index, scores: Mapping[str, ProbeScores], planned: Sequence[PlannedCheck]
+    index: GroupedRows, scores: Mapping[str, ProbeScores], planned: Sequence[PlannedCheck]
 ) -> list[Misclassification]:
     """Wrong answers per probe, subject, group and predicted label.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fairgate.errors import FairgateError
-from fairgate.measures import Cell, Cells, Drawn, Index, Limits, Measure, measure, resample
+from fairgate.measures import Cell, Cells, Drawn, GroupedRows, Limits, Measure, measure, resample
 from fairgate.metrics import NullSkew
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
@@ -23,7 +23,7 @@ Scores = Mapping[str, ProbeScores]
 
 def decide(
     planned: Sequence[PlannedCheck],
-    index: Index,
+    index: GroupedRows,
     suite: Suite,
     candidate: Scores,
     others: Mapping[Against, Scores],

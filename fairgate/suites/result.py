@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairgate.errors import FairgateError, harmless
-from fairgate.measures import Cell, Index, Measure
+from fairgate.measures import Cell, GroupedRows, Measure
 from fairgate.metrics import NullSkew
 from fairgate.probes import ProbeScores
 from fairgate.records import CheckResult, GroupResult, MemberResult, WorstSet, status_of
@@ -20,7 +20,7 @@ IMAGES_SHOWN = 6
 MEMBERS_SHOWN = 24
 
 
-def result_of(one: Assessed, index: Index, suite: Suite, null: NullSkew | None) -> CheckResult:
+def result_of(one: Assessed, index: GroupedRows, suite: Suite, null: NullSkew | None) -> CheckResult:
     """Decide an assessed check."""
     check, paired, ties = one.planned.check, one.paired, one.ties
     judged = judge(one, suite)
@@ -97,7 +97,7 @@ def _shown(one: Assessed, at: int) -> tuple[float, float | None, float | None, s
     return value, lo, hi, limits.group_how, baseline
 
 
-def _worst_sets(one: Assessed, index: Index, at: int | None) -> list[WorstSet]:
+def _worst_sets(one: Assessed, index: GroupedRows, at: int | None) -> list[WorstSet]:
     """The worst sets, for the report; none for a regression that could not be tested."""
     if one.planned.check.no_worse_than is not None and one.paired is None:
         return []
@@ -141,7 +141,7 @@ def _groups(one: Assessed, verdicts: Verdicts) -> list[GroupResult]:
 
 def worst_sets(
     cell: Cell,
-    index: Index,
+    index: GroupedRows,
     scores: ProbeScores,
     now: Measure,
     before: Measure | None,
@@ -162,7 +162,7 @@ def worst_sets(
     return [_worst_set(int(code), cell, index, scores, float(now.badness[code])) for code in chosen]
 
 
-def _worst_set(code: int, cell: Cell, index: Index, scores: ProbeScores, badness: float) -> WorstSet:
+def _worst_set(code: int, cell: Cell, index: GroupedRows, scores: ProbeScores, badness: float) -> WorstSet:
     rows = cell.rows[np.flatnonzero(cell.set_code == code)[:MEMBERS_SHOWN]]
     return WorstSet(
         set_id=str(cell.set_ids[code]),

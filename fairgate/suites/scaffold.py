@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 from fairgate.errors import SuiteError
-from fairgate.measures import Index
+from fairgate.measures import GroupedRows
 from fairgate.probes import DatasetFacts
 
 _TEMPLATE = Path(__file__).with_name("new_suite.yaml.j2")
@@ -19,7 +19,7 @@ FEWEST = 30
 def new_suite(
     name: str,
     dataset: DatasetFacts,
-    index: Index,
+    index: GroupedRows,
     *,
     model: str,
     baseline: str,
@@ -87,14 +87,14 @@ def _further(labels: dict[str, str], distractors: Sequence[str]) -> dict[str, st
     return {label: label for label in further}
 
 
-def _over(dataset: DatasetFacts, index: Index) -> str:
+def _over(dataset: DatasetFacts, index: GroupedRows) -> str:
     """`crossed` where every crossing of the attributes has images enough, else `each`."""
     if len(dataset.attributes) < 2:
         return next(iter(dataset.attributes))
     return "crossed" if _fewest(dataset, index) >= FEWEST else "each"
 
 
-def _fewest(dataset: DatasetFacts, index: Index, *columns: Sequence[str]) -> int:
+def _fewest(dataset: DatasetFacts, index: GroupedRows, *columns: Sequence[str]) -> int:
     """Images of the smallest crossing of all attributes, and of further columns."""
     groups = [list(dataset.attributes[name]) for name in dataset.attributes] + [list(set(column)) for column in columns]
     counts = dict.fromkeys(product(*groups), 0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairgate.errors import FairgateError
-from fairgate.measures import Cells, Index, measure
+from fairgate.measures import Cells, GroupedRows, measure
 from fairgate.probes import Entropies, ProbeScores
 from fairgate.records import Against
 from fairgate.suites.plan import PlannedCheck
@@ -27,7 +27,7 @@ class LabelTemperature:
 
 def temperature_notices(
     planned: Sequence[PlannedCheck],
-    index: Index,
+    index: GroupedRows,
     candidate: Mapping[str, ProbeScores],
     tempered: Mapping[str, ProbeScores],
     runs: tuple[LabelTemperature, LabelTemperature],

@@ -9,7 +9,7 @@ from toy_repository import SUITE, Toy
 
 from fairgate import gate
 from fairgate.comparison import AuditOptions
-from fairgate.comparison.ranking import TopK, summaries, within_cut
+from fairgate.comparison.ranking import RankingCut, summaries, within_cut
 from fairgate.metrics import expected_max_skew, max_skew_at_k, max_skew_within, relative_difference
 from fairgate.records.comparison import AuditRecord, RetrievalAudit, SkewRow
 from fairgate.reports.comparison_findings import findings, refusal_words
@@ -73,8 +73,8 @@ def test_utility_stands_beside_skew(audited_toy: Toy, toy_audit: AuditRecord) ->
 
 
 def test_the_cut_within_a_group_is_the_same_share_and_has_room_for_every_group() -> None:
-    assert within_cut(TopK(100, "uniform"), over=2, fixed=4) == TopK(25, "uniform")
-    assert within_cut(TopK(8, "dataset"), over=4, fixed=4) == TopK(4, "dataset")
+    assert within_cut(RankingCut(100, "uniform"), over=2, fixed=4) == RankingCut(25, "uniform")
+    assert within_cut(RankingCut(8, "dataset"), over=4, fixed=4) == RankingCut(4, "dataset")
 
 
 def test_a_summary_is_the_distribution_over_subjects_and_counts_those_beyond_chance() -> None:
