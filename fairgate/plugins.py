@@ -29,7 +29,6 @@ class Registry(Mapping[str, T], Generic[T]):
         self._check = check
         self._found: dict[str, T] = {}
         self._entries: dict[str, metadata.EntryPoint] | None = None
-        self._packages: dict[str, tuple[str, str]] = {}
 
     def own(self) -> list[T]:
         """The package's own, in order."""
@@ -37,7 +36,13 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def packages_of(self, names: Iterable[str]) -> dict[str, str]:
         """The installed packages that things of these names are from, as `VERSION sha256:CODE`; not fairgate itself."""
-        return dict(self._packages[name] for name in names if name in self._packages)
+        entries = self._plugins()  # by name, whatever registered it
+        taken = [(entries[name], entries[name].dist) for name in names if name in entries]
+        return {
+            dist.name: f"{dist.version} sha256:{_code_digest(entry, dist)}"
+            for entry, dist in taken
+            if dist is not None and dist.name != "fairgate"
+        }
 
     def register(self, name: str, thing: Any) -> None:
         """Make a thing known by its name. Raises FairgateError for a name that is taken."""
@@ -84,9 +89,6 @@ class Registry(Mapping[str, T], Generic[T]):
     def _load(self, entry: metadata.EntryPoint) -> None:
         try:
             thing = entry.load()
-            if entry.dist is not None and entry.dist.name != "fairgate":
-                digested = f"{entry.dist.version} sha256:{_code_digest(entry.module)}"
-                self._packages[entry.name] = (entry.dist.name, digested)
             if entry.name not in self._found:  # the module may have registered it itself
                 self.register(entry.name, thing)
         except Exception as error:  # of any type: it is the code of others that runs
@@ -97,12 +99,15 @@ class Registry(Mapping[str, T], Generic[T]):
             ) from error
 
 
-def _code_digest(module: str) -> str:
-    """Hex SHA-256 of the files of an imported module's top package, or of the module: a version is a claim."""
-    top = sys.modules[module.partition(".")[0]]
-    folders = [Path(folder) for folder in getattr(top, "__path__", ())]
-    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
-    kept = [path for path in files if "__pycache__" not in path.parts] or [Path(str(top.__file__))]
+def _code_digest(entry: metadata.EntryPoint, dist: metadata.Distribution) -> str:
+    """Hex SHA-256 of all files that a package installed, and of an imported top package's: a version is a claim."""
+    top = sys.modules.get(entry.module.partition(".")[0])
+    folders = [Path(folder) for folder in getattr(top, "__path__", ())]  # an editable installation lists no code
+    listed = [file for file in dist.files or () if ".." not in file.parts and ".dist-info" not in file.parts[0]]
+    installed = [Path(str(dist.locate_file(file))) for file in listed if file.suffix != ".pth"]
+    code = [Path(str(top.__file__))] if top and top.__file__ and not folders else []
+    files = {*installed, *code, *(path for folder in folders for path in folder.rglob("*"))}
+    kept = sorted(path for path in files if path.suffix != ".pyc" and path.is_file())
     return digest([(path.name, sha256_file(path)) for path in kept])
 
 

@@ -143,10 +143,10 @@ def changed_pointers(repository: Repository, commit: str, own: Path | None = Non
     except OSError as error:
         return [f"DVC: the pointers cannot be compared with the merge base's: {error}"]
     mine = None if own is None or own.is_absolute() else project.path(own.as_posix())
-    changed = []
+    changed, releases = [], project.path("datasets")
     for path in sorted(now.keys() | then.keys(), key=lambda path: (path not in then, path)):  # new ones hide no others
         after, before = now.get(path), then.get(path)
-        if (mine and _related(path, mine)) or (after and before and after.md5 == before.md5):
+        if (mine and _is_candidates(path, mine, releases)) or (after and before and after.md5 == before.md5):
             continue
         if after and before:
             what = f"has other content than at the merge base ({before.md5[:7]}, now {after.md5[:7]})"
@@ -249,6 +249,11 @@ def _default_branch(env: Mapping[str, str]) -> str:
     scheduled = env.get("GITHUB_EVENT_NAME") == "schedule"  # whose event names nothing, and which runs there alone
     named = env.get("GITHUB_REF_NAME") if scheduled else env.get("CI_DEFAULT_BRANCH")  # the latter is GitLab's
     return f"origin/{event_default_branch(env) or named or 'HEAD'}"
+
+
+def _is_candidates(path: str, mine: str, releases: str) -> bool:
+    """Whether a pointer brings the candidate's files, at its path, below or above it, and no release of data."""
+    return mine != "." and _related(path, mine) and not _related(path, releases)
 
 
 def _related(one: str, other: str) -> bool:

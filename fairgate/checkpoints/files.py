@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import struct
 import tempfile
 import zipfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -239,6 +240,7 @@ def _require_whole_safetensors(path: Path) -> None:
 
 def _require_uncompressed(path: Path) -> None:
     """Raises ModelError for a zip archive that unpacks to far more than itself: torch compresses no tensor."""
+    _require_one_directory(path)
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
@@ -252,6 +254,32 @@ def _require_uncompressed(path: Path) -> None:
             f"the archive of {size:,} bytes unpacks to {unpacked:,}.",
             where=str(path),
             remedy="save it with torch.save, which compresses no tensor, or better as .safetensors",
+        )
+
+
+def _require_one_directory(path: Path) -> None:
+    """Raises ModelError for an archive whose list of files is not right before its end, as torch writes it.
+
+    Python looks for the list there, torch where the end record says: the sizes that were checked would be another's.
+    """
+    length = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(length - 98, 0))
+        tail = file.read().rjust(98, b"\0")
+    record, locator, end = tail[:56], tail[56:76], tail[76:]
+    size, offset = struct.unpack("<II", end[12:20])
+    start, agree = length - 22, end.startswith(b"PK\x05\x06") and end.endswith(b"\0\0")  # and no comment
+    if locator.startswith(b"PK\x06\x07"):
+        start -= 76
+        agree &= record.startswith(b"PK\x06\x06") and struct.unpack("<Q", locator[8:16])[0] == start
+        wide = struct.unpack("<QQ", record[40:])
+        agree &= all(small in (large, 0xFFFFFFFF) for small, large in zip((size, offset), wide, strict=True))
+        size, offset = wide
+    if not agree or offset + size != start:
+        raise ModelError(
+            "the checkpoint is truncated or damaged (the archive's list of files is not at its end).",
+            where=str(path),
+            remedy="save it again with torch.save, or better as .safetensors",
         )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fairgate.data.bounds import require_bounded
 from fairgate.data.index import Index, strings
 from fairgate.data.manifest import HARMFUL, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
@@ -162,7 +163,10 @@ class Dataset(ShardReader):
         import pyarrow as pa
 
         try:
-            table = self.parquet(shard).read(columns=wanted).select(wanted)
+            parquet = self.parquet(shard)
+            for group in range(parquet.num_row_groups):
+                require_bounded(parquet, group)
+            table = parquet.read(columns=wanted).select(wanted)
             table.validate(full=True)
             return table.cast(pa.schema([(column, pa.dictionary(pa.int32(), pa.string())) for column in wanted]))
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:

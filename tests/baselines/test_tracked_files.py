@@ -165,6 +165,14 @@ def test_changed_pointers_are_named_but_for_the_candidates_own(world: World) -> 
     assert "data.dvc: data is no longer tracked" in world.changed("model")[0]
 
 
+@pytest.mark.parametrize("own", [".", "datasets/checkpoint", "datasets"])
+def test_no_path_of_a_candidate_hides_the_pointer_of_a_release(own: str, world: World) -> None:
+    world.point("datasets", world.store.add(b"forged"))
+    world.git.commit("data")
+    (told,) = world.changed(own)
+    assert told.startswith("DVC: datasets.dvc: datasets is new (")
+
+
 def test_what_cannot_be_compared_is_said(world: World) -> None:
     (world.root / "data.dvc").write_text("[" * 100_000, encoding="utf-8")
     (told,) = world.changed()

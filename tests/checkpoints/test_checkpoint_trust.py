@@ -293,3 +293,22 @@ def test_an_archive_that_python_does_not_take_for_one_is_a_damaged_checkpoint(
     (tmp_path / "model.pt").write_bytes(b"PK\x03\x04" + bytes(100))
     with pytest.raises(ModelError, match="truncated or damaged"):
         require_weights(tmp_path / "model.pt")
+
+
+def test_an_archive_with_two_lists_of_files_is_a_damaged_checkpoint(tmp_path: Path) -> None:
+    """Python reads the list right before the end, torch the one that the end record names: one says less."""
+    torch.save({"w": torch.zeros(4)}, tmp_path / "model.pt")
+    require_weights(tmp_path / "model.pt")
+    whole = (tmp_path / "model.pt").read_bytes()
+    size, offset = struct.unpack("<QQ", whole[-58:-42])
+    listed, record, locator, end = whole[offset : offset + size], whole[-98:-42], whole[-42:-22], whole[-22:]
+    later = struct.pack("<LQL", *struct.unpack("<L", locator[4:8]), offset + 2 * size, 1)
+    (tmp_path / "two.pt").write_bytes(whole[:offset] + 2 * listed + record + locator[:4] + later + end)
+    narrow = end[:12] + struct.pack("<II", size, offset) + end[20:]
+    (tmp_path / "narrow.pt").write_bytes(whole[:offset] + 2 * listed + narrow)
+    (tmp_path / "comment.pt").write_bytes(whole[:-2] + struct.pack("<H", size) + listed)
+    elsewhere = locator[:8] + struct.pack("<Q", 0) + locator[16:]
+    (tmp_path / "elsewhere.pt").write_bytes(whole[:-42] + elsewhere + end)
+    for name in ("two", "narrow", "comment", "elsewhere"):
+        with pytest.raises(ModelError, match="truncated or damaged"):
+            require_weights(tmp_path / f"{name}.pt")

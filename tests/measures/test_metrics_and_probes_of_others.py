@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import others_plugin
@@ -59,7 +60,6 @@ def install(monkeypatch: pytest.MonkeyPatch, entries: dict[str, dict[str, str]])
             assert registry[built_in]
         monkeypatch.setattr(registry, "_entries", None)
         monkeypatch.setattr(registry, "_found", dict(registry._found))
-        monkeypatch.setattr(registry, "_packages", {})
 
 
 @pytest.fixture
@@ -156,6 +156,26 @@ def test_a_package_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatc
     for name, why in (("lost", "Nothing"), ("other", "names it 'sound_sets'"), ("no_metric", "no fairgate.measures")):
         with pytest.raises(FairgateError, match=f"'{name}' .* cannot be loaded: .*{why}"):
             METRICS[name]
+
+
+def test_a_name_that_another_entrys_module_registered_has_its_package_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, {"fairgate.metrics": {"sound_sets": "LowSets"}})
+    metric = METRICS["sound_sets"]
+    install(monkeypatch, {"fairgate.metrics": {"sound_sets": "LowSets"}})
+    monkeypatch.setitem(METRICS._found, "sound_sets", metric)  # by a decorator, and never looked up by its entry
+    assert set(METRICS.packages_of(["sound_sets", "accuracy"])) == {"others"}
+
+
+def test_a_packages_digest_is_of_all_that_it_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    install(monkeypatch, {"fairgate.metrics": {"sound_sets": "LowSets"}})
+    helper = tmp_path / "helper.py"
+    monkeypatch.setattr(Others, "files", [metadata.PackagePath("helper.py")])
+    monkeypatch.setattr(Others, "locate_file", lambda _, path: tmp_path / path)
+    found = set()
+    for text in ("x = 1", "x = 2"):
+        helper.write_text(text)
+        found.add(METRICS.packages_of(["sound_sets"])["others"])
+    assert len(found) == 2
 
 
 def test_packages_are_looked_for_once_and_not_for_built_in_names(monkeypatch: pytest.MonkeyPatch) -> None:

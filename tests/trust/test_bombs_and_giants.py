@@ -114,6 +114,18 @@ def test_a_caption_of_a_megabyte_in_every_row_costs_a_megabyte(toy: Toy) -> None
     assert any("repeats a text of 4,194,304 characters" in problem.what for problem in dataset.verify())
 
 
+def test_captions_that_unpack_to_more_than_a_row_group_holds_are_refused_before(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairgate.data.bounds.GROUP_BYTES", 1 << 20)  # of a gigabyte
+    dataset = open_dataset("toy", toy.root / "datasets")
+    table = dataset.parquet(dataset.manifest.shards[0]).read()
+    long = pa.array([f"{row}".ljust(1 << 14) for row in range(len(table))])
+    forge_shard(toy, table.set_column(table.column_names.index("caption"), "caption", long), len(table))
+    with pytest.raises(DatasetError, match="column 'caption' of row group 0 unpacks to"):
+        assert open_dataset("toy", toy.root / "datasets").index
+
+
 def test_one_picture_in_every_row_by_a_code_is_refused(toy: Toy) -> None:
     dataset = open_dataset("toy", toy.root / "datasets")
     table = dataset.parquet(dataset.manifest.shards[0]).read()
