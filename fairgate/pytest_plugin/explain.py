@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, GroupResult, WorstSet
 from fairgate.reports import (
@@ -59,11 +60,6 @@ def worst_set_line(worst: WorstSet) -> str:
     return f"worst set {worst.set_id}: {members}"
 
 
-def number(value: float | None) -> str:
-    """Three decimals, or a dash for what was not measured."""
-    return "–" if value is None else f"{value:.3f}"
-
-
 def _safe(line: str) -> str:
     """A line of a reason, which may quote names of groups or a file, with its indentation."""
     return line[: len(line) - len(line.lstrip())] + inert(clean(line))
@@ -85,7 +81,7 @@ def _group_line(check: CheckResult, one: GroupResult) -> str:
     if one.baseline is not None:
         parts.append(f"baseline {number(one.baseline)}")
     if one.delta is not None:
-        parts.append(f"delta {one.delta:+.3f} [{number(one.delta_lo)}, {number(one.delta_hi)}]")
+        parts.append(f"delta {signed(one.delta)} [{number(one.delta_lo)}, {number(one.delta_hi)}]")
     elif one.lo is not None:
         parts.append(f"[{number(one.lo)}, {number(one.hi)}]")
     small = check.min_sets is not None and one.n_sets < check.min_sets

@@ -8,7 +8,8 @@ from typing import Any
 from fairgate import gate
 from fairgate.errors import SuiteError, did_you_mean
 from fairgate.measures import METRICS, Metric
-from fairgate.pytest_plugin.explain import explain_check, number, worst_set_line
+from fairgate.number_format import number
+from fairgate.pytest_plugin.explain import explain_check, worst_set_line
 from fairgate.records import CheckResult
 from fairgate.reports import no_interval_words, null_words, tie_words
 from fairgate.suites import Check, Settings

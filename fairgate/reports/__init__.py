@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from fairgate.reports.ci import github_annotations, inert, junit_properties, junit_suite_properties
 from fairgate.reports.formatting import (
-    ABSENT,
     SYMBOL,
     common_cause,
     no_interval_words,
@@ -32,7 +31,6 @@ from fairgate.reports.run_terminal import (
 from fairgate.reports.sentences import by_attribute
 
 __all__ = [
-    "ABSENT",
     "SYMBOL",
     "append_summary",
     "baseline_lines",

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+from fairgate.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult
-from fairgate.reports.formatting import check_name, number, reference, signed, with_interval
+from fairgate.reports.formatting import check_name, reference, with_interval
 from fairgate.reports.sentences import by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]

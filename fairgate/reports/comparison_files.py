@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fairgate.number_format import ABSENT
 from fairgate.plain_text import clean
 from fairgate.records.comparison import (
     AuditRecord,
@@ -22,7 +23,6 @@ from fairgate.records.comparison import (
 from fairgate.records.run import RecordPart
 from fairgate.reports.comparison_tables import overview
 from fairgate.reports.data_table import Column, Table, TableCell
-from fairgate.reports.formatting import ABSENT
 
 COLUMNS: Final = (
     *("table", "probe", "model", "compared_with", "subject", "over", "group", "quantity"),
@@ -178,7 +178,7 @@ def _tex(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    """Three decimals; counts are whole numbers."""
+    """Three decimals everywhere, as a paper's columns and the page's script have them; counts are whole numbers."""
     if math.isinf(value):
         return "$\\infty$" if value > 0 else "$-\\infty$"
     text = str(abs(value)) if isinstance(value, int) else f"{abs(value):.3f}"

@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from scipy.special import bdtrc
 
+from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
 from fairgate.records import CROSS
 from fairgate.records.comparison import (
@@ -21,7 +22,7 @@ from fairgate.records.comparison import (
     RetrievalAudit,
     TakenFor,
 )
-from fairgate.reports.formatting import interval, number, percent_of, share_words, signed
+from fairgate.reports.formatting import interval, percent_of, share_words
 
 NOTABLE: Final = 0.02
 """A shift of a probability that is smaller is no finding, however clear."""

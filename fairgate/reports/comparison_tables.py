@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
 from fairgate.records import CROSS
 from fairgate.records.comparison import (
@@ -32,7 +33,7 @@ from fairgate.reports.data_table import (
     share_scale,
     signed_cell,
 )
-from fairgate.reports.formatting import interval, number, percent_of, signed
+from fairgate.reports.formatting import interval, percent_of
 from fairgate.reports.ranking_tables import recall_table, skew_tables, within_tables
 
 MOST_SUBJECTS: Final = 12

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from fairgate.number_format import number, signed
 from fairgate.records import Status
 from fairgate.reports.charts import Scale, Track, scale_for
-from fairgate.reports.formatting import interval, number, p_value, signed
+from fairgate.reports.formatting import interval, p_value
 
 SHADES: Final = 7
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
+from fairgate.number_format import ABSENT, number
 from fairgate.plain_text import clean
 from fairgate.records import (
     SHUT,
@@ -15,14 +16,12 @@ from fairgate.records import (
     BaselineInfo,
     CheckResult,
     RunRecord,
-    Status,
     Verdict,
     WorstSet,
     item_name,
 )
 from fairgate.records.metrics import MetricSpec, name_and_k, own_metrics, own_values
 
-ABSENT: Final = "–"
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 ShownVerdict = Literal["fail", "error", "inconclusive", "waived", "pass"]
 READING_ORDER: Final[tuple[ShownVerdict, ...]] = ("fail", "error", "inconclusive", "waived", "pass")
@@ -33,29 +32,6 @@ _COUNTED: Final[dict[ShownVerdict, str]] = {
     "waived": "waived",
     "pass": "passed",
 }
-
-
-def number(value: float | None, status: Status = "ok") -> str:
-    """Three decimals, a fourth only where a small number would read as zero; `–` where nothing was measured.
-
-    >>> number(-0.31), number(0.0002), number(0.00001), number(None), number(None, "infinite")
-    ('−0.310', '0.0002', '≈0', '–', 'infinite')
-    """
-    if value is None or math.isnan(value):
-        return "infinite" if status == "infinite" else ABSENT
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    if value != 0 and abs(value) < 0.0005:
-        text = f"{value:.4f}" if abs(value) >= 0.00005 else "≈0"
-    else:
-        text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3f}"
-    return text.replace("-", "−")
-
-
-def signed(value: float | None) -> str:
-    """A change, with its sign: `+0.012`, `−0.310`; `≈0` for next to none, and `0.000` for none."""
-    text = number(value)
-    return f"+{text}" if value is not None and value > 0 and text != "≈0" else text
 
 
 def interval(lo: float | None, hi: float | None) -> str:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
 from fairgate.records.history import RULE, History, Move, Point, Series
-from fairgate.reports.formatting import at_most, metric_words, number, share_words, signed, with_interval
+from fairgate.reports.formatting import at_most, metric_words, share_words, with_interval
 from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:

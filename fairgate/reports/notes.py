@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from fairgate.number_format import number
 from fairgate.plain_text import clean
 from fairgate.records import BaselineInfo, CheckResult, Decider, DefinitionChange, RunRecord, Verdict
 from fairgate.reports.formatting import (
@@ -13,7 +14,6 @@ from fairgate.reports.formatting import (
     moment,
     no_interval_words,
     null_words,
-    number,
     reading_order,
     share_words,
     tie_words,

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from fairgate.number_format import number
 from fairgate.plain_text import clean
 from fairgate.records.power import CheckPower, GroupPower, PowerRecord
 from fairgate.reports.charts import Tick, Track, percent, scale_for, upright
-from fairgate.reports.formatting import metric_words, number
+from fairgate.reports.formatting import metric_words
 from fairgate.reports.standalone_page import render_page
 from fairgate.reports.text_table import text_table
 

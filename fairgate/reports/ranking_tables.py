@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from fairgate.number_format import number
 from fairgate.plain_text import clean
 from fairgate.records.comparison import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
 from fairgate.reports.charts import BoxPlot, Scale, Track, percent, scale_for
@@ -20,7 +21,7 @@ from fairgate.reports.data_table import (
     number_cell,
     share_scale,
 )
-from fairgate.reports.formatting import number, percent_words
+from fairgate.reports.formatting import percent_words
 
 _LINES: Final = 200
 _DOTS: Final = 400

@@ -10,6 +10,7 @@ from typing import Final
 
 from fairgate.errors import FairgateError
 from fairgate.markdown import escape, fenced, folded, table, web_address
+from fairgate.number_format import number, signed
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
 from fairgate.reports.formatting import (
     SYMBOL,
@@ -21,11 +22,9 @@ from fairgate.reports.formatting import (
     headline_verdict,
     moment,
     null_words,
-    number,
     p_value,
     reading_order,
     share_words,
-    signed,
     totals,
     unit_of,
     verdict_words,

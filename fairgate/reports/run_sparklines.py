@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, RunRecord
 from fairgate.records.history import PastValue
 from fairgate.reports.charts import Scale, scale_for
-from fairgate.reports.formatting import moment, number, share_words, signed
+from fairgate.reports.formatting import moment, share_words
 
 MOST_POINTS: Final = 60
 _COMMIT: Final = 10

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from fairgate.number_format import number, signed
 from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification
 from fairgate.reports.charts import GroupKey, Scale, Track, change_track, margins_of, scale_for, worse_is_higher
-from fairgate.reports.formatting import check_name, number, reference, signed
+from fairgate.reports.formatting import check_name, reference
 
 _SHADES: Final = 7
 _COLUMNS: Final = 16

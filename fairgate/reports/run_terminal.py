@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from fairgate.number_format import ABSENT, number, signed
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.ci import inert
 from fairgate.reports.formatting import (
-    ABSENT,
     SYMBOL,
     at_most,
     bound_words,
@@ -21,10 +21,8 @@ from fairgate.reports.formatting import (
     interval,
     measured_as,
     moment,
-    number,
     p_value,
     reading_order,
-    signed,
     subjects_of,
     totals,
     unit_of,

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Final
 
+from fairgate.number_format import number
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import (
     compared_with,
     metric_words,
     null_words,
-    number,
     reference,
     share_words,
     spec_of,

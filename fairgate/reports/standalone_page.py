@@ -10,6 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from fairgate import plain_text
+from fairgate.number_format import number, signed
 from fairgate.reports import formatting, notes
 from fairgate.version import __version__
 
@@ -85,10 +86,10 @@ def _environment() -> Environment:
         "metric": formatting.metric_words,
         "moment": formatting.moment,
         "name": formatting.check_name,
-        "number": formatting.number,
+        "number": number,
         "p": formatting.p_value,
         "share": formatting.share_words,
-        "signed": formatting.signed,
+        "signed": signed,
         "ties": formatting.tie_words,
     }
     made.globals |= {

@@ -11,7 +11,7 @@ from typing import Any, Final
 from fairgate.data import Dataset
 from fairgate.data.manifest import CROSS
 from fairgate.errors import StatisticsError
-from fairgate.reports import ABSENT
+from fairgate.number_format import ABSENT
 from fairgate.review.agreement import (
     Agreement,
     GroupAgreement,

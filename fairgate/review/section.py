@@ -7,7 +7,8 @@ from typing import Final
 
 from fairgate.data import Dataset
 from fairgate.markdown import escape, table
-from fairgate.reports import ABSENT, share_words
+from fairgate.number_format import ABSENT
+from fairgate.reports import share_words
 from fairgate.review.figures import Figures, ShareRow, columns, percent
 from fairgate.review.instructions import INSTRUCTIONS, QUALITIES, SCENES, instructions_digest
 from fairgate.review.marks import Record

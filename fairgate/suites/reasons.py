@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from fairgate.measures import Cell, Floats, Measure
+from fairgate.number_format import three_decimals
 from fairgate.records import Verdict
 from fairgate.statistics import PairedResult
 from fairgate.suites.compare import Assessed
@@ -44,12 +45,12 @@ def absolute_reason(
     def named(position: int) -> str:
         value = now.group_values[position]
         same = value == now.value or groups[position] is None
-        return f" ({now.groups[position]})" if same else f" ({now.groups[position]} {number(value)})"
+        return f" ({now.groups[position]})" if same else f" ({now.groups[position]} {three_decimals(value)})"
 
     first, rest = failing[:1], failing[1:]
-    text = f"{_metric(planned)} is {number(now.value)}{''.join(map(named, first))}"
-    text += _listed(rest, lambda position: f"{number(now.group_values[position])} ({now.groups[position]})")
-    text += f"; wanted {planned.check.rule.replace('_', ' ')} {number(planned.bound)}"
+    text = f"{_metric(planned)} is {three_decimals(now.value)}{''.join(map(named, first))}"
+    text += _listed(rest, lambda position: f"{three_decimals(now.group_values[position])} ({now.groups[position]})")
+    text += f"; wanted {planned.check.rule.replace('_', ' ')} {three_decimals(planned.bound)}"
     small = bool(_small_positions(now, wanted))
     if verdict == "inconclusive" and planned.check.decide == "interval" and not small:
         text += "; the interval reaches over the bound"
@@ -72,12 +73,12 @@ def regression_reason(
     else:
         moved = _moved(one, paired, 0)
         if one.before is not None:
-            values = f"{_metric(planned)} {{}}, {number(one.before.value)} to {number(now.value)}"
+            values = f"{_metric(planned)} {{}}, {three_decimals(one.before.value)} to {three_decimals(now.value)}"
             moved = values.format(moved.partition(" [")[0]) + f" [{moved.partition(' [')[2]}"
         text = moved
     if planned.against == "anchor":
         text = f"since the anchor, {text}"
-    text = f"{text}; margin {number(planned.bound)}"
+    text = f"{text}; margin {three_decimals(planned.bound)}"
     if verdict == "inconclusive":
         text += _unsettled(one, paired, 0 if at is None or not one.by_group else at)
     text = f"{text}; {thin_reason(one.cell, now, wanted)}" if _small_positions(now, wanted) else text
@@ -100,10 +101,10 @@ def _unsettled(one: Assessed, paired: PairedResult, at: int) -> str:
 def _moved(one: Assessed, paired: PairedResult, at: int) -> str:
     """`fell by 0.310 against its set-mates [−0.350, −0.270]`."""
     delta, lo, hi = (float(limits[at]) for limits in (paired.delta, paired.lo, paired.hi))
-    moved = "did not move" if delta == 0 else f"{'rose' if delta > 0 else 'fell'} by {number(abs(delta))}"
+    moved = "did not move" if delta == 0 else f"{'rose' if delta > 0 else 'fell'} by {three_decimals(abs(delta))}"
     if one.planned.metric.spec.relative:
         moved = f"{moved} against {'the mean of all groups' if one.cell.unit == 'images' else 'its set-mates'}"
-    return f"{moved} [{number(lo)}, {number(hi)}]"
+    return f"{moved} [{three_decimals(lo)}, {three_decimals(hi)}]"
 
 
 def _positions(groups: Sequence[Verdict | None], verdict: Verdict, harm: Floats) -> list[int]:
@@ -154,8 +155,3 @@ def _metric(planned: PlannedCheck) -> str:
 
 def _count(number: int, cell: Cell) -> str:
     return f"{number:,} {cell.unit.removesuffix('s') if number == 1 else cell.unit}"
-
-
-def number(value: float | None) -> str:
-    """As the reports write numbers: with a true minus sign."""
-    return "–" if value is None else f"{value:.3f}".replace("-", "−")

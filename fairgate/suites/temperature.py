@@ -9,10 +9,10 @@ import numpy as np
 
 from fairgate.errors import FairgateError
 from fairgate.measures import Cells, GroupedRows, measure
+from fairgate.number_format import three_decimals
 from fairgate.probes import Entropies, ProbeScores
 from fairgate.records import Against
 from fairgate.suites.plan import PlannedCheck
-from fairgate.suites.reasons import number
 
 _SHOWN = 3
 
@@ -61,8 +61,12 @@ def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeSc
         return None  # the check's own result says so
     if one.against is None:
         sides = [value >= one.bound for value in (now.value, then.value)]
-        bound = f" (wanted at least {number(one.bound)})"
-        return f"{one.item} from {number(then.value)} to {number(now.value)}{bound}" if sides[0] != sides[1] else None
+        bound = f" (wanted at least {three_decimals(one.bound)})"
+        return (
+            f"{one.item} from {three_decimals(then.value)} to {three_decimals(now.value)}{bound}"
+            if sides[0] != sides[1]
+            else None
+        )
     changes = np.abs(now.group_values - then.group_values) if now.groups else np.abs([now.value - then.value])
     if not (changes > one.bound).any():
         return None
@@ -70,7 +74,7 @@ def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeSc
     name, before, after = one.item, then.value, now.value
     if now.groups:
         name, before, after = f"{one.item} of {now.groups[at]}", then.group_values[at], now.group_values[at]
-    return f"{name} from {number(float(before))} to {number(float(after))}"
+    return f"{name} from {three_decimals(float(before))} to {three_decimals(float(after))}"
 
 
 def _notice(
@@ -87,8 +91,9 @@ def _notice(
         scale = f"; logit scale {scales[0]:.4g} to {scales[1]:.4g}"
     more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
     return (
-        f"label temperature: the mean entropy of the answers to '{probe}' changed from {number(before)} ({against}) "
-        f"to {number(now)} nats{scale}. That alone moves {', '.join(moved[:_SHOWN])}{more}. Regressions of P(true) "
+        f"label temperature: the mean entropy of the answers to '{probe}' changed from {three_decimals(before)} "
+        f"({against}) to {three_decimals(now)} nats{scale}. That alone moves {', '.join(moved[:_SHOWN])}{more}. "
+        "Regressions of P(true) "
         "are decided at both temperatures, bounds at the model's own. If the change is on purpose, first merge a "
         "waiver for the checks that it moves, then this checkpoint"
     )

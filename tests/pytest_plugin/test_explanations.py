@@ -32,6 +32,26 @@ def test_many_groups_are_cut_and_the_report_is_named() -> None:
     assert lines[-1] == "  ... and 3 more groups in report.html"
 
 
+def test_numbers_are_written_as_in_reports() -> None:
+    fell = {"value": 0.0002, "baseline": 0.05, "delta": -0.0498, "delta_lo": -0.06, "delta_hi": 0.00001}
+    group = GroupResult(group="female", **fell, n_images=9, n_sets=9, verdict="fail")
+    check = CheckResult(
+        id="worst",
+        subject=None,
+        metric="accuracy",
+        probe="p",
+        rule="no_worse_than",
+        value=0.0002,
+        bound=0.01,
+        verdict="fail",
+        n_sets=9,
+        reason="fell",
+        groups=[group],
+    )
+    shown = [line for line in explain_check(check) if "female" in line]
+    assert "now 0.0002  baseline 0.050  delta −0.050 [−0.060, ≈0]" in shown[0]
+
+
 def test_a_defect_keeps_its_traceback(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     toy_repository(pytester.path)
     pytester.makeini("[pytest]\n")
@@ -71,7 +91,7 @@ def test_chance_ties_and_a_missing_interval_stand_under_the_reason() -> None:
         "no interval: its share is unseen",
     ]
     shown = repr(Measured(check))
-    assert shown.startswith("min_skew_at_60 for doctor = -0.900 no interval: its share is unseen over 9 sets; a fair")
+    assert shown.startswith("min_skew_at_60 for doctor = −0.900 no interval: its share is unseen over 9 sets; a fair")
 
 
 def test_the_short_summary_and_junit_name_every_failing_group(

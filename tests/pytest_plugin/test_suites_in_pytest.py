@@ -57,7 +57,7 @@ def test_a_more_biased_checkpoint_ends_with_1_and_says_where(pytester: pytest.Py
     result.stdout.fnmatch_lines(
         [
             "*dark × female fell by*against its set-mates*",
-            "*> dark × female*now -0.*baseline*delta -0.*40 sets*",
+            "*> dark × female*now −0.*baseline*delta −0.*40 sets*",
             "worst set doctor-*dark × female*(nurse)*",
             "defined at fairness_suites/jobs.yaml:*",
             "*fairness suite jobs: fail*",

@@ -15,6 +15,7 @@ from example_records import (
     skew_check,
 )
 
+from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, Coverage, RunRecord
 from fairgate.reports import common_cause, render_comment, render_html, terminal_summary
@@ -23,9 +24,7 @@ from fairgate.reports.formatting import (
     coverage_words,
     metric_words,
     moment,
-    number,
     p_value,
-    signed,
     totals,
     verdict_words,
     why_absent,
