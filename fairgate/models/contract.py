@@ -52,7 +52,7 @@ class ImageSource(Protocol):
         ...
 
 
-Capability = Literal["log_probabilities", "similarity", "generate", "edit", "answer", "predict", "detect", "embed"]
+Capability = Literal["log_probabilities", "similarity"]
 """What a model can do, by the name of the method that does it; a probe names the one that it needs."""
 
 

@@ -37,8 +37,6 @@ _OWN: tuple[ModelFamily, ...] = (OpenClip(), HuggingFace(), ScoreTables())
 _MODULES = {family.scheme: type(family).__module__ for family in _OWN}
 FAMILIES: Registry[ModelFamily] = Registry("model", _MODULES, _checked)
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""
-GENERATORS: Registry[ModelFamily] = Registry("generator", _MODULES, _checked)
-"""Models that make images and are judged by them, by scheme, by the entry points `fairgate.generators` alone."""
 
 for _family in _OWN:
     FAMILIES.register(_family.scheme, _family)
@@ -75,17 +73,17 @@ def open_scorer(
             remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
         )
     request = Request(uri, address, source, device, cache, allow_pickle, base, progress, batch_size)
-    model: Model = _family_of(scheme).open(request)
+    model: Model = FAMILIES[scheme].open(request)
     return model
 
 
 def require_uri(uri: str) -> tuple[str, str]:
     """A model URI's scheme and what follows it. Raises ModelError for what is none."""
     scheme, colon, address = uri.partition(":")
-    if not colon or not _is_known(scheme):
+    if not colon or scheme not in FAMILIES:
         raise ModelError(
             f"'{uri}' is not a model URI that fairgate knows.",
-            remedy=suggestion(scheme, [*FAMILIES, *GENERATORS], _known_schemes()),
+            remedy=suggestion(scheme, list(FAMILIES), _known_schemes()),
         )
     if not address:
         raise ModelError(f"model '{uri}' names nothing after '{scheme}:'.", remedy=_known_schemes())
@@ -99,17 +97,9 @@ def local_path(uri: str) -> Path | None:
     'runs/ckpt.safetensors'
     """
     scheme, _, address = uri.partition(":")
-    return _family_of(scheme).local_path(address) if address and _is_known(scheme) else None
-
-
-def _is_known(scheme: str) -> bool:
-    return scheme in FAMILIES or scheme in GENERATORS
-
-
-def _family_of(scheme: str) -> ModelFamily:
-    return FAMILIES[scheme] if scheme in FAMILIES else GENERATORS[scheme]
+    return FAMILIES[scheme].local_path(address) if address and scheme in FAMILIES else None
 
 
 def _known_schemes() -> str:
-    listed = ", ".join(f"{scheme}:" for scheme in dict.fromkeys([*FAMILIES, *GENERATORS]))
+    listed = ", ".join(f"{scheme}:" for scheme in FAMILIES)
     return f"known schemes: {listed} ({', '.join(form for family in _OWN for form in family.forms)})"

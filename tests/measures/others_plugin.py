@@ -69,7 +69,7 @@ class ContrastProbe(Probe):
 class NeedsAnswers(ContrastProbe):
     """A probe of what no scorer here can do."""
 
-    needs: ClassVar[Capability] = "answer"
+    needs: ClassVar[str] = "answer"
 
     kind: Literal["question"]  # type: ignore[assignment]
 

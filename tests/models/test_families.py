@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import pytest
 from model_world import Pictures
 
 from fairgate.errors import FairgateError, ModelError
-from fairgate.models import indistinct, local_path, open_scorer, register, require_capability
-from fairgate.models.registry import FAMILIES, GENERATORS
+from fairgate.models import Capability, contract, indistinct, local_path, open_scorer, register, require_capability
+from fairgate.models.registry import FAMILIES
 
 PLUGIN = """
 from pathlib import Path
@@ -32,9 +32,9 @@ class Family:
 
 @pytest.fixture(autouse=True)
 def _registries_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    for registry in (FAMILIES, GENERATORS):
-        monkeypatch.setattr(registry, "_found", dict(registry._found))
-        monkeypatch.setattr(registry, "_entries", None)
+    monkeypatch.setattr(FAMILIES, "_found", dict(FAMILIES._found))
+    monkeypatch.setattr(FAMILIES, "_entries", None)
+    monkeypatch.setattr(FAMILIES, "_packages", {})
 
 
 def install(folder: Path, group: str, name: str, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_a_new_family_is_one_registered_class(pictures: Pictures) -> None:
     class Mine:
         scheme: ClassVar[str] = "mine"
         forms: ClassVar[tuple[str, ...]] = ("mine:NAME",)
-        capabilities: ClassVar[frozenset[str]] = frozenset({"generate"})
+        capabilities: ClassVar[frozenset[str]] = frozenset({"similarity"})
 
         def local_path(self, address: str) -> Path | None:
             return Path(address)
@@ -64,16 +64,32 @@ def test_a_new_family_is_one_registered_class(pictures: Pictures) -> None:
     assert (request.address, request.base, request.batch_size) == ("a:b?c=d", Path("here"), 3)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("group", ["models", "generators"])
-def test_an_installed_package_adds_a_family(
-    group: str, pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_installed_package_adds_a_family_and_is_named(
+    pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, group, f"team{group}", PLUGIN, monkeypatch)
-    assert local_path(f"team{group}:a/b.bin") == Path("a/b.bin")
-    assert open_scorer(f"team{group}:a", pictures, cache=None).address == "a"  # type: ignore[attr-defined]
+    install(tmp_path, "models", "teammodels", PLUGIN, monkeypatch)
+    assert local_path("teammodels:a/b.bin") == Path("a/b.bin")
+    assert open_scorer("teammodels:a", pictures, cache=None).address == "a"  # type: ignore[attr-defined]
+    assert FAMILIES.packages_of(["teammodels", "hf"])["team-teammodels"].startswith("1.0 sha256:")
+    assert {scheme: family.scheme for scheme, family in FAMILIES.items()} == {scheme: scheme for scheme in FAMILIES}
     with pytest.raises(ModelError) as caught:
         open_scorer("nobody:a", pictures, cache=None)
-    assert f"team{group}:" in str(caught.value.remedy)
+    assert "teammodels:" in str(caught.value.remedy)
+
+
+def test_no_other_group_of_entry_points_adds_models(
+    pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record names the packages of `fairgate.models`: from elsewhere, unnamed code would answer."""
+    install(tmp_path, "generators", "teamgenerators", PLUGIN, monkeypatch)
+    with pytest.raises(ModelError, match="is not a model URI"):
+        open_scorer("teamgenerators:a", pictures, cache=None)
+
+
+@pytest.mark.parametrize("capability", get_args(Capability))
+def test_every_capability_has_a_contract_with_a_method_of_its_name(capability: str) -> None:
+    contracts = (contract.LabelModel, contract.SimilarityModel)
+    assert any(hasattr(one, capability) for one in contracts)
 
 
 def test_a_family_that_is_not_one_is_refused_with_its_package(
@@ -95,12 +111,12 @@ def test_the_packages_own_schemes_cannot_be_taken(
         register(type("Mine", (), {"scheme": "open_clip", "__module__": __name__}))
 
 
-def test_a_model_that_lacks_a_capability_is_refused_by_its_name(local_dir: Path, pictures: Pictures) -> None:
-    model = open_scorer(f"open_clip:local-dir:{local_dir}", pictures, cache=None)
-    require_capability(model, "similarity", "probe 'pilots'")
-    with pytest.raises(ModelError, match="lacks the capability 'generate'") as caught:
-        require_capability(model, "generate", "probe 'painted'")
-    assert caught.value.where == "probe 'painted'"
+def test_a_model_that_lacks_a_capability_is_refused_by_its_name() -> None:
+    model = SimpleNamespace(uri="mine:a", capabilities=frozenset({"log_probabilities"}))
+    require_capability(model, "log_probabilities", "probe 'jobs'")
+    with pytest.raises(ModelError, match="lacks the capability 'similarity'") as caught:
+        require_capability(model, "similarity", "probe 'pilots'")
+    assert caught.value.where == "probe 'pilots'"
     assert "judge a model that has it" in str(caught.value.remedy)
 
 
@@ -110,7 +126,7 @@ def test_texts_that_get_equal_answers_are_one_text_to_a_model_that_does_not_say(
         similarity=lambda ensembles: np.array([[len(prompts[0]) for prompts in ensembles]] * 3, dtype=float),
     )
     assert indistinct(model, [["chef"], ["nurse"], ["cook"]]) == [(0, 2)]
-    assert indistinct(SimpleNamespace(capabilities=frozenset({"predict"})), [["chef"], ["cook"]]) == []
+    assert indistinct(SimpleNamespace(capabilities=frozenset()), [["chef"], ["cook"]]) == []
 
 
 def test_the_family_that_the_docs_show_is_the_one_that_runs() -> None:
