@@ -22,6 +22,7 @@ from fairgate.checkpoints.transformers_folder import (
 )
 from fairgate.models.contract import Capability, Request
 from fairgate.models.reading import preprocessing_digest, tokenizer_digest
+from fairgate.models.registry import register
 from fairgate.models.two_towers import TwoTowers
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other em
 MODEL_TYPES = ("clip", "siglip")
 
 
+@register
 class HuggingFace:
     """Folders that transformers saved."""
 

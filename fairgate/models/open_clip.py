@@ -28,6 +28,7 @@ from fairgate.hashing import digest
 from fairgate.models.contract import Capability, Request
 from fairgate.models.open_clip_parts import CONFIG, TEXT_CONFIG, TOKENIZER, Parts
 from fairgate.models.reading import preprocessing_digest, tokenizer_digest
+from fairgate.models.registry import register
 from fairgate.models.two_towers import TwoTowers
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
@@ -56,6 +57,7 @@ _PREFERRED = (
 )
 
 
+@register
 class OpenClip:
     """Checkpoints of open_clip: an architecture with a file or a published tag, or a folder."""
 

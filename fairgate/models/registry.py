@@ -1,4 +1,4 @@
-"""Families of judged models by URI scheme: the package's own, and those that installed packages add."""
+"""Families of judged models by URI scheme. Each registers itself when it is imported; installed packages add theirs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 from fairgate.ci import in_ci
 from fairgate.errors import ModelError, suggestion
 from fairgate.models.contract import Capability, ImageSource, Model, ModelFamily, Progress, Request
-from fairgate.models.hf import HuggingFace
-from fairgate.models.open_clip import OpenClip
-from fairgate.models.scores import ScoreTables
 from fairgate.plugins import Registry
 
 if TYPE_CHECKING:
     from fairgate.models.cache import EmbeddingCache
 
 F = TypeVar("F", bound=type[Any])
+
+_OWN = {"open_clip": "open_clip", "hf": "hf", "scores": "scores"}
 
 
 def _checked(scheme: str, family: Any) -> ModelFamily:
@@ -33,13 +32,10 @@ def _checked(scheme: str, family: Any) -> ModelFamily:
     return cast(ModelFamily, family)
 
 
-_OWN: tuple[ModelFamily, ...] = (OpenClip(), HuggingFace(), ScoreTables())
-_MODULES = {family.scheme: type(family).__module__ for family in _OWN}
-FAMILIES: Registry[ModelFamily] = Registry("model", _MODULES, _checked)
+FAMILIES: Registry[ModelFamily] = Registry(
+    "model", {scheme: f"fairgate.models.{module}" for scheme, module in _OWN.items()}, _checked
+)
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""
-
-for _family in _OWN:
-    FAMILIES.register(_family.scheme, _family)
 
 
 def register(family: F) -> F:
@@ -102,4 +98,4 @@ def local_path(uri: str) -> Path | None:
 
 def _known_schemes() -> str:
     listed = ", ".join(f"{scheme}:" for scheme in FAMILIES)
-    return f"known schemes: {listed} ({', '.join(form for family in _OWN for form in family.forms)})"
+    return f"known schemes: {listed} ({', '.join(form for family in FAMILIES.own() for form in family.forms)})"

@@ -17,11 +17,13 @@ from fairgate.checkpoints.files import require_file, resolve, split_options
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, sha256_file
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, equal_columns, log_softmax
+from fairgate.models.registry import register
 from fairgate.models.score_table import ScoreTable, read_table
 
 Values = Literal["cosine", "logit", "probability"]
 
 
+@register
 class ScoreTables:
     """Tables of scores that someone computed before."""
 

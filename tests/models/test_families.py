@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar, get_args
@@ -15,6 +17,8 @@ from fairgate.models import Capability, contract, indistinct, local_path, open_s
 from fairgate.models.registry import FAMILIES
 
 PLUGIN = """
+import subprocess
+import sys
 from pathlib import Path
 
 class Family:
@@ -31,7 +35,8 @@ class Family:
 
 
 @pytest.fixture(autouse=True)
-def _registries_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def _registry_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert FAMILIES.own(), "a module that is imported registers its family once"
     monkeypatch.setattr(FAMILIES, "_found", dict(FAMILIES._found))
     monkeypatch.setattr(FAMILIES, "_entries", None)
     monkeypatch.setattr(FAMILIES, "_packages", {})
@@ -84,6 +89,23 @@ def test_no_other_group_of_entry_points_adds_models(
     install(tmp_path, "generators", "teamgenerators", PLUGIN, monkeypatch)
     with pytest.raises(ModelError, match="is not a model URI"):
         open_scorer("teamgenerators:a", pictures, cache=None)
+
+
+FROM_ITS_FILE = """
+import importlib, sys
+from fairgate.models.registry import FAMILIES as registry
+modules = set(registry._built_in.values())
+assert not modules & sys.modules.keys(), modules & sys.modules.keys()
+importlib.import_module("MODULE")
+own = {name for name, module in registry._built_in.items() if module == "MODULE"}
+assert own == registry._found.keys() and own, (own, registry._found)
+"""
+
+
+@pytest.mark.parametrize("module", sorted(set(FAMILIES._built_in.values())))
+def test_a_family_registers_itself_from_its_file_and_the_registry_imports_none(module: str) -> None:
+    """As in `measures` and `recipes`: a registry that imports families cannot be imported by one."""
+    subprocess.run([sys.executable, "-c", FROM_ITS_FILE.replace("MODULE", module)], check=True)
 
 
 @pytest.mark.parametrize("capability", get_args(Capability))
