@@ -14,6 +14,7 @@ from fairgate import gate
 from fairgate.comparison.answers import Answers, AuditData, reference_groups, viable_groupings
 from fairgate.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
 from fairgate.comparison.fairness import compare_fairness
+from fairgate.comparison.metrics import compare_metrics
 from fairgate.comparison.model_names import short_names
 from fairgate.comparison.ranking import RankingCut, compare_ranking, everybody, own_galleries, recalls
 from fairgate.errors import ModelError, ScoresError, SettingsError
@@ -82,6 +83,7 @@ def audit(
     data = _audit_data(prepared, options)
     opened = _opened(prepared, models, progress)
     suite, dataset = prepared.loaded.suite, prepared.dataset
+    probes = _probes(prepared, data, opened, options)
     return AuditRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
@@ -100,7 +102,8 @@ def audit(
             for name, one in opened.items()
         ],
         decision=AuditDecision(alpha=data.alpha, seed=data.seed, draws=data.draws, reference=dict(data.reference)),
-        probes=_probes(prepared, data, opened, options),
+        probes=probes,
+        metrics=compare_metrics(prepared, opened, {one.name: one.kind for one in probes}),
         left_out={CROSS.join(grouping): reason for grouping, reason in data.left_out.items()},
         environment=environment(prepared.root, next(iter(opened.values())).device),
         command=command,

@@ -257,7 +257,8 @@ class RelativeDifference(RecordPart):
 
 
 class RetrievalAudit(RecordPart):
-    """Everything about one probe that ranks images: by their own subject's query, or all of them by words."""
+    """Everything about one probe that ranks images: by their own subject's query (`kind` is then "retrieval", also for
+    a probe of an installed package), or all of them by words ("association")."""
 
     kind: Literal["retrieval", "association"]
     name: str
@@ -267,6 +268,37 @@ class RetrievalAudit(RecordPart):
     summaries: list[SkewSummary]
     within: list[WithinRow]
     differences: list[RelativeDifference]
+    refusals: list[Refusal] = Field(default_factory=list)
+
+
+class MetricRow(RecordPart):
+    """A metric of the suite's checks on one model: of one subject or word (None: of all), over groups or none.
+
+    The interval is absent where the metric has none; `interval` then says why. `worst_group` is the group that the
+    value is of, where it is of one, and `check` the first of the checks that measure it.
+    """
+
+    model: str
+    metric: str
+    subject: str | None
+    over: str | None
+    value: Number
+    status: Status = "ok"
+    lo: Number = None
+    hi: Number = None
+    interval: str | None = None
+    worst_group: str | None = None
+    check: str
+    n_sets: int
+
+
+class MetricsAudit(RecordPart):
+    """The metrics of one probe's checks for which the audit has no table of their own, such as an installed
+    package's."""
+
+    name: str
+    digest: str
+    rows: list[MetricRow]
     refusals: list[Refusal] = Field(default_factory=list)
 
 
@@ -285,7 +317,8 @@ class AuditDecision(RecordPart):
 class AuditRecord(RecordPart):
     """The versioned result of an audit: audit.json.
 
-    `left_out` names crossed attributes that were not looked at, and why: too few sets in some group.
+    `left_out` names crossed attributes that were not looked at, and why: too few sets in some group. `metrics` holds
+    those of the suite's checks that `probes` has no table of.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -297,6 +330,7 @@ class AuditRecord(RecordPart):
     models: list[AuditedModel]
     decision: AuditDecision
     probes: list[ProbeAudit]
+    metrics: list[MetricsAudit] = Field(default_factory=list)
     left_out: dict[str, str] = Field(default_factory=dict)
     environment: Environment
     command: str

@@ -17,12 +17,14 @@ from fairgate.records.comparison import (
     ClassificationAudit,
     EffectRow,
     ImplicitAudit,
+    MetricsAudit,
     ProbeAudit,
     RetrievalAudit,
 )
 from fairgate.records.run import RecordPart
 from fairgate.reports.comparison_tables import overview
 from fairgate.reports.data_table import Column, Table, TableCell
+from fairgate.reports.formatting import metric_words
 
 COLUMNS: Final = (
     *("table", "probe", "model", "compared_with", "subject", "over", "group", "quantity"),
@@ -42,14 +44,19 @@ def render_csv(record: AuditRecord) -> str:
     writer = csv.DictWriter(buffer, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     notice = record.dataset.notice or ""
-    for probe in record.probes:
+    for probe in (*record.probes, *record.metrics):
         for row in _rows(probe):
             filled = {key: _cell(value) for key, value in row.items() if value is not None}
             writer.writerow({"probe": _cell(probe.name), "notice": _cell(notice)} | filled)
     return buffer.getvalue()
 
 
-def _rows(probe: ProbeAudit) -> Iterator[dict[str, object]]:
+def _rows(probe: ProbeAudit | MetricsAudit) -> Iterator[dict[str, object]]:
+    if isinstance(probe, MetricsAudit):
+        return (
+            _line("metrics", row, group=row.worst_group, quantity=metric_words(row.metric), detail=row.check)
+            for row in probe.rows
+        )
     if isinstance(probe, ClassificationAudit):
         return _classification(probe)
     return _implicit(probe) if isinstance(probe, ImplicitAudit) else _retrieval(probe)
@@ -128,7 +135,7 @@ def render_latex(record: AuditRecord) -> str:
     return "\n\n".join([head, *(_latex(record, probe, table) for probe, table in overview(record))]) + "\n"
 
 
-def _latex(record: AuditRecord, probe: ProbeAudit, table: Table) -> str:
+def _latex(record: AuditRecord, probe: ProbeAudit | MetricsAudit, table: Table) -> str:
     """One table. Its label is `tab:` and the id of the same table in audit.html."""
     note = f" {_tex(record.dataset.notice)}" if record.dataset.notice else ""
     caption = f"{_tex(table.title)}, probe {_tex(probe.name)}, {record.n_sets:,} sets.{note}"

@@ -55,6 +55,10 @@ def comparison_html(record: AuditRecord) -> str:
         classification=[_classification(record, one) for one in record.probes if isinstance(one, ClassificationAudit)],
         implicit=[_implicit(record, one) for one in record.probes if isinstance(one, ImplicitAudit)],
         retrieval=[_retrieval(record, one) for one in record.probes if isinstance(one, RetrievalAudit)],
+        metrics=[
+            {"probe": one, "table": tables.metrics_table(record, one), "refusals": refusal_words(one.refusals)}
+            for one in record.metrics
+        ],
         families=family_words(record),
         table_id=table_id,
     )

@@ -15,6 +15,8 @@ from fairgate.records.comparison import (
     ClassificationAudit,
     EffectRow,
     ImplicitAudit,
+    MetricRow,
+    MetricsAudit,
     PairRow,
     ProbeAudit,
     TakenFor,
@@ -28,12 +30,13 @@ from fairgate.reports.data_table import (
     Table,
     TableCell,
     drawn_cell,
+    exact,
     number_cell,
     p_cell,
     share_scale,
     signed_cell,
 )
-from fairgate.reports.formatting import interval, percent_of
+from fairgate.reports.formatting import interval, metric_words, percent_of
 from fairgate.reports.ranking_tables import recall_table, skew_tables, within_tables
 
 MOST_SUBJECTS: Final = 12
@@ -253,8 +256,37 @@ def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:
     return tables
 
 
-def overview(record: AuditRecord) -> Iterator[tuple[ProbeAudit, Table]]:
-    """The tables that audit.tex and the terminal have: of all subjects together, and F_M by subject."""
+def metrics_table(record: AuditRecord, probe: MetricsAudit) -> Table | None:
+    """The value of each metric for every model, a row per metric, subject or word, and grouping; and per check, where
+    several measure that with other settings."""
+    lines: dict[tuple[str, str], dict[str, MetricRow]] = {}
+    for row in probe.rows:
+        about = f", {row.subject}" if row.subject is not None else ""
+        over = f" over {row.over}" if row.over is not None else ""
+        lines.setdefault((f"{metric_words(row.metric)}{about}{over}", row.check), {})[row.model] = row
+    names = [name for name, _ in lines]
+    columns = tuple(Column(model.name) for model in record.models)
+    body = tuple(
+        Line(
+            name if names.count(name) == 1 else f"{name} ({check})",
+            tuple(_metric_cell(held.get(model.name)) for model in record.models),
+        )
+        for (name, check), held in lines.items()
+    )
+    title = "Further metrics of the suite’s checks"
+    return Table(("metrics", probe.name), title, "metric", columns, (("", body),)) if body else None
+
+
+def _metric_cell(row: MetricRow | None) -> TableCell:
+    if row is None:
+        return TableCell(number(None))
+    under = ", ".join(filter(None, [interval(row.lo, row.hi), row.worst_group]))
+    return TableCell(number(row.value, row.status), under, exact(row.value, row.status), row.lo, row.hi)
+
+
+def overview(record: AuditRecord) -> Iterator[tuple[ProbeAudit | MetricsAudit, Table]]:
+    """The tables that audit.tex and the terminal have: of all subjects together, F_M by subject, and further
+    metrics."""
     for probe in record.probes:
         found: list[Table | None]
         if isinstance(probe, ClassificationAudit):
@@ -267,3 +299,6 @@ def overview(record: AuditRecord) -> Iterator[tuple[ProbeAudit, Table]]:
             skews = [table for _, _, table in skew_tables(probe)]
             found = [recall_table(probe), *skews, *within_tables(record, probe)]
         yield from ((probe, table) for table in found if table is not None)
+    for one in record.metrics:
+        if (further := metrics_table(record, one)) is not None:
+            yield one, further

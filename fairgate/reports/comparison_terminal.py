@@ -73,6 +73,7 @@ def terminal_lines(record: AuditRecord) -> list[str]:
                 named = ", ".join(f"{clean(pair.first, 24)} → {clean(pair.second, 24)}" for pair in pairs)
                 lines.append(f"* {of_probe}{clean(named, 200)}: {why}")
         lines += refusal_words(probe.refusals)
+    lines += [line for further in record.metrics for line in refusal_words(further.refusals)]
     lines += [f"left out: {clean(over)}: {clean(reason)}" for over, reason in record.left_out.items()]
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:

@@ -10,16 +10,20 @@ import re
 from itertools import combinations
 
 import pytest
-from audit_toy import audit_of, classification, ranked
+from audit_toy import OFF, audit_of, classification, ranked, uri
 from rich.console import Console
 from toy_repository import SUITE, Toy
 
+from fairgate import gate
 from fairgate.comparison import AuditOptions
 from fairgate.comparison.model_names import short_names
+from fairgate.errors import StatisticsError
+from fairgate.measures import METRICS
 from fairgate.records.comparison import AuditRecord
 from fairgate.reports.comparison_files import render_csv, render_latex
 from fairgate.reports.comparison_page import comparison_html
 from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
+from fairgate.suites import resolve
 
 
 def renamed(record: AuditRecord, old: str, new: str) -> AuditRecord:
@@ -211,3 +215,57 @@ def test_latex_is_escaped_and_balanced(toy_audit: AuditRecord) -> None:
 )
 def test_models_are_called_by_what_tells_them_apart(uris: list[str], names: list[str]) -> None:
     assert short_names(uris) == names
+
+
+FURTHER = (
+    SUITE
+    + """\
+  - {id: order, probe: search, metric: ndkl_at_k, k: 60, over: gender, by: subject, at_most: 0.5}
+  - {id: order-too, probe: search, metric: ndkl_at_k, k: 60, over: gender, by: subject, at_most: 0.4}
+  - {id: first, probe: search, metric: bias_at_k, k: 60, over: gender, first: male, second: female, at_most: 0.5}
+  - {id: second, probe: search, metric: bias_at_k, k: 60, over: gender, first: female, second: male, at_most: 0.5}
+"""
+)
+
+
+def test_metrics_without_a_table_of_their_own_have_one_together(toy: Toy) -> None:
+    toy.write_suite(FURTHER)
+    record = audit_of(toy.root, "base", "biased")
+    (further,) = record.metrics
+    assert (further.name, further.refusals) == ("search", [])
+    assert [(row.metric, row.subject, row.check) for row in further.rows if row.model == "biased"] == [
+        ("ndkl_at_60", "chef", "order"),
+        ("ndkl_at_60", "doctor", "order"),
+        ("bias_at_60", None, "first"),
+        ("bias_at_60", None, "second"),
+    ]
+    prepared = gate.prepare("jobs", toy.root)
+    for row in further.rows:
+        settings = resolve(prepared.loaded.suite, {**OFF, "model": uri(row.model)})
+        checks = gate.evaluate(prepared, settings, command="fairgate check").record.checks
+        (check,) = (one for one in checks if (one.id, one.subject) == (row.check, row.subject))
+        assert (check.value, check.lo, check.hi, check.n_sets) == (row.value, row.lo, row.hi, row.n_sets)
+    again = AuditRecord.model_validate_json(record.model_dump_json())
+    for text in (printed(again), comparison_html(again), render_latex(again)):
+        for name in ("NDKL@60, doctor over gender", "over gender (first)", "over gender (second)"):
+            assert name in text
+    rows = [row for row in csv.DictReader(io.StringIO(render_csv(again))) if row["table"] == "metrics"]
+    assert len(rows) == len(further.rows)
+    assert {row["notice"] for row in rows} == {"drawn squares"}
+
+
+def test_a_metric_that_cannot_be_measured_is_listed_with_the_reason(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise StatisticsError("no two sets differ.", where="here", remedy="bring more sets")
+
+    toy.write_suite(FURTHER)
+    monkeypatch.setattr(type(METRICS["ndkl_at_k"]), "measure", refuse)
+    record = audit_of(toy.root, "base", "biased")
+    assert {one.what for one in record.metrics[0].refusals} == {"ndkl_at_60"}
+    for text in (printed(record), comparison_html(record)):
+        assert "No ndkl_at_60 of base (chef, doctor), biased (chef, doctor): no two sets differ." in text
+
+
+def test_a_suite_whose_metrics_all_have_tables_has_no_further_ones(toy_audit: AuditRecord) -> None:
+    assert toy_audit.metrics == []
+    assert "Further metrics" not in comparison_html(toy_audit)

@@ -99,8 +99,16 @@ def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, reposito
     power = fairgate(installed, repository.root, "power", "jobs", "--cache", "off")
     assert power.returncode == 0, power.stdout + power.stderr
     assert "worse" in power.stdout
-    audit = fairgate(installed, repository.root, "audit", "jobs", *("--model", "brightness:weights.json"))
+    models = ["--model", "brightness:weights.json", "--model", "brightness:before.json"]
+    audit = fairgate(installed, repository.root, "audit", "jobs", *models, "--report", "audit")
     assert audit.returncode == 0, audit.stderr
+    page = (repository.root / "audit" / "audit.html").read_text(encoding="utf-8")
+    table = (repository.root / "audit" / "audit.csv").read_text(encoding="utf-8")
+    for text in (audit.stdout, page):
+        assert "Further metrics" in text
+        assert "worst member, chef" in text
+        assert "standing among groups over skin_tone" in text
+    assert "metrics,leads,weights.json,,,skin_tone,dark,standing among groups," in table
 
 
 QUICK = "import fairgate.selftest.proof as p; p._other_ways = lambda *_: []; from fairgate.cli.main import app; app()"
