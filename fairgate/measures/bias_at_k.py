@@ -16,7 +16,7 @@ from fairgate.measures.galleries import Answer, Grouping, Query
 from fairgate.measures.limits import bootstrapped, same_attribute, stacked
 from fairgate.measures.registry import register
 from fairgate.measures.top_k import TopK
-from fairgate.metrics import bias_of_counts, tie_range
+from fairgate.metrics import bias_of_counts, bias_tie_range
 from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS
 from fairgate.records.metrics import MetricSpec
@@ -113,7 +113,7 @@ class Bias(TopK):
         """From that of the signed bias. 0 lies inside where the sign can turn; it need not be reachable."""
         (first, second), similarity = grouping.included.tolist(), query.similarity[None, :]
         labels, groups = grouping.of[query.joint], grouping.size
-        signed = tie_range("bias_at_k", similarity, labels, r.cut.k, groups=groups, first=first, second=second)
+        signed = bias_tie_range(similarity, labels, r.cut.k, groups=groups, first=first, second=second)
         low, high = float(signed.lowest[0]), float(signed.highest[0])
         return 0.0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
 

@@ -16,11 +16,11 @@ from fairgate.measures.registry import register
 from fairgate.measures.top_k import Folded, RankedGallery, TopK
 from fairgate.metrics import (
     entropy_of_counts,
+    entropy_tie_range,
     fair_counts,
     fair_rankings,
     ndkl_of_ranking,
     skew_of_counts,
-    tie_range,
 )
 from fairgate.records.metrics import MetricSpec
 from fairgate.statistics import Interval, Unavailable, divergence_interval
@@ -122,7 +122,7 @@ class NormalizedEntropy(TopK):
     def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
         """Over all orders of tied images."""
         labels, similarity = grouping.of[query.joint], query.similarity[None, :]
-        found = tie_range("normalized_entropy_at_k", similarity, labels, r.cut.k, groups=grouping.size)
+        found = entropy_tie_range(similarity, labels, r.cut.k, groups=grouping.size)
         return float(found.lowest[0]), float(found.highest[0])
 
 

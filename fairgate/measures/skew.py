@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, Literal
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +13,12 @@ from fairgate.measures.galleries import Answer, Grouping, Query
 from fairgate.measures.limits import WORST, bootstrapped, same_attribute, stacked
 from fairgate.measures.registry import register
 from fairgate.measures.top_k import TopK
-from fairgate.metrics import skew_of_counts, tie_range
+from fairgate.metrics import skew_of_counts, skew_tie_range
 from fairgate.records.metrics import MetricSpec
 from fairgate.statistics import Unavailable, skew_interval
 
 
 class _Skew(TopK):
-    published: ClassVar[Literal["max_skew_at_k", "min_skew_at_k"]]
-
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
         """Log ratio of every group's share to its desired share."""
         skew = skew_of_counts(shown, present, desired=r.cut.desired)
@@ -50,7 +48,8 @@ class _Skew(TopK):
         """Over all orders of tied images."""
         labels, cut = grouping.of[query.joint], r.cut
         similarity = query.similarity[None, :]
-        found = tie_range(self.published, similarity, labels, cut.k, groups=grouping.size, desired=cut.desired)
+        extreme = self.spec.extreme
+        found = skew_tie_range(similarity, labels, cut.k, groups=grouping.size, extreme=extreme, desired=cut.desired)
         return float(found.lowest[0]), float(found.highest[0])
 
 
@@ -67,7 +66,6 @@ def _desired(r: MetricRequest, now: Measure, counted: Counted) -> Any:
 class MaxSkew(_Skew):
     """The largest skew of a group."""
 
-    published = "max_skew_at_k"
     spec = MetricSpec(
         name="max_skew_at_k",
         meaning="log ratio of the most over-represented group's share of the top k to its desired share",
@@ -87,7 +85,6 @@ class MaxSkew(_Skew):
 class MinSkew(_Skew):
     """The smallest skew of a group."""
 
-    published = "min_skew_at_k"
     spec = MetricSpec(
         name="min_skew_at_k",
         meaning="log ratio of the most under-represented group's share of the top k to its desired share",

@@ -59,7 +59,7 @@ from fairgate.metrics.retrieval import (
     skew_at_k,
     tie_at_k,
 )
-from fairgate.metrics.ties import TieRange, recall_tie_range, tie_range
+from fairgate.metrics.ties import TieRange, bias_tie_range, entropy_tie_range, skew_tie_range, tie_range
 
 __all__ = [
     "BERG",
@@ -84,6 +84,7 @@ __all__ = [
     "average_prompts",
     "bias_at_k",
     "bias_of_counts",
+    "bias_tie_range",
     "by_set_and_group",
     "c_asc",
     "c_asc_of_sums",
@@ -91,6 +92,7 @@ __all__ = [
     "delta_ita",
     "differential_association",
     "entropy_of_counts",
+    "entropy_tie_range",
     "expected_max_skew",
     "fair_counts",
     "fair_rankings",
@@ -113,7 +115,6 @@ __all__ = [
     "normalized_entropy_at_k",
     "ranking",
     "recall_at_k",
-    "recall_tie_range",
     "relative_difference",
     "retrieval_overview",
     "set_deviation",
@@ -121,6 +122,7 @@ __all__ = [
     "skew_at_k",
     "skew_at_k_weighted",
     "skew_of_counts",
+    "skew_tie_range",
     "skin_mask",
     "softmax_probability",
     "streamed_overview",

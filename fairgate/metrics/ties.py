@@ -13,108 +13,128 @@ from typing import Any, Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
 from fairgate.metrics._checks import BoolArray, FloatArray, IntArray
-from fairgate.metrics._counts import Several, Zero, bias_of_counts, entropy_terms, recall_of_counts, skew_of_counts
-from fairgate.metrics._ranking import Desired, Scores, ranked_for_bias, with_positives
+from fairgate.metrics._counts import Zero, bias_of_counts, entropy_terms, skew_of_counts
+from fairgate.metrics._ranking import Desired, Scores, ranked_for_bias
 
-CountMetric: TypeAlias = Literal[
-    "skew_at_k", "max_skew_at_k", "min_skew_at_k", "bias_at_k", "normalized_entropy_at_k", "ndkl_at_k"
-]
+Cost: TypeAlias = Callable[[IntArray, IntArray], FloatArray]
+"""What each number of images in the top k is worth to each group: counts (k + 1, groups) and images per group in the
+gallery (groups,) -> (k + 1, groups)."""
 Join: TypeAlias = Callable[[Any, Any], Any]
+_JOINS: dict[str, tuple[Join, float]] = {
+    "sum": (np.add, 0.0),
+    "max": (np.maximum, -np.inf),
+    "min": (np.minimum, np.inf),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class TieRange:
     """What a metric can be under any order of tied images; lowest equals highest where ties do not matter."""
 
-    lowest: FloatArray  # (queries,), or (queries, groups) for skew_at_k
+    lowest: FloatArray  # (queries,), or (queries, groups) where each group has its own
     highest: FloatArray
     tied: BoolArray  # (queries,): equal scores on both sides of the cut
 
 
 def tie_range(
-    metric: CountMetric,
+    cost: Cost,
     scores: ArrayLike,
     labels: ArrayLike,
     k: int,
     *,
     groups: int,
+    join: Literal["sum", "max", "min"] | None = None,
+) -> TieRange:
+    """The exact range over all tie-breaks of a metric of counts: the sum or extreme of what each group's count costs.
+
+    Without `join` each group has its own range. There is none for a metric that depends on the order inside every run
+    of equal scores, as `ndkl_at_k` does. NaN is passed over. Raises MetricError as the metrics of `retrieval` do.
+
+    >>> shown = tie_range(lambda counts, _: counts / 2, [[0.9, 0.5, 0.5, 0.1]], np.array([0, 0, 1, 1]), 2, groups=2)
+    >>> shown.lowest, shown.highest
+    (array([[0.5, 0. ]]), array([[1. , 0.5]]))
+    """
+    table, group = _ranking.gallery(scores, labels, k, groups)
+    sure, tied = _at_the_cut(table, group, k, groups)
+    counts = np.repeat(np.arange(k + 1)[:, None], groups, axis=1)
+    worth = cost(counts, np.bincount(group, minlength=groups))
+    if join is None:
+        low, high = _per_group(worth, sure, tied, k)
+    else:
+        of_two, nothing = _JOINS[join]
+        low, high = _joined(np.where(np.isnan(worth), nothing, worth), sure, tied, k, of_two, nothing)
+    return TieRange(low, high, _torn(sure, tied, k))
+
+
+def skew_tie_range(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    k: int,
+    *,
+    groups: int,
+    extreme: Literal["max", "min"] | None = None,
     desired: Desired = "dataset",
     zero: Zero = "neg_inf",
+) -> TieRange:
+    """The range of `skew_at_k` per group, or with `extreme` of `max_skew_at_k` or `min_skew_at_k`; options as there.
+
+    >>> skew_tie_range([[0.9, 0.5, 0.5, 0.1]], np.array([0, 0, 1, 1]), 2, groups=2, extreme="max").lowest
+    array([0.])
+    """
+
+    def skew(shown: IntArray, present: IntArray) -> FloatArray:
+        return skew_of_counts(shown, present, desired=desired, zero=zero, k=k)
+
+    return tie_range(skew, scores, labels, k, groups=groups, join=extreme)
+
+
+def entropy_tie_range(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int) -> TieRange:
+    """The range of `normalized_entropy_at_k`.
+
+    >>> entropy_tie_range([[0.5, 0.5, 0.5, 0.5]], np.array([0, 0, 1, 1]), 2, groups=2).highest
+    array([1.])
+    """
+    return tie_range(
+        lambda shown, _: entropy_terms(shown / k) / np.log(groups), scores, labels, k, groups=groups, join="sum"
+    )
+
+
+def bias_tie_range(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    k: int,
+    *,
+    groups: int = 2,
     first: int = 0,
     second: int = 1,
     defined_first: bool = False,
 ) -> TieRange:
-    """The exact range of `metric` over all tie-breaks; options as in the function of that name.
+    """The range of `bias_at_k`; options as there.
 
-    Each group of `skew_at_k` has its own range. Raises MetricError for `ndkl_at_k`, whose value hangs on the order
-    within every run of equal scores above the cut too.
-
-    >>> tie_range("max_skew_at_k", [[0.9, 0.5, 0.5, 0.1]], np.array([0, 0, 1, 1]), 2, groups=2).lowest
-    array([0.])
+    >>> bias_tie_range([[0.5, 0.5, 0.5, 0.5]], np.array([0, 0, 1, 1]), 2).lowest
+    array([-1.])
     """
-    values = np.repeat(np.arange(max(k, 0) + 1)[:, None], max(groups, 0), axis=1)
-    match metric:
-        case "bias_at_k":
-            ranked, group = ranked_for_bias(scores, labels, k, groups, first, second, defined_first)
-            # Undefined images hold places: they are one more group.
-            sure, tied = _at_the_cut(ranked, np.where(group < 0, groups, group), k, groups + 1)
-            # Bias rises with n_first and falls with n_second, and the most of one goes with the fewest of the other.
-            fewest, most = _limits(sure, tied, k)
-            low = bias_of_counts(fewest[:, first], most[:, second])
-            high = bias_of_counts(most[:, first], fewest[:, second])
-        case "normalized_entropy_at_k":
-            table, group = _ranking.gallery(scores, labels, k, groups)
-            sure, tied = _at_the_cut(table, group, k, groups)
-            low, high = _joined(entropy_terms(values / k) / np.log(groups), sure, tied, k, np.add, 0.0)
-        case "skew_at_k" | "max_skew_at_k" | "min_skew_at_k":
-            table, group = _ranking.gallery(scores, labels, k, groups)
-            sure, tied = _at_the_cut(table, group, k, groups)
-            cost = skew_of_counts(values, np.bincount(group, minlength=groups), desired=desired, zero=zero, k=k)
-            joined = {"max_skew_at_k": (np.maximum, -np.inf), "min_skew_at_k": (np.minimum, np.inf)}.get(metric)
-            if joined is None:
-                low, high = _per_group(cost, sure, tied, k)
-            else:
-                join, nothing = joined
-                low, high = _joined(np.where(np.isnan(cost), nothing, cost), sure, tied, k, join, nothing)
-        case _:
-            raise MetricError(
-                f"no range over tie-breaks is known for '{metric}'.",
-                where="metric",
-                remedy="ask for a metric of counts (skew_at_k, max_skew_at_k, min_skew_at_k, bias_at_k, "
-                "normalized_entropy_at_k); ndkl_at_k depends on the order inside every run of equal scores, "
-                "so break ties before ranking it",
-            )
+    ranked, group = ranked_for_bias(scores, labels, k, groups, first, second, defined_first)
+    # Undefined images hold places: they are one more group.
+    sure, tied = _at_the_cut(ranked, np.where(group < 0, groups, group), k, groups + 1)
+    # Bias rises with n_first and falls with n_second, and the most of one goes with the fewest of the other.
+    fewest, most = _limits(sure, tied, k)
+    low = bias_of_counts(fewest[:, first], most[:, second])
+    high = bias_of_counts(most[:, first], fewest[:, second])
     return TieRange(low, high, _torn(sure, tied, k))
 
 
-def recall_tie_range(scores: ArrayLike, positives: ArrayLike, k: int, *, several: Several = "share") -> TieRange:
-    """The range of each query's recall over all tie-breaks -> (queries,); a model of one constant score has 0 to 1.
-
-    >>> recall_tie_range([[0.5, 0.5]], np.array([1]), 1).highest
-    array([1.])
-    """
-    table, right = with_positives(scores, positives, k)
-    sure, tied = _at_the_cut(table, right.astype(np.int64), k, 2)
-    low, high = _limits(sure, tied, k)
-    total = right.sum(axis=1)
-    return TieRange(
-        recall_of_counts(low[:, 1], total, several), recall_of_counts(high[:, 1], total, several), _torn(sure, tied, k)
-    )
-
-
 def _at_the_cut(table: Scores, group: IntArray, k: int, groups: int) -> tuple[IntArray, IntArray]:
-    """Images per group above the score of place k, and at it: twice (queries, groups). group: (images,) or as table."""
+    """Images per group above the score of place k, and at it: twice (queries, groups). group: (images,)."""
     queries, images = table.shape
     sure = np.empty((queries, groups), dtype=np.int64)
     tied = np.empty_like(sure)
     for query, row in enumerate(table):
-        of_group = group if group.ndim == 1 else group[query]
         edge = np.partition(row, images - k)[images - k]
-        sure[query] = np.bincount(of_group[row > edge], minlength=groups)
-        tied[query] = np.bincount(of_group[row == edge], minlength=groups)
+        sure[query] = np.bincount(group[row > edge], minlength=groups)
+        tied[query] = np.bincount(group[row == edge], minlength=groups)
     return sure, tied
 
 

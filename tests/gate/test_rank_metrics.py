@@ -18,7 +18,7 @@ from fairgate.metrics import (
     min_skew_at_k,
     ndkl_at_k,
     normalized_entropy_at_k,
-    tie_range,
+    skew_tie_range,
 )
 from fairgate.records import CheckResult
 from fairgate.reports import render_comment, terminal_summary
@@ -118,7 +118,7 @@ def test_equal_scores_at_the_cut_are_told_with_what_their_order_can_do(toy: Toy)
     value, index = similarity(toy, "coarse")
     here = index.subject == "doctor"
     ranges = [
-        tie_range("max_skew_at_k", value[here][None], np.asarray(index.codes(over)[0])[here], 60, groups=2)
+        skew_tie_range(value[here][None], np.asarray(index.codes(over)[0])[here], 60, groups=2, extreme="max")
         for over in ("skin_tone", "gender")
     ]
     skew = checks["skew[doctor]"]

@@ -15,7 +15,7 @@ from fairgate.measures.c_asc import association_of
 from fairgate.measures.galleries import Grouping, Query
 from fairgate.measures.registry import measure
 from fairgate.measures.top_k import RankedGallery
-from fairgate.metrics import c_asc, ndkl_at_k, tie_range
+from fairgate.metrics import c_asc, ndkl_at_k, skew_tie_range
 from fairgate.probes import ProbeScores
 from fairgate.statistics import set_counts
 from fairgate.suites.plan import PlannedCheck
@@ -106,5 +106,5 @@ def test_ties_are_read_off_the_ranking_that_was_measured(monkeypatch: pytest.Mon
         assert ties.decided is decided
         if decided:
             labels = whole.group_codes[0]
-            expected = tie_range("max_skew_at_k", answers[0].value[None], labels, SETS, groups=2)
+            expected = skew_tie_range(answers[0].value[None], labels, SETS, groups=2, extreme="max")
             assert (ties.lowest, ties.highest) == (expected.lowest[0], expected.highest[0])

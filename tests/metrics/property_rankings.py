@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,19 @@ def ends(found: m.TieRange) -> Any:
     return [found.lowest, found.highest]
 
 
+def of_counts(scores: Any, labels: Any, k: int, *, groups: int) -> m.TieRange:
+    return m.tie_range(partial(m.skew_of_counts, k=k), scores, labels, k, groups=groups)
+
+
+RANGES: dict[str, tuple[str, Any]] = {
+    "skew_at_k": ("tie_range", of_counts),
+    "max_skew_at_k": ("skew_tie_range", partial(m.skew_tie_range, extreme="max")),
+    "min_skew_at_k": ("skew_tie_range", partial(m.skew_tie_range, extreme="min")),
+    "bias_at_k": ("bias_tie_range", m.bias_tie_range),
+    "normalized_entropy_at_k": ("entropy_tie_range", m.entropy_tie_range),
+}
+
+
 def over_ties(name: str) -> Metric:
     """The exact range over tie-breaks: the same in every order, and around the value of every order."""
     metric = ranked(getattr(m, name))
@@ -89,10 +103,10 @@ def over_ties(name: str) -> Metric:
 
     bias = name == "bias_at_k"
     return Metric(
-        f"tie_range, {name}",
+        f"{RANGES[name][0]}, {name}",
         galleries(distinct=False),
         "ends queries groups" if name == "skew_at_k" else "ends queries",
-        lambda g: ends(m.tie_range(name, g.scores, g.labels, g.k, groups=g.groups)),
+        lambda g: ends(RANGES[name][1](g.scores, g.labels, g.k, groups=g.groups)),
         (IMAGES, QUERIES, RISING, *(() if bias else (GROUPS, UNDEFINED)), Law("every order lies within", check)),
     )
 
@@ -251,18 +265,6 @@ RANKINGS = [
         (
             *(IMAGES, QUERIES, RISING, COPIED, copied("queries"), between(0.0, 1.0)),
             at_parity(lambda g: g.but(k=g.size("images")), 1.0),
-        ),
-    ),
-    Metric(
-        "recall_tie_range",
-        searches(distinct=False),
-        "ends queries",
-        lambda g: ends(m.recall_tie_range(g.scores, g.positives, g.k)),
-        (
-            *(IMAGES, QUERIES, RISING, between(0.0, 1.0)),
-            holds(
-                "the recall lies within", lambda g, r: within(r.mean(axis=1), m.recall_at_k(g.scores, g.positives, g.k))
-            ),
         ),
     ),
     Metric(

@@ -16,7 +16,6 @@ from fairgate.metrics import (
     retrieval_overview,
     skew_at_k_weighted,
     streamed_overview,
-    tie_range,
     weighted_group_counts,
 )
 from fairgate.randomness import stream
@@ -182,14 +181,6 @@ REFUSALS = {
         "labels has shape (4,), but there are 3 images.",
         "labels",
         "pass one code per image: shape (3,)",
-    ),
-    "ties of an order": Refusal(
-        lambda: tie_range("ndkl_at_k", ONE, HALVES, 1, groups=2),
-        "no range over tie-breaks is known for 'ndkl_at_k'.",
-        "metric",
-        "ask for a metric of counts (skew_at_k, max_skew_at_k, min_skew_at_k, bias_at_k, "
-        "normalized_entropy_at_k); ndkl_at_k depends on the order inside every run of equal scores, so break "
-        "ties before ranking it",
     ),
     "a fixed group that lacks a group": Refusal(
         lambda: max_skew_within(ONE, HALVES, np.array([0, 0, 1, 1]), 3, groups=2, fixed_groups=2),

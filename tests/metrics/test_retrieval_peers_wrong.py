@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fairgate.errors import MetricError
-from fairgate.metrics import max_skew_at_k, ndkl_at_k, skew_at_k, tie_at_k, tie_range
+from fairgate.metrics import max_skew_at_k, ndkl_at_k, skew_at_k, skew_tie_range, tie_at_k
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "golden" / "ranking.json").read_text())["cases"]
 
@@ -45,7 +45,7 @@ def test_ties_at_the_cut_never_count_above_one(case: dict[str, Any]) -> None:
     berg = case["peers"]["debias_vl.compute_skew_metrics"]["maxskew_eq_opp"]
     assert berg > np.log(groups)  # more than a top k of one group alone can have: its shares sum to N/k
     assert tie_at_k(scores, labels, k, groups=groups).tolist() == [True]
-    ours = tie_range("max_skew_at_k", scores, labels, k, groups=groups, desired="uniform")
+    ours = skew_tie_range(scores, labels, k, groups=groups, extreme="max", desired="uniform")
     assert 0 <= ours.lowest[0] < ours.highest[0] <= np.log(groups) + 1e-12
     value = max_skew_at_k(scores, labels, k, groups=groups, desired="uniform")[0]
     assert ours.lowest[0] <= value <= ours.highest[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -12,14 +13,14 @@ import pytest
 from fairgate.errors import MetricError
 from fairgate.metrics import (
     bias_at_k,
+    bias_tie_range,
+    entropy_tie_range,
     max_skew_at_k,
     min_skew_at_k,
     normalized_entropy_at_k,
-    recall_at_k,
-    recall_tie_range,
     skew_at_k,
+    skew_tie_range,
     tie_at_k,
-    tie_range,
 )
 from fairgate.randomness import stream
 
@@ -39,6 +40,13 @@ OPTIONS = [
     ("bias_at_k", {"defined_first": True}),
     ("normalized_entropy_at_k", {}),
 ]
+RANGES: dict[str, Any] = {
+    "skew_at_k": skew_tie_range,
+    "max_skew_at_k": partial(skew_tie_range, extreme="max"),
+    "min_skew_at_k": partial(skew_tie_range, extreme="min"),
+    "bias_at_k": bias_tie_range,
+    "normalized_entropy_at_k": entropy_tie_range,
+}
 
 
 def tie_breaks(scores: np.ndarray, k: int) -> Iterator[np.ndarray]:
@@ -62,7 +70,7 @@ def small_gallery(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_the_range_holds_every_tie_break_and_both_ends_are_reached(name: Any, options: dict[str, Any], k: int) -> None:
     for seed in range(6):
         scores, labels = small_gallery(seed)
-        found = tie_range(name, scores, labels, k, groups=3, **options)
+        found = RANGES[name](scores, labels, k, groups=3, **options)
         ranked = scores if name == "bias_at_k" and "defined_first" not in options else scores[:, labels >= 0]
         kept = labels if ranked is scores else labels[labels >= 0]
         for query, row in enumerate(ranked):
@@ -76,7 +84,7 @@ def test_without_ties_at_the_cut_both_ends_are_the_value() -> None:
     scores = np.array([[9.0, 7.0, 7.0, 1.0, 0.0]])  # a tie above the cut decides nothing
     labels = np.array([0, 1, 0, 1, 0])
     for name, metric in METRICS.items():
-        found = tie_range(name, scores, labels, 3, groups=2)  # type: ignore[arg-type]
+        found = RANGES[name](scores, labels, 3, groups=2)
         value = metric(scores, labels, 3, groups=2)
         np.testing.assert_allclose(found.lowest, value, atol=1e-12)
         np.testing.assert_allclose(found.highest, value, atol=1e-12)
@@ -85,55 +93,25 @@ def test_without_ties_at_the_cut_both_ends_are_the_value() -> None:
 
 def test_a_model_of_one_score_can_be_anything() -> None:
     labels = np.arange(120) % 2
-    found = tie_range("max_skew_at_k", np.zeros((3, 120)), labels, 40, groups=2)
+    found = RANGES["max_skew_at_k"](np.zeros((3, 120)), labels, 40, groups=2)
     assert found.lowest == pytest.approx([0.0] * 3)
     assert found.highest == pytest.approx([np.log(2)] * 3)
     assert found.tied.tolist() == [True] * 3
-    entropy = tie_range("normalized_entropy_at_k", np.zeros((1, 120)), labels, 40, groups=2)
+    entropy = entropy_tie_range(np.zeros((1, 120)), labels, 40, groups=2)
     assert (entropy.lowest[0], entropy.highest[0]) == pytest.approx((0.0, 1.0))
 
 
 def test_the_default_range_takes_an_absent_group_as_minus_infinity_against_the_datasets_shares() -> None:
     ranking = [[1.0, 0.0, 0.0, 0.0]], np.array([0, 0, 1, 1]), 2
-    found = tie_range("skew_at_k", *ranking, groups=2)
+    found = skew_tie_range(*ranking, groups=2)
     assert found.lowest[0] == pytest.approx([0.0, -np.inf])
     assert found.highest[0] == pytest.approx([np.log(2), 0.0])
-    uneven = tie_range("max_skew_at_k", [[1.0, 0.0, 0.0, 0.0]], np.array([0, 0, 0, 1]), 2, groups=2)
+    uneven = RANGES["max_skew_at_k"]([[1.0, 0.0, 0.0, 0.0]], np.array([0, 0, 0, 1]), 2, groups=2)
     assert (uneven.lowest[0], uneven.highest[0]) == pytest.approx((np.log(4 / 3), np.log(2)), abs=1e-12)
-
-
-@pytest.mark.parametrize("several", ["share", "any"])
-@pytest.mark.parametrize("k", [1, 3, 6])
-def test_the_range_of_recall_holds_every_tie_break(several: Any, k: int) -> None:
-    for seed in range(6):
-        rng = stream(seed, "recall ties")
-        scores = rng.integers(0, 3, (2, 8))
-        positives = rng.random((2, 8)) < 0.4
-        positives[:, 0] = True
-        found = recall_tie_range(scores, positives, k, several=several)
-        for query, row in enumerate(scores):
-            values = [recall_at_k(one[None], positives[[query]], k, several=several) for one in tie_breaks(row, k)]
-            assert (found.lowest[query], found.highest[query]) == pytest.approx((min(values), max(values)))
-            assert found.tied[query] == (len(values) > 1)
-
-
-def test_the_range_of_recall_counts_shares_unless_told() -> None:
-    found = recall_tie_range([[0.5, 0.5, 0.5]], np.array([[True, True, False]]), 1)
-    assert (found.lowest[0], found.highest[0]) == (0.0, 0.5)
-
-
-@pytest.mark.parametrize("metric", ["ndkl_at_k", "accuracy"])
-def test_a_metric_that_depends_on_the_order_within_ties_has_no_range(metric: Any) -> None:
-    with pytest.raises(MetricError, match=f"'{metric}'") as caught:
-        tie_range(metric, [[0.5, 0.5]], np.array([0, 1]), 1, groups=2)
-    assert caught.value.where == "metric"
-    assert "order inside every run" in caught.value.remedy
 
 
 def test_a_range_is_refused_where_the_value_is() -> None:
     with pytest.raises(MetricError, match="not finite"):
-        tie_range("bias_at_k", [[np.nan, 0.5]], np.array([0, 1]), 1, groups=2)
+        bias_tie_range([[np.nan, 0.5]], np.array([0, 1]), 1, groups=2)
     with pytest.raises(MetricError, match="k is 3"):
-        tie_range("max_skew_at_k", [[0.1, 0.5]], np.array([0, 1]), 3, groups=2)
-    with pytest.raises(MetricError, match="no positive"):
-        recall_tie_range([[0.1, 0.5]], np.array([[False, False]]), 1)
+        RANGES["max_skew_at_k"]([[0.1, 0.5]], np.array([0, 1]), 3, groups=2)
