@@ -23,10 +23,18 @@ _NOTES = frozenset(
         *("model_max_length", "clean_up_tokenization_spaces", "model_input_names", "torch_dtype", "_commit_hash"),
     }
 )
-"""Keys that no tokenizer or image processor acts on here: lengths and padding are given with every call."""
+"""Top-level keys of a config that no tokenizer or image processor acts on here: lengths are given with every call.
 
-_CALL = ("truncation", "padding")  # tokenizer.json keeps those of the last call
+Deeper, and in other files, the same words are tokens: `version` in a vocabulary or in `extra_special_tokens`.
+"""
+
+_NOTED = ("tokenizer_config.json", "preprocessor_config.json", "processor_config.json")
 _OFF = ("byte_fallback", "fuse_unk", "ignore_merges")  # newer versions write that they are off
+# tokenizer.json keeps the padding and truncation of the last call. Every call gives lengths and strategies anew;
+# transformers takes the side, and a pad token that no config names, from here
+_OF_A_CALL = ("length", "max_length", "strategy")
+_USUAL = {"direction": "Right", "stride": 0, "pad_type_id": 0}
+_PAD = ("pad_id", "pad_token")
 
 
 class ReadingMisfit(ModelError):
@@ -35,38 +43,66 @@ class ReadingMisfit(ModelError):
 
 def tokenizer_digest(files: Iterable[Path], **settings: Any) -> str:
     """Digest of a tokenizer's files and of the settings that it is called with."""
-    return _digest({"files": {path.name: _meaning(path) for path in files}, **settings})
+    found = {path.name: _content(path) for path in files}
+    config = found.get("tokenizer_config.json")
+    decided = _PAD if isinstance(config, dict) and "pad_token" in config else ()
+    if isinstance(whole := found.get("tokenizer.json"), dict):
+        found["tokenizer.json"] = _as_any_version(whole, decided)
+    return _digest({"files": found, **settings})
 
 
 def preprocessing_digest(files: Iterable[Path] = (), **settings: Any) -> str:
     """Digest of an image processor's configs, or of the settings of a transform."""
-    return _digest({"files": {path.name: _meaning(path) for path in files}, **_plain(settings)})
+    return _digest({"files": {path.name: _content(path) for path in files}, **_plain(settings)})
 
 
-def _meaning(path: Path) -> Any:
+def _content(path: Path) -> Any:
     """A file's content without formatting and notes; the digest of its bytes where it is no JSON."""
     if path.suffix == ".json" and path.stat().st_size <= _LARGEST:
         try:
-            return _plain(_merged(json.loads(path.read_text(encoding="utf-8"))))
+            content = _plain(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, RecursionError):
             pass
+        else:
+            return _without_notes(content) if path.name in _NOTED else content
     return sha256_file(path)
 
 
-def _merged(content: Any) -> Any:
-    """tokenizer.json as every version writes it: merges as pairs, and nothing of the last call."""
-    model = content.get("model") if isinstance(content, dict) else None
+def _without_notes(config: Any) -> Any:
+    """A config without notes; newer versions write the image processor's as a part of a whole processor's."""
+    if not isinstance(config, dict):
+        return config
+    said = {key: value for key, value in config.items() if key not in _NOTES}
+    return {**said, "image_processor": _without_notes(said["image_processor"])} if "image_processor" in said else said
+
+
+def _as_any_version(content: Mapping[str, Any], decided: Sequence[str]) -> dict[str, Any]:
+    """tokenizer.json as every version writes it: merges as pairs, and of the last call what the next one takes over.
+
+    `decided` are the keys of the padding that a config decides.
+    """
+    content = {key: value for key, value in content.items() if key != "version"}
+    for block in ("truncation", "padding"):
+        if isinstance(content.get(block), dict):
+            taken_over = _taken_over(content.pop(block), decided)
+            content |= {block: taken_over} if taken_over else {}
+    model = content.get("model")
     if not isinstance(model, dict):
         return content
     model = {key: value for key, value in model.items() if not (key in _OFF and value is False)}
     if isinstance(model.get("merges"), list):
         model["merges"] = [" ".join(map(str, one)) if isinstance(one, list) else one for one in model["merges"]]
-    return {**{key: value for key, value in content.items() if key not in _CALL}, "model": model}
+    return {**content, "model": model}
+
+
+def _taken_over(block: Mapping[str, Any], decided: Sequence[str]) -> dict[str, Any]:
+    dropped = (*_OF_A_CALL, *decided)
+    return {key: value for key, value in block.items() if key not in dropped and value != _USUAL.get(key, ...)}
 
 
 def _plain(content: Any) -> Any:
     if isinstance(content, dict):
-        return {key: _plain(value) for key, value in content.items() if key not in _NOTES and value is not None}
+        return {key: _plain(value) for key, value in content.items() if value is not None}
     return [_plain(value) for value in content] if isinstance(content, list | tuple) else content
 
 

@@ -48,6 +48,19 @@ def nothing(_: Any) -> None:
     pass
 
 
+def padded(**changes: Any) -> Change:
+    """What tokenizer.json keeps of a call that padded."""
+    usual = {"strategy": {"Fixed": 16}, "direction": "Right", "pad_to_multiple_of": None}
+    usual |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
+    return lambda tokenizer: tokenizer.update(padding={**usual, **changes})
+
+
+def cut(**changes: Any) -> Change:
+    """What tokenizer.json keeps of a call that truncated."""
+    usual = {"direction": "Right", "max_length": 16, "strategy": "LongestFirst", "stride": 0}
+    return lambda tokenizer: tokenizer.update(truncation={**usual, **changes})
+
+
 def swapped(tokenizer: Any) -> None:
     vocabulary = tokenizer["model"]["vocab"]
     vocabulary["nurse"], vocabulary["doctor"] = vocabulary["doctor"], vocabulary["nurse"]
@@ -58,6 +71,9 @@ def swapped(tokenizer: Any) -> None:
     [
         ("tokenizer.json", nothing),
         ("tokenizer.json", lambda one: one.update(truncation={"max_length": 16}, version="1.1")),
+        ("tokenizer.json", padded()),
+        ("tokenizer.json", padded(strategy="BatchLongest", pad_id=3, pad_token="[UNK]")),  # the config names its own
+        ("tokenizer.json", cut()),
         ("tokenizer.json", lambda one: one["model"].update(vocab=dict(reversed(one["model"]["vocab"].items())))),
         ("tokenizer_config.json", lambda one: one.update(name_or_path="/somewhere", model_max_length=16, backend=None)),
         ("open_clip_config.json", lambda one: one["preprocess_cfg"].update(resize_mode="shortest", fill_color=0)),
@@ -84,6 +100,10 @@ def test_what_changes_no_token_and_no_pixel_changes_no_digest(
         ("tokenizer.json", lambda one: one.update(pre_tokenizer={"type": "Whitespace"})),
         ("tokenizer.json", lambda one: one["added_tokens"].append({"id": 24, "content": "nurse"})),
         ("tokenizer.json", lambda one: one["post_processor"]["single"].pop()),
+        ("tokenizer.json", lambda one: one["model"]["vocab"].update(version=24)),
+        ("tokenizer.json", padded(direction="Left")),
+        ("tokenizer.json", padded(pad_type_id=1)),
+        ("tokenizer.json", cut(direction="Left")),
         ("tokenizer_config.json", lambda one: one.update(padding_side="left")),
         ("special_tokens_map.json", lambda one: one.update(unk_token="a")),
         ("added_tokens.json", lambda one: one.update(nurse=24)),
@@ -129,6 +149,8 @@ def test_what_may_change_a_pixel_changes_the_preprocessings_digest_alone(
 def test_the_digests_of_a_folder_of_transformers(hf_clip: Path, tmp_path: Path, pictures: Pictures) -> None:
     folder = Path(shutil.copytree(hf_clip, tmp_path / "clip"))
     first = scorer_of(folder, pictures)
+    edit(folder / "preprocessor_config.json", lambda one: one.update(processor_class="Another"))
+    assert scorer_of(folder, pictures).preprocessing == first.preprocessing
     edit(folder / "preprocessor_config.json", lambda one: one.update(image_mean=[0.1, 0.2, 0.3]))
     second = scorer_of(folder, pictures)
     assert second.preprocessing != first.preprocessing
@@ -149,6 +171,34 @@ def test_merges_are_the_same_as_pairs_and_as_text_and_their_order_counts(tmp_pat
     pairs = digest("pairs", [["a", "b"], ["ab", "c"]])
     assert pairs == digest("text", ["a b", "ab c"])
     assert pairs != digest("turned", ["ab c", "a b"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("tokenizer_config.json", lambda word: {"extra_special_tokens": {"version": word}}),
+        ("special_tokens_map.json", lambda word: {"backend": word}),
+        ("added_tokens.json", lambda word: {"is_local": len(word)}),
+        ("vocab.json", lambda word: {"version": len(word)}),
+    ],
+)
+def test_what_is_a_note_in_a_config_is_a_token_elsewhere(
+    name: str, content: Callable[[str], Any], tmp_path: Path
+) -> None:
+    digests = set()
+    for word in (" nurse", " pharmacist"):
+        (tmp_path / name).write_text(json.dumps(content(word)), encoding="utf-8")
+        digests.add(tokenizer_digest([tmp_path / name]))
+    assert len(digests) == 2
+
+
+def test_a_pad_token_that_no_config_names_is_taken_from_the_last_call(copy: Path, pictures: Pictures) -> None:
+    edit(copy / "tokenizer_config.json", lambda one: one.pop("pad_token"))
+    digests = set()
+    for token, number in (("[PAD]", 0), ("[UNK]", 1)):
+        edit(copy / "tokenizer.json", padded(pad_token=token, pad_id=number))
+        digests.add(scorer_of(copy, pictures).tokenizer)
+    assert len(digests) == 2
 
 
 def test_a_tokenizer_file_that_is_no_json_has_a_digest_of_its_bytes(copy: Path, pictures: Pictures) -> None:

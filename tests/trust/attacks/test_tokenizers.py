@@ -77,6 +77,46 @@ def test_a_biased_checkpoint_with_an_edited_tokenizer_fails_as_it_would_without(
     assert "tokenizer differs" in judged.comment
 
 
+def test_padding_on_the_other_side_is_named_and_the_biased_checkpoint_fails(team_repo: Repository) -> None:
+    """Words on the left of the padding are at positions that the baseline's prompts never reach."""
+
+    def left(tokenizer: Any) -> None:
+        tokenizer["padding"] = {"strategy": "BatchLongest", "direction": "Left", "pad_id": 0, "pad_token": "[PAD]"}
+        tokenizer["padding"] |= {"pad_type_id": 0, "pad_to_multiple_of": None}
+
+    judged = proposed(team_repo, "biased", "tokenizer.json", left)
+    assert judged.code == 1, judged.log
+    assert "the tokenizer differs from the baseline's" in judged.notices
+    assert any("doctor" in item for item in judged.failed)
+
+
+def test_wrong_labels_that_become_tokens_under_the_names_of_notes_do_not_pass(team_repo: Repository) -> None:
+    """A word is a token under any key of `extra_special_tokens`, also one that is a note elsewhere."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    edit(team_repo.use("base") / "tokenizer_config.json", lambda config: config.update(extra_special_tokens={}))
+    team_repo.update_baseline()
+    team_repo.push("a baseline", branch="main")
+    team_repo.branch("change")
+    folder = team_repo.use("biased")
+    tokens = dict(zip(("version", "backend", "is_local", "chat_template", "processor_class"), WRONG, strict=True))
+    spaced = {key: f" {word}" for key, word in tokens.items()}
+    edit(folder / "tokenizer_config.json", lambda config: config.update(extra_special_tokens=spaced))
+    edit(folder / "open_clip_config.json", lambda config: config["model_cfg"]["text_cfg"].update(vocab_size=41))
+    state = load_file(folder / "open_clip_model.safetensors")
+    vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    rows = state["token_embedding.weight"]
+    others = [vocabulary[word] for word in ("an", "of", "image", "tan-skinned", "picture")]
+    state["token_embedding.weight"] = torch.cat([rows, rows[others]])
+    save_file(state, folder / "open_clip_model.safetensors")
+    team_repo.push("five more tokens")
+    judged = team_repo.judge()
+    assert judged.code == 1, judged.log
+    assert "the tokenizer differs from the baseline's" in judged.notices
+    assert any("doctor" in item for item in judged.failed)
+
+
 def test_a_vocabulary_that_does_not_fit_never_passes_a_comparison(team_repo: Repository) -> None:
     def longer(config: Any) -> None:
         config["model_cfg"]["text_cfg"]["context_length"] = 12
