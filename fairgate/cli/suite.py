@@ -32,9 +32,7 @@ def schema(out: Annotated[Path | None, typer.Option(help="Write to this file ins
 def new(
     name: Annotated[str, typer.Argument(help="Name of the suite, and of its file in fairness_suites/.")],
     dataset: Annotated[str, typer.Option(help="A dataset in datasets/, for example `faces` or `faces@v1`.")],
-    model: Annotated[
-        str, typer.Option(help="Checkpoint to judge: open_clip:ARCH@FILE, open_clip:local-dir:DIR, hf:DIR.")
-    ],
+    model: Annotated[str, typer.Option(help="URI of the checkpoint to judge, such as open_clip:ARCH@FILE.")],
     baseline: Annotated[str, typer.Option(help="What to compare with.")] = "git:origin/main",
     truth: Annotated[str | None, typer.Option(help="Attribute to classify, where all images show one subject.")] = None,
     beside: Annotated[

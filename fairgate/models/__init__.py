@@ -17,7 +17,7 @@ from fairgate.models.contract import (
     indistinct,
     require_capability,
 )
-from fairgate.models.registry import local_path, open_scorer, register, require_uri
+from fairgate.models.registry import local_path, open_scorer, register, require_uri, uri_forms
 
 __all__ = [
     "PRECOMPUTED",
@@ -40,4 +40,5 @@ __all__ = [
     "register",
     "require_capability",
     "require_uri",
+    "uri_forms",
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 from fairgate.ci import in_ci
-from fairgate.errors import ModelError, suggestion
+from fairgate.errors import FairgateError, ModelError, suggestion
 from fairgate.models.contract import Capability, ImageSource, Model, ModelFamily, Progress, Request
 from fairgate.plugins import Registry
 
@@ -96,6 +96,17 @@ def local_path(uri: str) -> Path | None:
     return FAMILIES[scheme].local_path(address) if address and scheme in FAMILIES else None
 
 
+def uri_forms() -> str:
+    """The ways to write a model URI, for messages; a package's family has its own among them."""
+    forms = list[str]()
+    for scheme in FAMILIES:
+        try:
+            forms += FAMILIES[scheme].forms
+        except FairgateError:  # of a package that cannot be loaded: the message is about something else
+            forms.append(f"{scheme}:...")
+    return ", ".join(forms)
+
+
 def _known_schemes() -> str:
     listed = ", ".join(f"{scheme}:" for scheme in FAMILIES)
-    return f"known schemes: {listed} ({', '.join(form for family in FAMILIES.own() for form in family.forms)})"
+    return f"known schemes: {listed} ({uri_forms()})"

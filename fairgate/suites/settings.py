@@ -70,10 +70,12 @@ def resolve(
 
     model = value("model")
     if model is None:
+        from fairgate.models import uri_forms
+
         raise SettingsError(
             f"suite '{suite.suite}' names no model, and none was given.",
             where="--fairness-model",
-            remedy="give --fairness-model URI (open_clip:ARCH@FILE, hf:FOLDER, scores:FILE), or `model:` in the suite",
+            remedy=f"give --fairness-model URI ({uri_forms()}), or `model:` in the suite",
         )
     if allow_pickle and in_ci(env):
         raise SettingsError(

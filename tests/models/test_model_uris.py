@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from model_world import Pictures
 from fairgate.checkpoints import device
 from fairgate.checkpoints.device import Device, find_device
 from fairgate.errors import DeviceError, ModelError
-from fairgate.models import open_scorer
+from fairgate.models import open_scorer, uri_forms
+from fairgate.models.registry import FAMILIES
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,26 @@ def test_an_unknown_scheme_names_the_known_ones(uri: str, remedy: str, pictures:
     with pytest.raises(ModelError) as caught:
         open_scorer(uri, pictures, cache=None)
     assert remedy in str(caught.value.remedy)
+
+
+class Theirs:
+    """A family of an installed package."""
+
+    scheme = "theirs"
+    forms = ("theirs:FILE.json",)
+
+
+def test_messages_list_the_forms_of_installed_families(monkeypatch: pytest.MonkeyPatch, pictures: Pictures) -> None:
+    monkeypatch.setitem(FAMILIES._found, "theirs", Theirs)
+    with pytest.raises(ModelError) as caught:
+        open_scorer("timm:resnet", pictures, cache=None)
+    assert "scores:FILE, theirs:FILE.json" in str(caught.value.remedy)
+
+
+def test_a_family_that_cannot_be_loaded_is_listed_by_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("broken", "no_such_package:Family", "fairgate.models")
+    monkeypatch.setattr(FAMILIES, "_entries", {"broken": broken})
+    assert uri_forms().endswith("scores:FILE, broken:...")
 
 
 @pytest.mark.parametrize(

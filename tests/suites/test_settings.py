@@ -8,6 +8,7 @@ import pytest
 from toy_repository import Toy
 
 from fairgate.errors import SettingsError
+from fairgate.models import uri_forms
 from fairgate.suites import load_suite, resolve
 from fairgate.suites.schema import Suite
 from fairgate.suites.settings import command_line
@@ -32,7 +33,7 @@ def test_the_command_line_beats_the_environment_beats_the_suite_beats_the_ini(su
 def test_a_suite_without_a_model_asks_for_one(suite: Suite) -> None:
     with pytest.raises(SettingsError, match="names no model") as caught:
         resolve(suite.model_copy(update={"model": None}), {}, environment={})
-    assert "--fairness-model" in str(caught.value.remedy)
+    assert f"--fairness-model URI ({uri_forms()})" in str(caught.value.remedy)
 
 
 def test_a_value_outside_the_choices_is_refused_with_its_place(suite: Suite) -> None:
