@@ -17,6 +17,7 @@ from fairgate.metrics import (
     NullSkew,
     expected_max_skew,
     fair_counts,
+    found_at_k,
     relative_difference,
     skew_at_k,
     skew_of_counts,
@@ -274,7 +275,7 @@ def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) ->
             if scores.rank is None or k >= len(data.subjects):
                 continue
             rng = stream(data.seed, "audit", "recall", data.suite, probe, k)
-            found = bootstrap((scores.rank <= k).astype(np.float64), set_code, rng, data.draws, alpha=data.alpha)
+            found = bootstrap(found_at_k(scores.rank, k), set_code, rng, data.draws, alpha=data.alpha)
             rows.append(
                 RecallRow(
                     model=model,

@@ -23,6 +23,7 @@ from fairgate.measures.contract import (
 from fairgate.measures.limits import worst_group
 from fairgate.measures.means import shares
 from fairgate.measures.registry import register
+from fairgate.metrics import found_at_k
 from fairgate.probes import DatasetFacts
 from fairgate.records.metrics import MetricSpec
 
@@ -147,7 +148,7 @@ class Recall(_Right):
                 where=r.where,
                 remedy="make the baseline again with this version of fairgate, or compare with `model:URI`",
             )
-        return (rank <= _k(r.settings))[cell.rows].astype(np.float64)
+        return found_at_k(rank[cell.rows], _k(r.settings))
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """k of all subjects, each time."""

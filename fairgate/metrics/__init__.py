@@ -49,6 +49,7 @@ from fairgate.metrics.resampled import (
 from fairgate.metrics.retrieval import (
     SkewWithin,
     bias_at_k,
+    found_at_k,
     max_skew_at_k,
     max_skew_within,
     min_skew_at_k,
@@ -99,6 +100,7 @@ __all__ = [
     "fairness",
     "fairness_of_spreads",
     "flip_rate",
+    "found_at_k",
     "group_means",
     "implicit_association",
     "individual_typology_angle",

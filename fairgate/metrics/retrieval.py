@@ -149,6 +149,18 @@ def recall_at_k(scores: ArrayLike, positives: ArrayLike, k: int, *, several: Sev
     return float(recall_of_counts(found, wanted, several).mean())
 
 
+def found_at_k(rank: ArrayLike, k: int) -> FloatArray:
+    """1 where the one right answer is among the k first, from its place (1 is the first), else 0: as `rank`.
+
+    The mean is `recall_at_k` with one positive a query, where places are known and scores no longer are.
+
+    >>> found_at_k([1, 3, 2], 2)
+    array([1., 0., 1.])
+    """
+    found: FloatArray = (np.asarray(rank) <= k).astype(np.float64)
+    return found
+
+
 PARITY = 1e-12
 """A mean MaxSkew below this is 0, but for rounding."""
 

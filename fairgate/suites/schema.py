@@ -145,6 +145,7 @@ class Check(SuiteSection):
     desired: Literal["dataset", "uniform"] = Field(
         default="dataset", description="Shares of groups that a fair top k has: those of the gallery, or equal ones."
     )
+    # Here and not in bias_at_k's own settings: the digest of a suite is over every key of its checks, null or not.
     first: Text | None = Field(
         default=None, description="First group of bias_at_k, where an attribute has more than two."
     )

@@ -151,6 +151,17 @@ def null(g: Rows) -> Any:
     return [found.mean, found.median, found.p95]
 
 
+def first(g: Rows) -> Any:
+    """The best positive of every query, so that there is one."""
+    return np.argmax(np.where(g.positives, g.scores, -np.inf), axis=1)
+
+
+def places(g: Rows) -> Any:
+    """Its place in the ranking, 1 for the first."""
+    order = np.argsort(-g.scores, axis=1, kind="stable")
+    return np.argmax(order == first(g)[:, None], axis=1) + 1
+
+
 def fair(g: Rows) -> Any:
     return m.fair_counts(g.present, g.k, 20, np.random.default_rng(0))
 
@@ -265,6 +276,16 @@ RANKINGS = [
         (
             *(IMAGES, QUERIES, RISING, COPIED, copied("queries"), between(0.0, 1.0)),
             at_parity(lambda g: g.but(k=g.size("images")), 1.0),
+        ),
+    ),
+    Metric(
+        "found_at_k",
+        searches(),
+        "queries",
+        lambda g: m.found_at_k(places(g), g.k),
+        (
+            *(IMAGES, QUERIES, between(0.0, 1.0), at_parity(lambda g: g.but(k=g.size("images")), 1.0)),
+            holds("recall_at_k on average", lambda g, f: np.isclose(f.mean(), m.recall_at_k(g.scores, first(g), g.k))),
         ),
     ),
     Metric(
