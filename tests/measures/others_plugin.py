@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -72,6 +73,37 @@ class NeedsAnswers(ContrastProbe):
     needs: ClassVar[str] = "answer"
 
     kind: Literal["question"]  # type: ignore[assignment]
+
+
+class TopShare(MetricSettings):
+    """The top k of something."""
+
+    k: int = Field(ge=1)
+
+
+class PrecisionTop(LowSets):
+    """A metric of the top k whose name has no place for k: that of 10 and that of 100 would be one in a record."""
+
+    spec = replace(LowSets.spec, name="precision_top")
+    Settings = TopShare
+
+
+class PrecisionAtKMean(PrecisionTop):
+    """One whose name has it in the middle, where no reader of a record finds it."""
+
+    spec = replace(LowSets.spec, name="precision_at_k_mean")
+
+
+class PrecisionAtK(PrecisionTop):
+    """One that is named as records need it."""
+
+    spec = replace(LowSets.spec, name="precision_at_k")
+
+
+class ErrorAt1(LowSets):
+    """A metric without k whose name a reader would take for `error_at_k` with k = 1."""
+
+    spec = replace(LowSets.spec, name="error_at_1")
 
 
 class Usurper(LowSets):

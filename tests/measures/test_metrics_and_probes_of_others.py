@@ -18,6 +18,7 @@ from fairgate.errors import FairgateError, SuiteError
 from fairgate.measures import METRICS
 from fairgate.probes import PROBES
 from fairgate.pytest_plugin.fixture import Fairness
+from fairgate.records.metrics import name_and_k
 from fairgate.reports import render_comment, render_html, terminal_summary, terminal_table, write_results
 from fairgate.suites import load_suite, resolve
 from fairgate.suites.schema import Suite
@@ -176,6 +177,28 @@ def test_a_packages_digest_is_of_all_that_it_installed(monkeypatch: pytest.Monke
         helper.write_text(text)
         found.add(METRICS.packages_of(["sound_sets"])["others"])
     assert len(found) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why", "remedy"),
+    [
+        ("precision_top", "PrecisionTop", "it takes a `k`", "call it 'precision_top_at_k'"),
+        ("precision_at_k_mean", "PrecisionAtKMean", "it takes a `k`", "call it 'precision_mean_at_k'"),
+        ("error_at_1", "ErrorAt1", "it takes no `k`", "call it 'error_1'"),
+    ],
+)
+def test_a_name_from_which_records_cannot_read_k_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str, remedy: str
+) -> None:
+    install(monkeypatch, {"fairgate.metrics": {name: value}})
+    with pytest.raises(FairgateError, match=f"'{name}' .* cannot be loaded: {why}.*{remedy}"):
+        METRICS[name]
+
+
+def test_names_from_which_records_read_k_are_told_apart_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    install(monkeypatch, {"fairgate.metrics": {"precision_at_k": "PrecisionAtK"}})
+    spec = METRICS["precision_at_k"].spec
+    assert [name_and_k(spec.recorded_as(k)) for k in (10, 100)] == [("precision_at_k", "10"), ("precision_at_k", "100")]
 
 
 def test_packages_are_looked_for_once_and_not_for_built_in_names(monkeypatch: pytest.MonkeyPatch) -> None:
