@@ -39,7 +39,6 @@ def _registry_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     assert FAMILIES.own(), "a module that is imported registers its family once"
     monkeypatch.setattr(FAMILIES, "_found", dict(FAMILIES._found))
     monkeypatch.setattr(FAMILIES, "_entries", None)
-    monkeypatch.setattr(FAMILIES, "_packages", {})
 
 
 def install(folder: Path, group: str, name: str, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
