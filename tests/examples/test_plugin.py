@@ -108,6 +108,7 @@ def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, reposito
         assert "Further metrics" in text
         assert "worst member, chef" in text
         assert "standing among groups over skin_tone" in text
+    assert "2 probes" in page
     assert "metrics,leads,weights.json,,,skin_tone,dark,standing among groups," in table
 
 
