@@ -21,6 +21,7 @@ from fairgate.cli.report import report_app
 from fairgate.cli.review import release, review
 from fairgate.cli.suite import suite_app
 from fairgate.plugins import Registry
+from fairgate.working_folder import refuse_libraries
 
 
 def _checked(name: str, thing: Any) -> Any:
@@ -85,3 +86,5 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
         typer.echo(__version__)
         raise typer.Exit
+    with friendly():
+        refuse_libraries()

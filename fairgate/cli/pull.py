@@ -26,6 +26,7 @@ def pull(
         ),
     ] = None,
     force: Annotated[bool, typer.Option(help="Replace and remove files that differ from their pointer.")] = False,
+    root: Annotated[Path, typer.Option(help="The repository, to which targets are relative.")] = Path(),
 ) -> None:
     """Fetch the datasets and checkpoints that DVC tracks. Exit code 0: they are here, 3: that was not possible.
 
@@ -41,7 +42,7 @@ def pull(
     with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)) as bar:
         task = bar.add_task("fetching", total=None)
         done = fetch(
-            Repository(Path.cwd()),
+            Repository(root.resolve()),
             targets or (),
             base=base,
             force=force,

@@ -18,6 +18,7 @@ from fairgate.errors import BaselineError
 from fairgate.pytest_plugin.outcomes import Outcomes
 from fairgate.records import CheckResult, RunRecord
 from fairgate.suites import FOLDER, OPTIONS, Settings, command_line, named_bases, resolve, suite_names, suite_path
+from fairgate.working_folder import refuse_libraries
 
 
 class GateSession:
@@ -45,6 +46,7 @@ class GateSession:
 
         Raises a FairgateError for whatever is wrong with them.
         """
+        refuse_libraries()
         everything = "all" in names
         wanted = suite_names(self.root) if everything else list(dict.fromkeys(names))
         for name in wanted:

@@ -197,9 +197,50 @@ def test_a_login_of_mlflow_does_not_reach_the_checkpoint(toy: Toy, tmp_path: Pat
 def test_embeddings_are_gone_after_the_job_unless_told_otherwise(toy: Toy, tmp_path: Path) -> None:
     step = dict(step_of(ACTION, "Judge the checkpoint"))
     step["run"] = step["run"].replace("if [ -e", "env | grep FAIRGATE_CACHE; exit 0; if [ -e")
-    for given, folder in (("", f"{tmp_path}/temp/fairgate-cache"), ("off", "off"), ("/data/cache", "/data/cache")):
+    for given, folder in (
+        ("", f"{tmp_path}/temp/fairgate-cache"),
+        ("off", "off"),
+        ("/data/cache", "/data/cache"),
+        ("cache", f"{toy.root}/cache"),
+    ):
         ran = carry_out(step, _inputs(cache=given), toy.root, tmp_path / "temp", {})
         assert ran.log == f"FAIRGATE_CACHE={folder}\n"
+
+
+def _told(step: str, words: str, given: dict[str, object], toy: Toy, tmp_path: Path) -> str:
+    """What a step's fairgate was called with, by a stand-in for Python whose path is relative to the repository."""
+    stand_in = toy.root / "bin" / "python"
+    stand_in.parent.mkdir(exist_ok=True)
+    stand_in.write_text(f"#!/bin/sh\npwd\necho {words}\n", encoding="utf-8")
+    stand_in.chmod(0o755)
+    return carry_out(step_of(ACTION, step), given, toy.root, tmp_path / "temp", {}).log
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("sqlite:///fairgate.db", "sqlite:///{root}/fairgate.db"),
+        ("sqlite:////data/fairgate.db", "sqlite:////data/fairgate.db"),
+        ("file:mlruns", "file:{root}/mlruns"),
+        ("file:///data/mlruns", "file:///data/mlruns"),
+        ("mlruns", "{root}/mlruns"),
+        ("/data/mlruns", "/data/mlruns"),
+        ("https://mlflow.example", "https://mlflow.example"),
+        ("databricks", "databricks"),
+    ],
+)
+def test_steps_run_in_a_new_folder_and_relative_inputs_are_of_the_repository(
+    toy: Toy, tmp_path: Path, given: str, used: str
+) -> None:
+    inputs = _inputs(tracking_uri=given, python="bin/python", report="out/r")
+    used = used.format(root=toy.root)
+    judged = _told("Judge the checkpoint", '"$MLFLOW_TRACKING_URI" "$FAIRGATE_REPORT" "$@"', inputs, toy, tmp_path)
+    assert f"\n{used} {toy.root}/out/r -P -m fairgate.cli check --root {toy.root} -- jobs\n" in judged
+    told = _told("Tell MLflow", '"$@"', inputs, toy, tmp_path)
+    assert f"\n-P -m fairgate.cli push --from {toy.root}/out/r --mlflow {used}\n" in told
+    folders = re.findall(rf"^{tmp_path}/temp/fairgate-\w{{6}}$", judged + told, re.MULTILINE)
+    assert len(set(folders)) == 2
+    assert not any(list(Path(folder).iterdir()) for folder in folders)
 
 
 def _record(folder: Path) -> bytes:
