@@ -31,6 +31,17 @@ class TwoGroups(Cut):
     first: str | None = None
     second: str | None = None
 
+    def refusal(self, over: str | Sequence[str] | None) -> tuple[str, str, str] | None:
+        """Two groups are named, or none, and of one attribute."""
+        named = [name for name in ("first", "second") if getattr(self, name) is not None]
+        if not named:
+            return None
+        if len(named) == 1 or self.first == self.second:
+            return "does not name two groups.", "give `first` and `second`, two groups of `over`", named[0]
+        if over in ("each", "crossed"):
+            return f"names two groups over `{over}`.", "name the attribute that they belong to", "over"
+        return None
+
 
 @register
 class Bias(TopK):

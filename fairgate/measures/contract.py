@@ -34,6 +34,10 @@ class MetricSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
+    def refusal(self, over: str | Sequence[str] | None) -> tuple[str, str, str] | None:
+        """Why a check with these settings over these groups makes no sense, a remedy and the key; None if it does."""
+        return None
+
 
 class Cut(MetricSettings):
     """The top k of a ranking, compared with the shares of groups in the gallery, or with equal ones."""

@@ -67,28 +67,27 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
             "remove `over`: the spread inside a set already is over its members",
             "over",
         )
-    _pair_makes_sense(check, metric, refuse)
+    _takes_its_keys(check, metric, refuse)
     try:
-        _ = check.settings
+        refusal = check.settings.refusal(check.over)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"]))
         raise refuse(
             f"gives {check.metric} a `{key}` that it cannot take: {first['msg']}.", f"set `{key}`", key
         ) from error
+    if refusal is not None:
+        raise refuse(*refusal)
     _bound_is_reachable(check, spec, refuse)
 
 
-def _pair_makes_sense(check: Check, metric: Metric, refuse: Refuse) -> None:
-    named = [name for name in ("first", "second") if getattr(check, name) is not None]
-    if not named:
-        return
-    if named[0] not in metric.Settings.model_fields:
-        raise refuse(f"names `{named[0]}`, which {check.metric} does not use.", f"remove `{named[0]}`", named[0])
-    if len(named) == 1 or check.first == check.second:
-        raise refuse("does not name two groups.", "give `first` and `second`, two groups of `over`", named[0])
-    if check.over in ("each", "crossed"):
-        raise refuse(f"names two groups over `{check.over}`.", "name the attribute that they belong to", "over")
+def _takes_its_keys(check: Check, metric: Metric, refuse: Refuse) -> None:
+    """Refuse a key of every check that is a setting of other metrics only."""
+    settings = {name for one in METRICS.values() for name in one.Settings.model_fields}
+    for key, field in Check.model_fields.items():
+        others = key in settings and key not in metric.Settings.model_fields
+        if others and field.default is None and getattr(check, key) is not None:
+            raise refuse(f"names `{key}`, which {check.metric} does not use.", f"remove `{key}`", key)
 
 
 def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:

@@ -19,6 +19,10 @@ class LowShare(MetricSettings):
 
     below: float = Field(gt=0, lt=1)
 
+    def refusal(self, over: str | Sequence[str] | None) -> tuple[str, str, str] | None:
+        """Nobody is sure of so much."""
+        return ("calls nearly all low.", "lower `below`", "below") if self.below > 0.99 else None
+
 
 class LowSets(Metric):
     """Share of sets whose lowest member is not low."""

@@ -122,6 +122,13 @@ def test_the_schema_of_suites_and_the_fixture_offer_them(toy: Toy) -> None:
     [
         ("below: 0.7, at_least", "at_least", "gives sound_sets a `below` that it cannot take", "set `below`"),
         ("below: 0.7, at_least", "below: 7.0, at_least", "gives sound_sets a `below`", "set `below`"),
+        ("below: 0.7, at_least", "below: 0.999, at_least", "calls nearly all low", "lower `below`"),
+        (
+            "metric: sound_sets, below: 0.7, at",
+            "metric: sound_sets, below: 0.7, first: a, at",
+            "`first`",
+            "remove `first`",
+        ),
         ("below: 0.7, at_least", "belov: 0.7, at_least", "unknown key 'belov'", "did you mean 'below'"),
         ("metric: sound_sets, below: 0.7, at", "metric: sound_set, at", "Input should be 'fairness'", "'sound_sets'"),
         ("metric: sound_sets, below: 0.7, at", "metric: recall_at_k, k: 1, at", "on a contrast probe", "a retrieval"),
