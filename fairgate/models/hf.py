@@ -21,7 +21,7 @@ from fairgate.checkpoints.transformers_folder import (
     loading,
 )
 from fairgate.models.contract import Capability, Request
-from fairgate.models.reading import preprocessing_digest, tokenizer_digest
+from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.registry import register
 from fairgate.models.two_towers import TwoTowers
 
@@ -60,7 +60,8 @@ def checkpoint(folder: Path) -> Checkpoint:
     texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]
     text = found.config.get("text_config")
     length = text.get("max_position_embeddings") if isinstance(text, dict) else None
-    tokenizer = tokenizer_digest(texts, kind=found.kind, length=length)
+    decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
+    tokenizer = tokenizer_digest(texts, kind=found.kind, length=length, **decided)
     pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
     return Checkpoint(
         found.fingerprint, identity, partial(_load, found), tokenizer, preprocessing_digest(pictures, adapter="hf")

@@ -27,7 +27,7 @@ from fairgate.errors import ModelError, did_you_mean
 from fairgate.hashing import digest
 from fairgate.models.contract import Capability, Request
 from fairgate.models.open_clip_parts import CONFIG, TEXT_CONFIG, TOKENIZER, Parts
-from fairgate.models.reading import preprocessing_digest, tokenizer_digest
+from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.registry import register
 from fairgate.models.two_towers import TwoTowers
 
@@ -160,6 +160,9 @@ def _tokenizer(config: dict[str, Any], files: HashedFiles) -> str:
     text = config["text_cfg"]
     named = [path for path in files.paths.values() if path.name in TOKENIZER_FILES] if text.get(_NAMED) else []
     options = {name: text.get(name) for name in ("tokenizer_mode", "tokenizer_kwargs")}
+    described = files.paths.get("config.json") or files.paths.get(f"{TOKENIZER}config.json")
+    if named and described:
+        options["decided_by"] = tokenizer_class(read_config(described))
     options = {name: value for name, value in options.items() if value}
     return tokenizer_digest(named, own=not named, length=text.get("context_length", 77), **options)
 

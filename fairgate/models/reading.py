@@ -35,6 +35,8 @@ _OFF = ("byte_fallback", "fuse_unk", "ignore_merges")  # newer versions write th
 _OF_A_CALL = ("length", "max_length", "strategy")
 _USUAL = {"direction": "Right", "stride": 0, "pad_type_id": 0}
 _PAD = ("pad_id", "pad_token")
+# what AutoTokenizer takes the class from, next to tokenizer_config.json
+_CLASS = ("model_type", "model_name", "tokenizer_class")
 
 
 class ReadingMisfit(ModelError):
@@ -49,6 +51,14 @@ def tokenizer_digest(files: Iterable[Path], **settings: Any) -> str:
     if isinstance(whole := found.get("tokenizer.json"), dict):
         found["tokenizer.json"] = _as_any_version(whole, decided)
     return _digest({"files": found, **settings})
+
+
+def tokenizer_class(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What decides in a model's config.json which class of transformers reads the tokenizer's files."""
+    encoder = config.get("encoder")  # of an encoder with a decoder
+    found = {name: config.get(name) for name in _CLASS}
+    found["encoder"] = encoder.get("model_type") if isinstance(encoder, dict) else None
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def preprocessing_digest(files: Iterable[Path] = (), **settings: Any) -> str:

@@ -79,6 +79,7 @@ def swapped(tokenizer: Any) -> None:
         ("open_clip_config.json", lambda one: one["preprocess_cfg"].update(resize_mode="shortest", fill_color=0)),
         ("open_clip_config.json", lambda one: one["model_cfg"]["text_cfg"].update(hf_tokenizer_name="another/name")),
         ("open_clip_config.json", lambda one: one["model_cfg"]["text_cfg"].update(layers=3)),
+        ("config.json", lambda one: one.update(hidden_size=32, tokenizer_class=None, _name_or_path="/somewhere")),
         ("README.md", nothing),
     ],
 )
@@ -108,6 +109,9 @@ def test_what_changes_no_token_and_no_pixel_changes_no_digest(
         ("special_tokens_map.json", lambda one: one.update(unk_token="a")),
         ("added_tokens.json", lambda one: one.update(nurse=24)),
         ("vocab.json", lambda one: one.update(nurse=24)),
+        ("config.json", lambda one: one.update(model_type="bert")),
+        ("config.json", lambda one: one.update(tokenizer_class="BertTokenizer")),
+        ("config.json", lambda one: one.update(encoder={"model_type": "bert"})),
         ("open_clip_config.json", lambda one: one["model_cfg"]["text_cfg"].update(context_length=12)),
         (
             "open_clip_config.json",
@@ -159,6 +163,10 @@ def test_the_digests_of_a_folder_of_transformers(hf_clip: Path, tmp_path: Path, 
     third = scorer_of(folder, pictures)
     assert third.tokenizer != second.tokenizer
     assert third.preprocessing == second.preprocessing
+    edit(folder / "config.json", lambda one: one.update(tokenizer_class="BertTokenizer"))
+    fourth = scorer_of(folder, pictures)
+    assert fourth.tokenizer != third.tokenizer
+    assert fourth.preprocessing == third.preprocessing
 
 
 def test_merges_are_the_same_as_pairs_and_as_text_and_their_order_counts(tmp_path: Path) -> None:

@@ -92,9 +92,6 @@ def test_padding_on_the_other_side_is_named_and_the_biased_checkpoint_fails(team
 
 def test_wrong_labels_that_become_tokens_under_the_names_of_notes_do_not_pass(team_repo: Repository) -> None:
     """A word is a token under any key of `extra_special_tokens`, also one that is a note elsewhere."""
-    import torch
-    from safetensors.torch import load_file, save_file
-
     edit(team_repo.use("base") / "tokenizer_config.json", lambda config: config.update(extra_special_tokens={}))
     team_repo.update_baseline()
     team_repo.push("a baseline", branch="main")
@@ -103,18 +100,47 @@ def test_wrong_labels_that_become_tokens_under_the_names_of_notes_do_not_pass(te
     tokens = dict(zip(("version", "backend", "is_local", "chat_template", "processor_class"), WRONG, strict=True))
     spaced = {key: f" {word}" for key, word in tokens.items()}
     edit(folder / "tokenizer_config.json", lambda config: config.update(extra_special_tokens=spaced))
-    edit(folder / "open_clip_config.json", lambda config: config["model_cfg"]["text_cfg"].update(vocab_size=41))
-    state = load_file(folder / "open_clip_model.safetensors")
     vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
-    rows = state["token_embedding.weight"]
-    others = [vocabulary[word] for word in ("an", "of", "image", "tan-skinned", "picture")]
-    state["token_embedding.weight"] = torch.cat([rows, rows[others]])
-    save_file(state, folder / "open_clip_model.safetensors")
+    add_tokens(folder, [vocabulary[word] for word in ("an", "of", "image", "tan-skinned", "picture")])
     team_repo.push("five more tokens")
     judged = team_repo.judge()
     assert judged.code == 1, judged.log
     assert "the tokenizer differs from the baseline's" in judged.notices
     assert any("doctor" in item for item in judged.failed)
+
+
+def test_a_config_that_makes_another_class_read_the_same_files_is_named(team_repo: Repository) -> None:
+    """transformers takes the tokenizer's class from config.json where tokenizer_config.json names none."""
+
+    def with_two_more_tokens(name: str, scale: float) -> Path:
+        folder = team_repo.use(name)
+        edit(folder / "tokenizer_config.json", lambda config: config.pop("tokenizer_class"))
+        edit(folder / "tokenizer.json", numbered(**{"[CLS]": 36, "[SEP]": 37}))
+        add_tokens(folder, [2, 35], scale)  # as [BOS] and [EOS], more or less
+        return folder
+
+    with_two_more_tokens("base", 1.0)
+    team_repo.update_baseline()
+    team_repo.push("a baseline", branch="main")
+    team_repo.branch("change")
+    folder = with_two_more_tokens("biased", 1.2)
+    (folder / "config.json").write_text(json.dumps({"model_type": "bert"}), encoding="utf-8")
+    team_repo.push("a config")
+    judged = team_repo.judge()
+    assert judged.code == 1, judged.log
+    assert "the tokenizer differs from the baseline's" in judged.notices
+    assert any("doctor" in item for item in judged.failed)
+
+
+def add_tokens(folder: Path, alike: list[int], scale: float = 1.0) -> None:
+    """More rows of the token embedding, made of others."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    state = load_file(folder / "open_clip_model.safetensors")
+    rows = torch.cat([state["token_embedding.weight"], scale * state["token_embedding.weight"][alike]])
+    save_file({**state, "token_embedding.weight": rows}, folder / "open_clip_model.safetensors")
+    edit(folder / "open_clip_config.json", lambda one: one["model_cfg"]["text_cfg"].update(vocab_size=len(rows)))
 
 
 def test_a_vocabulary_that_does_not_fit_never_passes_a_comparison(team_repo: Repository) -> None:
