@@ -81,6 +81,17 @@ def test_a_suite_that_is_not_there_ends_with_4_and_without_a_verdict(toy: Toy) -
     assert _verdict(ran) == "error"
 
 
+def test_a_run_that_ends_with_0_and_without_a_report_is_no_verdict_and_the_job_fails(toy: Toy) -> None:
+    stand_in = toy.root / "python"
+    stand_in.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    stand_in.chmod(0o755)
+    ran = _judge(toy, python="./python")
+    assert ran.code == 3, ran.log
+    assert ran.outputs["outcome"] == "no verdict"
+    assert "::error title=fairgate::No verdict: the gate wrote no report" in ran.obeyed[0]
+    assert _verdict(ran) == "error"
+
+
 @pytest.mark.parametrize("planted", ["folder", "link", "dangling"])
 def test_a_report_folder_that_is_there_already_is_neither_used_nor_uploaded(
     toy: Toy, tmp_path: Path, planted: str
