@@ -68,6 +68,18 @@ def test_no_run_is_cancelled_but_an_older_one_of_the_same_pull_request() -> None
     assert len({filled(group, {"github": run}) for run in runs}) == 3
 
 
+@pytest.mark.parametrize("event", ["pull_request", "merge_group", "push", "workflow_dispatch"])
+def test_a_run_by_hand_whose_baseline_anybody_may_choose_has_not_the_name_of_the_required_check(event: str) -> None:
+    """GitHub counts checks of a commit by their name, whatever started the workflow."""
+    name = filled(GATE["verdict"]["name"], {"github": {"event_name": event}})
+    assert name == ("By hand" if event == "workflow_dispatch" else "Fairness verdict")
+
+
+def test_no_documented_workflow_can_be_started_by_hand() -> None:
+    for path in ("docs/pull-requests.md", "examples/team/.github/workflows/fairness.yml"):
+        assert "workflow_dispatch" not in (ROOT / path).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("result", "outcome", "code", "said"),
     [
