@@ -8,7 +8,7 @@ comparison with the baseline is never a pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairgate.errors import FairgateError
@@ -16,6 +16,7 @@ from fairgate.gate.temperature import Scores, without_pass
 from fairgate.models import PRECOMPUTED, Model, RereadingModel
 from fairgate.records import STRICTNESS, Against, CheckResult
 
+_AND = " and "
 _FORWARD = (
     "If the change is meant, merge waivers for what it fails first, reviewed; then this checkpoint together with its "
     "updated baseline"
@@ -36,14 +37,22 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
+class Swap:
+    """The candidate's answers to each definition with the other checkpoint's `part`: tokenizer, preprocessing, both."""
+
+    part: str
+    answers: tuple[Scores, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Counterpart:
-    """The candidate's answers to each definition, reading as the baseline (or anchor) does.
+    """The candidate's answers, reading as the baseline (or anchor) does in all that `changed`, and in each part alone.
 
     Empty where it reads so anyway. `withheld` says why it cannot, and a comparison cannot pass; `notice` what a
     reviewer sees.
     """
 
-    answers: tuple[Scores, ...] = ()
+    swaps: tuple[Swap, ...] = ()
     changed: str = ""
     withheld: str | None = None
     notice: str | None = None
@@ -84,35 +93,46 @@ def _judged_alike(
     answer: Callable[[Model], tuple[Scores, ...]],
     against: Against,
 ) -> Counterpart:
-    """What the candidate answers with what is `changed` as it is in the other checkpoint."""
+    """What the candidate answers with what is `changed` as it is in the other checkpoint; of two changes, with each
+    alone as well: weights can be made for one of them, and fail with the other's alone."""
+    parts = changed.split(_AND)
     try:
-        mixed = candidate.reading_as(
-            other,
-            tokenizer=candidate.tokenizer != other.tokenizer,
-            preprocessing=candidate.preprocessing != other.preprocessing,
-        )
-        answers = answer(mixed)
+        mixed = _reading_with(candidate, other, parts)
+        swaps = [Swap(changed, answer(mixed))]
+        if candidate.embeds_alike(mixed):  # saved by another version of a library: the same tokens and tensors
+            return Counterpart()
+        if len(parts) > 1:
+            swaps += [Swap(part, answer(_reading_with(candidate, other, [part]))) for part in parts]
     except FairgateError as error:
         return _withheld(changed, error.problem, against)
-    if candidate.embeds_alike(mixed):  # saved by another version of a library: the same tokens and tensors
-        return Counterpart()
+    alone = ", with both and with each alone" if len(parts) > 1 else ""
     notice = (
-        f"the {changed} {_verb(changed)} from the {against}'s: every check was also judged with the {against}'s, and "
-        f"the stricter verdict counts. {_FORWARD}"
+        f"the {changed} {_verb(changed)} from the {against}'s: every check was also judged with the "
+        f"{against}'s{alone}, and the stricter verdict counts. {_FORWARD}"
     )
-    return Counterpart(answers, changed, notice=notice)
+    return Counterpart(tuple(swaps), changed, notice=notice)
+
+
+def _reading_with(candidate: RereadingModel, other: Model, parts: Sequence[str]) -> RereadingModel:
+    return candidate.reading_as(other, tokenizer="tokenizer" in parts, preprocessing="preprocessing" in parts)
 
 
 def stricter_reading(
-    own: Sequence[CheckResult], other: Sequence[CheckResult], changed: str, against: Against
+    own: Sequence[CheckResult], swapped: Mapping[str, Sequence[CheckResult]], against: Against
 ) -> list[CheckResult]:
-    """Each check as the candidate reads by itself, or as it reads with the baseline's, whichever is harder on it."""
+    """Each check as the candidate reads by itself, or as it reads with the baseline's, whichever is harder on it.
+
+    `swapped` holds the results by what is the baseline's: the tokenizer, the preprocessing, or both.
+    """
     merged = []
-    for here, there in zip(own, other, strict=True):
+    for place, here in enumerate(own):
+        part, there = max(
+            ((part, results[place]) for part, results in swapped.items()), key=lambda one: _weight(one[1])
+        )
         if _weight(there) <= _weight(here):
             merged.append(here)
         else:
-            reason = f"with the {against}'s {changed} (with its own: {here.verdict}): {there.reason}"
+            reason = f"with the {against}'s {part} (with its own: {here.verdict}): {there.reason}"
             merged.append(there.model_copy(update={"reason": reason}))
     return merged
 
@@ -130,7 +150,7 @@ def comparisons_without_pass(results: Sequence[CheckResult], withheld: str) -> l
 
 def _changed(candidate: Model, theirs: Reading) -> str:
     parts = [name for name in ("tokenizer", "preprocessing") if getattr(candidate, name) != getattr(theirs, name)]
-    return " and ".join(parts)
+    return _AND.join(parts)
 
 
 def _no_method(candidate: Model) -> str:
@@ -138,7 +158,7 @@ def _no_method(candidate: Model) -> str:
 
 
 def _verb(changed: str) -> str:
-    return "differ" if " and " in changed else "differs"
+    return "differ" if _AND in changed else "differs"
 
 
 def _withheld(changed: str, problem: str, against: Against) -> Counterpart:

@@ -33,12 +33,12 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class ReadAlike:
-    """The answers of the candidate with its baseline's (or anchor's) tokenizer and preprocessing, of which `changed`
-    differs. None where the candidate cannot take these, and `withheld` says why."""
+    """The answers of the candidate with its baseline's (or anchor's) tokenizer and preprocessing, by what is swapped of
+    the two; `changed` is what differs. Empty where the candidate cannot take these, and `withheld` says why."""
 
     against: Against
     changed: str
-    answers: Answers | None
+    answers: Mapping[str, Answers]
     withheld: str | None
 
 
@@ -119,7 +119,7 @@ def _read_alike(one: ScoredDefinition, others: Mapping[Against, ComparedRun], pl
     if against not in others or not others[against].counterpart.changed:
         return None
     found = others[against].counterpart
-    answers = _answers(replace(one, scores=found.answers[place]), others, place) if found.answers else None
+    answers = {swap.part: _answers(replace(one, scores=swap.answers[place]), others, place) for swap in found.swaps}
     return ReadAlike(against, found.changed, answers, found.withheld)
 
 
@@ -165,9 +165,10 @@ def decide_definition(one: Definition, index: GroupedRows, answers: Answers) -> 
     alike = answers.read_alike
     if alike is None:
         return results
-    if alike.answers is not None:
-        return stricter_reading(results, _decide(one, index, alike.answers), alike.changed, alike.against)
-    return comparisons_without_pass(results, alike.withheld or alike.changed)
+    if not alike.answers:
+        return comparisons_without_pass(results, alike.withheld or alike.changed)
+    swapped = {part: _decide(one, index, each) for part, each in alike.answers.items()}
+    return stricter_reading(results, swapped, alike.against)
 
 
 def _decide(one: Definition, index: GroupedRows, answers: Answers) -> list[CheckResult]:

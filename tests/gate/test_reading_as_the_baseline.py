@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -12,6 +13,7 @@ from fairgate.models import Model, open_scorer
 from fairgate.records import CheckResult, GroupResult, Verdict
 
 CHECKPOINTS = Path(__file__).parents[2] / "build" / "portraits" / "checkpoints"
+BASE = f"open_clip:local-dir:{CHECKPOINTS / 'base'}"
 
 
 def check(verdict: Verdict, failing: int = 0, rule: str = "no_worse_than") -> CheckResult:
@@ -39,16 +41,25 @@ def check(verdict: Verdict, failing: int = 0, rule: str = "no_worse_than") -> Ch
     ],
 )
 def test_the_harder_of_two_results_counts_and_says_whose_it_is(own: Verdict, other: Verdict, counts: Verdict) -> None:
-    (found,) = stricter_reading([check(own)], [check(other)], "tokenizer", "baseline")
+    (found,) = stricter_reading([check(own)], {"tokenizer": [check(other)]}, "baseline")
     assert found.verdict == counts
     assert (f"with the baseline's tokenizer (with its own: {own})" in found.reason) == (counts != own)
 
 
 def test_of_two_failures_the_one_with_more_failing_groups_counts() -> None:
-    (found,) = stricter_reading([check("fail", 1)], [check("fail", 2)], "tokenizer", "baseline")
+    (found,) = stricter_reading([check("fail", 1)], {"tokenizer": [check("fail", 2)]}, "baseline")
     assert len(found.failing_groups) == 2
-    (found,) = stricter_reading([check("fail", 2)], [check("fail", 1)], "tokenizer", "baseline")
+    (found,) = stricter_reading([check("fail", 2)], {"tokenizer": [check("fail", 1)]}, "baseline")
     assert len(found.failing_groups) == 2
+
+
+def test_of_several_swaps_the_hardest_counts_and_is_named() -> None:
+    swapped = {"tokenizer and preprocessing": "pass", "tokenizer": "pass", "preprocessing": "fail"}
+    (found,) = stricter_reading(
+        [check("inconclusive")], {part: [check(verdict)] for part, verdict in swapped.items()}, "baseline"
+    )
+    assert found.verdict == "fail"
+    assert "with the baseline's preprocessing (with its own: inconclusive)" in found.reason
 
 
 def test_only_comparisons_lose_their_pass_where_the_baselines_tokenizer_is_not_to_be_had() -> None:
@@ -87,5 +98,35 @@ def test_a_baseline_that_cannot_be_had_is_said_and_known_to_differ_or_not() -> N
     unknown = counterpart(candidate, Reading(None, None), gone, never, "baseline")  # type: ignore[arg-type]
     assert (unknown.changed, unknown.withheld) == ("", None)
     assert "does not say which tokenizer and preprocessing" in str(unknown.notice)
-    base = open_scorer(f"open_clip:local-dir:{CHECKPOINTS / 'base'}", Nothing(), device="cpu", cache=None)  # type: ignore[arg-type]
+    base = open_scorer(BASE, Nothing(), device="cpu", cache=None)  # type: ignore[arg-type]
     assert counterpart(candidate, Reading(None, None), lambda: base, never, "baseline").notice is None  # type: ignore[arg-type]
+
+
+def reader(tokenizer: str, preprocessing: str) -> Mock:
+    """A model that reads with parts of another one, and embeds nothing alike then."""
+
+    def reading_as(_: Model, **parts: bool) -> Mock:
+        return Mock(swapped=tuple(part for part, swap in parts.items() if swap))
+
+    found = Mock(spec=open_scorer(BASE, Nothing(), device="cpu", cache=None), precision="fp32")  # type: ignore[arg-type]
+    found.tokenizer, found.preprocessing = tokenizer, preprocessing
+    found.reading_as.side_effect = reading_as
+    found.embeds_alike.return_value = False
+    return found
+
+
+@pytest.mark.parametrize(
+    ("own", "tried"),
+    [
+        (("a", "b"), []),
+        (("x", "b"), [("tokenizer",)]),
+        (("a", "x"), [("preprocessing",)]),
+        (("x", "x"), [("tokenizer", "preprocessing"), ("tokenizer",), ("preprocessing",)]),
+    ],
+)
+def test_of_two_changes_each_is_swapped_alone_as_well(own: tuple[str, str], tried: list[tuple[str, ...]]) -> None:
+    base = reader("a", "b")
+    found = counterpart(reader(*own), Reading("a", "b"), lambda: base, lambda one: ({"part": one.swapped},), "baseline")  # type: ignore[attr-defined]
+    assert [swap.part for swap in found.swaps] == [" and ".join(parts) for parts in tried]
+    assert [swap.answers for swap in found.swaps] == [({"part": parts},) for parts in tried]
+    assert ("with both and with each alone" in str(found.notice)) == (len(tried) > 1)

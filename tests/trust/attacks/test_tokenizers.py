@@ -183,6 +183,19 @@ def test_a_biased_checkpoint_with_other_preprocessing_fails_as_it_would_without(
     assert "the preprocessing differs from the baseline's" in judged.notices
 
 
+def test_where_tokenizer_and_preprocessing_change_each_swap_is_judged(team_repo: Repository) -> None:
+    team_repo.branch()
+    folder = team_repo.use("biased")
+    edit(folder / "tokenizer.json", nonsense)
+    edit(folder / "open_clip_config.json", lambda config: config["preprocess_cfg"].update(std=[5.0, 5.0, 5.0]))
+    team_repo.push("both")
+    judged = team_repo.judge()
+    assert judged.code == 1, judged.log
+    assert any("doctor" in item for item in judged.failed)
+    assert "the tokenizer and preprocessing differ from the baseline's" in judged.notices
+    assert "with both and with each alone" in judged.comment
+
+
 def test_the_same_tokenizer_saved_otherwise_is_not_a_change(team_repo: Repository) -> None:
     def resaved(tokenizer: Any) -> None:
         tokenizer["padding"] = {"strategy": "BatchLongest", "direction": "Right", "pad_id": 0, "pad_token": "[PAD]"}
