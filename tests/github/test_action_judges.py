@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from github_expressions import evaluate, holds
-from github_files import ACTION, Ran, carry_out, defaults, machine, read, step_of
+from github_files import ACTION, PULL, Ran, carry_out, defaults, machine, read, step_of
 from scratch_git import scratch_git
 from toy_repository import SUITE, Toy
 from typer.testing import CliRunner
@@ -128,16 +128,50 @@ def test_code_of_the_judged_repository_is_not_imported(toy: Toy) -> None:
     assert "the pull request ran" not in ran.log
 
 
-@pytest.mark.parametrize("plugins", ["./plugin", "team", "team==1.0 ../x", "team@https://x.invalid/y", "--index-url=x"])
-def test_only_pinned_packages_of_the_workflow_are_installed(toy: Toy, plugins: str) -> None:
-    step = step_of(ACTION, "Install fairgate")
-    ran = carry_out(
-        step, _inputs(plugins=plugins, python=""), toy.root, toy.root / ".runner", {"PATH": "/usr/bin:/bin"}
-    )
+INSTALLING = [(ACTION, "plugins"), (PULL, "packages")]
+
+
+def _install(toy: Toy, action: Path, environment: Mapping[str, str], **given: str) -> Ran:
+    inputs = {"inputs": {**defaults(action), "suite": "jobs", **given}}
+    step = step_of(action, "Install fairgate")
+    assert holds(step["if"], inputs)
+    env = {"PATH": "/usr/bin:/bin", "GITHUB_ACTION_PATH": str(action.parent), **environment}
+    return carry_out(step, inputs, toy.root, toy.root / ".runner", env)
+
+
+@pytest.mark.parametrize(("action", "name"), INSTALLING)
+@pytest.mark.parametrize(
+    "words",
+    ["./plugin", "team", "team==1.0 ../x", "team==1.0\n../x", "team@https://x.invalid/y", "--index-url=x", "-rx==1"],
+)
+def test_only_pinned_packages_of_the_workflow_are_installed(toy: Toy, action: Path, name: str, words: str) -> None:
+    ran = _install(toy, action, {}, **{name: words})
     assert ran.code == 4
     (said,) = ran.obeyed
-    assert "plugins takes pinned packages, NAME==VERSION" in said
+    assert f"{name} takes pinned packages, NAME==VERSION" in said
     assert not (toy.root / ".runner" / "fairgate").exists()
+
+
+@pytest.mark.parametrize(("action", "name"), INSTALLING)
+@pytest.mark.parametrize("words", ["one==1.0\ntwo==2.0\n", " one==1.0  two==2.0", "\n  one==1.0\n\n  two==2.0"])
+def test_packages_are_read_from_all_lines(toy: Toy, tmp_path: Path, action: Path, name: str, words: str) -> None:
+    stand_in = tmp_path / "bin" / "python3"  # it makes environments that hold nothing but itself
+    stand_in.parent.mkdir()
+    stand_in.write_text(
+        '#!/bin/bash\necho "$@"\nif [ "$3" = venv ]; then mkdir -p "$5/bin"; cp "$0" "$5/bin/python"; fi\n',
+        encoding="utf-8",
+    )
+    stand_in.chmod(0o755)
+    ran = _install(toy, action, {"PATH": f"{stand_in.parent}:/usr/bin:/bin"}, **{name: words})
+    assert ran.code == 0, ran.log
+    assert ran.log.endswith(" one==1.0 two==2.0\n")
+
+
+@pytest.mark.parametrize(("action", "name"), INSTALLING)
+def test_packages_that_a_given_python_would_not_get_are_an_error(toy: Toy, action: Path, name: str) -> None:
+    ran = _install(toy, action, {}, python=sys.executable, **{name: "team==1.0"})
+    assert ran.code == 4
+    assert f"{name} has no effect where python is given" in ran.obeyed[0]
 
 
 def test_a_folder_of_the_branch_that_poses_as_an_installed_package_is_not_found(toy: Toy) -> None:
