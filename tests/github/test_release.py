@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from github_files import ROOT, read
+from github_files import ROOT, carry_out, read
+from scratch_git import scratch_git
 
 from fairgate import __version__
 
@@ -62,6 +63,26 @@ def test_the_workflow_builds_with_that_script_and_signs_and_sends_in_jobs_that_b
     assert jobs["publish"]["if"] == "${{ github.ref_type == 'tag' }}"
     assert (jobs["publish"]["needs"], jobs["image"]["needs"]) == ("build", "publish")
     assert all("environment" in jobs[name] for name in ("publish", "image"))
+
+
+@pytest.mark.parametrize(("where", "code"), [("main", 0), ("behind main", 0), ("a branch", 1)])
+def test_a_tag_of_a_commit_that_is_not_on_main_is_refused_before_anything_is_installed(
+    tmp_path: Path, where: str, code: int
+) -> None:
+    steps = read(RELEASE)["jobs"]["build"]["steps"]
+    assert steps[0]["with"]["fetch-depth"] == 0
+    step = steps[1]
+    assert step["if"] == "${{ github.ref_type == 'tag' }}"
+    git = scratch_git(tmp_path)
+    tagged = git("rev-parse", "HEAD")
+    (tmp_path / "file").write_text("next", encoding="utf-8")
+    later = git.commit("next")
+    git("tag", "origin/main", later)  # a name that git would take before the branch of the remote
+    git("update-ref", "refs/remotes/origin/main", tagged if where == "a branch" else later)
+    sha = tagged if where == "behind main" else later
+    ran = carry_out(step, {}, tmp_path, tmp_path / ".runner", {"GITHUB_SHA": sha})
+    assert ran.code == code, ran.log
+    assert ("is not on main" in ran.log) == bool(code)
 
 
 def test_what_builds_and_sends_is_pinned() -> None:
