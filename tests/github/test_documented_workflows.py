@@ -71,6 +71,13 @@ def test_forks_need_the_label_there_too_and_the_verdict_always_runs() -> None:
     assert jobs["verdict"]["needs"] == "gate"
 
 
+def test_the_paths_of_code_owners_are_one_list() -> None:
+    owned = (ROOT / "examples/team/.github/CODEOWNERS").read_text(encoding="utf-8")
+    settings = (ROOT / "docs/hardening.md").read_text(encoding="utf-8").partition("**Code owners**")[2]
+    assert re.findall(r"^(/\S+)", owned, re.MULTILINE) == re.findall(r"`(/[^`]+)`", settings.partition("\n5. ")[0])
+    assert "/.dvc/" in owned
+
+
 def test_the_scoring_job_there_has_no_secret_and_the_artifact_is_found_by_its_name() -> None:
     jobs = _jobs()
     assert "secrets." not in str(jobs)
