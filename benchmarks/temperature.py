@@ -24,7 +24,7 @@ from scipy.stats import beta
 from fairgate.models.contract import log_softmax
 from fairgate.probes import ProbeScores, classify, match_entropies, mean_entropies
 from fairgate.records import CheckResult
-from fairgate.suites.decide import decide
+from fairgate.suites.deciding import decide
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.schema import Check, Suite
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairgate.data import Dataset
 from fairgate.data import open_dataset as _open_dataset
-from fairgate.records import CheckResult, GroupResult, RunRecord, Verdict
-from fairgate.records.comparison import AuditRecord
+from fairgate.records import AuditRecord, CheckResult, GroupResult, RunRecord, Verdict
 from fairgate.suites import LoadedSuite, suite_path
 from fairgate.suites import load_suite as _load_suite
 
@@ -83,12 +82,12 @@ class Comparison:
 
         import pandas as pd
 
-        from fairgate.reports.comparison_files import render_csv
+        from fairgate.reports import render_csv
 
         return pd.read_csv(io.StringIO(render_csv(self.record)))
 
     def _repr_html_(self) -> str:
-        from fairgate.reports.comparison_page import comparison_html
+        from fairgate.reports import comparison_html
 
         return _framed(comparison_html(self.record))
 

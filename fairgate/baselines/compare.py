@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from fairgate.data.look_alikes import difference, skeleton
+from fairgate.data import difference, skeleton
 from fairgate.errors import BaselineError, suggestion
 from fairgate.probes import ProbeScores
 from fairgate.records import DatasetInfo, Environment, RunRecord

@@ -24,8 +24,7 @@ from fairgate.errors import DatasetError
 from fairgate.generation import Matcher
 from fairgate.metrics import bias_at_k, max_skew_at_k, recall_at_k
 from fairgate.randomness import stream
-from fairgate.steps.person_photographs import BOX
-from fairgate.steps.pictures import picture
+from fairgate.steps import BOX, picture
 
 Matrix = NDArray[np.float64]
 Rows = NDArray[np.intp]

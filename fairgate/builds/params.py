@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.data.manifest import NAME_PATTERN
+from fairgate.data import NAME_PATTERN
 from fairgate.errors import RecipeError, SuiteError, did_you_mean
 from fairgate.recipes import Recipe, open_recipe, recipe_names
-from fairgate.suites.yaml_source import Source, read_source
+from fairgate.suites import Source, read_source
 
 PARAMS = Path("params.yaml")
 RESERVED = ("status", "run")

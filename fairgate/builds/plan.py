@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.errors import RecipeError
-from fairgate.generation.fingerprints import files_digest, model_fingerprint
-from fairgate.generation.registry import modules_for
+from fairgate.generation import files_digest, model_fingerprint, modules_for
 from fairgate.hashing import digest
 from fairgate.recipes import Part, Recipe
 
@@ -74,7 +73,18 @@ def _imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            homes = _homes(node.module)
+            yield from (homes.get(alias.name, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+@cache
+def _homes(package: str) -> dict[str, str]:
+    """The modules that a package's lazy face takes its names from, as its stub says; none for another module."""
+    path = _source(package)
+    if path is None or not path.with_suffix(".pyi").is_file():
+        return {}
+    taken = [node for node in _parsed(path.with_suffix(".pyi")).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: f"{package}.{node.module}" for node in taken for alias in node.names}
 
 
 @cache

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL.Image import Image
 
-from fairgate.data.pixels import UnreadableImage, pixels_of
+from fairgate.data import UnreadableImage, pixels_of
 from fairgate.errors import RecipeError
 from fairgate.hashing import sha256_bytes
-from fairgate.steps import SetRows
-from fairgate.steps.pictures import mask_png, png
+from fairgate.steps import SetRows, mask_png, png
 
 if TYPE_CHECKING:
     import pyarrow as pa

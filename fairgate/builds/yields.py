@@ -20,7 +20,7 @@ from fairgate.builds.shard_log import Ledger, SetRecord
 from fairgate.builds.shard_store import finished_ledgers, storing
 from fairgate.data import Manifest
 from fairgate.recipes import Recipe
-from fairgate.records.build import DROPS_FILE, PLOT_FILE, YIELD_FILE, BuildYield, GroupYield, PartYield, SubjectYield
+from fairgate.records import DROPS_FILE, PLOT_FILE, YIELD_FILE, BuildYield, GroupYield, PartYield, SubjectYield
 
 
 class Census:

@@ -11,7 +11,7 @@ from fairgate.cli.console import friendly, progress_line, wide_console, write_re
 from fairgate.suites import OPTIONS
 
 if TYPE_CHECKING:
-    from fairgate.records.comparison import AuditRecord
+    from fairgate.records import AuditRecord
 
 TABLE_WIDTH = 120  # pairs need this much, and a log file has room for it
 
@@ -37,7 +37,7 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     from fairgate import gate
     from fairgate.comparison import AuditOptions, audited, command_of
     from fairgate.comparison import audit as compare
-    from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
+    from fairgate.reports import audit_lines, audit_tables
 
     prepared = gate.prepare(suite, root.resolve())
     models = audited(prepared, model, device=device, cache=cache, allow_pickle=allow_pickle)
@@ -46,18 +46,17 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     with progress_line() as progress:
         command = command_of(suite, model, options)
         record = compare(prepared, models, options, command=command, progress=progress)
-    for table in terminal_tables(record):
+    for table in audit_tables(record):
         console.print(table)
         console.print()
-    for line in terminal_lines(record):
+    for line in audit_lines(record):
         typer.echo(line)
     write_report(_files(record, report, csv, latex))
 
 
 def _files(record: AuditRecord, report: Path | None, csv: Path | None, latex: Path | None) -> dict[Path, str]:
     """The files that the options name; the record first."""
-    from fairgate.reports.comparison_files import render_csv, render_latex
-    from fairgate.reports.comparison_page import comparison_html
+    from fairgate.reports import comparison_html, render_csv, render_latex
 
     texts: dict[Path, str] = {}
     if report is not None:

@@ -13,7 +13,7 @@ from fairgate.cli.pull import pull
 from fairgate.errors import DatasetError, harmless
 
 if TYPE_CHECKING:
-    from fairgate.builds.dataset_checks import DatasetChecks, Spread
+    from fairgate.builds import DatasetChecks, Spread
     from fairgate.data import Manifest
 
 
@@ -157,7 +157,7 @@ def bias(
 
     The checks of Smith et al. 2023 on a dataset that `gensynth` or `genswap` built.
     """
-    from fairgate.builds.dataset_checks import check_dataset
+    from fairgate.builds import check_dataset
     from fairgate.generation import open_model
     from fairgate.review import find_build
 

@@ -12,7 +12,7 @@ from fairgate.errors import SettingsError
 from fairgate.tracking import DEFAULT_URI
 
 if TYPE_CHECKING:
-    from fairgate.records.history import History
+    from fairgate.records import History
 
 TABLE_WIDTH = 140  # the table needs this much, and a log file has room for it
 _KINDS = (".html", ".png")
@@ -41,7 +41,7 @@ def history(
     """
 
     from fairgate.history import suite_history
-    from fairgate.reports.history_text import span_words, terminal_lines, terminal_table
+    from fairgate.reports import history_table, span_words, terminal_lines
     from fairgate.tracking import past_runs
 
     if out is not None and out.suffix.lower() not in _KINDS:
@@ -50,7 +50,7 @@ def history(
     found = suite_history(suite, runs, check=check, metric=metric, subject=subject)
     console = wide_console(TABLE_WIDTH)
     typer.echo(f"{found.suite}: {span_words(found)}")
-    console.print(terminal_table(found))
+    console.print(history_table(found))
     for line in terminal_lines(found):
         typer.echo(line)
     if out is not None:
@@ -62,11 +62,11 @@ def _draw(found: History, out: Path) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         if out.suffix.lower() == ".html":
-            from fairgate.reports.history_page import history_html
+            from fairgate.reports import history_html
 
             out.write_text(history_html(found), encoding="utf-8")
         else:
-            from fairgate.reports.history_picture import draw
+            from fairgate.reports import draw
 
             draw(found, out)
     except OSError as error:

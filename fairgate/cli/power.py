@@ -33,7 +33,7 @@ def power(
     """How small a regression a suite can see. Exit code 0: computed, 4: the suite or an option is wrong."""
     from fairgate import gate
     from fairgate.power import suite_power
-    from fairgate.reports.power_page import power_html, terminal_lines, terminal_table
+    from fairgate.reports import power_html, power_lines, power_table
 
     prepared = gate.prepare(suite, root.resolve())
     settings = gate.settings_of(
@@ -43,8 +43,8 @@ def power(
     with progress_line() as progress:
         command = _command(suite, settings, wanted, odds)
         record = suite_power(prepared, settings, command=command, wanted=wanted, odds=odds, progress=progress)
-    console.print(terminal_table(record))
-    for line in terminal_lines(record):
+    console.print(power_table(record))
+    for line in power_lines(record):
         typer.echo(line)
     if report is not None:
         texts = {"power.json": record.model_dump_json(indent=2) + "\n", "power.html": power_html(record)}

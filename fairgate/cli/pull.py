@@ -37,7 +37,7 @@ def pull(
     from rich.progress import MofNCompleteColumn, Progress
 
     from fairgate.baselines import Repository
-    from fairgate.baselines.tracked import pull as fetch
+    from fairgate.baselines import pull as fetch
 
     with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)) as bar:
         task = bar.add_task("fetching", total=None)

@@ -84,7 +84,7 @@ def unpack(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder to unpack into.")],
 ) -> None:
     """Take results.json and scores.parquet out of an artifact, within limits; everything else stays in it."""
-    from fairgate.reports.artifact import unpack_report
+    from fairgate.reports import unpack_report
 
     left = unpack_report(archive, folder)
     typer.echo(f"unpacked {folder}; {len(left)} other file(s) stay in the archive")

@@ -46,7 +46,7 @@ def review(
     device: Device = "auto",
 ) -> None:
     """Look at a random sample of a build, by keyboard, in a page of this machine alone. Stop and go on at any time."""
-    from fairgate.reports.review_page import review_page
+    from fairgate.reports import render_review
     from fairgate.review import (
         INSTRUCTIONS,
         Keeper,
@@ -67,7 +67,7 @@ def review(
     opened = opened_line(found.dataset, drawn, rater, utc_now)
     with Keeper(found.records(reviews), opened, found.dataset.manifest) as keeper:
         session = Session(found.dataset, drawn, keeper)
-        with ReviewServer(session, review_page(found.dataset.manifest, INSTRUCTIONS), port) as server:
+        with ReviewServer(session, render_review(found.dataset.manifest, INSTRUCTIONS), port) as server:
             _serve(server, browser=browser)
         options = ["--rater", rater, "--sample", str(sample), *(["--port", str(port)] if port else [])]
         options += [] if browser else ["--no-browser"]

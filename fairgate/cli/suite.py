@@ -48,9 +48,7 @@ def new(
     from fairgate.data import open_dataset
     from fairgate.errors import SuiteError
     from fairgate.models import require_uri
-    from fairgate.suites import FOLDER, load_text, plan_checks
-    from fairgate.suites.scaffold import new_suite
-    from fairgate.suites.validate import require_inside
+    from fairgate.suites import FOLDER, load_text, new_suite, plan_checks, require_inside
 
     root = root.resolve()
     path = root / FOLDER / f"{name}.yaml"

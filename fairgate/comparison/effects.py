@@ -13,10 +13,9 @@ from fairgate.comparison.answers import Answers, AuditData
 from fairgate.errors import MetricError, StatisticsError
 from fairgate.measures import Cell, Crossing, Floats
 from fairgate.metrics import implicit_association
-from fairgate.records import CROSS
-from fairgate.records.comparison import OUTCOMES, EffectRow, ImplicitAudit, ImplicitRow, Outcome, Refusal, TakenFor
+from fairgate.records import CROSS, OUTCOMES, EffectRow, ImplicitAudit, ImplicitRow, Outcome, Refusal, TakenFor
 from fairgate.statistics import ClusterOLS, cluster_ols, holm
-from fairgate.suites.confusions import wrong_answers
+from fairgate.suites import wrong_answers
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from fairgate.errors import StatisticsError
 from fairgate.measures import Cell, Floats
 from fairgate.metrics import fairness_of_spreads, set_std
 from fairgate.randomness import stream
-from fairgate.records.comparison import Agreement, Conclusion, FairnessRow, PairRow
+from fairgate.records import Agreement, Conclusion, FairnessRow, PairRow
 from fairgate.statistics import (
     Interval,
     bonferroni,

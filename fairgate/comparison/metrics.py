@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fairgate import gate
-from fairgate.records import CheckResult
-from fairgate.records.comparison import MetricRow, MetricsAudit, Refusal
-from fairgate.suites import PlannedCheck, probe_digests
-from fairgate.suites.decide import decide
+from fairgate.records import CheckResult, MetricRow, MetricsAudit, Refusal
+from fairgate.suites import PlannedCheck, decide, probe_digests
 
 _TABLED: Final[Mapping[str, frozenset[str]]] = {
     "zero_shot_classification": frozenset({"fairness", "accuracy", "p_true", "group_gap"}),

@@ -24,8 +24,8 @@ from fairgate.metrics import (
     tie_at_k,
 )
 from fairgate.randomness import stream
-from fairgate.records import CROSS, status_of
-from fairgate.records.comparison import (
+from fairgate.records import (
+    CROSS,
     RecallRow,
     Refusal,
     RelativeDifference,
@@ -33,6 +33,7 @@ from fairgate.records.comparison import (
     SkewRow,
     SkewSummary,
     WithinRow,
+    status_of,
 )
 from fairgate.statistics import bootstrap
 

@@ -20,8 +20,8 @@ from fairgate.comparison.ranking import RankingCut, compare_ranking, everybody, 
 from fairgate.errors import ModelError, ScoresError, SettingsError
 from fairgate.measures import METRICS
 from fairgate.probes import scores_digest
-from fairgate.records import CROSS
-from fairgate.records.comparison import (
+from fairgate.records import (
+    CROSS,
     AuditDecision,
     AuditedModel,
     AuditRecord,
@@ -29,7 +29,7 @@ from fairgate.records.comparison import (
     ProbeAudit,
 )
 from fairgate.suites import Settings, Suite, probe_digests
-from fairgate.tracking.environment import environment
+from fairgate.tracking import environment
 
 MARGIN = 0.01
 """Mean change of the spread of P(true) that nobody would call a difference, where the suite names no margin."""

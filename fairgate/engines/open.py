@@ -32,7 +32,7 @@ def open_engine(name: str = "local", *, workers: int | None = None, device: str 
 
 def _devices(device: str, workers: int | None) -> list[str]:
     """One device per worker: every GPU in turn, or the one that is named."""
-    from fairgate.checkpoints.device import cuda_generations, find_device
+    from fairgate.checkpoints import cuda_generations, find_device
 
     found = find_device(device)
     if not found.is_cuda:

@@ -5,12 +5,12 @@ pytest and the command line both come here, so that they cannot disagree.
 
 from fairgate.gate.bases import suites_of_bases
 from fairgate.gate.compared_run import dataset_info, saved_record
-from fairgate.gate.evaluate import Evaluation, evaluate
-from fairgate.gate.hold import hold
+from fairgate.gate.definitions import hold
+from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.models import Progress, open_model
-from fairgate.gate.prepare import Definition, Prepared, prepare, require_intact, settings_of
-from fairgate.gate.publish import clear_report, publish
-from fairgate.gate.score import Scored, decide_one, score
+from fairgate.gate.preparation import Definition, Prepared, prepare, require_intact, settings_of
+from fairgate.gate.publishing import clear_report, publish
+from fairgate.gate.scoring import Scored, decide_one, score
 from fairgate.gate.temperature import Scores, needs_entropy
 from fairgate.gate.update_baseline import first_baseline, keep_baseline, refuse_update
 

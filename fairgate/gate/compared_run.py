@@ -29,14 +29,12 @@ from fairgate.errors import BaselineError, FairgateError
 from fairgate.gate.counterparts import Counterpart, Reading, counterpart
 from fairgate.gate.models import Progress, logit_scale_of, open_model, tracking_uri
 from fairgate.gate.notices import dataset_notices
-from fairgate.gate.prepare import Prepared
+from fairgate.gate.preparation import Prepared
 from fairgate.gate.temperature import Scores, needs_entropy
 from fairgate.models import Model, local_path
 from fairgate.probes import Entropies, mean_entropies, read_scores, read_set_ids, scores_digest
 from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, RunRecord
-from fairgate.suites import PlannedCheck, Settings, Suite, probe_digests
-from fairgate.suites.run_probes import run_probes
-from fairgate.suites.validate import leaves
+from fairgate.suites import PlannedCheck, Settings, Suite, leaves, probe_digests, run_probes
 
 T = TypeVar("T")
 

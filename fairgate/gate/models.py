@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairgate.errors import ModelError
-from fairgate.gate.prepare import Prepared
+from fairgate.gate.preparation import Prepared
 from fairgate.models import EmbeddingCache, Model, open_scorer
 from fairgate.suites import Settings, default_cache
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from fairgate.baselines import Repository, changed_pointers
-from fairgate.gate.prepare import Prepared
+from fairgate.gate.preparation import Prepared
 from fairgate.models import local_path
 from fairgate.records import DatasetInfo, RunRecord
 

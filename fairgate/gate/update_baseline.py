@@ -10,8 +10,8 @@ from pathlib import Path
 from fairgate.baselines import RESULTS, SCORES, baseline_folder
 from fairgate.ci import in_ci
 from fairgate.errors import BaselineError
-from fairgate.gate.evaluate import Evaluation
-from fairgate.gate.prepare import Prepared
+from fairgate.gate.evaluation import Evaluation
+from fairgate.gate.preparation import Prepared
 from fairgate.probes import write_scores
 from fairgate.records import CheckResult, RunRecord
 

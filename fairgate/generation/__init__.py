@@ -1,45 +1,5 @@
 """Models that make and perceive images: what each role does, and which module opens it."""
 
-from fairgate.generation.registry import open_model
-from fairgate.generation.roles import (
-    ALIASES,
-    Box,
-    BuildModel,
-    Detector,
-    Editor,
-    Face,
-    FaceReader,
-    Inpainter,
-    Mask,
-    Matcher,
-    Painter,
-    Restyler,
-    Role,
-    Sampling,
-    Segmenter,
-    Vectors,
-    VQAModel,
-    full_uri,
-)
+from fairgate.lazy_face import lazy_face
 
-__all__ = [
-    "ALIASES",
-    "Box",
-    "BuildModel",
-    "Detector",
-    "Editor",
-    "Face",
-    "FaceReader",
-    "Inpainter",
-    "Mask",
-    "Matcher",
-    "Painter",
-    "Restyler",
-    "Role",
-    "Sampling",
-    "Segmenter",
-    "VQAModel",
-    "Vectors",
-    "full_uri",
-    "open_model",
-]
+__getattr__, __all__ = lazy_face(__name__, __file__)

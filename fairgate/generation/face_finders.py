@@ -17,8 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from PIL import Image
 
-from fairgate.checkpoints.encoder import naming
-from fairgate.checkpoints.files import HashedFiles, require_file
+from fairgate.checkpoints import HashedFiles, naming, require_file
 from fairgate.errors import ModelError
 from fairgate.generation.roles import Box
 

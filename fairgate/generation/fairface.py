@@ -21,9 +21,16 @@ from PIL.Image import Image
 from torchvision import transforms
 from torchvision.models import resnet34
 
-from fairgate.checkpoints.device import Device
-from fairgate.checkpoints.files import HashedFiles, require_weights, resolve, split_options
-from fairgate.checkpoints.weights import read_state_dict, require_finite, require_fit
+from fairgate.checkpoints import (
+    Device,
+    HashedFiles,
+    read_state_dict,
+    require_finite,
+    require_fit,
+    require_weights,
+    resolve,
+    split_options,
+)
 from fairgate.errors import ModelError
 from fairgate.generation.face_finders import SIDE, UPSAMPLE, DlibFinder, FaceFinder, WholeImage
 from fairgate.generation.perceiver import Perceiver, device_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
-from fairgate.checkpoints.files import model_folder, read_config
-from fairgate.checkpoints.transformers_folder import find_folder
+from fairgate.checkpoints import find_folder, model_folder, read_config
 from fairgate.errors import RecipeError
 from fairgate.generation.registry import open_model
 from fairgate.generation.roles import Role, full_uri

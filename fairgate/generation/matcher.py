@@ -14,16 +14,28 @@ import numpy as np
 import torch
 from PIL.Image import Image
 
-from fairgate.checkpoints.device import Device
-from fairgate.checkpoints.encoder import Checkpoint, Embeddings, Encoder, Guarded, naming
-from fairgate.checkpoints.files import model_folder, read_config
-from fairgate.checkpoints.torch_runtime import Halving, scoring, unit_or_error
-from fairgate.checkpoints.transformers_folder import LOCAL, TransformersFolder, find_folder, load_model, loading
+from fairgate.checkpoints import (
+    LOCAL,
+    Checkpoint,
+    Device,
+    Embeddings,
+    Encoder,
+    Guarded,
+    Halving,
+    TransformersFolder,
+    find_folder,
+    load_model,
+    loading,
+    model_folder,
+    naming,
+    read_config,
+    scoring,
+    unit_or_error,
+)
 from fairgate.errors import ModelError
 from fairgate.generation.perceiver import Perceiver, device_of, require_modest
 from fairgate.generation.roles import Vectors
-from fairgate.models import hf, open_clip
-from fairgate.models.embeddings import embed_texts
+from fairgate.models import embed_texts, hf, open_clip
 
 BATCH = 64
 """Images that are embedded at once; a caller that hands over fewer sets the batch itself."""

@@ -10,10 +10,17 @@ from typing import Any, Self
 import torch
 from PIL.Image import Image
 
-from fairgate.checkpoints.device import Device, find_device
-from fairgate.checkpoints.encoder import naming
-from fairgate.checkpoints.torch_runtime import require_device, scoring
-from fairgate.checkpoints.transformers_folder import LOCAL, TransformersFolder, load_model, loading
+from fairgate.checkpoints import (
+    LOCAL,
+    Device,
+    TransformersFolder,
+    find_device,
+    load_model,
+    loading,
+    naming,
+    require_device,
+    scoring,
+)
 from fairgate.errors import ModelError
 
 MAX_PREPARED = 1 << 22

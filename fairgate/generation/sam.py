@@ -9,8 +9,7 @@ import torch
 import transformers
 from PIL.Image import Image
 
-from fairgate.checkpoints.files import model_folder
-from fairgate.checkpoints.transformers_folder import TransformersFolder, find_folder
+from fairgate.checkpoints import TransformersFolder, find_folder, model_folder
 from fairgate.errors import ModelError
 from fairgate.generation.perceiver import FolderPerceiver, device_of
 from fairgate.generation.roles import Box, Mask

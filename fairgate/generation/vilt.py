@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 from transformers import ViltForQuestionAnswering, ViltProcessor
 
-from fairgate.checkpoints.device import Device
-from fairgate.checkpoints.files import model_folder
-from fairgate.checkpoints.transformers_folder import find_folder
+from fairgate.checkpoints import Device, find_folder, model_folder
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.generation.perceiver import FolderPerceiver, alike, device_of
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from fairgate.errors import SettingsError, did_you_mean
-from fairgate.records import item_name
-from fairgate.records.history import History, Move, PastRun, Point, Question, Series
-from fairgate.tracking.content import WHOLE, safe_part
+from fairgate.records import History, Move, PastRun, Point, Question, Series, item_name
+from fairgate.tracking import WHOLE, safe_part
 
 
 def suite_history(

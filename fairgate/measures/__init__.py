@@ -7,7 +7,7 @@ from fairgate.measures.galleries import galleries_of
 from fairgate.measures.means import worst_group_mean
 from fairgate.measures.parts import resample
 from fairgate.measures.registry import METRICS, measure, register
-from fairgate.records.metrics import Better, MetricSpec
+from fairgate.records import Better, MetricSpec
 
 __all__ = [
     "METRICS",

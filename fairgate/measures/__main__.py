@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from fairgate.measures.registry import METRICS
 from fairgate.probes import PROBES
-from fairgate.records.metrics import FILE
+from fairgate.records import FILE
 
 
 def text() -> str:

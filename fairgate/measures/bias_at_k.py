@@ -18,8 +18,7 @@ from fairgate.measures.registry import register
 from fairgate.measures.top_k import TopK
 from fairgate.metrics import bias_of_counts, bias_tie_range
 from fairgate.probes import DatasetFacts
-from fairgate.records import CROSS
-from fairgate.records.metrics import MetricSpec
+from fairgate.records import CROSS, MetricSpec
 from fairgate.statistics import Unavailable, extreme_interval
 
 _OF = "limits of the group that is shown more"

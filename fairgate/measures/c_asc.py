@@ -12,7 +12,7 @@ from fairgate.measures.galleries import Answer, Query, Ranked, measure_rankings,
 from fairgate.measures.limits import worst_group
 from fairgate.measures.registry import register
 from fairgate.metrics import SetSums, c_asc_of_sums
-from fairgate.records.metrics import MetricSpec
+from fairgate.records import MetricSpec
 
 
 @register

@@ -15,7 +15,7 @@ from fairgate.measures.cell import Cell, Counts, Crossing, Floats
 from fairgate.measures.fair_chance import FairRankings
 from fairgate.metrics import NullSkew
 from fairgate.probes import DatasetFacts, ProbeScores
-from fairgate.records.metrics import Extreme, MetricSpec
+from fairgate.records import Extreme, MetricSpec
 
 Answers = Sequence[ProbeScores]
 """The scores that a metric reads: those of its probe, or one per word of an association."""

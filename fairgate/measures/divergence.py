@@ -22,7 +22,7 @@ from fairgate.metrics import (
     ndkl_of_ranking,
     skew_of_counts,
 )
-from fairgate.records.metrics import MetricSpec
+from fairgate.records import MetricSpec
 from fairgate.statistics import Interval, Unavailable, divergence_interval
 
 _SIZE = "for galleries of this size"

@@ -14,7 +14,7 @@ from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import Answers, Counted, Drawn, Measure, MetricRequest, Ties
 from fairgate.measures.parts import value_of
 from fairgate.probes import ProbeScores
-from fairgate.records.metrics import Extreme
+from fairgate.records import Extreme
 
 Answer = tuple[Floats, Floats]
 """(draws, parts), of which the query's value is the extreme, and (draws, groups), what each group is shown with."""

@@ -14,8 +14,7 @@ from fairgate.measures.means import shares, worst_group_mean
 from fairgate.measures.registry import register
 from fairgate.metrics import set_deviation
 from fairgate.probes import DatasetFacts
-from fairgate.records import CROSS
-from fairgate.records.metrics import MetricSpec
+from fairgate.records import CROSS, MetricSpec
 
 
 @register

@@ -25,7 +25,7 @@ from fairgate.measures.means import shares
 from fairgate.measures.registry import register
 from fairgate.metrics import found_at_k
 from fairgate.probes import DatasetFacts
-from fairgate.records.metrics import MetricSpec
+from fairgate.records import MetricSpec
 
 
 class _Right(Metric):

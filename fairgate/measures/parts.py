@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairgate.measures.cell import Counts, Floats
 from fairgate.measures.contract import Drawn, Measure, Parts
-from fairgate.records.metrics import Extreme, MetricSpec
+from fairgate.records import Extreme, MetricSpec
 from fairgate.statistics import Resamples, set_count_chunks
 
 

@@ -9,7 +9,7 @@ from fairgate.measures.cell import Cell
 from fairgate.measures.contract import Answers, Measure, Metric, MetricRequest
 from fairgate.measures.parts import large_enough, over_judged
 from fairgate.plugins import Registry
-from fairgate.records.metrics import name_and_k
+from fairgate.records import name_and_k
 
 _FAMILIES = {
     "fairness": "set_spread",

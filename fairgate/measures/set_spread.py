@@ -9,7 +9,7 @@ from fairgate.measures.contract import CLASSIFIED, Answers, Drawn, Limits, Measu
 from fairgate.measures.limits import limits
 from fairgate.measures.registry import register
 from fairgate.metrics import fairness, set_std
-from fairgate.records.metrics import MetricSpec
+from fairgate.records import MetricSpec
 from fairgate.statistics import Unavailable, median_interval, weighted_median
 
 

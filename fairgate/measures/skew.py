@@ -14,7 +14,7 @@ from fairgate.measures.limits import WORST, bootstrapped, same_attribute, stacke
 from fairgate.measures.registry import register
 from fairgate.measures.top_k import TopK
 from fairgate.metrics import skew_of_counts, skew_tie_range
-from fairgate.records.metrics import MetricSpec
+from fairgate.records import MetricSpec
 from fairgate.statistics import Unavailable, skew_interval
 
 

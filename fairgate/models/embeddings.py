@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from fairgate.checkpoints.device import Device
-from fairgate.checkpoints.encoder import Embeddings, Encoder
-from fairgate.checkpoints.torch_runtime import Halving, scoring, unit_or_error
+from fairgate.checkpoints import Device, Embeddings, Encoder, Halving, scoring, unit_or_error
 from fairgate.errors import DatasetError
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.contract import ImageSource, Request, Rows

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairgate.checkpoints.device import Device
-from fairgate.checkpoints.encoder import Checkpoint, Embeddings, Encoder, versions
-from fairgate.checkpoints.files import TOKENIZER_FILES, require_folder, resolve
-from fairgate.checkpoints.transformers_folder import (
+from fairgate.checkpoints import (
     IMAGE_CONFIGS,
     LOCAL,
+    TOKENIZER_FILES,
+    Checkpoint,
+    Device,
+    Embeddings,
+    Encoder,
     TransformersFolder,
     find_folder,
     load_model,
     loading,
+    require_folder,
+    resolve,
+    versions,
 )
 from fairgate.models.contract import Capability, Request
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest

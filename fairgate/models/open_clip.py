@@ -10,18 +10,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairgate.checkpoints.closed import require_closed, require_closed_towers, require_text_tower
-from fairgate.checkpoints.device import Device
-from fairgate.checkpoints.encoder import Checkpoint, Encoder, versions
-from fairgate.checkpoints.files import (
+from fairgate.checkpoints import (
     TOKENIZER_FILES,
     WEIGHTS,
+    Checkpoint,
+    Device,
+    Encoder,
     HashedFiles,
     named_files,
     read_config,
+    require_closed,
+    require_closed_towers,
     require_folder,
+    require_text_tower,
     require_weights,
     resolve,
+    versions,
 )
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.hashing import digest

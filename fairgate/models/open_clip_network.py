@@ -17,9 +17,7 @@ from open_clip.pretrained import download_pretrained, get_pretrained_cfg
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
 from transformers import dynamic_module_utils
 
-from fairgate.checkpoints.device import Device
-from fairgate.checkpoints.encoder import Embeddings
-from fairgate.checkpoints.weights import StateDict, read_state_dict, require_finite, require_fit
+from fairgate.checkpoints import Device, Embeddings, StateDict, read_state_dict, require_finite, require_fit
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.models.open_clip_parts import Parts
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairgate.checkpoints.encoder import Embeddings, Encoder
+from fairgate.checkpoints import Embeddings, Encoder
 from fairgate.errors import ModelError
 from fairgate.hashing import sha256_bytes, sha256_file
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, cast, get_args
 
 import numpy as np
 
-from fairgate.checkpoints.files import require_file, resolve, split_options
+from fairgate.checkpoints import require_file, resolve, split_options
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, sha256_file
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, equal_columns, log_softmax

@@ -9,8 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairgate.checkpoints.device import Device, find_device
-from fairgate.checkpoints.encoder import Checkpoint, Embeddings, Encoder, Guarded, naming
+from fairgate.checkpoints import Checkpoint, Device, Embeddings, Encoder, Guarded, find_device, naming
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
@@ -186,7 +185,7 @@ class TwoTowers:
 
     def _encoder(self) -> Encoder:
         if self._loaded is None:
-            from fairgate.checkpoints.torch_runtime import require_device
+            from fairgate.checkpoints import require_device
 
             require_device(self._device)
             with naming(self.uri, "be loaded"):

@@ -13,7 +13,7 @@ from typing import Annotated, cast
 
 import typer
 
-from fairgate.cli.console import friendly, write_png, writing
+from fairgate.cli import friendly, write_png, writing
 from fairgate.errors import FairgateError, ModelError
 
 portraits_app = typer.Typer(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from fairgate.data.writer import refuse_existing
+from fairgate.data import refuse_existing
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.scene import Scene, scene_of
 from fairgate.portraits.world import GROUPS, LABELS

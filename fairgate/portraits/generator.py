@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.checkpoints.encoder import versions
+from fairgate.checkpoints import versions
 from fairgate.portraits.generator_models import require_folder, save_pipeline, torch_threads
 from fairgate.portraits.generator_training import GeneratorPlan, Report, train_generator, train_vae
 from fairgate.portraits.pool import SEED, DrawnSets, draw_sets
@@ -47,7 +47,7 @@ def open_pipeline(folder: Path, name: str = "StableDiffusionPipeline") -> Any:
     versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
     import diffusers
 
-    from fairgate.generation.diffusion.load import quiet
+    from fairgate.generation import quiet
 
     require_folder(folder, "train-generator")
     with quiet():

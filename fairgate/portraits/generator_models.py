@@ -133,7 +133,7 @@ def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet:
     """
     import diffusers
 
-    from fairgate.generation.diffusion.load import quiet
+    from fairgate.generation import quiet
 
     with quiet():
         pipeline = getattr(diffusers, name)(

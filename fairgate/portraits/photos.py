@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image, ImageDraw
 
-from fairgate.data.writer import refuse_existing
+from fairgate.data import refuse_existing
 from fairgate.portraits.canvas import ACCENTS, BACKGROUNDS, GREEN, INK, WHITE, Colour, mix
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.faces_folder import write_chips

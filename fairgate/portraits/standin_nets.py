@@ -19,8 +19,17 @@ from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from fairgate.checkpoints.files import HashedFiles, read_config, require_file, require_folder, require_weights, resolve
-from fairgate.checkpoints.weights import read_state_dict, require_finite, require_fit
+from fairgate.checkpoints import (
+    HashedFiles,
+    read_config,
+    read_state_dict,
+    require_file,
+    require_finite,
+    require_fit,
+    require_folder,
+    require_weights,
+    resolve,
+)
 from fairgate.errors import ModelError
 from fairgate.hashing import sha256_file
 from fairgate.portraits.world import ATTRIBUTES, LABELS

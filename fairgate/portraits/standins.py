@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.checkpoints.device import find_device
+from fairgate.checkpoints import find_device
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.generation import Box, Face, Mask
 from fairgate.hashing import digest

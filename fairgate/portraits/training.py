@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from open_clip import CLIP
 
-from fairgate.checkpoints.encoder import versions
+from fairgate.checkpoints import versions
 from fairgate.errors import ModelError
 from fairgate.portraits import clip
 from fairgate.portraits.generator_models import torch_threads

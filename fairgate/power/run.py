@@ -14,10 +14,10 @@ from fairgate.errors import BaselineError, SettingsError, StatisticsError, Suite
 from fairgate.measures import Cell, Cells, Measure, measure, resample
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
-from fairgate.records.power import CheckPower, GroupPower, PowerRecord
+from fairgate.records import CheckPower, GroupPower, PowerRecord
 from fairgate.statistics import Power, Resamples, image_changes, power, power_of_draws, power_of_images
 from fairgate.suites import PlannedCheck, Settings
-from fairgate.tracking.environment import environment
+from fairgate.tracking import environment
 
 WANTED_OF_NOTHING = 0.02
 """The wished regression where a check's margin is 0, so that twice the margin says nothing."""

@@ -9,7 +9,7 @@ import pytest
 
 from fairgate.errors import FairgateError, NoVerdict
 from fairgate.pytest_plugin import SESSION
-from fairgate.suites.options import OPTIONS
+from fairgate.suites import OPTIONS
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

@@ -10,14 +10,24 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
-from fairgate.data.coco import AnnotatedImage, read_coco
+from fairgate.data import AnnotatedImage, read_coco
 from fairgate.errors import RecipeError
 from fairgate.generation import Matcher, open_model
 from fairgate.randomness import stream
 from fairgate.recipes.contract import Before, Part, RecipeSettings
-from fairgate.steps import SetRows, Step
-from fairgate.steps.caption_gender import WIDER_WORDS, WORDS, GenderWords
-from fairgate.steps.person_photographs import PHOTO, CropPerson, LabelByCaptions, OnePerson, PerceivePerson, Photographs
+from fairgate.steps import (
+    PHOTO,
+    WIDER_WORDS,
+    WORDS,
+    CropPerson,
+    GenderWords,
+    LabelByCaptions,
+    OnePerson,
+    PerceivePerson,
+    Photographs,
+    SetRows,
+    Step,
+)
 
 PAPER = "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
 GROUPS = ("male", "female")

@@ -23,18 +23,22 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from fairgate.data.coco import read_coco
-from fairgate.data.image_import import MEMBER
-from fairgate.data.labels import inside, read_labels, unique_ids
-from fairgate.data.rows import OWN_COLUMNS
+from fairgate.data import MEMBER, OWN_COLUMNS, inside, read_coco, read_labels, unique_ids
 from fairgate.errors import DatasetError
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
 from fairgate.recipes.registry import register
-from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.caption_gender import image_gender
-from fairgate.steps.filters import Likeness, Within, first_of_each
-from fairgate.steps.labelled_photographs import Labelled, ReadPhotograph
-from fairgate.steps.person_photographs import OnePerson
+from fairgate.steps import (
+    Labelled,
+    Likeness,
+    OnePerson,
+    ReadPhotograph,
+    SetRows,
+    Step,
+    Trace,
+    Within,
+    first_of_each,
+    image_gender,
+)
 
 PAPER = "Hamidieh et al., Identifying Implicit Social Biases in Vision-Language Models, AIES 2024 (So-B-IT)"
 FAIRFACE = {

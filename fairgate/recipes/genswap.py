@@ -19,15 +19,13 @@ from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
 
-from fairgate.data.labels import inside, read_labels
+from fairgate.data import inside, read_labels
 from fairgate.errors import RecipeError
 from fairgate.generation import open_model
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
 from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
 from fairgate.recipes.registry import register
-from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.face_swap import FacePool, FindFace, SwapFace
-from fairgate.steps.person_photographs import DescribeMembers
+from fairgate.steps import DescribeMembers, FacePool, FindFace, SetRows, Step, SwapFace, Trace
 
 MIN_AGE = 20
 """The paper: "age attribute is greater than 19"; FairFace's groups are 0-2, 3-9, 10-19, 20-29, ..., more than 70."""

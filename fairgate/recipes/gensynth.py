@@ -29,10 +29,20 @@ from fairgate.generation import Matcher, Sampling, open_model
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
 from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
 from fairgate.recipes.registry import register
-from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.crop_edit import Candidate, EditAll, EditUntilAccepted, EditWorkshop, candidates
-from fairgate.steps.neighbour_pool import NeighbourPool, NeighbourRule
-from fairgate.steps.person_photographs import PHOTO, DescribeMembers
+from fairgate.steps import (
+    PHOTO,
+    Candidate,
+    DescribeMembers,
+    EditAll,
+    EditUntilAccepted,
+    EditWorkshop,
+    NeighbourPool,
+    NeighbourRule,
+    SetRows,
+    Step,
+    Trace,
+    candidates,
+)
 
 INSTRUCTIONS = {
     "male": [

@@ -27,11 +27,25 @@ from fairgate.generation import Sampling, open_model
 from fairgate.randomness import stream
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields, single_pictures
 from fairgate.recipes.registry import register
-from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.filters import CountColours, Forget, Likeness, Within, first_of_each
-from fairgate.steps.paint import Paint, Variant, Vary
-from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Trait, VisualQuestion
-from fairgate.steps.provenance import COLUMNS
+from fairgate.steps import (
+    COLUMNS,
+    Ask,
+    CountColours,
+    Forget,
+    Likeness,
+    MaskPerson,
+    Paint,
+    Perceive,
+    SetRows,
+    Step,
+    Trace,
+    Trait,
+    Variant,
+    Vary,
+    VisualQuestion,
+    Within,
+    first_of_each,
+)
 
 PAPER = "Lui et al., Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, AAAI 2024"
 TEMPLATE = "A photo of the face of a {phrase}"

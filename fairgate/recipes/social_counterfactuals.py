@@ -37,9 +37,18 @@ from fairgate.recipes.social_captions import (
     set_name,
     subjects_of,
 )
-from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.caption_match import CaptionMatcher, EveryCaptionMatches, MatchCaptions, MembersDiffer
-from fairgate.steps.shared_generation import SHARE, PaintSets, Pruning
+from fairgate.steps import (
+    SHARE,
+    CaptionMatcher,
+    EveryCaptionMatches,
+    MatchCaptions,
+    MembersDiffer,
+    PaintSets,
+    Pruning,
+    SetRows,
+    Step,
+    Trace,
+)
 
 PAPER = "Howard et al., Probing Intersectional Biases in Vision-Language Models with Counterfactual Examples, 2023"
 PAINTER = "hf:stable-diffusion-v1-5/stable-diffusion-v1-5?vae=stabilityai/sd-vae-ft-mse"

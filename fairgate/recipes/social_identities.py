@@ -15,8 +15,7 @@ from pydantic import Field, model_validator
 from fairgate.generation import Sampling, open_model
 from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields, single_pictures
 from fairgate.recipes.registry import register
-from fairgate.steps import SetRows, Step, Trace
-from fairgate.steps.paint import Paint
+from fairgate.steps import Paint, SetRows, Step, Trace
 
 PAPER = "Saravanan et al., Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models, 2023"
 TEMPLATE = "A color photograph of a {identity}, headshot, high-quality."

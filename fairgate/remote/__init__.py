@@ -1,7 +1,7 @@
 """Files that DVC tracks, fetched without running DVC: pointers are read as data, and every object is checked first."""
 
 from fairgate.remote.config import open_store
-from fairgate.remote.fetch import Fetched, Progress, fetch
+from fairgate.remote.fetching import Fetched, Progress, fetch
 from fairgate.remote.place import read_file
 from fairgate.remote.pointers import Tracked, is_pointer, read_pointers
 from fairgate.remote.store import Store

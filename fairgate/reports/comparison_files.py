@@ -12,16 +12,16 @@ from typing import Final
 
 from fairgate.number_format import ABSENT
 from fairgate.plain_text import clean
-from fairgate.records.comparison import (
+from fairgate.records import (
     AuditRecord,
     ClassificationAudit,
     EffectRow,
     ImplicitAudit,
     MetricsAudit,
     ProbeAudit,
+    RecordPart,
     RetrievalAudit,
 )
-from fairgate.records.run import RecordPart
 from fairgate.reports.comparison_tables import overview
 from fairgate.reports.data_table import Column, Table, TableCell
 from fairgate.reports.formatting import metric_words

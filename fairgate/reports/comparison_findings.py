@@ -10,8 +10,8 @@ from scipy.special import bdtrc
 
 from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
-from fairgate.records import CROSS
-from fairgate.records.comparison import (
+from fairgate.records import (
+    CROSS,
     Agreement,
     AuditRecord,
     ClassificationAudit,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from fairgate.records.comparison import (
+from fairgate.records import (
     OUTCOMES,
     AuditRecord,
     ClassificationAudit,

@@ -8,8 +8,8 @@ from typing import Final
 
 from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
-from fairgate.records import CROSS
-from fairgate.records.comparison import (
+from fairgate.records import (
+    CROSS,
     OUTCOMES,
     AuditRecord,
     ClassificationAudit,

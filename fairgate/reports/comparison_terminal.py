@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from fairgate.plain_text import clean
-from fairgate.records.comparison import AuditRecord, ClassificationAudit
+from fairgate.records import AuditRecord, ClassificationAudit
 from fairgate.reports.comparison_findings import (
     disagreements,
     findings,
@@ -27,7 +27,7 @@ _COLUMNS: Final = 7
 """Columns of numbers that a table of models or subjects has in a terminal."""
 
 
-def terminal_tables(record: AuditRecord) -> Iterator[TextTable]:
+def audit_tables(record: AuditRecord) -> Iterator[TextTable]:
     """The overview tables of the audit without their drawings; the rest is in audit.html and audit.csv."""
     return (_printed(probe.name, table) for probe, table in overview(record))
 
@@ -60,7 +60,7 @@ def _cell(cell: TableCell, between: str) -> str:
     return (" " if cell.why else between).join(clean(part, 60) for part in parts if part)
 
 
-def terminal_lines(record: AuditRecord) -> list[str]:
+def audit_lines(record: AuditRecord) -> list[str]:
     """Plain lines after the tables: findings, what could not be computed, how to read, the notice."""
     lines = at_most([f"• {text}" for text in findings(record)], _FINDINGS, "  and {} more in the report")
     if small := small_differences(record):

@@ -15,12 +15,15 @@ from fairgate.records import (
     Against,
     BaselineInfo,
     CheckResult,
+    MetricSpec,
     RunRecord,
     Verdict,
     WorstSet,
     item_name,
+    name_and_k,
+    own_metrics,
+    own_values,
 )
-from fairgate.records.metrics import MetricSpec, name_and_k, own_metrics, own_values
 
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 ShownVerdict = Literal["fail", "error", "inconclusive", "waived", "pass"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairgate.number_format import number
-from fairgate.records.history import RULE, History, Move, Point, Series
+from fairgate.records import RULE, History, Move, Point, Series
 from fairgate.reports import history_text
 from fairgate.reports.charts import Scale, Tick, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words

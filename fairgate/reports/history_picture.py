@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.plain_text import clean
-from fairgate.records.history import History, Series
+from fairgate.records import History, Series
 from fairgate.reports.formatting import metric_words, share_words
 from fairgate.reports.history_text import named, notices, side, span_words
 

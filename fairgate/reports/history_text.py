@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
-from fairgate.records.history import RULE, History, Move, Point, Series
+from fairgate.records import RULE, History, Move, Point, Series
 from fairgate.reports.formatting import at_most, metric_words, share_words, with_interval
 from fairgate.reports.text_table import text_table
 
@@ -149,7 +149,7 @@ def sparkline(series: Series, widest: int = _WIDEST) -> str:
     return "".join(bars)
 
 
-def terminal_table(history: History) -> Table:
+def history_table(history: History) -> Table:
     """A row per item: first and last number, the line between, and where it moved last."""
     rows: list[list[str | tuple[str, str]]] = []
     for series in history.series:

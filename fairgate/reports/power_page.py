@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.number_format import number
 from fairgate.plain_text import clean
-from fairgate.records.power import CheckPower, GroupPower, PowerRecord
+from fairgate.records import CheckPower, GroupPower, PowerRecord
 from fairgate.reports.charts import Tick, Track, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words
 from fairgate.reports.standalone_page import render_page
@@ -181,7 +181,7 @@ def needed_words(check: CheckPower, group: GroupPower) -> str:
     return "within the margin" if check.wanted <= check.margin else "more than 10⁹"
 
 
-def terminal_table(record: PowerRecord) -> Table:
+def power_table(record: PowerRecord) -> Table:
     """Every comparison of the suite: what it sees now, what the wished regression takes, and with more sets."""
     unit = record.checks[0].unit
     steps = (f">×{step} {unit}" for step in _STEPS)
@@ -189,7 +189,7 @@ def terminal_table(record: PowerRecord) -> Table:
     return text_table((*columns, "curve"), map(_row, record.checks))
 
 
-def terminal_lines(record: PowerRecord) -> list[str]:
+def power_lines(record: PowerRecord) -> list[str]:
     """What could not be computed, what the table assumes, and the notice."""
     reasons: dict[str, list[str]] = {}
     for check in record.checks:

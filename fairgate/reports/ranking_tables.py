@@ -8,7 +8,7 @@ from typing import Final
 
 from fairgate.number_format import number
 from fairgate.plain_text import clean
-from fairgate.records.comparison import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
+from fairgate.records import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
 from fairgate.reports.charts import BoxPlot, Scale, Track, percent, scale_for
 from fairgate.reports.data_table import (
     SHADES,

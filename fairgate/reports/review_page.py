@@ -29,7 +29,7 @@ class Page:
     headers: dict[str, str]
 
 
-def review_page(manifest: Manifest, instructions: Sequence[str]) -> Page:
+def render_review(manifest: Manifest, instructions: Sequence[str]) -> Page:
     """The page of a dataset. What is in the data reaches it as JSON and is set as text; no markup is made of it."""
     text = render_page("review", admit=_OWN, name=manifest.name, notice=manifest.notice, instructions=instructions)
     more = {"frame-ancestors": "'none'", "require-trusted-types-for": "'script'", "trusted-types": "'none'"}

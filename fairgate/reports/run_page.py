@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from fairgate.plain_text import clean
-from fairgate.records import CheckResult, MemberResult, RunRecord, WorstSet
-from fairgate.records.history import PastValue
+from fairgate.records import CheckResult, MemberResult, PastValue, RunRecord, WorstSet
 from fairgate.reports.charts import Estimate, GroupChart, GroupKey, estimate_of, groups_of, percent, strips_of
 from fairgate.reports.formatting import (
     by_outcome,

@@ -83,7 +83,7 @@ def _as_they_are(data: bytes) -> str | None:
 
     None for what is no picture, or unpacks to more pixels than are decoded anywhere: a browser would try.
     """
-    from fairgate.data.pixels import require_bounded
+    from fairgate.data import require_bounded
 
     kind = next((kind for magic, kind in _MAGIC.items() if data.startswith(magic)), None)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
@@ -98,7 +98,7 @@ def _as_they_are(data: bytes) -> str | None:
 
 
 def _reencoded(data: bytes, side: int | None) -> str | None:
-    from fairgate.data.pixels import decode
+    from fairgate.data import decode
 
     try:
         picture = decode(data).convert("RGB")

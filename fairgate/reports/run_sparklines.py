@@ -10,8 +10,7 @@ from typing import Final
 
 from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
-from fairgate.records import CheckResult, RunRecord
-from fairgate.records.history import PastValue
+from fairgate.records import CheckResult, PastValue, RunRecord
 from fairgate.reports.charts import Scale, scale_for
 from fairgate.reports.formatting import moment, share_words
 

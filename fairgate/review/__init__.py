@@ -6,7 +6,7 @@ from fairgate.review.builds import FinishedBuild, find_build, review_command
 from fairgate.review.figures import Figures, figures_of, percent
 from fairgate.review.instructions import INSTRUCTIONS
 from fairgate.review.marks import Keeper, Record, read_records
-from fairgate.review.release import ReleaseOptions, release, reviewed
+from fairgate.review.releasing import ReleaseOptions, release, reviewed
 from fairgate.review.sample import Sample, draw_sample
 from fairgate.review.section import review_section
 from fairgate.review.server import ReviewServer

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from fairgate.data import Dataset, read_dataset
-from fairgate.data.manifest import MANIFEST_FILE
+from fairgate.data import MANIFEST_FILE, Dataset, read_dataset
 from fairgate.errors import DatasetError, did_you_mean
 
 BUILDS: Final = Path("build")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from fairgate.data import Dataset
-from fairgate.data.manifest import CROSS
+from fairgate.data import CROSS, Dataset
 from fairgate.errors import StatisticsError
 from fairgate.number_format import ABSENT
 from fairgate.review.agreement import (

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from fairgate.atomic import remove
-from fairgate.data.manifest import Hash, Manifest, Text
+from fairgate.data import Hash, Manifest, Text
 from fairgate.errors import DatasetError
 from fairgate.hashing import require_regular, sha256_bytes
 

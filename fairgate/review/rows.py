@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from fairgate.data import Dataset, Shard
-from fairgate.data.bounds import is_text
+from fairgate.data import Dataset, Shard, is_text
 from fairgate.errors import DatasetError
-from fairgate.steps.pictures import picture
+from fairgate.steps import picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from fairgate.errors import FairgateError, SettingsError
-from fairgate.reports.review_page import Page
+from fairgate.reports import Page
 from fairgate.review.session import Session
 
 # The standard library's server: with starlette and uvicorn every refusal below would still be written by hand.

@@ -16,7 +16,7 @@ from fairgate.data import Manifest
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest, sha256_bytes
 from fairgate.markdown import escape, table
-from fairgate.records.build import DROPS_FILE, YIELD_FILE, BuildYield, PartYield
+from fairgate.records import DROPS_FILE, YIELD_FILE, BuildYield, PartYield
 from fairgate.review.figures import percent, share
 
 _MOST_ROWS: Final = 100

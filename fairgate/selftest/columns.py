@@ -10,17 +10,17 @@ from typing import ClassVar, cast
 import numpy as np
 
 from fairgate.errors import ModelError
-from fairgate.models.contract import (
+from fairgate.models import (
     Capability,
     Floats,
     LabelModel,
     Model,
+    PrecomputedScores,
     SimilarityModel,
     equal_columns,
     log_softmax,
     require_capability,
 )
-from fairgate.models.scores import PrecomputedScores
 from fairgate.probes import Rows
 from fairgate.suites import Suite
 

@@ -14,8 +14,7 @@ from fairgate.data import Dataset
 from fairgate.errors import DatasetError, TrackingError
 from fairgate.git import run_git
 from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, of_error, ok, run, trouble, warning
-from fairgate.tracking import redact, sqlite_path, waiting
-from fairgate.tracking.session import session
+from fairgate.tracking import redact, session, sqlite_path, waiting
 
 AREA = "mlflow"
 

@@ -8,13 +8,12 @@ import numpy as np
 from scipy.special import expit, logit, logsumexp
 
 from fairgate.data import Index
-from fairgate.models.contract import Floats
+from fairgate.models import Floats
 from fairgate.probes import Probe
 from fairgate.randomness import stream
 from fairgate.selftest.columns import Columns, SuitePrompts
 from fairgate.selftest.target import Bools, Group
-from fairgate.suites import Suite
-from fairgate.suites.run_probes import run_probes
+from fairgate.suites import Suite, run_probes
 
 NOISE: Final = 1e-4
 """Standard deviation of the innocent change, relative to a column's."""

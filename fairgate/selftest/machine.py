@@ -71,7 +71,7 @@ def _packages() -> list[Finding]:
 
 def _device(wanted: str) -> list[Finding]:
     """torch and torchvision, imported in a process of their own: a broken build may take its process down."""
-    from fairgate.checkpoints.device import find_device
+    from fairgate.checkpoints import find_device
 
     done = run([sys.executable, "-c", _TORCH], Path.cwd(), 180)
     if done.code != 0:

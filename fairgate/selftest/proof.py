@@ -20,8 +20,7 @@ from fairgate.selftest.inject import can_plant, jittered, losses, planted
 from fairgate.selftest.target import group_to_harm
 from fairgate.selftest.trial import BIASED, INNOCENT, PLAIN, Bench, Trial, has_xdist, make_view
 from fairgate.selftest.verdicts import Planted, control, first_run, no_pipefail, same_again, some
-from fairgate.suites import Settings, Suite
-from fairgate.suites.run_probes import run_probes
+from fairgate.suites import Settings, Suite, run_probes
 
 
 def prove(

@@ -20,8 +20,7 @@ from fairgate.errors import BaselineError, FairgateError
 from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
 from fairgate.records import Against, RunRecord, item_name
 from fairgate.selftest.finding import Finding, of_error, ok, trouble, warning
-from fairgate.suites import LoadedSuite, Settings, probe_digests
-from fairgate.suites.advice import advice
+from fairgate.suites import LoadedSuite, Settings, advice, probe_digests
 
 SOON: Final = timedelta(days=14)
 """A waiver that ends within these is worth a word."""

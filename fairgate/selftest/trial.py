@@ -15,8 +15,7 @@ from typing import Any, Final
 import yaml
 
 from fairgate import gate
-from fairgate.data import Dataset
-from fairgate.data.manifest import MANIFEST_FILE
+from fairgate.data import MANIFEST_FILE, Dataset
 from fairgate.errors import BaselineError
 from fairgate.records import CheckResult, RunRecord
 from fairgate.reports import read_results

@@ -13,7 +13,7 @@ from fairgate.statistics.paired import (
     paired_test,
 )
 from fairgate.statistics.paired_result import BY_GROUP, Design, Outcome, PairedResult, not_judged
-from fairgate.statistics.power import Power, power, power_of_draws, power_of_images
+from fairgate.statistics.power_analysis import Power, power, power_of_draws, power_of_images
 from fairgate.statistics.regression import (
     compare_images,
     group_changes,

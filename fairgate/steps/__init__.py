@@ -1,5 +1,5 @@
 """Steps of a dataset pipeline: each fills columns of counterfactual sets, or judges a set and explains every drop."""
 
-from fairgate.steps.contract import Drop, Judge, Maker, Meter, Row, SetRows, Step, Trace, run_steps
+from fairgate.lazy_face import lazy_face
 
-__all__ = ["Drop", "Judge", "Maker", "Meter", "Row", "SetRows", "Step", "Trace", "run_steps"]
+__getattr__, __all__ = lazy_face(__name__, __file__)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from fairgate.data.pixels import UnreadableImage, decode
+from fairgate.data import UnreadableImage, decode
 from fairgate.steps.contract import Drop, Meter, SetRows
 from fairgate.steps.person_photographs import require_annotated_size
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from fairgate.data.pixels import UnreadableImage, decode
+from fairgate.data import UnreadableImage, decode
 from fairgate.errors import DatasetError
 
 COMPRESSION = 6

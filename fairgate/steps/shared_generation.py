@@ -17,9 +17,7 @@ from fairgate.steps.provenance import COLUMNS, HOW, SEED, made_with, sampling, s
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from fairgate.generation.diffusion.pipeline import StableDiffusion
-    from fairgate.generation.shared_attention.attention import Mode
-    from fairgate.generation.shared_attention.sampler import Attempt, AttemptState, SetPainting
+    from fairgate.generation import Attempt, AttemptState, Mode, SetPainting, StableDiffusion
 
 SHARE, MODE, BASE = "share", "sharing", "base_caption"
 
@@ -112,13 +110,13 @@ def set_painting(
             f"'{painter.uri}' has no UNet whose attention could be shared.",
             remedy="name a Stable Diffusion as the painter: hf:FOLDER_OR_ID",
         )
-    from fairgate.generation.shared_attention.sampler import SetPainting
+    from fairgate.generation import SetPainting
 
     return SetPainting(model, captions, how, mode=mode, rows=rows, phrases=phrases)
 
 
 def _attempt(rows: SetRows) -> Attempt:
-    from fairgate.generation.shared_attention.sampler import Attempt
+    from fairgate.generation import Attempt
 
     return Attempt(rows.seed_of("noise"), float(rows.columns["guidance"]), float(rows.columns[SHARE]))
 
@@ -161,7 +159,7 @@ def repaint_member(row: Mapping[str, Any], painter: Any, *, phrases: Sequence[st
 
     Equal to the stored one up to about one level of grey: sums are rounded in another order. Raises ModelError.
     """
-    from fairgate.generation.shared_attention.sampler import Attempt
+    from fairgate.generation import Attempt
 
     how = sampling(row[HOW])
     captions = list(dict.fromkeys([row[BASE], row["caption"]]))

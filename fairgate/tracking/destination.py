@@ -18,7 +18,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 from fairgate.hashing import sha256_file
-from fairgate.tracking.session import sqlite_path
+from fairgate.tracking.store_session import sqlite_path
 
 FILE: Final = "destination.json"
 _KEY: Final = "queue.key"

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairgate.errors import BaselineError, TrackingError
-from fairgate.records import RunRecord
-from fairgate.records.history import PastRun, PastValue, Question
+from fairgate.records import PastRun, PastValue, Question, RunRecord
 from fairgate.tracking import content
-from fairgate.tracking.session import READ_REMEDY, redact, session, sqlite_path
+from fairgate.tracking.store_session import READ_REMEDY, redact, session, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

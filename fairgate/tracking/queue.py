@@ -18,9 +18,9 @@ from fairgate.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.destination import FILE, Sender, destination_of, plain, seal, sender_of
-from fairgate.tracking.environment import asking_pull_request
+from fairgate.tracking.run_environment import asking_pull_request
 from fairgate.tracking.runs import DEFAULT_URI, log_run
-from fairgate.tracking.session import redact, sqlite_path, unanswered
+from fairgate.tracking.store_session import redact, sqlite_path, unanswered
 
 DEFAULT_QUEUE = Path(".fairgate/queue")
 

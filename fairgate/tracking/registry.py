@@ -13,7 +13,7 @@ from fairgate.errors import ModelError, TrackingError
 from fairgate.hashing import digest
 from fairgate.records import RunRecord
 from fairgate.tracking import content
-from fairgate.tracking.session import READ_REMEDY, redact, session
+from fairgate.tracking.store_session import READ_REMEDY, redact, session
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -36,7 +36,7 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
     `architecture` is the open_clip architecture of a bare .safetensors file. Raises ModelError for none, for several,
     for weights that are pickled, and for links.
     """
-    from fairgate.checkpoints.files import require_folder
+    from fairgate.checkpoints import require_folder
 
     require_folder(folder)
     files = sorted(path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
@@ -64,7 +64,7 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
 
 def gather_components(folder: Path) -> None:
     """Copy tokenizer and image processor to the weights: `mlflow.transformers.log_model` stores them elsewhere."""
-    from fairgate.checkpoints.files import TOKENIZER_FILES
+    from fairgate.checkpoints import TOKENIZER_FILES
 
     home = folder / "model"
     if not (folder / "MLmodel").is_file() or not (home / "config.json").is_file():
@@ -207,7 +207,7 @@ def _files_of(client: MlflowClient, source: str, uri: str, scratch: str) -> Path
     from mlflow.artifacts import download_artifacts
     from mlflow.exceptions import MlflowException
 
-    from fairgate.checkpoints.files import require_folder
+    from fairgate.checkpoints import require_folder
 
     try:
         address = _resolved(client, source)

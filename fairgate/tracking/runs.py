@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from fairgate.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
-from fairgate.tracking.session import session, sqlite_path
+from fairgate.tracking.store_session import session, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

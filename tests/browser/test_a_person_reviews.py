@@ -16,10 +16,10 @@ import pytest
 from drawn import HOSTILE, open_keeper, rows, write_build
 
 from fairgate.data import open_dataset
-from fairgate.reports.review_page import review_page
+from fairgate.reports.review_page import render_review
 from fairgate.review import FinishedBuild, ReviewServer, Session, draw_sample, find_build, read_records, release
 from fairgate.review.instructions import INSTRUCTIONS
-from fairgate.review.release import ReleaseOptions
+from fairgate.review.releasing import ReleaseOptions
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -56,7 +56,7 @@ def reviewing(
     said: list[str] = []
     with (
         open_keeper(dataset, build.records(reviews), sample) as keeper,
-        ReviewServer(Session(dataset, sample, keeper), review_page(dataset.manifest, INSTRUCTIONS)) as server,
+        ReviewServer(Session(dataset, sample, keeper), render_review(dataset.manifest, INSTRUCTIONS)) as server,
     ):
         thread = threading.Thread(target=server.serve)
         thread.start()

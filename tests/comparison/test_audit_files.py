@@ -22,7 +22,7 @@ from fairgate.measures import METRICS
 from fairgate.records.comparison import AuditRecord
 from fairgate.reports.comparison_files import render_csv, render_latex
 from fairgate.reports.comparison_page import comparison_html
-from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
+from fairgate.reports.comparison_terminal import audit_lines, audit_tables
 from fairgate.suites import resolve
 
 
@@ -33,11 +33,11 @@ def renamed(record: AuditRecord, old: str, new: str) -> AuditRecord:
 
 def printed(record: AuditRecord, width: int = 120) -> str:
     console = Console(width=width, file=io.StringIO(), color_system=None)
-    for table in terminal_tables(record):
+    for table in audit_tables(record):
         console.print(table)
     file = console.file
     assert isinstance(file, io.StringIO)
-    return "\n".join([file.getvalue(), *terminal_lines(record)])
+    return "\n".join([file.getvalue(), *audit_lines(record)])
 
 
 def test_the_record_comes_back_from_its_file(toy_audit: AuditRecord) -> None:

@@ -18,7 +18,7 @@ from fairgate.errors import SettingsError
 from fairgate.records.comparison import AuditRecord
 from fairgate.reports.comparison_findings import findings, harmed, refusal_words, small_differences
 from fairgate.reports.comparison_page import comparison_html
-from fairgate.reports.comparison_terminal import terminal_lines, terminal_tables
+from fairgate.reports.comparison_terminal import audit_lines, audit_tables
 from fairgate.statistics import holm
 
 
@@ -267,7 +267,7 @@ def test_a_crossing_of_too_few_sets_is_left_out_and_said(toy: Toy) -> None:
     assert set(record.left_out) == {"skin_tone × gender"}
     assert {row.over for row in classification(record).effects} == {"skin_tone", "gender"}
     assert "Left out: skin_tone × gender" in comparison_html(record)
-    assert any(line.startswith("left out: skin_tone × gender") for line in terminal_lines(record))
+    assert any(line.startswith("left out: skin_tone × gender") for line in audit_lines(record))
 
 
 def test_an_implicit_association_is_told_by_group_and_within_sets(toy: Toy) -> None:
@@ -330,7 +330,7 @@ def test_single_images_have_no_f_m_and_keep_accuracy_and_effects(tmp_path: Path)
     assert any(
         text.startswith("bad names images rightly less often than good: accuracy is") for text in findings(record)
     )
-    (table,) = [table for table in terminal_tables(record) if "second against first" in str(table.title)]
+    (table,) = [table for table in audit_tables(record) if "second against first" in str(table.title)]
     assert [str(column.header) for column in table.columns] == ["models", "Δ accuracy", "paired p"]
     (region,) = [e for e in found.effects if (e.model, e.over, e.outcome) == ("bad", "region", "correct")]
     assert region.hi < 0

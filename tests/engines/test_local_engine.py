@@ -160,6 +160,7 @@ def test_an_engine_is_opened_by_name_with_a_device_per_worker(monkeypatch: pytes
     assert isinstance(engine, LocalEngine)
     assert engine.devices == ("cpu", "cpu", "cpu")
     monkeypatch.setattr("fairgate.checkpoints.device.cuda_generations", lambda: [9, 9])
+    monkeypatch.setattr("fairgate.checkpoints.cuda_generations", lambda: [9, 9])
     monkeypatch.setattr("fairgate.checkpoints.device.torch_is_built_for_cuda", lambda: True)
     assert open_engine().devices == ("cuda:0", "cuda:1")  # type: ignore[attr-defined]
     assert open_engine(device="cuda", workers=1).devices == ("cuda:0",)  # type: ignore[attr-defined]

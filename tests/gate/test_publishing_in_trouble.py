@@ -50,7 +50,7 @@ def test_a_report_that_stops_halfway_holds_nothing_of_an_earlier_run(
     def full(path: Path, *ignored: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(importlib.import_module("fairgate.gate.publish"), "write_scores", full)
+    monkeypatch.setattr(importlib.import_module("fairgate.gate.publishing"), "write_scores", full)
     *_, said = gate.publish(evaluation, prepared, settings).messages
     assert "No space left on device" in said
     assert [path.name for path in (tmp_path / "report").iterdir()] == ["results.json"]

@@ -11,7 +11,7 @@ from fairgate.history import suite_history
 from fairgate.records.history import History, PastRun
 from fairgate.reports.history_page import history_html
 from fairgate.reports.history_picture import draw
-from fairgate.reports.history_text import sparkline, terminal_lines, terminal_table
+from fairgate.reports.history_text import history_table, sparkline, terminal_lines
 
 
 def history(*runs: PastRun, **asked: str) -> History:
@@ -31,7 +31,7 @@ def table_text(found: History) -> str:
 
     console = Console(width=160, color_system=None)
     with console.capture() as captured:
-        console.print(terminal_table(found))
+        console.print(history_table(found))
     return captured.get()
 
 

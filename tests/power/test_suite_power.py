@@ -18,7 +18,7 @@ from fairgate.errors import BaselineError, SettingsError, SuiteError
 from fairgate.power import suite_power
 from fairgate.records.power import CheckPower, PowerRecord
 from fairgate.records.schemas import schema_file, schema_of, schema_text
-from fairgate.reports.power_page import assumptions, power_html, sparkline, terminal_lines, terminal_table
+from fairgate.reports.power_page import assumptions, power_html, power_lines, power_table, sparkline
 from fairgate.suites import resolve
 
 
@@ -197,10 +197,10 @@ def test_power_needs_two_runs_and_a_comparison(toy: Toy) -> None:
 
 def printed(record: PowerRecord) -> str:
     console = Console(width=140, file=io.StringIO(), color_system=None)
-    console.print(terminal_table(record))
+    console.print(power_table(record))
     file = console.file
     assert isinstance(file, io.StringIO)
-    return "\n".join([file.getvalue(), *terminal_lines(record)])
+    return "\n".join([file.getvalue(), *power_lines(record)])
 
 
 def test_the_table_names_checks_hardest_groups_and_assumptions(toy_power: PowerRecord) -> None:

@@ -6,7 +6,7 @@ import pandas as pd  # noqa: F401
 import fairgate.pytest_plugin.explain
 import fairgate.pytest_plugin.fixture
 import fairgate.pytest_plugin.items
-import fairgate.suites.decide  # noqa: F401
+import fairgate.suites.deciding  # noqa: F401
 from fairgate.measures import METRICS
 
 for metric in METRICS:

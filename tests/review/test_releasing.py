@@ -12,7 +12,7 @@ from fairgate.data import open_dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.hashing import sha256_file
 from fairgate.review import find_build, release
-from fairgate.review.release import Doubles, Imbalance, ReleaseOptions, most_unequal
+from fairgate.review.releasing import Doubles, Imbalance, ReleaseOptions, most_unequal
 
 PASSED = {"gender": {"man": {"tried": 6, "failed": 0}, "woman": {"tried": 5, "failed": 2}}}
 PARTS = {

@@ -19,7 +19,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from fairgate.data import Dataset
 from fairgate.errors import DatasetError, SettingsError
-from fairgate.reports.review_page import review_page
+from fairgate.reports.review_page import render_review
 from fairgate.review import ReviewServer, Session, draw_sample
 from fairgate.review.instructions import INSTRUCTIONS
 from fairgate.review.rows import RowReader
@@ -67,7 +67,7 @@ def serving(dataset: Dataset, folder: Path) -> Iterator[Client]:
     sample = draw_sample(dataset, 10)
     with (
         open_keeper(dataset, folder, sample) as keeper,
-        ReviewServer(Session(dataset, sample, keeper), review_page(dataset.manifest, INSTRUCTIONS)) as server,
+        ReviewServer(Session(dataset, sample, keeper), render_review(dataset.manifest, INSTRUCTIONS)) as server,
     ):
         thread = threading.Thread(target=server.serve)
         thread.start()

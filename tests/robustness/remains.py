@@ -12,7 +12,7 @@ from fairgate.probes import read_scores, scores_digest
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
 from fairgate.tracking.content import RUN_KEY, run_key
-from fairgate.tracking.session import session
+from fairgate.tracking.store_session import session
 
 ARTIFACTS = {"results.json", "scores.parquet", "report.html", "comment.md", "jobs.yaml"}
 

@@ -22,7 +22,7 @@ from fairgate.selftest.inject import jittered, losses, planted
 from fairgate.selftest.proof import prove
 from fairgate.selftest.target import Group, group_to_harm
 from fairgate.suites import resolve
-from fairgate.suites.run_probes import run_probes
+from fairgate.suites.probing import run_probes
 
 ROOT = Path(__file__).parents[2]
 CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"

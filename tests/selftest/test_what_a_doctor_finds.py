@@ -27,7 +27,7 @@ from fairgate.selftest.machine import cache_of, look_at_cache, look_at_git, look
 from fairgate.selftest.pytest_setup import look_at_pytest, read_ini
 from fairgate.selftest.suite_inputs import look_at_models, look_at_suite
 from fairgate.suites import resolve
-from fairgate.suites.run_probes import probe_digests
+from fairgate.suites.probing import probe_digests
 
 ITEMS = {"jobs": 10}
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

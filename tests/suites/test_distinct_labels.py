@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from fairgate.cli.main import app
 from fairgate.errors import ModelError
 from fairgate.reports import read_results
-from fairgate.suites.run_probes import require_distinct
+from fairgate.suites.probing import require_distinct
 from fairgate.suites.schema import Suite
 
 PROBES: dict[str, Any] = {

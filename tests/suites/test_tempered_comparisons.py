@@ -16,7 +16,7 @@ from fairgate.records import CheckResult
 from fairgate.statistics import paired_test
 from fairgate.suites import resolve
 from fairgate.suites.compare import stricter
-from fairgate.suites.decide import decide
+from fairgate.suites.deciding import decide
 
 
 @pytest.fixture(scope="module")

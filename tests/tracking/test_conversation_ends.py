@@ -14,7 +14,7 @@ from tracking_records import a_record
 
 from fairgate.errors import TrackingError
 from fairgate.tracking import log_or_queue, push
-from fairgate.tracking.session import session
+from fairgate.tracking.store_session import session
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def test_earlier_values_are_those_that_can_be_compared(told: str) -> None:
 
 
 def test_a_param_that_somebody_else_wrote_is_passed_over(uri: str) -> None:
-    from fairgate.tracking.session import session
+    from fairgate.tracking.store_session import session
 
     with session(uri) as client:
         experiment = client.create_experiment("fairgate/foreign")

@@ -11,7 +11,7 @@ from tracking_records import a_record
 from fairgate.errors import BaselineError
 from fairgate.reports import write_results
 from fairgate.tracking import fetch_record, log_run
-from fairgate.tracking.session import session
+from fairgate.tracking.store_session import session
 
 
 def logged(uri: str, folder: Path, **changes: Any) -> str:

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from fairgate.cli.push import push as push_command
 from fairgate.tracking import log_or_queue, push
-from fairgate.tracking.session import session
+from fairgate.tracking.store_session import session
 
 
 @pytest.fixture

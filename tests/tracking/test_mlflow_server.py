@@ -23,7 +23,7 @@ from fairgate.models import open_scorer
 from fairgate.reports import write_results
 from fairgate.suites import resolve
 from fairgate.tracking import fetch_model, fetch_record, log_or_queue, log_run, past_runs, push, tag_model_version
-from fairgate.tracking.session import session
+from fairgate.tracking.store_session import session
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -13,7 +13,7 @@ from tracking_records import a_check, a_record
 from fairgate.errors import TrackingError
 from fairgate.tracking import log_or_queue, log_run
 from fairgate.tracking.content import RUN_KEY
-from fairgate.tracking.session import redact, session, sqlite_path
+from fairgate.tracking.store_session import redact, session, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -15,7 +15,7 @@ from fairgate.cli.main import app
 from fairgate.reports import read_results, write_results
 from fairgate.suites import load_suite
 from fairgate.tracking import fetch_record
-from fairgate.tracking.session import session
+from fairgate.tracking.store_session import session
 
 
 @pytest.fixture

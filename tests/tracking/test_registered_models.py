@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from fairgate.errors import ModelError, TrackingError
 from fairgate.tracking import fetch_model, tag_model_version
 from fairgate.tracking.registry import checkpoint_uri
-from fairgate.tracking.session import session
+from fairgate.tracking.store_session import session
 
 
 def make(folder: Path, *names: str) -> Path:

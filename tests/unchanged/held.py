@@ -26,7 +26,7 @@ _NO_NUMBERS = {"created_at", "seconds", "command", "environment", "schema_versio
 def questions(suite: str) -> dict[str, str]:
     """Digests of what a shipped suite's probes ask: a baseline is comparable only while they are equal."""
     from fairgate.suites.load import load_suite
-    from fairgate.suites.run_probes import probe_digests
+    from fairgate.suites.probing import probe_digests
 
     return probe_digests(load_suite(ROOT / "fairness_suites" / f"{suite}.yaml", ROOT).suite)
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.checkpoints.files import (
+from fairgate.checkpoints import (
     TOKENIZER_FILES,
     HashedFiles,
     model_folder,
     read_config,
+    refuse_other_weights,
     require_file,
     require_weights,
+    shards_of,
     split_options,
 )
-from fairgate.checkpoints.transformers_folder import refuse_other_weights, shards_of
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.generation.roles import ALIASES
 

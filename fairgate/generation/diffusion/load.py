@@ -12,8 +12,7 @@ import transformers
 from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
-from fairgate.checkpoints.transformers_folder import naming_folder, silenced
-from fairgate.checkpoints.weights import require_finite, require_loaded, require_stored
+from fairgate.checkpoints import naming_folder, require_finite, require_loaded, require_stored, silenced
 
 
 def load_unet_or_vae(class_name: str, folder: Path, dtype: torch.dtype, variant: str | None = None) -> Any:

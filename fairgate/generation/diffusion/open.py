@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fairgate.checkpoints.encoder import versions
+from fairgate.checkpoints import versions
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.files import EDIT, SD, XL, PipelineFiles
 from fairgate.generation.roles import Role

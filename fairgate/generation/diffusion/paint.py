@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 import torch
 from PIL.Image import Image
 
-from fairgate.checkpoints.encoder import naming
+from fairgate.checkpoints import naming
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.loop import After, denoise, generators_of, guided, guided_by_image
 from fairgate.generation.diffusion.pictures import at_size, pixels_of, square, working_size

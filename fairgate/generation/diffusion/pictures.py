@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from fairgate.checkpoints.files import MAX_SIDE
+from fairgate.checkpoints import MAX_SIDE
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.pipeline import StableDiffusion
 from fairgate.generation.roles import Mask

@@ -17,7 +17,7 @@ import torch
 from diffusers.image_processor import VaeImageProcessor
 from PIL.Image import Image
 
-from fairgate.checkpoints.device import find_device
+from fairgate.checkpoints import find_device
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
 from fairgate.generation.diffusion.load import load_text_encoder, load_tokenizer, load_unet_or_vae

@@ -13,7 +13,7 @@ from typing import Any
 import diffusers
 import torch
 
-from fairgate.checkpoints.files import read_config
+from fairgate.checkpoints import read_config
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.generation.diffusion.load import quiet
 

@@ -13,7 +13,7 @@ from scratch_git import ScratchGit, scratch_git
 from fairgate.baselines import Repository as Baselines
 from fairgate.baselines import check_out
 from fairgate.errors import BaselineError
-from fairgate.tracking.environment import environment
+from fairgate.tracking.run_environment import environment
 
 
 def loosened(repository: Repository) -> str:

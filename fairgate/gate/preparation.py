@@ -17,15 +17,17 @@ from fairgate.suites import (
     LoadedSuite,
     PlannedCheck,
     Settings,
+    fair_rankers,
     load_suite,
     load_text,
     plan_checks,
+    require_attainable,
+    require_groups_present,
+    require_waived_checks,
     resolve,
     suite_names,
     suite_path,
 )
-from fairgate.suites.attainable import fair_rankers, require_attainable, require_groups_present
-from fairgate.suites.waivers import require_waived_checks
 
 
 @dataclass(frozen=True, slots=True)

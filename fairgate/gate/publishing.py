@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from fairgate.atomic import atomic_write, sweep
 from fairgate.errors import FairgateError, SettingsError, TrackingError
-from fairgate.gate.evaluate import Evaluation
-from fairgate.gate.prepare import Prepared
+from fairgate.gate.evaluation import Evaluation
+from fairgate.gate.preparation import Prepared
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
 from fairgate.suites import OPTIONS, Settings, load_suite, suite_path
 
 if TYPE_CHECKING:
-    from fairgate.records.history import PastValue
+    from fairgate.records import PastValue
 
 REPORT_FILES = ("results.json", "scores.parquet", "report.html", "comment.md", "metrics.json")
 """What a report folder holds; results.json is the first to go and the first to come."""

@@ -15,11 +15,11 @@ from fairgate.errors import FairgateError
 from fairgate.gate.compared_run import dataset_info
 from fairgate.gate.models import Progress
 from fairgate.gate.notices import plugin_notices, pointer_notices
-from fairgate.gate.prepare import Definition, Prepared
-from fairgate.gate.score import Scored, decide_definition, score
+from fairgate.gate.preparation import Definition, Prepared
+from fairgate.gate.scoring import Scored, decide_definition, score
 from fairgate.gate.temperature import Scores
 from fairgate.measures import METRICS
-from fairgate.models.registry import FAMILIES
+from fairgate.models import FAMILIES
 from fairgate.probes import PROBES, mean_entropies, scores_digest
 from fairgate.records import (
     BaselineInfo,
@@ -33,15 +33,19 @@ from fairgate.records import (
     RunRecord,
     overall,
 )
-from fairgate.suites import Settings
-from fairgate.suites.advice import advice
-from fairgate.suites.confusions import confusions
-from fairgate.suites.result import undecided
-from fairgate.suites.run_probes import probe_digests, prompt_count
-from fairgate.suites.suite_diff import stricter
-from fairgate.suites.temperature import LabelTemperature, temperature_notices
-from fairgate.suites.waivers import waive
-from fairgate.tracking.environment import environment
+from fairgate.suites import (
+    LabelTemperature,
+    Settings,
+    advice,
+    confusions,
+    probe_digests,
+    prompt_count,
+    stricter,
+    temperature_notices,
+    undecided,
+    waive,
+)
+from fairgate.tracking import environment
 
 
 @dataclass(frozen=True, slots=True)

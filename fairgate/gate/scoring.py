@@ -9,14 +9,12 @@ from fairgate.errors import SuiteError, did_you_mean
 from fairgate.gate.compared_run import ComparedRun, RunContext, ScoredDefinition, compare_with
 from fairgate.gate.counterparts import comparisons_without_pass, stricter_reading
 from fairgate.gate.models import Progress, logit_scale_of, registered
-from fairgate.gate.prepare import Definition, Prepared, require_intact
+from fairgate.gate.preparation import Definition, Prepared, require_intact
 from fairgate.gate.temperature import Scores, Tempered, tempered, tempered_without_pass
 from fairgate.measures import GroupedRows
 from fairgate.models import Model
 from fairgate.records import Against, BaselineInfo, CheckResult, ModelInfo
-from fairgate.suites import Check, Settings, plan_check
-from fairgate.suites.attainable import fair_rankers, require_groups_present
-from fairgate.suites.decide import decide
+from fairgate.suites import Check, Settings, decide, fair_rankers, plan_check, require_groups_present
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,7 @@ from typing import Final
 import numpy as np
 
 from fairgate import data
-from fairgate.data import Dataset, Manifest, Problem
-from fairgate.data.manifest import CROSS, check_name
-from fairgate.data.releases import ROOT
+from fairgate.data import CROSS, ROOT, Dataset, Manifest, Problem, check_name
 from fairgate.errors import DatasetError, SettingsError, harmless
 from fairgate.review.builds import REVIEWS, FinishedBuild, review_command
 from fairgate.review.figures import Figures, figures_of

@@ -8,11 +8,19 @@ from pathlib import Path
 from fairgate.baselines import Repository, baseline_folder
 from fairgate.errors import BaselineError, NoVerdict, SuiteError
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
-from fairgate.gate.prepare import Definition, Prepared, planned_on
+from fairgate.gate.preparation import Definition, Prepared, planned_on
 from fairgate.models import local_path
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
-from fairgate.suites import FOLDER, LoadedSuite, Settings, load_text, suite_names
-from fairgate.suites.suite_diff import changes_between, same_verdicts, with_subjects_of
+from fairgate.suites import (
+    FOLDER,
+    LoadedSuite,
+    Settings,
+    changes_between,
+    load_text,
+    same_verdicts,
+    suite_names,
+    with_subjects_of,
+)
 
 _NAMED = 5
 _TABLE = "scores"

@@ -1,0 +1,30 @@
+"""Faces of packages whose names are imported on first use: start-up imports only what a command needs."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+
+def lazy_face(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]:
+    """The `__getattr__` and `__all__` of a package whose stub, `__init__.pyi`, says which module each name is from.
+
+    Type checkers read the same stub. Written here and not taken from a library, because the workflow that renders
+    strangers' reports installs as little as can be.
+    """
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_bytes())
+    taken = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    homes = {alias.name: f"{package}.{node.module}" for node in taken for alias in node.names}
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        thing = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[package], name, thing)
+        return thing
+
+    return load, list(homes)
