@@ -34,8 +34,8 @@ def test_zizmor_finds_nothing_in_workflows_and_actions() -> None:
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed here")
-def test_shellcheck_finds_nothing_in_the_scripts_of_actions(tmp_path: Path) -> None:
-    scripts = sorted(REPORT.glob("*.sh"))
+def test_shellcheck_finds_nothing_in_the_scripts_of_actions_and_workflows(tmp_path: Path) -> None:
+    scripts = sorted([*REPORT.glob("*.sh"), *(ROOT / ".github" / "scripts").glob("*.sh")])
     for number, step in enumerate(step for path in ACTIONS for step in read(path)["runs"]["steps"] if "run" in step):
         scripts.append(tmp_path / f"{number}.sh")
         scripts[-1].write_text(f"#!/usr/bin/env bash\n{step['run']}", encoding="utf-8")
