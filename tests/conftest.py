@@ -50,16 +50,6 @@ def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
 
 
-UNMEASURED = {"robustness", "doctor", "github", "trust", "attacks", "story", "factory", "engines", "browser"}
-"""Folders whose tests start many processes, of code that others measure: coverage would slow them down."""
-
-
-@pytest.fixture(autouse=True)
-def _children_go_unmeasured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.path.parent.name in UNMEASURED:
-        monkeypatch.delenv("COVERAGE_PROCESS_CONFIG", raising=False)
-
-
 @pytest.fixture(scope="session")
 def embedded_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Embeddings of the embedded release, computed once for all tests that gate its checkpoints."""

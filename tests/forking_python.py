@@ -64,8 +64,8 @@ class ForkingPython:
     """`start` forks a command; one at a time. `environment` is added to this process's own."""
 
     def __init__(self, program: str, environment: Mapping[str, str]) -> None:
-        inherited = {name: value for name, value in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
-        inherited |= {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}  # threads of before a fork are gone after it
+        # threads of before a fork are gone after it
+        inherited = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
         paths = [str(Path(__file__).parent), str(Path(program).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [sys.executable, program],

@@ -50,8 +50,7 @@ def warm_python(*, torch: bool = True) -> str:
     client, address = folder / "python", str(folder / "socket")
     client.write_text(_CLIENT.format(python=sys.executable, calls=CALLS, address=address), encoding="utf-8")
     client.chmod(0o755)
-    environment = {name: text for name, text in os.environ.items() if name != "COVERAGE_PROCESS_CONFIG"}
-    environment["OMP_NUM_THREADS"] = "1"  # threads of before a fork are not there after it
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads of before a fork are not there after it
     server = subprocess.Popen(
         [sys.executable, "-P", __file__, address, *(["torch"] if torch else [])],
         stdin=subprocess.PIPE,

@@ -172,7 +172,7 @@ def _columns(path: Path, images: int, wanted: list[str]) -> dict[str, NDArray[An
         raise ScoresError(
             f"the per-image scores cannot be read: {error}.",
             where=str(path),
-            remedy="run the baseline again with `--fairness-report DIR`, and keep scores.parquet beside results.json",
+            remedy="run the baseline again with `--fairness-report DIR`, and keep scores.parquet next to results.json",
         ) from error
 
 

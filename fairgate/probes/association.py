@@ -43,7 +43,7 @@ class AssociationProbe(Probe):
     @classmethod
     def _words(cls, value: list[str]) -> list[str]:
         if len(set(value)) < len(value):
-            raise ValueError(f"words stand twice: {sorted({x for x in value if value.count(x) > 1})}")
+            raise ValueError(f"words are given twice: {sorted({x for x in value if value.count(x) > 1})}")
         return value
 
     @property

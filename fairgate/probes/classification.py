@@ -77,7 +77,7 @@ class ZeroShotProbe(Probe):
             for label in labels:
                 plain(label)
             if len(set(labels)) < len(labels):
-                raise ValueError(f"labels stand twice: {sorted({x for x in labels if labels.count(x) > 1})}")
+                raise ValueError(f"labels are given twice: {sorted({x for x in labels if labels.count(x) > 1})}")
         return value
 
     @property

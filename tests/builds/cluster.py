@@ -24,7 +24,6 @@ class Cluster:
             **OWN_TOKEN,
         }
         environment = {**os.environ, **own}
-        environment = {name: value for name, value in environment.items() if name != "COVERAGE_PROCESS_CONFIG"}
         for _ in range(3):  # on a busy machine, Ray gives up waiting for its own parts
             if self._start(environment):
                 return

@@ -87,7 +87,7 @@ def never(_: Model) -> tuple[dict[str, object], ...]:
 
 def test_a_baseline_that_cannot_be_had_is_said_and_known_to_differ_or_not() -> None:
     uri = f"open_clip:local-dir:{CHECKPOINTS / 'tuned'}"
-    candidate = open_scorer(uri, Nothing(), device="cpu", cache=None)  # type: ignore[arg-type]
+    candidate = open_scorer(uri, Nothing(), device="cpu", cache=None)  # type: ignore[arg-type] # no image is read
     own = Reading.of(candidate)
     same = counterpart(candidate, own, gone, never, "baseline")  # type: ignore[arg-type]
     assert (same.changed, same.notice, same.withheld) == ("", None, None)
@@ -98,7 +98,7 @@ def test_a_baseline_that_cannot_be_had_is_said_and_known_to_differ_or_not() -> N
     unknown = counterpart(candidate, Reading(None, None), gone, never, "baseline")  # type: ignore[arg-type]
     assert (unknown.changed, unknown.withheld) == ("", None)
     assert "does not say which tokenizer and preprocessing" in str(unknown.notice)
-    base = open_scorer(BASE, Nothing(), device="cpu", cache=None)  # type: ignore[arg-type]
+    base = open_scorer(BASE, Nothing(), device="cpu", cache=None)  # type: ignore[arg-type] # no image is read
     assert counterpart(candidate, Reading(None, None), lambda: base, never, "baseline").notice is None  # type: ignore[arg-type]
 
 
