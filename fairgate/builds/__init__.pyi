@@ -1,4 +1,6 @@
 from .build import Factory as Factory
+from .build import PartStatus as PartStatus
+from .build import part_states as part_states
 from .dataset_checks import DatasetChecks as DatasetChecks
 from .dataset_checks import Spread as Spread
 from .dataset_checks import check_dataset as check_dataset
@@ -6,8 +8,6 @@ from .params import NamedBuild as NamedBuild
 from .params import build_names as build_names
 from .params import read_build as read_build
 from .plan import Ground as Ground
-from .shard_log import Ledger as Ledger
-from .shard_log import Quiet as Quiet
-from .shard_log import Watcher as Watcher
-from .status import PartStatus as PartStatus
-from .status import part_states as part_states
+from .shard_store import Ledger as Ledger
+from .shard_store import Quiet as Quiet
+from .shard_store import Watcher as Watcher

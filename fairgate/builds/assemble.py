@@ -12,8 +12,7 @@ import numpy as np
 from fairgate.builds.part_output import Chosen
 from fairgate.builds.paths import DATASET, Places
 from fairgate.builds.plan import Ground
-from fairgate.builds.shard_log import Watcher
-from fairgate.builds.shard_store import storing
+from fairgate.builds.shard_store import Watcher, storing
 from fairgate.builds.shards import StoredSet, pixel_digest, stored
 from fairgate.builds.yields import WRITTEN, Census, write_yields
 from fairgate.data import Manifest, read_manifest, write_dataset

@@ -1,21 +1,22 @@
-"""A build: subject by subject, part by part, then the dataset; whatever is finished is found again."""
+"""A build: subject by subject, part by part, then the dataset; whatever is finished is found again, and counted."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 from fairgate.builds.assemble import assemble
 from fairgate.builds.params import PARAMS
-from fairgate.builds.part import PartJob, build_part
+from fairgate.builds.part import PartBuild
 from fairgate.builds.part_output import Chosen
 from fairgate.builds.paths import DATASET, Places, pick, require_different_folders
 from fairgate.builds.plan import Ground, plan_digest, what_changed
-from fairgate.builds.shard_log import Quiet, Watcher
-from fairgate.builds.shard_store import ShardStore, read_part, storing
+from fairgate.builds.shard_store import Quiet, ShardStore, Watcher, read_ledger, read_part, storing
+from fairgate.builds.yields import PartTally
 from fairgate.data import Manifest
 from fairgate.engines import Engine, one_thread_each
 from fairgate.recipes import Part, Recipe
@@ -37,7 +38,6 @@ class Factory:
 
     @property
     def places(self) -> Places:
-        """Where its files lie."""
         return Places.of(self.out, self.name, self.limit)
 
     def build(self, engine: Engine, subjects: Sequence[str] = (), part: str | None = None) -> None:
@@ -86,8 +86,8 @@ class Factory:
         plan = ground.plan(part, subject, before.chain)
         store = ShardStore(self.places.part(subject, part.name), plan, plan_digest(plan))
         self._set_aside(store, plan, subject, part.name)
-        job = PartJob(part, subject, before, store, tuple(self.recipe.attributes()), self.limit, self._command(subject))
-        chosen = build_part(job, engine, self.watch)
+        attributes, command = list(self.recipe.attributes()), self._command(subject)
+        chosen = PartBuild(part, subject, before, store, attributes, self.watch, self.limit, command).run(engine)
         before.let_go()
         return chosen
 
@@ -120,3 +120,62 @@ class Factory:
                 store.folder.parent.mkdir(parents=True, exist_ok=True)
                 earlier.rename(store.folder)
                 self.watch.note(f"'{subject}', part '{part}': made before under this plan; restored from {earlier}")
+
+
+State = Literal["absent", "unfinished", "finished", "stale"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartStatus:
+    """One part of one subject; `stale` says in words what has changed since its shards were made."""
+
+    subject: str
+    part: str
+    state: State
+    shards: int
+    chosen: int | None
+    tally: PartTally
+    stale: str | None = None
+    wanted: int | None = None
+
+    @property
+    def short(self) -> bool:
+        """Whether the part ended with fewer sets than are wanted."""
+        return self.state == "finished" and self.wanted is not None and self.tally.kept < self.wanted
+
+
+def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]:
+    """Every part of every subject, as it lies there. Shards are counted by their ledgers; their bytes are not read.
+
+    Without `ground` (the models are on another machine) nothing is called stale.
+    """
+    for subject in factory.recipe.subjects():
+        before = ""
+        for part in factory.recipe.parts():
+            folder = factory.places.part(subject, part.name)
+            said = read_part(folder)
+            stale = _stale(said, ground.plan(part, subject, before)) if ground and said else None
+            sets = part.target_sets(subject) if factory.limit is None else None
+            tally, shards = PartTally(), 0
+            for path in sorted(folder.glob("shard-*.json")):
+                ledger = read_ledger(path)
+                if ledger is not None and not (said.get("complete") and ledger.index >= said["shards"]):
+                    tally.add(ledger)
+                    shards += 1
+            complete = bool(said.get("complete")) and not _would_go_on(said, tally.kept, sets)
+            state: State = "absent" if not said else "stale" if stale else "finished" if complete else "unfinished"
+            chosen = len(said["chosen"]) if complete else None
+            yield PartStatus(subject, part.name, state, shards, chosen, tally, stale, sets)
+            before = str(said.get("chain", ""))
+
+
+def _would_go_on(said: dict[str, Any], kept: int, sets: int | None) -> bool:
+    """Whether more sets are wanted than there are, and more than when the part ended."""
+    return sets is not None and kept < sets and sets > (said.get("wanted") or 0)
+
+
+def _stale(said: dict[str, Any], plan: dict[str, Any]) -> str | None:
+    """What makes a part's shards stale, or None."""
+    if said.get("plan") == plan_digest(plan):
+        return None
+    return what_changed(said.get("depends_on") or {}, plan) or "it does not say of what plan it is"

@@ -2,38 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
 from fairgate.builds.part_output import Chosen
-from fairgate.builds.shard_log import Ledger, Watcher, starts_digest
-from fairgate.builds.shard_store import ShardStore
-from fairgate.builds.worker import MadeShard, ShardBench
+from fairgate.builds.shard_store import Ledger, MadeShard, ShardStore, Watcher, record_of, starts_digest
+from fairgate.builds.shards import encode
 from fairgate.engines import Engine, Task
 from fairgate.errors import RecipeError
 from fairgate.hashing import digest
 from fairgate.recipes import Part
-from fairgate.steps import SetRows, Trace
+from fairgate.steps import Meter, SetRows, Trace, run_steps
 
 FRUITLESS = 20_000
 """Starting sets after which a part without a single accepted set fails: its models or limits are wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartJob:
-    """A part to be built for a subject, after what came before, into a shard store."""
+@dataclass(slots=True)
+class _Finished:
+    """What is remembered of a finished shard: little, for there may be many."""
+
+    starts: int
+    kept: list[str]
+    content: str
+    traces: list[Trace]
+
+
+@dataclass(frozen=True)
+class ShardBench:
+    """Opens a part's steps on a device; it can be pickled, and travels to the worker."""
+
+    part: Part
+    subject: str
+    context: Any
+    attributes: list[str]
+
+    def __call__(self, device: str) -> Callable[[list[SetRows]], MadeShard]:
+        """What makes shards, one after the other, with the models that the steps hold."""
+        steps = self.part.steps(self.subject, device, self.context)
+
+        def make(sets: list[SetRows]) -> MadeShard:
+            started = time.perf_counter()
+            if doubled := [set_id for set_id, times in Counter(rows.set_id for rows in sets).items() if times > 1]:
+                raise RecipeError(
+                    f"set '{doubled[0]}' starts twice.",
+                    where="the part's shards",
+                    remedy="give every starting set of a subject its own set_id",
+                )
+            meter = Meter()
+            traces = run_steps(steps, sets, meter)
+            encoded = encode([rows for rows in sets if rows.drop is None])
+            records = [record_of(trace, rows, self.attributes) for trace, rows in zip(traces, sets, strict=True)]
+            seconds = time.perf_counter() - started
+            return MadeShard(encoded.parquet, encoded.content, records, meter.counts, seconds)
+
+        return make
+
+
+@dataclass
+class PartBuild:
+    """A part of a subject, made after what came before into a shard store.
+
+    The prefix rule: a part is the shortest unbroken run of shards, from the first, that holds enough.
+    """
 
     part: Part
     subject: str
     before: Chosen
     store: ShardStore
-    attributes: tuple[str, ...]
-    limit: int | None = None
-    command: str = "fairgate build"
+    attributes: list[str]
+    watch: Watcher
+    limit: int | None
+    command: str
+    shards: dict[int, _Finished] = field(default_factory=dict)
+    prefix: int = 0
+    started: int = 0
+    kept: int = 0
+    end: int | None = None
+    total: int = 0
 
-    def starts(self) -> Iterator[list[SetRows]]:
+    def __post_init__(self) -> None:
+        self.where = f"{self.subject}, part '{self.part.name}'"
+        self.target = self.part.target_sets(self.subject)
+        # a part that chooses by its traces has them held in memory
+        self.chooses = type(self.part).choose is not Part.choose
+
+    def run(self, engine: Engine | None) -> Chosen:
+        """Make what is missing, and choose. Without an engine, raises RecipeError where something is missing."""
+        self.store.open()
+        self.watch.part(self.subject, self.part.name, wanted_sets=self.target, shards=self._number_of_shards())
+        tasks = self._tasks()
+        if (first := next(tasks, None)) is not None:
+            if engine is None:
+                raise RecipeError(
+                    f"part '{self.part.name}' of '{self.subject}' is not finished.",
+                    where=str(self.store.folder),
+                    remedy=f"build it first: `{self.command}`",
+                )
+            self._make(engine, chain([first], tasks))
+        number = self.total if self.end is None else self.end
+        missing = [index for index in range(number) if index not in self.shards]
+        assert not missing, f"shards {missing} were neither found nor made"
+        stocked = max(number, self.store.stocked)
+        self.store.keep_first(stocked)
+        chosen = self._choose([self.shards[index] for index in range(number)], stocked)
+        if self.target is not None and self.kept < self.target and self.limit is None:
+            self.watch.note(
+                f"{self.where}: {self.kept:,} of {self.target:,} wanted sets were kept, and every starting set was "
+                "tried; start from more, or be less strict"
+            )
+        return chosen
+
+    def _starts(self) -> Iterator[list[SetRows]]:
         """The starting sets of every shard; no more than `limit` sets in all."""
         shards = self.part.shards(self.subject, self.before)
         if self.limit is None:
@@ -46,49 +130,46 @@ class PartJob:
             yield sets[:left]
             left -= len(sets)
 
-    @property
-    def where(self) -> str:
-        """For messages."""
-        return f"{self.subject}, part '{self.part.name}'"
+    def _number_of_shards(self) -> int | None:
+        """Counted where starting sets are cheap (no part before) and come to an end by themselves; for time left."""
+        if self.before.set_ids or self.target is not None:
+            return None
+        return sum(1 for _ in islice(self._starts(), 1_000_000))
 
+    def _tasks(self) -> Iterator[Task]:
+        """What is still to be made, in order; shards that are there are noted on the way."""
+        number = 0
+        for index, sets in enumerate(self._starts()):
+            if self.end is not None:
+                return
+            number = index + 1
+            if index in self.shards:
+                continue
+            ledger = self.store.ledger(index, starts_digest(sets))
+            if ledger is not None:
+                self._note(ledger, found=True)
+            else:
+                yield Task(index, sets)
+        self.total = number
 
-@dataclass(slots=True)
-class _Finished:
-    """What is remembered of a finished shard: little, for there may be many."""
+    def _make(self, engine: Engine, tasks: Iterator[Task]) -> None:
+        self.store.write_facts({"complete": False, "stocked": self.store.stocked})
+        context = self.part.context(self.subject, self.before)
+        starts: dict[int, str] = {}
 
-    starts: int
-    kept: list[str]
-    content: str
-    traces: list[Trace] | None
+        def noted() -> Iterator[Task]:
+            for task in tasks:
+                starts[task.index] = starts_digest(task.payload)
+                yield task
 
+        def done(task: Task, made: MadeShard) -> bool:
+            self._note(self.store.write(task.index, starts.pop(task.index), made, self.attributes), found=False)
+            return self.end is None
 
-@dataclass
-class _Run:
-    """The prefix rule: a part is the shortest unbroken run of shards, from the first, that holds enough."""
+        engine.run(noted(), ShardBench(self.part, self.subject, context, self.attributes), done)
 
-    job: PartJob
-    watch: Watcher
-    shards: dict[int, _Finished] = field(default_factory=dict)
-    prefix: int = 0
-    started: int = 0
-    kept: int = 0
-    end: int | None = None
-    total: int = 0
-
-    @property
-    def target(self) -> int | None:
-        """Number of accepted sets that ends the part."""
-        return self.job.part.target_sets(self.job.subject)
-
-    @property
-    def chooses(self) -> bool:
-        """Whether the part chooses by its traces, which are then held in memory."""
-        return type(self.job.part).choose is not Part.choose
-
-    def note(self, ledger: Ledger, found: bool) -> None:
-        """A shard is there."""
-        subject = self.job.subject
-        traces = [record.trace(subject) for record in ledger.sets] if self.chooses else None
+    def _note(self, ledger: Ledger, found: bool) -> None:
+        traces = [record.trace(self.subject) for record in ledger.sets] if self.chooses else []
         self.shards[ledger.index] = _Finished(len(ledger.sets), ledger.kept_ids, ledger.content, traces)
         self.watch.shard(ledger, images=sum(len(each.members) for each in ledger.sets if each.kept), found=found)
         while self.end is None and self.prefix in self.shards:
@@ -101,128 +182,41 @@ class _Run:
             elif not self.kept and self.started >= FRUITLESS:
                 raise RecipeError(
                     f"not one of the first {self.started:,} sets was kept.",
-                    where=self.job.where,
+                    where=self.where,
                     remedy="see with `fairgate build status` why they are dropped, and check models and limits",
                 )
 
-    def tasks(self) -> Iterator[Task]:
-        """What is still to be made, in order; shards that are there are noted on the way."""
-        number = 0
-        for index, sets in enumerate(self.job.starts()):
-            if self.end is not None:
-                return
-            number = index + 1
-            if index in self.shards:
-                continue
-            ledger = self.job.store.ledger(index, starts_digest(sets))
-            if ledger is not None:
-                self.note(ledger, found=True)
-            else:
-                yield Task(index, sets)
-        self.total = number
-
-
-def build_part(job: PartJob, engine: Engine | None, watch: Watcher) -> Chosen:
-    """Make what is missing of a part, and choose. Without an engine, raises RecipeError where something is missing."""
-    job.store.open()
-    run = _Run(job, watch)
-    sets = run.target
-    watch.part(job.subject, job.part.name, wanted_sets=sets, shards=_number_of_shards(job))
-    tasks = run.tasks()
-    first = next(tasks, None)
-    if first is not None:
-        if engine is None:
-            raise _unfinished(job)
-        _make(run, engine, chain([first], tasks))
-    number = run.total if run.end is None else run.end
-    missing = [index for index in range(number) if index not in run.shards]
-    assert not missing, f"shards {missing} were neither found nor made"
-    stocked = max(number, job.store.stocked)
-    job.store.keep_first(stocked)
-    chosen = _choose(run, number, {"wanted": sets, "stocked": stocked})
-    if sets is not None and run.kept < sets and job.limit is None:
-        watch.note(
-            f"{job.where}: {run.kept:,} of {sets:,} wanted sets were kept, and every starting set was tried; start "
-            "from more, or be less strict"
-        )
-    return chosen
-
-
-def _make(run: _Run, engine: Engine, tasks: Iterator[Task]) -> None:
-    job = run.job
-    job.store.write_facts({"complete": False, "stocked": job.store.stocked})
-    context = job.part.context(job.subject, job.before)
-    bench = ShardBench(job.part, job.subject, context, job.attributes)
-    starts: dict[int, str] = {}
-
-    def noted() -> Iterator[Task]:
-        for task in tasks:
-            starts[task.index] = starts_digest(task.payload)
-            yield task
-
-    def done(task: Task, made: MadeShard) -> bool:
-        ledger = job.store.write(task.index, starts.pop(task.index), made, list(job.attributes))
-        run.note(ledger, found=False)
-        return run.end is None
-
-    engine.run(noted(), bench, done)
-
-
-def _choose(run: _Run, number: int, facts: dict[str, Any]) -> Chosen:
-    job = run.job
-    shard_of: dict[str, int] = {}
-    for index in range(number):
-        for set_id in run.shards[index].kept:
-            if set_id in shard_of:
-                raise RecipeError(
-                    f"set '{set_id}' is in two shards.",
-                    where=job.where,
-                    remedy="give every starting set of a subject its own set_id",
-                )
-            shard_of[set_id] = index
-    chosen = _chosen_ids(run, number, shard_of)
-    contents = [run.shards[index].content for index in range(number)]
-    link = digest({"chosen": chosen, "contents": contents})
-    started = sum(run.shards[index].starts for index in range(number))
-    job.store.write_facts(
-        {
+    def _choose(self, shards: list[_Finished], stocked: int) -> Chosen:
+        shard_of: dict[str, int] = {}
+        for index, shard in enumerate(shards):
+            for set_id in shard.kept:
+                if set_id in shard_of:
+                    raise RecipeError(
+                        f"set '{set_id}' is in two shards.",
+                        where=self.where,
+                        remedy="give every starting set of a subject its own set_id",
+                    )
+                shard_of[set_id] = index
+        chosen = list(shard_of)
+        if self.chooses:
+            chosen = self.part.choose(self.subject, [trace for shard in shards for trace in shard.traces])
+        odd = [set_id for set_id in chosen if set_id not in shard_of]
+        if odd or len(set(chosen)) < len(chosen):
+            raise RecipeError(
+                f"'{odd[0]}' was chosen and not kept." if odd else "a set was chosen twice.",
+                where=self.where,
+                remedy="choose among the traces that are kept, each once",
+            )
+        link = digest({"chosen": chosen, "contents": [shard.content for shard in shards]})
+        facts = {
             "complete": True,
-            "shards": number,
-            "started": started,
+            "shards": len(shards),
+            "started": sum(shard.starts for shard in shards),
             "kept": len(shard_of),
             "chain": link,
             "chosen": chosen,
-            **facts,
+            "wanted": self.target,
+            "stocked": stocked,
         }
-    )
-    return Chosen(chosen, link, job.store, shard_of)
-
-
-def _chosen_ids(run: _Run, number: int, shard_of: dict[str, int]) -> list[str]:
-    if not run.chooses:
-        return list(shard_of)
-    traces: Sequence[Trace] = [trace for index in range(number) for trace in run.shards[index].traces or ()]
-    chosen = run.job.part.choose(run.job.subject, traces)
-    odd = [set_id for set_id in chosen if set_id not in shard_of]
-    if odd or len(set(chosen)) < len(chosen):
-        raise RecipeError(
-            f"'{odd[0]}' was chosen and not kept." if odd else "a set was chosen twice.",
-            where=run.job.where,
-            remedy="choose among the traces that are kept, each once",
-        )
-    return chosen
-
-
-def _number_of_shards(job: PartJob) -> int | None:
-    """Counted where starting sets are cheap (no part before) and come to an end by themselves; for time left only."""
-    if job.before.set_ids or job.part.target_sets(job.subject) is not None:
-        return None
-    return sum(1 for _ in islice(job.starts(), 1_000_000))
-
-
-def _unfinished(job: PartJob) -> RecipeError:
-    return RecipeError(
-        f"part '{job.part.name}' of '{job.subject}' is not finished.",
-        where=str(job.store.folder),
-        remedy=f"build it first: `{job.command}`",
-    )
+        self.store.write_facts(facts)
+        return Chosen(chosen, link, self.store, shard_of)

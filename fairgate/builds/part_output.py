@@ -88,7 +88,6 @@ class Chosen:
         return group
 
     def _map(self, shard: int) -> dict[str, int]:
-        """set_id -> row group."""
         if shard not in self._maps:
             with self._open(shard) as parquet:
                 self._maps[shard] = {

@@ -27,15 +27,12 @@ class Places:
 
     @property
     def dataset(self) -> Path:
-        """The finished dataset."""
         return self.root / DATASET
 
     def subject(self, subject: str) -> Path:
-        """A subject's folder."""
         return self.root / slug(subject)
 
     def part(self, subject: str, part: str) -> Path:
-        """A part's folder."""
         return self.subject(subject) / part
 
     def aside(self, plan: str, subject: str, part: str) -> Path:

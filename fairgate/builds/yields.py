@@ -16,8 +16,7 @@ import numpy as np
 from fairgate.atomic import atomic_write
 from fairgate.builds.part_output import Chosen
 from fairgate.builds.paths import Places
-from fairgate.builds.shard_log import Ledger, SetRecord
-from fairgate.builds.shard_store import finished_ledgers, storing
+from fairgate.builds.shard_store import Ledger, SetRecord, finished_ledgers, storing
 from fairgate.data import Manifest
 from fairgate.recipes import Recipe
 from fairgate.records import DROPS_FILE, PLOT_FILE, YIELD_FILE, BuildYield, GroupYield, PartYield, SubjectYield
@@ -28,36 +27,29 @@ class Census:
 
     def __init__(self, attributes: Mapping[str, Sequence[str]]) -> None:
         self._attributes = attributes
-        self._pixels = array("Q")
+        self._pixels: dict[str, array[int]] = {}
         self._groups: Counter[tuple[str, str, str]] = Counter()
         self._subject = ""
-        self._first: dict[str, int] = {}
 
     def subject(self, subject: str) -> None:
         """Rows of this subject follow."""
         self._subject = subject
-        self._first[subject] = len(self._pixels)
+        self._pixels[subject] = array("Q")
 
     def add(self, row: Mapping[str, Any], pixels: str | None) -> None:
-        """One row of the dataset, as it is stored."""
         if pixels is not None:
-            self._pixels.append(int(pixels[:16], 16))
+            self._pixels[self._subject].append(int(pixels[:16], 16))
         for attribute in self._attributes:
             self._groups[self._subject, attribute, str(row.get(attribute))] += 1
 
-    def exact(self) -> int:
-        """Images whose pixels another image before them has."""
-        return len(self._pixels) - len(np.unique(np.frombuffer(self._pixels, dtype=np.uint64)))
-
-    def exact_of(self, subject: str) -> int:
-        """The same, within one subject."""
-        own = np.frombuffer(self._pixels, dtype=np.uint64)[slice(*self._span(subject))]
-        return len(own) - len(np.unique(own))
+    def exact(self, subject: str | None = None) -> int:
+        """Images whose pixels another image before them has, of all subjects or within one."""
+        parts = self._pixels.values() if subject is None else [self._pixels[subject]]
+        found = np.concatenate([np.array(part, dtype=np.uint64) for part in parts])
+        return len(found) - len(np.unique(found))
 
     def images_of(self, subject: str) -> int:
-        """Images of one subject."""
-        first, stop = self._span(subject)
-        return stop - first
+        return len(self._pixels[subject])
 
     def groups_of(self, subject: str) -> dict[str, dict[str, int]]:
         """Attribute -> group -> rows of one subject; 0 for a group that it has none of."""
@@ -65,12 +57,6 @@ class Census:
             attribute: {group: self._groups[subject, attribute, group] for group in groups}
             for attribute, groups in self._attributes.items()
         }
-
-    def _span(self, subject: str) -> tuple[int, int]:
-        subjects = list(self._first)
-        place = subjects.index(subject)
-        stop = self._first[subjects[place + 1]] if place + 1 < len(subjects) else len(self._pixels)
-        return self._first[subject], stop
 
 
 WRITTEN = (YIELD_FILE, PLOT_FILE, DROPS_FILE)
@@ -97,7 +83,6 @@ class PartTally:
     seconds: float = 0.0
 
     def add(self, ledger: Ledger) -> None:
-        """Count a finished shard."""
         self.counts.update(ledger.counts)
         self.seconds += ledger.seconds
         for record in ledger.sets:
@@ -129,14 +114,6 @@ def _groups(record: SetRecord, attributes: list[str], member: str | None = None)
             yield from ((attribute, group) for attribute, group in zip(attributes, groups, strict=True) if group)
 
 
-def tally_part(places: Places, subject: str, part: str) -> PartTally:
-    """Counts of the finished shards of a part."""
-    tally = PartTally()
-    for ledger in finished_ledgers(places.part(subject, part)):
-        tally.add(ledger)
-    return tally
-
-
 def write_yields(
     places: Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, census: Census
 ) -> None:
@@ -145,7 +122,10 @@ def write_yields(
     lines: list[tuple[str, ...]] = []
     total: Counter[str] = Counter()
     for subject, chosen in finished.items():
-        parts = {part.name: tally_part(places, subject, part.name) for part in recipe.parts()}
+        parts = {part.name: PartTally() for part in recipe.parts()}
+        for name, tally in parts.items():
+            for ledger in finished_ledgers(places.part(subject, name)):
+                tally.add(ledger)
         subjects[subject] = _subject(subject, parts, len(chosen.set_ids), census)
         total.update(_spent(parts))
         lines += _lines(subject, parts)
@@ -179,7 +159,7 @@ def _subject(subject: str, parts: Mapping[str, PartTally], chosen: int, census: 
     return SubjectYield(
         sets=chosen,
         images=census.images_of(subject),
-        exact_duplicates=census.exact_of(subject),
+        exact_duplicates=census.exact(subject),
         balance={name: _balance(groups) for name, groups in census.groups_of(subject).items()},
         parts={
             name: PartYield(

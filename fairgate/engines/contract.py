@@ -31,8 +31,6 @@ class Engine(Protocol):
 
         Once `done` returns False no further task is taken; those that run are finished or abandoned.
         """
-        ...
 
     def close(self) -> None:
         """Let go of what is held between runs (a cluster). Called once, at the end."""
-        ...

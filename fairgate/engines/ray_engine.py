@@ -111,7 +111,6 @@ class _Worker:
         return _Reply()
 
     def work(self, payload: Any) -> _Reply:
-        """One task."""
         assert self._work is not None  # nobody gives tasks to a worker that is not ready
         try:
             return _Reply(self._work(payload))

@@ -1,7 +1,7 @@
 from .diffusion.load import quiet as quiet
 from .diffusion.pipeline import StableDiffusion as StableDiffusion
-from .fingerprints import files_digest as files_digest
-from .fingerprints import model_fingerprint as model_fingerprint
+from .registry import files_digest as files_digest
+from .registry import model_fingerprint as model_fingerprint
 from .registry import modules_for as modules_for
 from .registry import open_model as open_model
 from .roles import ALIASES as ALIASES

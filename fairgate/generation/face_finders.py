@@ -42,7 +42,6 @@ class FoundFace:
 
     @property
     def area(self) -> float:
-        """Pixels of the box."""
         return (self.box.right - self.box.left) * (self.box.bottom - self.box.top)
 
 
@@ -54,7 +53,6 @@ class FaceFinder(Protocol):
 
     def find(self, image: Image.Image) -> list[FoundFace]:
         """The faces of an RGB image, largest first."""
-        ...
 
 
 class WholeImage:
@@ -63,7 +61,6 @@ class WholeImage:
     identity: Mapping[str, str] = {"faces": "whole"}
 
     def find(self, image: Image.Image) -> list[FoundFace]:
-        """One face that fills the picture."""
         return [FoundFace(image, Box(0.0, 0.0, float(image.width), float(image.height), label="face"))]
 
 

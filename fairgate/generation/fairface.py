@@ -57,8 +57,6 @@ _PLAIN_NAME = "fairface_alldata_20191111"  # the authors' checkpoint of seven ra
 
 @dataclass(frozen=True, slots=True)
 class FairFaceAddress:
-    """A checkpoint file with its options."""
-
     file: str
     races: int
     faces: str = "dlib"

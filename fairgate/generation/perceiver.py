@@ -46,7 +46,6 @@ class Perceiver:
             yield
 
     def _diverged(self) -> ModelError:
-        """The error for an output that is NaN or infinite."""
         return ModelError(
             "the model answered with NaN or infinity.",
             where=self.uri,

@@ -85,7 +85,6 @@ class Painter(BuildModel, Protocol):
 
     def paint(self, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
         """One RGB image per prompt; each depends on its own prompt and seed, not on the others of the batch."""
-        ...
 
 
 class Inpainter(BuildModel, Protocol):
@@ -93,7 +92,6 @@ class Inpainter(BuildModel, Protocol):
 
     def inpaint(self, image: Image, mask: Mask, prompts: Sequence[str], seed: int, how: Sampling) -> list[Image]:
         """One variant of the image per prompt: one VAE encode and one noise for all of them."""
-        ...
 
     def inpaint_each(
         self,
@@ -107,7 +105,6 @@ class Inpainter(BuildModel, Protocol):
 
         Images of one call have one size.
         """
-        ...
 
 
 class Restyler(BuildModel, Protocol):
@@ -115,7 +112,6 @@ class Restyler(BuildModel, Protocol):
 
     def restyle(self, image: Image, prompts: Sequence[str], seeds: Sequence[int], how: Sampling) -> list[Image]:
         """One variant of the image per prompt, each from its own noise."""
-        ...
 
 
 class Editor(BuildModel, Protocol):
@@ -125,7 +121,6 @@ class Editor(BuildModel, Protocol):
         self, image: Image, instructions: Sequence[str], seeds: Sequence[int], hows: Sequence[Sampling]
     ) -> list[Image]:
         """One edit of the image per instruction, of the image's own size; steps are equal, guidance may differ."""
-        ...
 
 
 class VQAModel(BuildModel, Protocol):
@@ -136,11 +131,9 @@ class VQAModel(BuildModel, Protocol):
 
         Raises ModelError for an answer that is not among the model's.
         """
-        ...
 
     def answer(self, images: Sequence[Image], questions: Sequence[str]) -> list[list[str]]:
         """The likeliest answer to each question about each image."""
-        ...
 
 
 class Detector(BuildModel, Protocol):
@@ -150,7 +143,6 @@ class Detector(BuildModel, Protocol):
         self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
     ) -> list[list[Box]]:
         """Boxes per image, highest score first."""
-        ...
 
 
 class Segmenter(BuildModel, Protocol):
@@ -158,7 +150,6 @@ class Segmenter(BuildModel, Protocol):
 
     def segment(self, images: Sequence[Image], boxes: Sequence[Box]) -> list[Mask]:
         """The best of the model's masks for one box per image."""
-        ...
 
 
 class Matcher(BuildModel, Protocol):
@@ -173,7 +164,6 @@ class FaceReader(BuildModel, Protocol):
 
     def read(self, images: Sequence[Image]) -> list[list[Face]]:
         """The faces of each image, largest first; empty where none was found."""
-        ...
 
 
 Role = Literal["painter", "inpainter", "restyler", "editor", "asker", "detector", "segmenter", "matcher", "face_reader"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from math import ceil
 from pathlib import Path
 from string import Formatter
 from typing import Any, ClassVar, Protocol, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fairgate.randomness import stream
 from fairgate.steps import Row, SetRows, Step, Trace
 
 
@@ -30,6 +33,13 @@ class RecipeSettings(BaseModel):
         return self
 
 
+def in_shards(sets: Iterable[SetRows], settings: RecipeSettings) -> Iterator[list[SetRows]]:
+    """Starting sets in shards, made lazily."""
+    left = iter(sets)
+    while shard := list(islice(left, settings.shard_sets)):
+        yield shard
+
+
 def single_pictures(
     recipe: str,
     subject: str,
@@ -39,18 +49,18 @@ def single_pictures(
     columns: Mapping[str, Any] | None = None,
 ) -> Iterator[list[SetRows]]:
     """Starting sets of one member each, to be painted; every shard is full, so that the number can be raised."""
-    for first in range(0, number, settings.shard_sets):
-        yield [
-            SetRows(
-                set_id=f"{subject}-{place:05d}",
-                subject=subject,
-                names=(recipe, subject, place),
-                seed=settings.seed,
-                rows=[dict(row)],
-                columns=dict(columns or {}),
-            )
-            for place in range(first, first + settings.shard_sets)
-        ]
+    full = ceil(number / settings.shard_sets) * settings.shard_sets
+    starts = (
+        SetRows(f"{subject}-{n:05d}", subject, (recipe, subject, n), settings.seed, [dict(row)], dict(columns or {}))
+        for n in range(full)
+    )
+    return in_shards(starts, settings)
+
+
+def drawn(set_ids: Sequence[str], recipe: str, subject: str, settings: RecipeSettings, purpose: str) -> list[str]:
+    """The ids in random order."""
+    order = stream(settings.seed, recipe, subject, purpose).permutation(len(set_ids))
+    return [set_ids[place] for place in order]
 
 
 def require_fields(setting: str, template: str, *fields: str) -> None:
@@ -76,11 +86,9 @@ class Before(Protocol):
     @property
     def set_ids(self) -> Sequence[str]:
         """What `choose` chose, in its order; empty for the first part."""
-        ...
 
     def sets(self, set_ids: Sequence[str]) -> Iterator[SetRows]:
         """The stored sets with these ids, in this order; pictures as encoded bytes, arrays as numpy arrays."""
-        ...
 
 
 class Part(ABC):

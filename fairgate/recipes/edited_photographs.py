@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -13,8 +14,7 @@ from pydantic import Field, field_validator
 from fairgate.data import AnnotatedImage, read_coco
 from fairgate.errors import RecipeError
 from fairgate.generation import Matcher, open_model
-from fairgate.randomness import stream
-from fairgate.recipes.contract import Before, Part, RecipeSettings
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, drawn, in_shards
 from fairgate.steps import (
     PHOTO,
     WIDER_WORDS,
@@ -36,6 +36,8 @@ GROUPS = ("male", "female")
 
 class PhotographSettings(RecipeSettings):
     """Where the photographs are, and which of them are used."""
+
+    recipe: ClassVar[str]
 
     captions: Path = Path("data/coco/annotations/captions_train2017.json")
     instances: Path = Path("data/coco/annotations/instances_train2017.json")
@@ -72,7 +74,6 @@ class PhotographSettings(RecipeSettings):
 
     @property
     def words(self) -> GenderWords:
-        """The rows to label, neutralise and swap by."""
         return WIDER_WORDS if self.gender_words == "wider" else WORDS
 
     @property
@@ -82,37 +83,38 @@ class PhotographSettings(RecipeSettings):
 
     @property
     def photographs(self) -> Photographs:
-        """The folder, opened photograph by photograph."""
         return Photographs(self.images)
 
 
-class PhotographsPart(Part):
+class EditedPart(Part):
+    """A part of `gensynth` or `genswap`, whose sets are photographs."""
+
+    settings: PhotographSettings
+
+    def drawn(self, subject: str, set_ids: Sequence[str]) -> list[str]:
+        """The photographs in an order of this part: the first accepted sets are a random sample of all."""
+        return drawn(set_ids, self.settings.recipe, subject, self.settings, self.name)
+
+    def continued(self, before: Before, ids: Sequence[str]) -> Iterator[list[SetRows]]:
+        """Stored sets as the starting sets of a later part."""
+        stored = before.sets(ids)
+        copies = (replace(each, rows=[dict(row) for row in each.rows], columns=dict(each.columns)) for each in stored)
+        return in_shards(copies, self.settings)
+
+
+class PhotographsPart(EditedPart):
     """Photographs of a subject -> those with one person and one gender named, each with its crop as member `photo`."""
 
     name: ClassVar[str] = "photos"
 
-    settings: PhotographSettings
-
-    def __init__(self, settings: PhotographSettings, recipe: str) -> None:
-        super().__init__(settings)
-        self.recipe = recipe
-
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """Every captioned image of the subject, by ascending id."""
-        settings = self.settings
-        images = images_of(settings, subject)
-        for first in range(0, len(images), settings.shard_sets):
-            yield [self._start(subject, image) for image in images[first : first + settings.shard_sets]]
+        return in_shards((self._start(subject, image) for image in images_of(self.settings, subject)), self.settings)
 
     def _start(self, subject: str, image: AnnotatedImage) -> SetRows:
-        name = f"{image.image_id:012d}"
+        name, columns = f"{image.image_id:012d}", {PHOTO: image.file, **image.columns()}
         return SetRows(
-            set_id=name,
-            subject=subject,
-            names=(self.recipe, subject, name),
-            seed=self.settings.seed,
-            columns={PHOTO: image.file, **image.columns()},
-            rows=[{"member": PHOTO}],
+            name, subject, (self.settings.recipe, subject, name), self.settings.seed, [{"member": PHOTO}], columns
         )
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
@@ -133,6 +135,29 @@ class PhotographsPart(Part):
         return None
 
 
+class EditedPhotographs(Recipe):
+    """Pairs of one photograph."""
+
+    paper: ClassVar[str] = PAPER
+    counterfactual = True
+    settings: PhotographSettings
+
+    def subjects(self) -> list[str]:
+        """What the captions are searched for; the paper has one subject, the person."""
+        return list(self.settings.subjects)
+
+    def attributes(self) -> Mapping[str, Sequence[str]]:
+        """Gender, as captions, instructions and the labels of faces name it."""
+        return {"gender": list(GROUPS)}
+
+    def inputs(self) -> Mapping[str, Path]:
+        """The annotations. Photographs are held against their digests one by one."""
+        return {"captions": self.settings.captions, "instances": self.settings.instances}
+
+    def finish(self, rows: SetRows) -> list[dict[str, Any]]:
+        return [{**row, "recipe": self.name} for row in super().finish(rows)]
+
+
 def images_of(settings: PhotographSettings, subject: str) -> list[AnnotatedImage]:
     """The images whose captions name this subject and no earlier one of `subjects`. Raises RecipeError for none."""
     annotated = _read(settings.captions, settings.instances, settings.category)
@@ -144,28 +169,6 @@ def images_of(settings: PhotographSettings, subject: str) -> list[AnnotatedImage
             remedy="give words that captions contain, or an empty list to take every image",
         )
     return images
-
-
-def continued(before: Before, ids: Sequence[str], settings: PhotographSettings, recipe: str) -> Iterator[list[SetRows]]:
-    """Stored sets as the starting sets of a later part, in shards, with their own streams."""
-    for first in range(0, len(ids), settings.shard_sets):
-        yield [
-            SetRows(
-                set_id=stored.set_id,
-                subject=stored.subject,
-                names=(recipe, stored.subject, stored.set_id),
-                seed=settings.seed,
-                rows=[dict(row) for row in stored.rows],
-                columns=dict(stored.columns),
-            )
-            for stored in before.sets(ids[first : first + settings.shard_sets])
-        ]
-
-
-def drawn(set_ids: Sequence[str], recipe: str, subject: str, seed: int, purpose: str) -> list[str]:
-    """The ids in a drawn order."""
-    order = stream(seed, recipe, subject, purpose).permutation(len(set_ids))
-    return [set_ids[place] for place in order]
 
 
 def _subject(subjects: Mapping[str, Sequence[str]], captions: Sequence[str]) -> str | None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar, Literal
 
@@ -25,7 +24,7 @@ from pydantic import Field, model_validator
 
 from fairgate.data import MEMBER, OWN_COLUMNS, inside, read_coco, read_labels, unique_ids
 from fairgate.errors import DatasetError
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, in_shards
 from fairgate.recipes.registry import register
 from fairgate.steps import (
     Labelled,
@@ -154,7 +153,6 @@ class FaceSettings(RecipeSettings):
         return self
 
     def groups(self) -> dict[str, list[str]]:
-        """The attributes and their groups."""
         return self.attributes or ATTRIBUTES[self.layout]
 
     def listed(self) -> Iterator[Photograph]:
@@ -178,9 +176,7 @@ class ListedPhotographs(Part):
         """Photographs as they are listed; files are opened later, by the workers."""
         listed = list(self.settings.listed())
         ids = unique_ids([photograph.path for photograph in listed])
-        sets = (self._set(photograph, ids[photograph.path]) for photograph in listed)
-        while shard := list(islice(sets, self.settings.shard_sets)):
-            yield shard
+        return in_shards((self._set(photograph, ids[photograph.path]) for photograph in listed), self.settings)
 
     def _set(self, photograph: Photograph, set_id: str) -> SetRows:
         row = {"member": MEMBER, "path": photograph.path, "caption": photograph.caption, **photograph.labels}

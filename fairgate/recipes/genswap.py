@@ -22,8 +22,14 @@ from pydantic import Field, field_validator
 from fairgate.data import inside, read_labels
 from fairgate.errors import RecipeError
 from fairgate.generation import open_model
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
-from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
+from fairgate.recipes.contract import Before, Part, RecipeSettings
+from fairgate.recipes.edited_photographs import (
+    GROUPS,
+    EditedPart,
+    EditedPhotographs,
+    PhotographSettings,
+    PhotographsPart,
+)
 from fairgate.recipes.registry import register
 from fairgate.steps import DescribeMembers, FacePool, FindFace, SetRows, Step, SwapFace, Trace
 
@@ -34,6 +40,8 @@ FAIRFACE_GENDERS = {"male": "Male", "female": "Female"}
 
 class GenswapSettings(PhotographSettings):
     """Settings of `genswap`; the defaults are the paper's."""
+
+    recipe: ClassVar[str] = "genswap"
 
     only: Path | None = Field(None, description="A built dataset whose sets say which photographs are used.")
     faces: Path = Field(Path("data/fairface"), description="Folder of face photographs.")
@@ -66,7 +74,7 @@ class GenswapPhotos(PhotographsPart):
     )
 
 
-class Swaps(Part):
+class Swaps(EditedPart):
     """A photograph -> a member per gender, or dropped where no face is found."""
 
     name: ClassVar[str] = "swaps"
@@ -74,20 +82,19 @@ class Swaps(Part):
     settings: GenswapSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """The photographs in random order, so that the first accepted sets are a random sample of all."""
-        settings = self.settings
-        used = None if settings.only is None else _sets_of(settings.only)
+        """The photographs that `only` names, in random order."""
+        only = self.settings.only
+        used = None if only is None else _sets_of(only)
         ids = [name for name in before.set_ids if used is None or name in used]
         if not ids:
             raise RecipeError(
                 f"none of the photographs of '{subject}' is to be used.",
-                where=f"only: {settings.only}",
+                where=f"only: {only}",
                 remedy="name a dataset that was built from the same photographs, or none",
             )
-        yield from continued(before, drawn(ids, Genswap.name, subject, settings.seed, "swaps"), settings, Genswap.name)
+        return self.continued(before, self.drawn(subject, ids))
 
     def context(self, subject: str, before: Before) -> FacePool:
-        """The faces of each group, by their labels."""
         return faces_of(self.settings)
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
@@ -150,25 +157,15 @@ def _sets_of(folder: Path) -> frozenset[str]:
 
 
 @register
-class Genswap(Recipe):
+class Genswap(EditedPhotographs):
     """Pairs of one photograph: its face replaced by a male one, and by a female one."""
 
     name: ClassVar[str] = "genswap"
-    paper: ClassVar[str] = PAPER
     Settings: ClassVar[type[RecipeSettings]] = GenswapSettings
-    counterfactual = True
     settings: GenswapSettings
 
     def parts(self) -> Sequence[Part]:
-        return [GenswapPhotos(self.settings, self.name), Swaps(self.settings)]
-
-    def subjects(self) -> list[str]:
-        """What the captions are searched for; the paper has one subject, the person."""
-        return list(self.settings.subjects)
-
-    def attributes(self) -> Mapping[str, Sequence[str]]:
-        """Gender, as the faces are labelled."""
-        return {"gender": list(GROUPS)}
+        return [GenswapPhotos(self.settings), Swaps(self.settings)]
 
     def models(self) -> Mapping[str, str]:
         """One role, and a face reader where an attribute is perceived."""
@@ -176,9 +173,5 @@ class Genswap(Recipe):
 
     def inputs(self) -> Mapping[str, Path]:
         """Annotations, labels, and the manifest of the dataset that says which photographs are used."""
-        settings = self.settings
-        files = {"captions": settings.captions, "instances": settings.instances, "face_labels": settings.face_labels}
-        return files if settings.only is None else {**files, "only": settings.only / "manifest.json"}
-
-    def finish(self, rows: SetRows) -> list[dict[str, Any]]:
-        return [{**row, "recipe": self.name} for row in super().finish(rows)]
+        files = {**super().inputs(), "face_labels": self.settings.face_labels}
+        return files if self.settings.only is None else {**files, "only": self.settings.only / "manifest.json"}

@@ -20,14 +20,19 @@ streams. Gender is what captions and instructions name; the annotators and the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
 
 from fairgate.generation import Matcher, Sampling, open_model
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings
-from fairgate.recipes.edited_photographs import GROUPS, PAPER, PhotographSettings, PhotographsPart, continued, drawn
+from fairgate.recipes.contract import Before, Part, RecipeSettings
+from fairgate.recipes.edited_photographs import (
+    GROUPS,
+    EditedPart,
+    EditedPhotographs,
+    PhotographSettings,
+    PhotographsPart,
+)
 from fairgate.recipes.registry import register
 from fairgate.steps import (
     PHOTO,
@@ -73,6 +78,8 @@ PILOT_PHOTOS = 500
 
 class GensynthSettings(PhotographSettings):
     """Settings of `gensynth`; the defaults are the paper's, with CLIP as the filter's eyes."""
+
+    recipe: ClassVar[str] = "gensynth"
 
     instructions: dict[str, list[str]] = Field(INSTRUCTIONS, description="Group -> the editor's instructions.")
     guidances: list[float] = Field(list(GUIDANCES), min_length=1)
@@ -141,7 +148,6 @@ class GensynthSettings(PhotographSettings):
         return NeighbourRule(self.neighbours, self.group_neighbours or self.neighbours, self.tau_real, self.tau_group)
 
     def workshop(self, device: str) -> EditWorkshop:
-        """The editor and the matcher, opened."""
         return EditWorkshop(
             open_model("editor", self.editor, device=device),
             open_model("matcher", self.matcher, device=device),
@@ -158,12 +164,11 @@ class GensynthPhotos(PhotographsPart):
     )
 
     def matcher(self, device: str) -> Matcher | None:
-        """The filter's eyes."""
         found: Matcher = open_model("matcher", self.settings.matcher, device=device)  # type: ignore[attr-defined]
         return found
 
 
-class Pilot(Part):
+class Pilot(EditedPart):
     """Every edit of `pilot_photos` photographs; the others pass through. Nothing is dropped."""
 
     name: ClassVar[str] = "pilot"
@@ -172,10 +177,9 @@ class Pilot(Part):
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """All photographs in a drawn order; the first of them are the pilot."""
-        settings = self.settings
-        ids = drawn(before.set_ids, Gensynth.name, subject, settings.seed, "pilot")
-        pilot = set(ids[: settings.pilot_photos])
-        for starts in continued(before, ids, settings, Gensynth.name):
+        ids = self.drawn(subject, before.set_ids)
+        pilot = set(ids[: self.settings.pilot_photos])
+        for starts in self.continued(before, ids):
             for start in starts:
                 start.columns["pilot"] = start.set_id in pilot
             yield starts
@@ -185,7 +189,7 @@ class Pilot(Part):
         return [EditAll(settings.workshop(device), settings.photographs, settings.candidates)]
 
 
-class Edits(Part):
+class Edits(EditedPart):
     """A photograph -> its accepted edit of each group, or dropped with the group that has none."""
 
     name: ClassVar[str] = "edits"
@@ -193,13 +197,10 @@ class Edits(Part):
     settings: GensynthSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """The photographs in another random order, so that the first accepted sets are a random sample of all."""
-        settings = self.settings
-        ids = drawn(before.set_ids, Gensynth.name, subject, settings.seed, "edits")
-        yield from continued(before, ids, settings, Gensynth.name)
+        """The photographs in another order than the pilot's."""
+        return self.continued(before, self.drawn(subject, before.set_ids))
 
     def context(self, subject: str, before: Before) -> NeighbourPool:
-        """The pilot's crops and edits."""
         ids = list(before.set_ids)[: self.settings.pilot_photos]
         real: list[tuple[Any, str, str]] = []
         synthetic: list[tuple[Any, str, str]] = []
@@ -231,33 +232,19 @@ class Edits(Part):
 
 
 @register
-class Gensynth(Recipe):
+class Gensynth(EditedPhotographs):
     """Pairs of one photograph: its person edited to look male, and female."""
 
     name: ClassVar[str] = "gensynth"
-    paper: ClassVar[str] = PAPER
     Settings: ClassVar[type[RecipeSettings]] = GensynthSettings
-    counterfactual = True
     settings: GensynthSettings
 
     def parts(self) -> Sequence[Part]:
-        return [GensynthPhotos(self.settings, self.name), Pilot(self.settings), Edits(self.settings)]
-
-    def subjects(self) -> list[str]:
-        """What the captions are searched for; the paper has one subject, the person."""
-        return list(self.settings.subjects)
-
-    def attributes(self) -> Mapping[str, Sequence[str]]:
-        """Gender, as the instruction names it and the neighbours' captions confirm it."""
-        return {"gender": list(GROUPS)}
+        return [GensynthPhotos(self.settings), Pilot(self.settings), Edits(self.settings)]
 
     def models(self) -> Mapping[str, str]:
         """Two roles, and a face reader where an attribute is perceived."""
         return {"editor": self.settings.editor, "matcher": self.settings.matcher, **self.settings.reader}
-
-    def inputs(self) -> Mapping[str, Path]:
-        """The annotations. Photographs are held against their digests one by one."""
-        return {"captions": self.settings.captions, "instances": self.settings.instances}
 
     def about(self) -> str:
         """What was edited, by what, and how few of the edits are taken for granted."""
@@ -271,4 +258,4 @@ class Gensynth(Recipe):
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         rows.columns.pop("pilot", None)
-        return [{**row, "recipe": self.name} for row in super().finish(rows)]
+        return super().finish(rows)

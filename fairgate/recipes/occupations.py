@@ -24,8 +24,16 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
-from fairgate.randomness import stream
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields, single_pictures
+from fairgate.recipes.contract import (
+    Before,
+    Part,
+    Recipe,
+    RecipeSettings,
+    drawn,
+    in_shards,
+    require_fields,
+    single_pictures,
+)
 from fairgate.recipes.registry import register
 from fairgate.steps import (
     COLUMNS,
@@ -180,7 +188,6 @@ class Pool(Part):
     settings: OccupationSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """`candidates` sets of one picture."""
         row = {"member": "base", "caption": self.settings.phrase(subject)}
         return single_pictures(Occupations.name, subject, self.settings.candidates, self.settings, row)
 
@@ -220,11 +227,8 @@ class Sets(Part):
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The pool in random order, so that the first accepted sets are a random sample of all."""
-        settings = self.settings
-        order = stream(settings.seed, Occupations.name, subject, "order").permutation(len(before.set_ids))
-        ids = [before.set_ids[place] for place in order]
-        for first in range(0, len(ids), settings.shard_sets):
-            yield [self._start(base) for base in before.sets(ids[first : first + settings.shard_sets])]
+        ids = drawn(before.set_ids, Occupations.name, subject, self.settings, "order")
+        return in_shards(map(self._start, before.sets(ids)), self.settings)
 
     def _start(self, base: SetRows) -> SetRows:
         row = base.rows[0]

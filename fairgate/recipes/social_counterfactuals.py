@@ -111,11 +111,9 @@ class SocialSettings(RecipeSettings):
 
     @property
     def words(self) -> list[dict[str, str]]:
-        """Group -> word, for both attributes of the pair."""
         return [self.attributes[name] for name in self.pair]
 
     def captions(self, prefix: str, subject: str) -> list[Member]:
-        """The captions of one set, base member first."""
         return caption_set(prefix, subject, self.words, self.template or TEMPLATES[self.of])
 
 
@@ -198,7 +196,6 @@ class PrunedAttempts(Attempts):
 
     @property
     def block(self) -> int:
-        """All attempts at a set of captions."""
         return self.settings.attempts
 
 
@@ -225,5 +222,4 @@ class SocialCounterfactuals(Recipe):
         return {"painter": self.settings.painter, "matcher": self.settings.matcher}
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
-        """Every member, with what its set was made with and how well it matches."""
         return [{**row, "recipe": self.name} for row in super().finish(rows)]

@@ -66,7 +66,6 @@ class Headshots(Part):
     settings: IdentitySettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
-        """`images` sets of one picture."""
         phrase = next(phrase for phrase in self.settings.identities if _slug(phrase) == subject)
         row = {
             "member": "only",

@@ -98,13 +98,14 @@ class GenderWords:
     @cached_property
     def neutral(self) -> Mapping[str, str]:
         """Gendered word -> neutral word, by the first row of the word."""
-        return _first((word, neutral) for masculine, feminine, neutral in self.rows for word in (masculine, feminine))
+        pairs = [(word, neutral) for masculine, feminine, neutral in self.rows for word in (masculine, feminine)]
+        return dict(reversed(pairs))
 
     @cached_property
     def opposite(self) -> Mapping[str, str]:
-        """Gendered word -> its counterpart of the other gender."""
-        pairs = [(masculine, feminine) for masculine, feminine, _ in self.rows]
-        return _first([*pairs, *((feminine, masculine) for masculine, feminine in pairs)])
+        """Gendered word -> its counterpart of the other gender, by the first row of the word."""
+        pairs = [(masculine, feminine) for masculine, feminine, _ in reversed(self.rows)]
+        return dict([*((feminine, masculine) for masculine, feminine in pairs), *pairs])
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -114,13 +115,6 @@ class GenderWords:
         """
         words = "|".join(sorted(map(re.escape, self.gender), key=len, reverse=True))
         return re.compile(rf"(?<!\w)((?ai:{words}))(?!\w){_NO_PERSON}")
-
-
-def _first(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for word, other in pairs:
-        found.setdefault(word, other)
-    return found
 
 
 WORDS = GenderWords(TABLE_4 + OF_THE_CODE)
@@ -164,10 +158,10 @@ def image_gender(captions: Iterable[str], words: GenderWords = WORDS) -> Gender 
     >>> image_gender(["A doctor at work.", "The man smiles."]), image_gender(["A man.", "A woman."])
     ('male', None)
     """
-    found = {named for caption in captions if (named := named_gender(caption, words)) != "none"}
-    if found == {"male"}:
-        return "male"
-    return "female" if found == {"female"} else None
+    named = named_gender("\n".join(captions), words)
+    if named == "both":
+        return None
+    return None if named == "none" else named
 
 
 def neutralise(caption: str, words: GenderWords = WORDS) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from PIL.Image import Image
 
 from fairgate.generation import Matcher, Vectors
-from fairgate.steps.contract import Drop, Meter, SetRows
+from fairgate.steps.contract import Drop, Judge, Maker, Meter, SetRows
 from fairgate.steps.filters import pixel_digest
 from fairgate.steps.pictures import picture
 from fairgate.steps.provenance import spending
@@ -25,7 +25,6 @@ class Match:
 
     @property
     def least(self) -> float:
-        """The worst member's cosine."""
         return min(self.cosines)
 
 
@@ -54,7 +53,6 @@ class CaptionMatcher:
     _texts: dict[str, Vectors] = field(default_factory=dict)
 
     def match(self, images: Sequence[Image], captions: Sequence[str]) -> Match:
-        """How the pictures of one set match its captions."""
         for caption in captions:
             if caption not in self._texts:
                 self._texts[caption] = self.matcher.embed_texts([caption])[0]
@@ -64,7 +62,7 @@ class CaptionMatcher:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchCaptions:
+class MatchCaptions(Maker):
     """Writes every member's `clip_caption` (cosine), and the set's `clip_caption_least` and `directional`.
 
     A set that has all of them, from a step that had to know, is not embedded again.
@@ -96,13 +94,12 @@ def noted(rows: SetRows) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class EveryCaptionMatches:
+class EveryCaptionMatches(Judge):
     """Drops a set with a member whose picture does not match its caption: the worst one is named, then the others."""
 
     at_least: float
 
     reads: ClassVar[tuple[str, ...]] = ("clip_caption", "member")
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def judge(self, rows: SetRows) -> Drop | None:
         """None where every cosine is `at_least` or more; NaN is not."""
@@ -116,11 +113,10 @@ class EveryCaptionMatches:
 
 
 @dataclass(frozen=True, slots=True)
-class MembersDiffer:
+class MembersDiffer(Judge):
     """Drops a set in which two members are the same picture, to the pixel: what was to change did not."""
 
     reads: ClassVar[tuple[str, ...]] = ("image", "member")
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def judge(self, rows: SetRows) -> Drop | None:
         """None where all pictures differ; otherwise the second of the first two that do not."""

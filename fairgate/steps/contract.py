@@ -68,7 +68,6 @@ class Meter:
     counts: Counter[str] = field(default_factory=Counter)
 
     def count(self, what: str, times: int = 1) -> None:
-        """Add to a counter."""
         self.counts[what] += times
 
 
@@ -76,8 +75,8 @@ class Meter:
 class Step(Protocol):
     """Every step says which columns must be there before it, and which are there after it, for the sets it keeps."""
 
-    reads: ClassVar[tuple[str, ...]]
-    writes: ClassVar[tuple[str, ...]]
+    reads: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[tuple[str, ...]] = ()
 
 
 @runtime_checkable
@@ -86,7 +85,6 @@ class Maker(Step, Protocol):
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         """Fill `writes` in every set that is not dropped."""
-        ...
 
 
 @runtime_checkable
@@ -95,7 +93,6 @@ class Judge(Step, Protocol):
 
     def judge(self, rows: SetRows) -> Drop | None:
         """None to keep the set."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,6 @@ class Trace:
 
     @property
     def kept(self) -> bool:
-        """Whether every step accepted it."""
         return self.drop is None
 
 

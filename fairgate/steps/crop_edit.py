@@ -15,7 +15,7 @@ from PIL.Image import Image
 
 from fairgate.generation import Editor, Matcher, Sampling
 from fairgate.steps.batches import Batches
-from fairgate.steps.contract import Drop, Meter, Row, SetRows
+from fairgate.steps.contract import Drop, Maker, Meter, Row, SetRows
 from fairgate.steps.neighbour_pool import EditShares, NeighbourPool, NeighbourRule
 from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, box_of, pasted
 from fairgate.steps.pictures import picture, png
@@ -90,7 +90,7 @@ def seed_of(rows: SetRows, candidate: Candidate) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class EditAll:
+class EditAll(Maker):
     """Makes every candidate of sets whose column `pilot` is True, as further members: the pool, and edits to reuse."""
 
     workshop: EditWorkshop
@@ -98,10 +98,8 @@ class EditAll:
     candidates: tuple[Candidate, ...]
 
     reads: ClassVar[tuple[str, ...]] = (PHOTO, *BOX, "pilot")
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
-        """Edit the pilot's photographs; the others pass through."""
         for rows in sets:
             if rows.columns["pilot"]:
                 crop = self.photographs.crop(rows)
@@ -119,7 +117,7 @@ class _Search:
 
 
 @dataclass(frozen=True, slots=True)
-class EditUntilAccepted:
+class EditUntilAccepted(Maker):
     """One accepted edit of each group, tried in an order drawn from the set's own stream; the other group comes first.
 
     The group that the photograph does not show is harder to reach, so it is tried first, and the photograph is given up

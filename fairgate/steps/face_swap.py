@@ -11,7 +11,7 @@ from PIL.Image import Image, Resampling
 
 from fairgate.errors import DatasetError
 from fairgate.generation import Detector
-from fairgate.steps.contract import Drop, Meter, Row, SetRows
+from fairgate.steps.contract import Drop, Maker, Meter, Row, SetRows
 from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, Rectangle, box_of, pasted, whole_box
 from fairgate.steps.pictures import picture
 from fairgate.steps.provenance import spending
@@ -37,7 +37,7 @@ class FacePool:
 
 
 @dataclass(frozen=True, slots=True)
-class FindFace:
+class FindFace(Maker):
     """The largest face of the photograph's person, as a rectangle in the photograph. Drops `no_face`."""
 
     detector: Detector
@@ -68,7 +68,7 @@ class FindFace:
 
 
 @dataclass(frozen=True, slots=True)
-class SwapFace:
+class SwapFace(Maker):
     """A member for every group: the photograph with a face of that group, drawn from the set's own stream."""
 
     photographs: Photographs

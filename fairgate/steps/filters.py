@@ -11,21 +11,18 @@ import numpy as np
 from PIL.Image import Image
 
 from fairgate.errors import RecipeError
-from fairgate.steps.contract import Drop, Meter, SetRows, Trace
+from fairgate.steps.contract import Drop, Judge, Maker, Meter, SetRows, Trace
 from fairgate.steps.pictures import picture
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class Within(Judge):
     """Drops a set whose `column` is below `at_least` or above `at_most`, with `reason`."""
 
     column: str
     reason: str
     at_least: float | None = None
     at_most: float | None = None
-
-    reads: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def judge(self, rows: SetRows) -> Drop | None:
         """None within the limits. Raises RecipeError where the set has no such number."""
@@ -59,7 +56,7 @@ def unique_colours(image: Image) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class CountColours:
+class CountColours(Maker):
     """Writes `n_colours` of a set of one picture: its number of different RGB triples."""
 
     reads: ClassVar[tuple[str, ...]] = ("image",)
@@ -82,7 +79,7 @@ def pixel_digest(image: Image) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Likeness:
+class Likeness(Maker):
     """Writes `likeness` of a set of one picture, for `first_of_each`."""
 
     reads: ClassVar[tuple[str, ...]] = ("image",)
@@ -106,13 +103,10 @@ def first_of_each(traces: Iterable[Trace]) -> list[Trace]:
 
 
 @dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(Maker):
     """Takes columns off the sets, so that they are not stored with every member."""
 
     columns: tuple[str, ...]
-
-    reads: ClassVar[tuple[str, ...]] = ()
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         for rows in sets:

@@ -8,28 +8,26 @@ from pathlib import Path
 from typing import ClassVar
 
 from fairgate.data import UnreadableImage, decode
-from fairgate.steps.contract import Drop, Meter, SetRows
+from fairgate.steps.contract import Drop, Judge, Maker, Meter, SetRows
 from fairgate.steps.person_photographs import require_annotated_size
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class Labelled(Judge):
     """Drops `no_label` where a photograph has no declared group of an attribute."""
 
     attributes: Mapping[str, Sequence[str]]
 
     reads: ClassVar[tuple[str, ...]] = ("member",)
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def judge(self, rows: SetRows) -> Drop | None:
-        """None where every attribute has its group."""
         [row] = rows.rows
         known = all(row.get(attribute) in groups for attribute, groups in self.attributes.items())
         return None if known else Drop("no_label", member=str(row["member"]))
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPhotograph:
+class ReadPhotograph(Maker):
     """Reads the file at `path` under `folder`, or of that name (`by_name`); its bytes are stored unchanged.
 
     Writes `shorter_side` in pixels. Drops `absent` where there is no such file, and `unreadable`. Other trouble of the

@@ -10,13 +10,13 @@ from PIL.Image import Image
 
 from fairgate.generation import Inpainter, Painter, Sampling
 from fairgate.steps.batches import Batches
-from fairgate.steps.contract import Meter, Row, SetRows
+from fairgate.steps.contract import Maker, Meter, Row, SetRows
 from fairgate.steps.pictures import mask, picture
 from fairgate.steps.provenance import COLUMNS, SEED, made_with, spending
 
 
 @dataclass(frozen=True, slots=True)
-class Paint:
+class Paint(Maker):
     """Text to image for every member, `batch` pictures at a time; each from a seed of its own."""
 
     painter: Painter
@@ -56,7 +56,7 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Vary:
+class Vary(Maker):
     """Repaints the masked person of each set's `base` picture, once per variant, and appends the members.
 
     `batch` counts pictures: of several sets where there is one variant, else of one set. All variants of a set, in this

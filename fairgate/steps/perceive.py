@@ -11,7 +11,7 @@ import numpy as np
 from fairgate.errors import RecipeError
 from fairgate.generation import Box, Detector, Face, FaceReader, Mask, Segmenter, VQAModel
 from fairgate.steps.batches import Batches
-from fairgate.steps.contract import Drop, Meter, Row, SetRows
+from fairgate.steps.contract import Drop, Maker, Meter, Row, SetRows
 from fairgate.steps.pictures import mask_png, picture
 from fairgate.steps.provenance import spending
 
@@ -29,7 +29,6 @@ class Trait:
     must_match: bool = True
 
     def word(self, group: str) -> str:
-        """The reader's word for one of our groups."""
         return self.reads_as.get(group, group)
 
     def group(self, word: str) -> str:
@@ -38,7 +37,7 @@ class Trait:
 
 
 @dataclass(frozen=True, slots=True)
-class Perceive:
+class Perceive(Maker):
     """Reads the face of every member that has not been read, and drops a set with a member of another perceived group.
 
     Writes `perceived_ATTRIBUTE` and `p_ATTRIBUTE` (the probability of the prompted group). Drops `no_face`,
@@ -52,7 +51,6 @@ class Perceive:
     _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("member", "image")
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         column = f"perceived_{self.traits[0].attribute}"
@@ -96,7 +94,7 @@ class Perceive:
 
 
 @dataclass(frozen=True, slots=True)
-class MaskPerson:
+class MaskPerson(Maker):
     """Finds the person in the set's `base` picture.
 
     Writes the `mask` (a 1-bit PNG), the `mask_share` of the picture that it covers, and the detector's `person_score`.
@@ -155,7 +153,6 @@ class VisualQuestion:
     against: str | None = None
 
     def answers(self) -> list[str]:
-        """The answers whose probability is needed."""
         return [self.answer] if self.against is None else [self.answer, self.against]
 
     def value(self, found: dict[str, float]) -> float:
@@ -165,7 +162,7 @@ class VisualQuestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Maker):
     """Queries a visual-question model with several questions about the picture of each set, prepared once.
 
     `batch` counts pictures. Each question's column is a number of the set, so that sets can be ranked by it.
@@ -177,7 +174,6 @@ class Ask:
     _batches: Batches = field(default_factory=Batches, init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("image",)
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         with spending(self.asker, meter):

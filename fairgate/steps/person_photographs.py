@@ -15,7 +15,7 @@ from fairgate.errors import DatasetError
 from fairgate.generation import FaceReader, Matcher
 from fairgate.steps.batches import Batches
 from fairgate.steps.caption_gender import WORDS, GenderWords, image_gender, named_gender, neutralise, with_gender
-from fairgate.steps.contract import Drop, Meter, SetRows
+from fairgate.steps.contract import Drop, Maker, Meter, SetRows
 from fairgate.steps.pictures import picture, png
 from fairgate.steps.provenance import GENERATOR, HOW, SEED, spending
 
@@ -119,7 +119,7 @@ def require_annotated_size(size: tuple[int, int], rows: SetRows, path: Path) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class OnePerson:
+class OnePerson(Maker):
     """Keeps a photograph with exactly one person box, and writes the box in whole pixels.
 
     Drops `no_person`, `several_persons` (regions of several persons, `iscrowd`, count as two) and `small_person` where
@@ -149,7 +149,7 @@ class OnePerson:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelByCaptions:
+class LabelByCaptions(Maker):
     """The gender that the captions name, and the captions without it; `captions` and `neutral_captions` are JSON.
 
     Drops `no_gender_named` and `both_genders_named`, with the number of captions that name one.
@@ -175,7 +175,7 @@ class LabelByCaptions:
 
 
 @dataclass(frozen=True, slots=True)
-class CropPerson:
+class CropPerson(Maker):
     """The photograph's own person as the first member: its crop, its group, and its embedding where there is a matcher.
 
     Without a matcher `embedding` is not written: GenSwap has no filter.
@@ -204,7 +204,7 @@ class CropPerson:
 
 
 @dataclass(frozen=True, slots=True)
-class PerceivePerson:
+class PerceivePerson(Maker):
     """What a face reader perceives in the photograph's own person: `perceived_ATTRIBUTE`, "" where it finds no face.
 
     A fact of the set, before any edit; no set is dropped for it.
@@ -216,7 +216,6 @@ class PerceivePerson:
     _batches: Batches = field(default_factory=lambda: Batches(what="crops"), init=False, repr=False, compare=False)
 
     reads: ClassVar[tuple[str, ...]] = ("image",)
-    writes: ClassVar[tuple[str, ...]] = ()
 
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         crops = [picture(rows.rows[0]["image"]) for rows in sets]
@@ -228,7 +227,7 @@ class PerceivePerson:
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeMembers:
+class DescribeMembers(Maker):
     """Every member's captions, put into its group; `caption` is the first that names a gender."""
 
     words: GenderWords = WORDS

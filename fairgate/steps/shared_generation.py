@@ -11,7 +11,7 @@ from fairgate.errors import ModelError
 from fairgate.generation import Sampling
 from fairgate.steps.batches import Batches
 from fairgate.steps.caption_match import CaptionMatcher, Match, note
-from fairgate.steps.contract import Drop, Meter, SetRows
+from fairgate.steps.contract import Drop, Maker, Meter, SetRows
 from fairgate.steps.provenance import COLUMNS, HOW, SEED, made_with, sampling, spending
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Pruning:
 
 
 @dataclass(frozen=True, slots=True)
-class PaintSets:
+class PaintSets(Maker):
     """Paints every set from its own noise, guidance and share of shared steps; sets of equal captions run together.
 
     `painter` is a Stable Diffusion (`generation.open_model("painter", ...)`), `how` its sampling, whose guidance
@@ -122,7 +122,6 @@ def _attempt(rows: SetRows) -> Attempt:
 
 
 def _give(rows: SetRows, pictures: Sequence[Image]) -> None:
-    """Give every member its picture."""
     for row, image in zip(rows.rows, pictures, strict=True):
         row["image"] = image
 

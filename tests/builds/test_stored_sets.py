@@ -114,7 +114,7 @@ def test_doubles_and_groups_are_counted_by_subject() -> None:
             pixels = f"{number % 4:016x}{0:048x}"  # the last is as the first, and both subjects show the same
             counted.add({"member": "a", "tone": tone if number else "light"}, pixels)
         counted.add({"member": "b", "tone": "dark"}, None)
-    assert counted.exact_of("baker") == counted.exact_of("pilot") == 1
+    assert counted.exact("baker") == counted.exact("pilot") == 1
     assert counted.exact() == 6
     assert counted.images_of("baker") == counted.images_of("pilot") == 5
     assert counted.groups_of("baker") == {"tone": {"light": 5, "dark": 1}}

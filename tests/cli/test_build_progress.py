@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from fairgate.builds.shard_log import Ledger, SetRecord
+from fairgate.builds.shard_store import Ledger, SetRecord
 from fairgate.cli.build_display import BuildProgress
 
 Captured = pytest.CaptureFixture[str]

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from fairgate.errors import ModelError
 from fairgate.generation import ALIASES
-from fairgate.generation.fingerprints import model_fingerprint
+from fairgate.generation.registry import model_fingerprint
 
 PARTS = {
     "unet": ("diffusers", "UNet2DConditionModel"),

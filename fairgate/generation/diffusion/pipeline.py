@@ -43,7 +43,6 @@ class Conditioning:
         return self.tokens.nbytes + (0 if self.pooled is None else self.pooled.nbytes)
 
     def __add__(self, other: Conditioning) -> Conditioning:
-        """One batch after the other."""
         return joined([self, other])
 
 
