@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import Future
 from itertools import chain, islice
 from typing import Any
 
@@ -39,15 +39,6 @@ def one_thread_each() -> None:
 
 GRACE = 5.0
 """Seconds that running tasks get to end once a run is interrupted; then they are left behind, and count as not done."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What became of a task in a worker: its result, or the error that ends the run."""
-
-    task: Task
-    result: Any = None
-    error: BaseException | None = None
 
 
 class LocalEngine:
@@ -79,12 +70,13 @@ class LocalEngine:
 def _run_here(tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool], device: str) -> None:
     work: Work | None = None
     for task in tasks:
-        work = work or _set_up(bench, device)
+        work = work or opened(bench, device)
         if not done(task, work(task.payload)):
             return
 
 
-def _set_up(bench: Bench, device: str) -> Work:
+def opened(bench: Bench, device: str) -> Work:
+    """A worker with its models on a device, computing on one thread: see `one_thread_each`."""
     one_thread_each()
     work = bench(device)
     one_thread_each()
@@ -99,10 +91,10 @@ class _Threads:
         self._tasks = chain(first, tasks)
         self._stop = threading.Event()
         self._given: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[tuple[Task, Future[Any]]] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._labour, args=(work,), name=f"fairgate-{number}", daemon=True)
-            for number, work in enumerate([_set_up(bench, device) for device in devices[: len(first)]])
+            for number, work in enumerate([opened(bench, device) for device in devices[: len(first)]])
         ]
 
     def run(self, done: Callable[[Task, Any], bool]) -> None:
@@ -128,17 +120,17 @@ class _Threads:
                 waited_for += 1
             if not waited_for:
                 return
-            outcome = self._outcomes.get()
+            task, outcome = self._outcomes.get()
             waited_for -= 1
-            if outcome.error is not None:
-                raise outcome.error
-            if not done(outcome.task, outcome.result):
+            if not done(task, outcome.result()):
                 return
 
     def _labour(self, work: Work) -> None:
         one_thread_each()
         while (task := self._given.get()) is not None and not self._stop.is_set():
+            outcome: Future[Any] = Future()
             try:
-                self._outcomes.put(_Outcome(task, work(task.payload)))
+                outcome.set_result(work(task.payload))
             except BaseException as error:  # raised again by `run`, in the calling thread
-                self._outcomes.put(_Outcome(task, error=error))
+                outcome.set_exception(error)
+            self._outcomes.put((task, outcome))

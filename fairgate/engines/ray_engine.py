@@ -18,8 +18,8 @@ from types import ModuleType
 from typing import Any
 
 from fairgate.engines.contract import Bench, Task, Work
-from fairgate.engines.local import one_thread_each
-from fairgate.errors import DeviceError, FairgateError, RecipeError, SettingsError, harmless
+from fairgate.engines.local import opened
+from fairgate.errors import DeviceError, RecipeError, SettingsError, harmless
 from fairgate.version import __version__
 
 LIVES = 3
@@ -78,14 +78,6 @@ class RayEngine:
             self._own = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    """What a worker returns; an error of fairgate's own comes back as it is."""
-
-    result: Any = None
-    error: FairgateError | None = None
-
-
 class _Worker:
     """Lives in a process of its own, somewhere in the cluster."""
 
@@ -96,26 +88,21 @@ class _Worker:
         self._expected = version
         self._work: Work | None = None
 
-    def set_up(self, bench: Bench) -> _Reply:
+    def set_up(self, bench: Bench) -> None:
         """Open the models of a run, in place of those of the run before."""
         if __version__ != self._expected:
-            return _Reply(error=_other_version(__version__, self._expected))
+            raise SettingsError(
+                f"a worker has fairgate {__version__}, and this is {self._expected}.",
+                where="the Ray cluster",
+                remedy="install the same version on all machines: shards of two versions are not mixed",
+            )
         self._work = None
         _let_go()
-        try:
-            one_thread_each()
-            self._work = bench(self._device)
-            one_thread_each()
-        except FairgateError as error:
-            return _Reply(error=error)
-        return _Reply()
+        self._work = opened(bench, self._device)
 
-    def work(self, payload: Any) -> _Reply:
+    def work(self, payload: Any) -> Any:
         assert self._work is not None  # nobody gives tasks to a worker that is not ready
-        try:
-            return _Reply(self._work(payload))
-        except FairgateError as error:
-            return _Reply(error=error)
+        return self._work(payload)
 
 
 @dataclass
@@ -142,14 +129,7 @@ class _Crew:
             if not self._waiting and not any(task for _, task in self._running.values()):
                 return
             answers, _ = self.ray.wait(list(self._running), num_returns=1)
-            worker, task = self._running.pop(answers[0])
-            outcome = self._answer(answers[0], worker, task)
-            if outcome is None:
-                continue
-            if outcome.error is not None:
-                raise outcome.error
-            self._idle.append(worker)
-            if task is not None and not done(task, outcome.result):
+            if not self._take(answers[0], *self._running.pop(answers[0]), done):
                 return
 
     def _hand_out(self, tasks: Iterator[Task]) -> None:
@@ -171,18 +151,19 @@ class _Crew:
         actor = self.ray.remote(max_restarts=0, max_task_retries=0, **resources)(_Worker)
         return actor.remote(device, str(Path.cwd()), __version__)
 
-    def _answer(self, answer: Any, worker: Any, task: Task | None) -> _Reply | None:
-        """What a worker said, or None where it is lost and its task waits again."""
+    def _take(self, answer: Any, worker: Any, task: Task | None, done: Callable[[Task, Any], bool]) -> bool:
+        """Whether more tasks are to follow what a worker said; the task of one that is lost waits again."""
         errors = self.ray.exceptions
         lost = (errors.RayActorError, errors.WorkerCrashedError, errors.OutOfMemoryError, errors.ObjectLostError)
         try:
-            outcome: _Reply = self.ray.get(answer)
+            result = self.ray.get(answer)
         except errors.RayTaskError as error:
             raise error.cause if isinstance(error.cause, Exception) else error from error
         except lost as error:
             self._mourn(worker, task, error)
-            return None
-        return outcome
+            return True
+        self._idle.append(worker)
+        return task is None or done(task, result)
 
     def _mourn(self, worker: Any, task: Task | None, error: Exception) -> None:
         key = None if task is None else task.index
@@ -271,11 +252,3 @@ def _room(ray: ModuleType, device: str) -> tuple[bool, int]:
     if device == "cuda" and not gpus:
         raise DeviceError("the Ray cluster has no GPU.", where="--device cuda", remedy="use --device cpu")
     return (True, gpus) if gpus and device != "cpu" else (False, cpus)
-
-
-def _other_version(found: str, expected: str) -> SettingsError:
-    return SettingsError(
-        f"a worker has fairgate {found}, and this is {expected}.",
-        where="the Ray cluster",
-        remedy="install the same version on all machines: shards of two versions are not mixed",
-    )

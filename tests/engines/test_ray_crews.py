@@ -31,13 +31,13 @@ def crew(said: str) -> _Crew:
 def test_a_worker_that_cannot_begin_is_named_at_once_with_its_reason() -> None:
     said = "The actor died because of an error raised in its creation task\nModuleNotFoundError: No module named 'x'\n"
     with pytest.raises(RecipeError, match="a worker could not begin: ModuleNotFoundError: No module named 'x'"):
-        crew(said)._answer(object(), object(), None)
+        crew(said)._take(object(), object(), None, lambda *_: True)
 
 
 def test_after_some_lives_the_last_words_of_a_worker_are_told() -> None:
     lost = crew("The actor is dead\nits owner ran out of memory")
     for _ in range(LIVES - 1):
-        assert lost._answer(object(), object(), Task(3, None)) is None
+        assert lost._take(object(), object(), Task(3, None), lambda *_: True)
     with pytest.raises(RecipeError, match=r"3 workers were lost .* \(shard 3\)") as refused:
-        lost._answer(object(), object(), Task(3, None))
+        lost._take(object(), object(), Task(3, None), lambda *_: True)
     assert "its owner ran out of memory" in str(refused.value)
