@@ -84,7 +84,7 @@ class Compared:
 
 def compare_embedded(build: str = "gensynth-embedded", photographs: int = PHOTOGRAPHS, pilot: int = PILOT) -> Compared:
     """One occupation of a build of params.yaml, both ways. Raises AssertionError where 1 set in 20 is not the same."""
-    settings = read_build(build).recipe.settings
+    settings = read_build(build).settings
     assert isinstance(settings, GensynthSettings)
     recipe = Gensynth(settings.model_copy(update={"pilot_photos": pilot, "sets": None}))
     photos = _run(recipe, 0, Before(), Meter())

@@ -4,7 +4,6 @@ from .build import part_states as part_states
 from .dataset_checks import DatasetChecks as DatasetChecks
 from .dataset_checks import Spread as Spread
 from .dataset_checks import check_dataset as check_dataset
-from .params import NamedBuild as NamedBuild
 from .params import build_names as build_names
 from .params import read_build as read_build
 from .plan import Ground as Ground

@@ -45,7 +45,11 @@ def assemble(name: str, ground: Ground, places: Places, finished: Mapping[str, C
     try:
         manifest = write_dataset(fresh, _rows(recipe, finished, census), version=VERSION, **facts)
     except DatasetError as error:
-        raise _explained(error) from error
+        raise RecipeError(
+            f"the dataset cannot be put together: {error.problem}",
+            where=error.where,
+            remedy=f"{error.remedy or 'check what the recipe writes'}; finished shards are kept",
+        ) from error
     write_yields(places, recipe, finished, manifest, census)
     with storing(places.root):
         if places.dataset.exists():
@@ -124,11 +128,3 @@ def _finished_rows(recipe: Recipe, each: StoredSet, census: Census) -> Iterator[
         pixels = (known.get(image) if isinstance(image, bytes) else None) or pixel_digest(image, values.get("image"))
         census.add(values, pixels)
         yield {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
-
-
-def _explained(error: DatasetError) -> RecipeError:
-    return RecipeError(
-        f"the dataset cannot be put together: {error.problem}",
-        where=error.where,
-        remedy=f"{error.remedy or 'check what the recipe writes'}; finished shards are kept",
-    )

@@ -14,11 +14,12 @@ from fairgate.builds.params import PARAMS
 from fairgate.builds.part import PartBuild
 from fairgate.builds.part_output import Chosen
 from fairgate.builds.paths import DATASET, Places, pick, require_different_folders
-from fairgate.builds.plan import Ground, plan_digest, what_changed
+from fairgate.builds.plan import Ground, what_changed
 from fairgate.builds.shard_store import Quiet, ShardStore, Watcher, read_ledger, read_part, storing
 from fairgate.builds.yields import PartTally
 from fairgate.data import Manifest
 from fairgate.engines import Engine, one_thread_each
+from fairgate.hashing import digest
 from fairgate.recipes import Part, Recipe
 
 
@@ -84,7 +85,7 @@ class Factory:
 
     def _part(self, ground: Ground, part: Part, subject: str, before: Chosen, engine: Engine | None) -> Chosen:
         plan = ground.plan(part, subject, before.chain)
-        store = ShardStore(self.places.part(subject, part.name), plan, plan_digest(plan))
+        store = ShardStore(self.places.part(subject, part.name), plan, digest(plan))
         self._set_aside(store, plan, subject, part.name)
         attributes, command = list(self.recipe.attributes()), self._command(subject)
         chosen = PartBuild(part, subject, before, store, attributes, self.watch, self.limit, command).run(engine)
@@ -176,6 +177,6 @@ def _would_go_on(said: dict[str, Any], kept: int, sets: int | None) -> bool:
 
 def _stale(said: dict[str, Any], plan: dict[str, Any]) -> str | None:
     """What makes a part's shards stale, or None."""
-    if said.get("plan") == plan_digest(plan):
+    if said.get("plan") == digest(plan):
         return None
     return what_changed(said.get("depends_on") or {}, plan) or "it does not say of what plan it is"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,9 @@ RESERVED = ("status", "run")
 """Names that are commands of `fairgate build`."""
 
 
-@dataclass(frozen=True, slots=True)
-class NamedBuild:
-    """A named build: its recipe with the settings set. `where` is its line in the file."""
-
-    name: str
-    recipe: Recipe
-    where: str
-
-
-def read_build(name: str, params: Path = PARAMS) -> NamedBuild:
-    """The build of a name. Raises RecipeError for a file that is not plain YAML, an unknown name, recipe or setting.
+def read_build(name: str, params: Path = PARAMS) -> Recipe:
+    """The recipe of a named build, with its settings. Raises RecipeError for a file that is not plain YAML, an unknown
+    name, recipe or setting.
 
     The recipe is the one that `recipe:` names, or else the build's own name. Recipes are those of fairgate: a file that
     comes with a pull request names no code.
@@ -40,7 +31,12 @@ def read_build(name: str, params: Path = PARAMS) -> NamedBuild:
             remedy=did_you_mean(name, [*builds, *RESERVED]) or f"builds: {', '.join(builds) or 'none yet'}",
         )
     where = source.where(("builds", name))
-    _check_name(name, where)
+    if name in RESERVED or not re.fullmatch(NAME_PATTERN, name):
+        raise RecipeError(
+            f"a build cannot be called '{name}'.",
+            where=where,
+            remedy="use small letters, digits, - and _; 'status' and 'run' are commands",
+        )
     entry = builds[name] or {}
     if not isinstance(entry, dict):
         raise RecipeError("a build is a mapping of settings.", where=where, remedy=f"write `{name}: {{recipe: NAME}}`")
@@ -52,7 +48,7 @@ def read_build(name: str, params: Path = PARAMS) -> NamedBuild:
             where=where,
             remedy=f"add `recipe: NAME`; recipes: {', '.join(recipe_names())}",
         )
-    return NamedBuild(name, open_recipe(recipe, settings, where=where), where)
+    return open_recipe(recipe, settings, where=where)
 
 
 def build_names(params: Path = PARAMS) -> list[str]:
@@ -77,12 +73,3 @@ def _builds(params: Path) -> tuple[Source, dict[str, Any]]:
             remedy="add `builds:` with a mapping of names to recipes and settings",
         )
     return source, builds
-
-
-def _check_name(name: str, where: str) -> None:
-    if name in RESERVED or not re.fullmatch(NAME_PATTERN, name):
-        raise RecipeError(
-            f"a build cannot be called '{name}'.",
-            where=where,
-            remedy="use small letters, digits, - and _; 'status' and 'run' are commands",
-        )

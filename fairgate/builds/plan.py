@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -34,14 +34,8 @@ def code_digest(recipe: Recipe) -> str:
 
 def code_modules(recipe: Recipe) -> dict[str, Path]:
     """The modules that count, by name, with their files."""
-    start = type(recipe).__module__
-    adapters = {module for uri in recipe.models().values() for module in modules_for(uri)}
-    return _reached([start, *sorted(adapters)])
-
-
-def _reached(names: Iterable[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    waiting = list(names)
+    waiting = [type(recipe).__module__, *(each for uri in recipe.models().values() for each in modules_for(uri))]
     counted = (*_COUNTED, *(f"{name.rpartition('.')[0] or name}." for name in waiting))
     while waiting:
         name = waiting.pop()
@@ -141,11 +135,6 @@ class Ground:
             "before": before,
             "limit": self.limit,
         }
-
-
-def plan_digest(plan: Mapping[str, Any]) -> str:
-    """The plan's name."""
-    return digest(dict(plan))
 
 
 def what_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:

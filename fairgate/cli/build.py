@@ -62,9 +62,9 @@ def run(
             where="--assemble",
             remedy="leave one of them out",
         )
-    build = read_build(name, params)
+    recipe = read_build(name, params)
     with BuildProgress() as progress:
-        factory = Factory(name, build.recipe, out, limit, progress, params)
+        factory = Factory(name, recipe, out, limit, progress, params)
         if assemble:
             manifest = factory.assemble()
         else:

@@ -23,7 +23,7 @@ WIDTH = 110
 
 def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     """Print one build's table."""
-    factory = Factory(name, read_build(name, params).recipe, out, limit)
+    factory = Factory(name, read_build(name, params), out, limit)
     console = Console(highlight=False)
     console.width = max(console.width, WIDTH)
     if not factory.places.root.is_dir():

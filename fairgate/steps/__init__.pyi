@@ -28,8 +28,6 @@ from .filters import Forget as Forget
 from .filters import Likeness as Likeness
 from .filters import Within as Within
 from .filters import first_of_each as first_of_each
-from .labelled_photographs import Labelled as Labelled
-from .labelled_photographs import ReadPhotograph as ReadPhotograph
 from .neighbour_pool import NeighbourPool as NeighbourPool
 from .neighbour_pool import NeighbourRule as NeighbourRule
 from .paint import Paint as Paint
@@ -45,9 +43,11 @@ from .person_photographs import PHOTO as PHOTO
 from .person_photographs import CropPerson as CropPerson
 from .person_photographs import DescribeMembers as DescribeMembers
 from .person_photographs import LabelByCaptions as LabelByCaptions
+from .person_photographs import Labelled as Labelled
 from .person_photographs import OnePerson as OnePerson
 from .person_photographs import PerceivePerson as PerceivePerson
 from .person_photographs import Photographs as Photographs
+from .person_photographs import ReadPhotograph as ReadPhotograph
 from .pictures import mask_png as mask_png
 from .pictures import picture as picture
 from .pictures import png as png

@@ -1,21 +1,22 @@
-"""Photographs with one person in them: how they are selected, labelled by captions, and cropped."""
+"""Photographs: with labels, or with one person in them; how they are selected, labelled by captions, and cropped."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from PIL.Image import Image
 
+from fairgate.data import UnreadableImage, decode
 from fairgate.errors import DatasetError
 from fairgate.generation import FaceReader, Matcher
 from fairgate.steps.batches import Batches
 from fairgate.steps.caption_gender import WORDS, GenderWords, image_gender, named_gender, neutralise, with_gender
-from fairgate.steps.contract import Drop, Maker, Meter, SetRows
+from fairgate.steps.contract import Drop, Judge, Maker, Meter, SetRows
 from fairgate.steps.pictures import picture, png
 from fairgate.steps.provenance import GENERATOR, HOW, SEED, spending
 
@@ -243,3 +244,48 @@ class DescribeMembers(Maker):
                 put = [with_gender(text, row["gender"], self.words) for text in captions]
                 row["caption"] = put[gendered].strip()
                 row["captions"] = json.dumps(put)
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled(Judge):
+    """Drops `no_label` where a photograph has no declared group of an attribute."""
+
+    attributes: Mapping[str, Sequence[str]]
+
+    reads: ClassVar[tuple[str, ...]] = ("member",)
+
+    def judge(self, rows: SetRows) -> Drop | None:
+        [row] = rows.rows
+        known = all(row.get(attribute) in groups for attribute, groups in self.attributes.items())
+        return None if known else Drop("no_label", member=str(row["member"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPhotograph(Maker):
+    """Reads the file at `path` under `folder`, or of that name (`by_name`); its bytes are stored unchanged.
+
+    Writes `shorter_side` in pixels. Drops `absent` where there is no such file, and `unreadable`. Other trouble of the
+    disk stops the build, and so does DatasetError for a photograph that has not the size of its annotations.
+    """
+
+    folder: Path
+    by_name: bool = False
+
+    reads: ClassVar[tuple[str, ...]] = ("path",)
+    writes: ClassVar[tuple[str, ...]] = ("image", "shorter_side")
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        for rows in sets:
+            [row] = rows.rows
+            path = self.folder / (Path(row["path"]).name if self.by_name else row["path"])
+            try:
+                data = path.read_bytes()
+                size = decode(data).size
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                rows.drop = Drop("absent", member=str(row["member"]))
+            except UnreadableImage:
+                rows.drop = Drop("unreadable", member=str(row["member"]))
+            else:
+                require_annotated_size(size, rows, path)
+                row["image"] = data
+                rows.columns["shorter_side"] = min(size)

@@ -47,12 +47,12 @@ def test_stages_build_every_subject_and_part_that_their_recipe_has(pipeline: str
         name = command.split()[2]
         subject, part = (re.search(rf"--{word} '?([^ ']+)", command) for word in ("subject", "part"))
         if "--assemble" not in command:
-            recipe = read_build(name, ROOT / "params.yaml").recipe
+            recipe = read_build(name, ROOT / "params.yaml")
             known = {slug(each) for each in recipe.subjects()}
             assert part is None or part[1] in [each.name for each in recipe.parts()]
             built[name, part and part[1]] |= {subject[1]} if subject else known
     for (name, part), subjects in built.items():
-        recipe = read_build(name, ROOT / "params.yaml").recipe
+        recipe = read_build(name, ROOT / "params.yaml")
         assert subjects == {slug(each) for each in recipe.subjects()}, (name, part)
         parts = {each for build, each in built if build == name}
         assert parts in ({None}, {each.name for each in recipe.parts()})
@@ -97,7 +97,7 @@ EVALUATIONS = {
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_no_published_build_costs_more_per_wanted_image_than_the_papers(name: str) -> None:
-    recipe = read_build(name, ROOT / "params.yaml").recipe
+    recipe = read_build(name, ROOT / "params.yaml")
     cost, most = EVALUATIONS[recipe.name]
     assert cost(recipe.settings) <= most
 

@@ -29,7 +29,7 @@ def drawn(tmp_path_factory):
 
 def built(name, drawn, **options):
     """The build's recipe for doctors alone, on these photographs."""
-    recipe = read_build(name, REPOSITORY / "params.yaml").recipe
+    recipe = read_build(name, REPOSITORY / "params.yaml")
     settings = recipe.settings.model_dump() | drawn | {"subjects": {"doctor": ["doctor"]}} | options
     return open_recipe(recipe.name, settings)
 

@@ -25,7 +25,7 @@ FEW = {"candidates": 8, "pool": 4, "sets": 2, "shard_sets": 4, "batch": 4, "pain
 def recipe(monkeypatch):
     """The build of params.yaml, which names its models from the repository's root, with fewer and quicker pictures."""
     monkeypatch.chdir(ROOT)
-    return Occupations(read_build("occupations-embedded").recipe.settings.model_copy(update=FEW))
+    return Occupations(read_build("occupations-embedded").settings.model_copy(update=FEW))
 
 
 def test_an_image_of_the_tiny_generator_is_made_again_alone_from_its_columns(recipe):

@@ -11,13 +11,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
-from PIL.Image import Image
+from PIL.Image import Image, fromarray
 from torch.nn.functional import interpolate
 
+from fairgate.errors import ModelError
 from fairgate.generation.diffusion.loop import After, generators_of
-from fairgate.generation.diffusion.paint import Diffusing, require_one_each, through
-from fairgate.generation.diffusion.pictures import Size, at_size, masks_of, one_size, pasted, pixels_of, working_size
+from fairgate.generation.diffusion.paint import (
+    Diffusing,
+    Size,
+    at_size,
+    pixels_of,
+    require_one_each,
+    through,
+    working_size,
+)
 from fairgate.generation.diffusion.pipeline import StableDiffusion
 from fairgate.generation.diffusion.schedule import Schedule
 from fairgate.generation.roles import Mask, Sampling
@@ -65,7 +74,7 @@ class DiffusionInpainter(Diffusing):
         require_one_each(prompts, prompts)
         with self._naming("inpaint"):
             made = self._variants([image], [mask], prompts, [seed], how)
-        return [pasted(one, image, mask) for one in made]
+        return [_pasted(one, image, mask) for one in made]
 
     def inpaint_each(
         self,
@@ -79,7 +88,7 @@ class DiffusionInpainter(Diffusing):
         require_one_each(prompts, images, masks, seeds)
         with self._naming("inpaint"):
             made = self._variants(images, masks, prompts, seeds, how)
-        return [pasted(one, image, mask) for one, image, mask in zip(made, images, masks, strict=True)]
+        return [_pasted(one, image, mask) for one, image, mask in zip(made, images, masks, strict=True)]
 
     def _variants(
         self,
@@ -89,12 +98,12 @@ class DiffusionInpainter(Diffusing):
         seeds: Sequence[int],
         how: Sampling,
     ) -> list[Image]:
-        model, own = self.model, one_size(images)
+        model, own = self.model, _one_size(images)
         size = working_size(own, model.vae_factor, how.size)
         scene = _scene(
             model,
             pixels_of(model, images, size),
-            masks_of(model, masks, own, size).to(model.device),
+            _masks_of(model, masks, own, size).to(model.device),
             generators_of(seeds),
             whole=how.strength >= 1,
         ).repeated(len(prompts) // len(images))
@@ -130,3 +139,31 @@ def _copied(generator: torch.Generator) -> torch.Generator:
     copy = torch.Generator("cpu")
     copy.set_state(generator.get_state())
     return copy
+
+
+def _one_size(images: Sequence[Image]) -> Size:
+    """The size of all of these. Raises ModelError where they differ."""
+    sizes = sorted({image.size for image in images})
+    if len(sizes) != 1:
+        shown = ", ".join(f"{width}x{height}" for width, height in sizes[:4])
+        raise ModelError(f"pictures of one batch differ in size ({shown}).", remedy="batch pictures of one size")
+    return sizes[0]
+
+
+def _masks_of(model: StableDiffusion, masks: Sequence[Mask], own: Size, size: Size) -> torch.Tensor:
+    """Masks (n, 1, height, width), 1 where to paint. Raises ModelError for a mask of another size than `own`."""
+    for mask in masks:
+        if mask.shape != own[::-1]:
+            raise ModelError(
+                f"the mask is {mask.shape[1]}x{mask.shape[0]} pixels, and its picture {own[0]}x{own[1]}.",
+                remedy="make the mask from this very picture",
+            )
+    drawn = [fromarray(np.asarray(mask, dtype=np.uint8) * 255) for mask in masks]
+    found: torch.Tensor = model.masks.preprocess(drawn, width=size[0], height=size[1])
+    return found
+
+
+def _pasted(made: Image, original: Image, mask: Mask) -> Image:
+    """`made` where the mask is True, and the original's very pixels elsewhere; both of one size."""
+    chosen = np.where(mask[..., None], np.asarray(made.convert("RGB")), np.asarray(original.convert("RGB")))
+    return fromarray(chosen)

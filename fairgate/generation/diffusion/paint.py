@@ -1,5 +1,5 @@
-"""A Stable Diffusion as painter, restyler and editor, and what every diffusion role shares: a loaded model, one way
-through base and refiner, and its refusals."""
+"""A Stable Diffusion as painter, restyler and editor, and what every diffusion role shares: a loaded model, pictures of
+sizes that a VAE can halve, one way through base and refiner, and its refusals."""
 
 from __future__ import annotations
 
@@ -7,15 +7,54 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 import torch
-from PIL.Image import Image
+from PIL.Image import Image, Resampling
 
-from fairgate.checkpoints import naming
+from fairgate.checkpoints import MAX_SIDE, naming
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.loop import After, denoise, generators_of, guided, guided_by_image
-from fairgate.generation.diffusion.pictures import at_size, pixels_of, square, working_size
 from fairgate.generation.diffusion.pipeline import StableDiffusion, joined
 from fairgate.generation.diffusion.schedule import Schedule
 from fairgate.generation.roles import Sampling
+
+Size = tuple[int, int]
+
+
+def square(model: StableDiffusion, side: int | None) -> Size:
+    """(width, height) to paint at: the model's own, or `side`. Raises ModelError where the VAE cannot halve it."""
+    wanted = side or model.size
+    if not model.vae_factor <= wanted <= MAX_SIDE or wanted % model.vae_factor:
+        near = min(max(1, round(wanted / model.vae_factor)), MAX_SIDE // model.vae_factor) * model.vae_factor
+        raise ModelError(
+            f"a picture of {wanted} pixels a side cannot be made: sides are multiples of {model.vae_factor}, "
+            f"and {MAX_SIDE} at most.",
+            where=model.uri,
+            remedy=f"set `size` to {near}" if wanted else "set `size`: the model's config has none",
+        )
+    return wanted, wanted
+
+
+def working_size(own: Size, factor: int, side: int | None) -> Size:
+    """The size at which a picture is worked on: its own, or with its longer side scaled to `side`, rounded down.
+
+    >>> working_size((50, 37), 8, None), working_size((50, 25), 8, 100), working_size((5, 90), 8, None)
+    ((48, 32), (96, 48), (8, 88))
+    """
+    scale = side / max(own) if side else 1.0
+    width, height = (max(factor, int(length * scale + 1e-6) // factor * factor) for length in own)
+    return width, height
+
+
+def pixels_of(model: StableDiffusion, images: Sequence[Image], size: Size) -> torch.Tensor:
+    """RGB pixels (n, 3, height, width) in -1..1, resized (Lanczos) as diffusers does."""
+    pixels: torch.Tensor = model.pictures.preprocess(
+        [image.convert("RGB") for image in images], width=size[0], height=size[1]
+    )
+    return pixels
+
+
+def at_size(images: Sequence[Image], size: Size) -> list[Image]:
+    """Pictures at a size (Lanczos), those that have it as they are."""
+    return [image if image.size == size else image.resize(size, Resampling.LANCZOS) for image in images]
 
 
 class Diffusing:
