@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from fairgate.builds.assemble import assemble
 from fairgate.builds.params import PARAMS
@@ -155,7 +155,12 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
         for part in factory.recipe.parts():
             folder = factory.places.part(subject, part.name)
             said = read_part(folder)
-            stale = _stale(said, ground.plan(part, subject, before)) if ground and said else None
+            stale = None
+            if ground and said:
+                plan = ground.plan(part, subject, before)
+                if said.get("plan") != digest(plan):
+                    changed = what_changed(said.get("depends_on") or {}, plan)
+                    stale = changed or "it does not say of what plan it is"
             sets = part.target_sets(subject) if factory.limit is None else None
             tally, shards = PartTally(), 0
             for path in sorted(folder.glob("shard-*.json")):
@@ -163,20 +168,10 @@ def part_states(factory: Factory, ground: Ground | None) -> Iterator[PartStatus]
                 if ledger is not None and not (said.get("complete") and ledger.index >= said["shards"]):
                     tally.add(ledger)
                     shards += 1
-            complete = bool(said.get("complete")) and not _would_go_on(said, tally.kept, sets)
+            # more sets are wanted than there are, and more than when the part ended
+            short = sets is not None and tally.kept < sets and sets > (said.get("wanted") or 0)
+            complete = bool(said.get("complete")) and not short
             state: State = "absent" if not said else "stale" if stale else "finished" if complete else "unfinished"
             chosen = len(said["chosen"]) if complete else None
             yield PartStatus(subject, part.name, state, shards, chosen, tally, stale, sets)
             before = str(said.get("chain", ""))
-
-
-def _would_go_on(said: dict[str, Any], kept: int, sets: int | None) -> bool:
-    """Whether more sets are wanted than there are, and more than when the part ended."""
-    return sets is not None and kept < sets and sets > (said.get("wanted") or 0)
-
-
-def _stale(said: dict[str, Any], plan: dict[str, Any]) -> str | None:
-    """What makes a part's shards stale, or None."""
-    if said.get("plan") == digest(plan):
-        return None
-    return what_changed(said.get("depends_on") or {}, plan) or "it does not say of what plan it is"

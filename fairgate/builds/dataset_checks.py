@@ -51,49 +51,33 @@ class Cluster:
     """Share of the first group in the cluster minus its share in all, -1 to 1."""
 
 
-def auc(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
-    """The chance that a positive scores above a negative, ties by half: 0.5 is guessing.
-
-    Raises DatasetError where all rows are of one group.
-
-    >>> auc(np.array([0.1, 0.4, 0.35, 0.8]), np.array([False, False, True, True]))
-    0.75
-    """
-    from sklearn.metrics import roc_auc_score
-
-    if positive.all() or not positive.any():
-        raise DatasetError("all rows are of one group.", where="labels", remedy="give rows of both groups")
-    return float(roc_auc_score(positive, scores))
-
-
-def predictable_auc(
-    vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Generator, folds: int = FOLDS
-) -> float:
+def predictable_auc(vectors: Matrix, positive: NDArray[np.bool_], rng: np.random.Generator) -> float:
     """Held-out AUC of a logistic regression that predicts the group from vectors (rows, dim); 0.5 is chance.
 
     Folds are stratified by group, every row is scored by the model that was not fitted on it, and the AUC is averaged
     over folds. Raises DatasetError where a group has fewer rows than there are folds.
     """
     from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import roc_auc_score
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     fold = np.empty(len(vectors), dtype=np.intp)
     for group in (True, False):
         own = rng.permutation(np.flatnonzero(positive == group))
-        if len(own) < folds:
+        if len(own) < FOLDS:
             raise DatasetError(
-                f"a group has {len(own)} rows, too few for {folds} folds.",
+                f"a group has {len(own)} rows, too few for {FOLDS} folds.",
                 where="labels",
-                remedy="give more rows of it, or set fewer folds",
+                remedy="give more rows of it",
             )
-        fold[own] = np.arange(len(own)) % folds
+        fold[own] = np.arange(len(own)) % FOLDS
     found = []
-    for each in range(folds):
+    for each in range(FOLDS):
         held = fold == each
         model = make_pipeline(StandardScaler(), LogisticRegression(tol=1e-8, max_iter=10_000))
         model.fit(vectors[~held], positive[~held])
-        found.append(auc(model.decision_function(vectors[held]), positive[held]))
+        found.append(roc_auc_score(positive[held], model.decision_function(vectors[held])))
     return float(np.mean(found))
 
 

@@ -12,7 +12,7 @@ import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -45,18 +45,11 @@ class FoundFace:
         return (self.box.right - self.box.left) * (self.box.bottom - self.box.top)
 
 
-class FaceFinder(Protocol):
-    """`identity` is plain data that names everything that chips depend on, file digests included."""
-
-    @property
-    def identity(self) -> Mapping[str, str]: ...
-
-    def find(self, image: Image.Image) -> list[FoundFace]:
-        """The faces of an RGB image, largest first."""
-
-
 class WholeImage:
-    """Takes every picture as one face: for pictures that are face crops already."""
+    """Takes every picture as one face: for pictures that are face crops already.
+
+    `identity` is plain data that names everything that chips depend on, file digests included.
+    """
 
     identity: Mapping[str, str] = {"faces": "whole"}
 
@@ -69,7 +62,11 @@ class DlibFinder:
 
     def __init__(self, side: int = SIDE, upsample: int = UPSAMPLE) -> None:
         files = _model_files()
-        self._dlib = _import_dlib()
+        try:
+            import dlib
+        except ImportError as error:
+            raise _not_installed("dlib") from error
+        self._dlib = dlib
         self._side, self._upsample = side, upsample
         with naming("dlib", "load its face models"):
             self._detector = self._dlib.cnn_face_detection_model_v1(str(files.paths["detector"]))
@@ -79,7 +76,7 @@ class DlibFinder:
         self.identity: Mapping[str, str] = {**settings, **files.hashes, "dlib": str(self._dlib.__version__)}
 
     def find(self, image: Image.Image) -> list[FoundFace]:
-        """Aligned chips; the boxes are the detector's, in pixels of the image, and may reach over its edge."""
+        """Aligned chips, the largest face first; boxes are the detector's, in pixels, and may reach over the edge."""
         with naming("dlib", "look for faces"):
             scale = self._side / max(image.size)
             width, height = searched_size(image.size, self._side)
@@ -111,14 +108,6 @@ def _face(chip: Any, found: Any, scale: float) -> FoundFace:
     score = min(max(float(found.confidence), 0.0), 1.0)
     box = Box(left / scale, top / scale, right / scale, bottom / scale, score, "face")
     return FoundFace(Image.fromarray(chip), box)
-
-
-def _import_dlib() -> Any:
-    try:
-        import dlib
-    except ImportError as error:
-        raise _not_installed("dlib") from error
-    return dlib
 
 
 def _model_files() -> HashedFiles:

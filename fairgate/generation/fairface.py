@@ -32,7 +32,7 @@ from fairgate.checkpoints import (
     split_options,
 )
 from fairgate.errors import ModelError
-from fairgate.generation.face_finders import SIDE, UPSAMPLE, DlibFinder, FaceFinder, WholeImage
+from fairgate.generation.face_finders import SIDE, UPSAMPLE, DlibFinder, WholeImage
 from fairgate.generation.perceiver import Perceiver, device_of
 from fairgate.generation.roles import Face
 
@@ -107,9 +107,7 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     path = resolve(options.file, base)
     require_weights(path)
     files = HashedFiles.of({"weights": path})
-    finder: FaceFinder = WholeImage()
-    if options.faces == "dlib":
-        finder = DlibFinder(options.side, options.upsample)
+    finder = DlibFinder(options.side, options.upsample) if options.faces == "dlib" else WholeImage()
     model = _load(path)
     files.require_unchanged()
     fingerprint = files.fingerprint(races=str(options.races), **finder.identity)
@@ -130,7 +128,9 @@ def _load(path: Path) -> Any:
 class FairFace(Perceiver):
     """`spent` counts "fairface", once per face, and "face_finder", once per image."""
 
-    def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, races: int, finder: FaceFinder) -> None:
+    def __init__(
+        self, uri: str, fingerprint: str, device: Device, model: Any, races: int, finder: DlibFinder | WholeImage
+    ) -> None:
         super().__init__(uri, fingerprint, device)
         self._model, self._finder = model.to(device.name), finder
         self._groups = {

@@ -72,12 +72,9 @@ class BuildModel(Protocol):
     opened, per image: {"unet": 200} for two images of 50 steps under guidance.
     """
 
-    @property
-    def uri(self) -> str: ...
-    @property
-    def fingerprint(self) -> str: ...
-    @property
-    def spent(self) -> Counter[str]: ...
+    uri: str
+    fingerprint: str
+    spent: Counter[str]
 
 
 class Painter(BuildModel, Protocol):

@@ -35,18 +35,6 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
 }
 """Attribute -> group -> its word in a caption."""
 
-PAIRS: dict[Kind, tuple[tuple[str, str], ...]] = {
-    "occupations": (
-        ("race", "gender"),
-        ("gender", "religion"),
-        ("race", "religion"),
-        ("physical_trait", "gender"),
-        ("physical_trait", "race"),
-        ("physical_trait", "religion"),
-    ),
-    "traits": (("race", "gender"), ("religion", "gender"), ("race", "religion")),
-}
-"""Table 5: the pairs that the authors made, in the order in which captions name them (table 9)."""
 TEMPLATES: dict[Kind, str] = {"occupations": "{groups} {subject}", "traits": "{subject} {groups}"}
 
 _SILENT_H = re.compile(r"(hour|honest|honou?r|heir)", re.IGNORECASE)

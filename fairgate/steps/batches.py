@@ -46,20 +46,17 @@ class Batches:
             batch = items[len(done) : len(done) + min(filter(None, (size, self.most)), default=len(items))]
             results = _fitting(run, batch)
             if results is None:
-                self._halve(len(batch), meter)
+                if len(batch) == 1:
+                    raise DeviceError(
+                        f"the device has too little free memory for a batch of one ({self._what}).",
+                        remedy="free memory on the device, make the pictures smaller, or run on a larger one",
+                    )
+                self.shrink(len(batch), (len(batch) + 1) // 2, meter)
                 continue
             if len(results) != len(batch):
                 raise ValueError(f"{len(batch)} {self._what} went in, and {len(results)} results came out")
             done.extend(results)
         return done
-
-    def _halve(self, tried: int, meter: Meter | None) -> None:
-        if tried == 1:
-            raise DeviceError(
-                f"the device has too little free memory for a batch of one ({self._what}).",
-                remedy="free memory on the device, make the pictures smaller, or run on a larger one",
-            )
-        self.shrink(tried, (tried + 1) // 2, meter)
 
     def shrink(self, tried: int, most: int, meter: Meter | None = None) -> None:
         """Keep to `most` from here on, as a batch of `tried` did not fit: counted and said."""
@@ -67,7 +64,7 @@ class Batches:
         if meter is not None:
             meter.count("halved_batches")
         warnings.warn(
-            f"out of memory with a batch of {tried} {self._what}: going on with {most}", SmallerBatches, stacklevel=4
+            f"out of memory with a batch of {tried} {self._what}: going on with {most}", SmallerBatches, stacklevel=3
         )
 
 

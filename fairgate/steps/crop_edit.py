@@ -108,12 +108,11 @@ class EditAll(Maker):
 
 @dataclass(slots=True)
 class _Search:
-    """The search for one group's edit: how many were tried, the best miss, and the accepted edit."""
+    """The search for one group's edit: how many were tried, the accepted edit, and its shares or the best miss's."""
 
     tried: int = 0
-    best: EditShares = field(default_factory=lambda: EditShares(0.0, 0.0))
     found: Row | None = None
-    shares: EditShares | None = None
+    shares: EditShares = field(default_factory=lambda: EditShares(0.0, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +147,8 @@ class EditUntilAccepted(Maker):
         groups = list(dict.fromkeys(one.group for one in self.candidates))
         for group in sorted(groups, key=lambda group: group == rows.columns["original_gender"]):
             search = self._search(rows, group, photo.crop(box_of(rows)), made, meter)
-            if search.found is None or search.shares is None:
-                rows.drop = self._why(group, search)
+            if search.found is None:
+                rows.drop = self._why(group, search.shares)
                 rows.rows = [*members.values(), {"member": group, "gender": group}]  # who was tried, for the yields
                 return
             members[group] = {
@@ -179,7 +178,7 @@ class EditUntilAccepted(Maker):
                 if self.rule.accepts(shares):
                     search.found, search.shares = row, shares
                     return search
-                search.best = self._better(search.best, shares)
+                search.shares = self._better(search.shares, shares)
         return search
 
     def _better(self, best: EditShares, other: EditShares) -> EditShares:
@@ -191,7 +190,7 @@ class EditUntilAccepted(Maker):
 
         return max(best, other, key=nearness)
 
-    def _why(self, group: str, search: _Search) -> Drop:
-        if search.best.group > self.rule.tau_group:
-            return Drop("unlike_real", measured=search.best.real, limit=self.rule.tau_real, member=group)
-        return Drop("wrong_group", measured=search.best.group, limit=self.rule.tau_group, member=group)
+    def _why(self, group: str, best: EditShares) -> Drop:
+        if best.group > self.rule.tau_group:
+            return Drop("unlike_real", measured=best.real, limit=self.rule.tau_real, member=group)
+        return Drop("wrong_group", measured=best.group, limit=self.rule.tau_group, member=group)

@@ -12,7 +12,6 @@ import pytest
 from fairgate.recipes import open_recipe
 from fairgate.recipes.social_captions import (
     ATTRIBUTES,
-    PAIRS,
     PREFIXES,
     TEMPLATES,
     caption_set,
@@ -22,6 +21,18 @@ from fairgate.recipes.social_captions import (
     with_article,
 )
 
+PAIRS = {
+    "occupations": (
+        ("race", "gender"),
+        ("gender", "religion"),
+        ("race", "religion"),
+        ("physical_trait", "gender"),
+        ("physical_trait", "race"),
+        ("physical_trait", "religion"),
+    ),
+    "traits": (("race", "gender"), ("religion", "gender"), ("race", "religion")),
+}
+"""Table 5: the pairs that the authors made, in the order in which captions name them (table 9)."""
 REAL = Path(__file__).parents[2].parent / "shared" / "real"
 needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason="the real data lie beside the checkout only")
 

@@ -41,7 +41,7 @@ def _opener(
         versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
         from fairgate.generation.diffusion import inpaint, paint, pipeline
 
-        model = pipeline.load_stable_diffusion(address, device=device, base=base, uri=uri, accept=accept)
+        model = pipeline.load_stable_diffusion(uri, address, device, base, accept)
         classes: dict[Role, type[paint.Diffusing]] = {
             "painter": paint.DiffusionPainter,
             "restyler": paint.DiffusionRestyler,

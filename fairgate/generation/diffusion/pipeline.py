@@ -273,24 +273,16 @@ def _require_plain(model: StableDiffusion) -> None:
 
 
 def load_stable_diffusion(
-    address: str,
-    *,
-    device: str = "cpu",
-    base: Path = Path(),
-    uri: str = "",
-    accept: Callable[[PipelineFiles], None] | None = None,
+    uri: str, address: str, device: str, base: Path, accept: Callable[[PipelineFiles], None]
 ) -> StableDiffusion:
-    """Load `FOLDER_OR_ID?refiner=...&vae=...&variant=...` (with or without `hf:`). Raises ModelError, DeviceError.
+    """Load `FOLDER_OR_ID?refiner=...&vae=...&variant=...`. Raises ModelError, DeviceError.
 
     A refiner keeps its own UNet and scheduler; pictures are decoded by the base's VAE, whose latents both share.
     `accept` looks at the files before anything is loaded, and raises for a pipeline that cannot do what is wanted.
     """
-    address = address.removeprefix("hf:")
-    uri = uri or f"hf:{address}"
     parsed = PipelineAddress.of(address, uri)
     found = find_pipeline(parsed, base)
-    if accept is not None:
-        accept(found)
+    accept(found)
     second = find_pipeline(PipelineAddress(parsed.refiner, variant=parsed.variant), base) if parsed.refiner else None
     if second is not None:
         _require_pair(found, second, uri)

@@ -52,14 +52,10 @@ def read_schedule(folder: Path, name: str, classic: bool) -> ScheduleConfig:
     config = {key: value for key, value in read_config(path).items() if key != "_class_name"}
     corrected = _CORRECTED if classic else {}
     config |= {key: value for key, value in corrected.items() if key in config}
-    if not _is_scheduler(name):
+    found = getattr(diffusers, name, None)
+    if not (isinstance(found, type) and issubclass(found, diffusers.SchedulerMixin)):
         raise ModelError(f"diffusers has no scheduler '{name}'.", where=str(path), remedy="update diffusers")
     return ScheduleConfig(name, config, str(path), corrected)
-
-
-def _is_scheduler(name: str) -> bool:
-    found = getattr(diffusers, name, None)
-    return isinstance(found, type) and issubclass(found, diffusers.SchedulerMixin)
 
 
 def make_scheduler(schedule: ScheduleConfig, short: str | None = None) -> Any:

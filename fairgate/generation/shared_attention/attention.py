@@ -44,7 +44,6 @@ class Sharing:
     leads: bool = True
     keep: bool = False
     words: Words | None = None
-    block_bytes: int | None = None
     projected: dict[int, BaseMember] = field(default_factory=dict)
 
     def alone(self) -> None:
@@ -94,7 +93,7 @@ class SharedAttention:
         groups = sharing.groups - sharing.free
         values = _grouped(_heads(attn, attn.to_v(contexts)), groups)
         words = sharing.words if sharing.mode == "cross" else None
-        seen = wide_product(base, values if words is None else by_words(words, values), attn.scale, sharing.block_bytes)
+        seen = wide_product(base, values if words is None else by_words(words, values), attn.scale)
         if words is not None and any(words.keeps_own):
             query, key = _project(attn, ours, contexts)
             query, key = _grouped(query, groups), _grouped(key, groups)
@@ -113,11 +112,10 @@ class SharedAttention:
 
 
 @contextmanager
-def shared_attention(unet: Any, mode: Mode, block_bytes: int | None = None) -> Iterator[Sharing]:
+def shared_attention(unet: Any, mode: Mode) -> Iterator[Sharing]:
     """Attention of the UNet under `Sharing` inside the block, as it was after it.
 
-    `block_bytes` bounds the scores that a layer holds at once (default: by device). Raises ModelError for a mode that
-    is none, and for a UNet with a layer that this attention would change.
+    Raises ModelError for a mode that is none, and for a UNet with a layer that this attention would change.
     """
     if mode not in MODES:
         raise ModelError(f"there is no sharing mode '{mode}'.", remedy=f"modes: {', '.join(MODES)}")
@@ -125,7 +123,7 @@ def shared_attention(unet: Any, mode: Mode, block_bytes: int | None = None) -> I
         if hasattr(layer, "set_processor"):
             _refuse_unknown(name, layer)
     before = unet.attn_processors
-    sharing = Sharing(mode, block_bytes=block_bytes)
+    sharing = Sharing(mode)
     unet.set_attn_processor(SharedAttention(sharing))
     try:
         yield sharing
