@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fairgate.builds.shard_store import ShardStore
+from fairgate.builds.shard_store import ShardStore, shard_path
 from fairgate.builds.shards import StoredSet, decode
 from fairgate.errors import RecipeError
 from fairgate.steps import SetRows
@@ -104,7 +104,7 @@ class Chosen:
         import pyarrow.parquet as pq
 
         assert self.store is not None  # a part without a store has no sets
-        path = self.store.shard(shard)
+        path = shard_path(self.store.folder, shard, "parquet")
         try:
             return pq.ParquetFile(path)
         except (OSError, pa.ArrowException) as error:

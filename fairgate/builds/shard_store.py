@@ -161,7 +161,7 @@ class ShardStore:
 
     def ledger(self, index: int, starts: str) -> Ledger | None:
         """The ledger of a finished shard, or None where it must be made: absent, damaged, or made from other sets."""
-        ledger = read_ledger(self._path(index, "json"))
+        ledger = read_ledger(shard_path(self.folder, index, "json"))
         if ledger is None or (ledger.plan, ledger.index, ledger.starts) != (self.digest, index, starts):
             return None
         return ledger if self._is_whole(ledger) else None
@@ -169,7 +169,7 @@ class ShardStore:
     def _is_whole(self, ledger: Ledger) -> bool:
         if ledger.file is None:
             return not ledger.kept_ids
-        path = self._path(ledger.index, "parquet")
+        path = shard_path(self.folder, ledger.index, "parquet")
         if ledger.file != path.name or not path.is_file() or path.stat().st_size != ledger.bytes:
             return False
         return sha256_file(path) == ledger.sha256
@@ -181,7 +181,7 @@ class ShardStore:
 
     def write(self, index: int, starts: str, made: MadeShard, attributes: list[str]) -> Ledger:
         """Write a shard, then its ledger. Raises RecipeError where the disk does not take them."""
-        data, path = made.parquet, self._path(index, "parquet")
+        data, path = made.parquet, shard_path(self.folder, index, "parquet")
         ledger = Ledger(
             plan=self.digest,
             index=index,
@@ -196,12 +196,12 @@ class ShardStore:
             sets=made.records,
         )
         with storing(self.folder):
-            self._path(index, "json").unlink(missing_ok=True)
+            shard_path(self.folder, index, "json").unlink(missing_ok=True)
             if data is None:
                 path.unlink(missing_ok=True)
             else:
                 atomic_write(path, data)
-            atomic_write(self._path(index, "json"), ledger.model_dump_json(exclude_defaults=True) + "\n")
+            atomic_write(shard_path(self.folder, index, "json"), ledger.model_dump_json(exclude_defaults=True) + "\n")
         return ledger
 
     @property
@@ -219,21 +219,15 @@ class ShardStore:
                 with storing(self.folder):
                     path.unlink()
 
-    def shard(self, index: int) -> Path:
-        return self._path(index, "parquet")
 
-    def _path(self, index: int, suffix: str) -> Path:
-        return _shard_path(self.folder, index, suffix)
-
-
-def _shard_path(folder: Path, index: int, suffix: str) -> Path:
+def shard_path(folder: Path, index: int, suffix: str) -> Path:
     return folder / f"shard-{index:05d}.{suffix}"
 
 
 def finished_ledgers(folder: Path) -> Iterator[Ledger]:
     """The ledgers of a finished part, in order. Raises RecipeError for one that is missing."""
     for index in range(int(read_part(folder).get("shards", 0))):
-        path = _shard_path(folder, index, "json")
+        path = shard_path(folder, index, "json")
         ledger = read_ledger(path)
         if ledger is None:
             raise RecipeError(

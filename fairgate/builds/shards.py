@@ -75,12 +75,11 @@ def pixel_digest(original: Any, encoded: Any) -> str | None:
 
 def content_digest(columns: dict[str, Any]) -> bytes:
     """The name of some stored columns, whatever their order."""
-    return bytes.fromhex(sha256_bytes(json.dumps(columns, sort_keys=True, default=_named).encode()))
 
+    def named(value: Any) -> str:
+        return sha256_bytes(value.tobytes() if isinstance(value, np.ndarray) else value)
 
-def _named(value: Any) -> str:
-    data = value.tobytes() if isinstance(value, np.ndarray) else value
-    return sha256_bytes(data)
+    return bytes.fromhex(sha256_bytes(json.dumps(columns, sort_keys=True, default=named).encode()))
 
 
 GROUP_BYTES = 1 << 20

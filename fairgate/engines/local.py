@@ -58,21 +58,17 @@ class LocalEngine:
     def run(self, tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool]) -> None:
         """Run tasks until they are used up or `done` returns False; whatever went wrong in a worker is raised here."""
         one_thread_each()
-        if len(self.devices) == 1:
-            _run_here(tasks, bench, done, self.devices[0])
-        else:
+        if len(self.devices) > 1:
             _Threads(self.devices, iter(tasks), bench).run(done)
+            return
+        work: Work | None = None
+        for task in tasks:
+            work = work or opened(bench, self.devices[0])
+            if not done(task, work(task.payload)):
+                return
 
     def close(self) -> None:
         """There is nothing to let go of."""
-
-
-def _run_here(tasks: Iterable[Task], bench: Bench, done: Callable[[Task, Any], bool], device: str) -> None:
-    work: Work | None = None
-    for task in tasks:
-        work = work or opened(bench, device)
-        if not done(task, work(task.payload)):
-            return
 
 
 def opened(bench: Bench, device: str) -> Work:

@@ -97,7 +97,9 @@ class _Worker:
                 remedy="install the same version on all machines: shards of two versions are not mixed",
             )
         self._work = None
-        _let_go()
+        gc.collect()
+        if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
+            torch.cuda.empty_cache()
         self._work = opened(bench, self._device)
 
     def work(self, payload: Any) -> Any:
@@ -196,13 +198,6 @@ class _Crew:
 def _last_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return harmless(lines[-1][:300]) if lines else type(error).__name__
-
-
-def _let_go() -> None:
-    """Free what a model held; memory on a GPU as well."""
-    gc.collect()
-    if (torch := sys.modules.get("torch")) is not None and torch.cuda.is_available():
-        torch.cuda.empty_cache()
 
 
 def _ray() -> ModuleType:

@@ -133,11 +133,7 @@ class FairFace(Perceiver):
     ) -> None:
         super().__init__(uri, fingerprint, device)
         self._model, self._finder = model.to(device.name), finder
-        self._groups = {
-            "race": (slice(0, races), RACES[races]),
-            "gender": (_GENDER, GENDERS),
-            "age": (_AGE, AGES),
-        }
+        self._groups = {"race": (slice(0, races), RACES[races]), "gender": (_GENDER, GENDERS), "age": (_AGE, AGES)}
         self._prepare = transforms.Compose(
             [transforms.Resize((PIXELS, PIXELS)), transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
         )

@@ -22,7 +22,6 @@ from fairgate.checkpoints import (
     Encoder,
     Guarded,
     Halving,
-    TransformersFolder,
     find_folder,
     load_model,
     loading,
@@ -99,8 +98,15 @@ def _checkpoint_of_images(folder: Path) -> Checkpoint:
     found = find_folder(folder, tuple(_IMAGES_ALONE), tokenizer=False, pickled=True)
 
     def load(device: Device) -> Encoder:
+        import transformers
+
         found.files.require_unchanged()
-        return _load(found, device)
+        # DINO's ViT was published without the pooling layer that ViTModel would make up
+        without = {"add_pooling_layer": False} if found.kind == "vit" else {}
+        model = load_model(getattr(transformers, _IMAGES_ALONE[found.kind]), found, unused=("pooler.",), **without)
+        with loading(found) as path:
+            processor = transformers.AutoImageProcessor.from_pretrained(path, **LOCAL)
+        return ImageEncoder(model, processor, device, str(found.path))
 
     return Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)
 
@@ -131,14 +137,3 @@ class ImageEncoder:
 
     def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
         raise NotImplementedError  # `tokens` refuses every text
-
-
-def _load(found: TransformersFolder, device: Device) -> Encoder:
-    import transformers
-
-    # DINO's ViT was published without the pooling layer that ViTModel would make up
-    without = {"add_pooling_layer": False} if found.kind == "vit" else {}
-    model = load_model(getattr(transformers, _IMAGES_ALONE[found.kind]), found, unused=("pooler.",), **without)
-    with loading(found) as folder:
-        processor = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
-    return ImageEncoder(model, processor, device, str(found.path))

@@ -41,12 +41,7 @@ def in_shards(sets: Iterable[SetRows], settings: RecipeSettings) -> Iterator[lis
 
 
 def single_pictures(
-    recipe: str,
-    subject: str,
-    number: int,
-    settings: RecipeSettings,
-    row: Row,
-    columns: Mapping[str, Any] | None = None,
+    recipe: str, subject: str, number: int, settings: RecipeSettings, row: Row, columns: Mapping[str, Any] | None = None
 ) -> Iterator[list[SetRows]]:
     """Starting sets of one member each, to be painted; every shard is full, so that the number can be raised."""
     full = ceil(number / settings.shard_sets) * settings.shard_sets

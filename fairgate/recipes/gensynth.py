@@ -100,9 +100,7 @@ class GensynthSettings(PhotographSettings):
     tau_group: float = Field(TAU_GROUP, ge=0, le=1)
 
     pilot_photos: int = Field(
-        PILOT_PHOTOS,
-        ge=1,
-        description="Photographs whose crops and edits are the filter's pool.",
+        PILOT_PHOTOS, ge=1, description="Photographs whose crops and edits are the filter's pool."
     )
     sets: int | None = Field(None, ge=1, description="Sets to keep per subject; the paper keeps what it finds.")
     wave: int = Field(1, ge=1, description="Edits that are made before they are judged; changes no choice.")
@@ -132,11 +130,7 @@ class GensynthSettings(PhotographSettings):
         """Every edit that a photograph can get: 4 instructions x 2 guidances x 2 groups, as published."""
         hows = [
             Sampling(
-                self.edit_steps,
-                guidance,
-                image_guidance=self.image_guidance,
-                size=self.size,
-                scheduler=self.scheduler,
+                self.edit_steps, guidance, image_guidance=self.image_guidance, size=self.size, scheduler=self.scheduler
             )
             for guidance in self.guidances
         ]

@@ -76,7 +76,7 @@ class MatchCaptions(Maker):
     def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
         with spending(self.matcher.matcher, meter):
             for rows in sets:
-                if not noted(rows):
+                if "directional" not in rows.columns or not all("clip_caption" in row for row in rows.rows):
                     images = [picture(image) for image in rows.column("image")]
                     note(rows, self.matcher.match(images, rows.column("caption")))
 
@@ -86,11 +86,6 @@ def note(rows: SetRows, match: Match) -> None:
     for row, cosine in zip(rows.rows, match.cosines, strict=True):
         row["clip_caption"] = cosine
     rows.columns.update(clip_caption_least=match.least, directional=match.directional)
-
-
-def noted(rows: SetRows) -> bool:
-    """Whether `note` was called for the set."""
-    return "directional" in rows.columns and all("clip_caption" in row for row in rows.rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,7 @@ class NeighbourPool:
 
     @classmethod
     def of(
-        cls,
-        real: Sequence[tuple[ArrayLike, str, str]],
-        synthetic: Sequence[tuple[ArrayLike, str, str]],
+        cls, real: Sequence[tuple[ArrayLike, str, str]], synthetic: Sequence[tuple[ArrayLike, str, str]]
     ) -> NeighbourPool:
         """From (embedding, group, photograph) of each image; a synthetic image's group is its target."""
         every = [*real, *synthetic]

@@ -17,7 +17,7 @@ from fairgate.steps.provenance import COLUMNS, HOW, SEED, made_with, sampling, s
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from fairgate.generation import Attempt, AttemptState, Mode, SetPainting, StableDiffusion
+    from fairgate.generation import AttemptState, Mode, SetPainting, StableDiffusion
 
 SHARE, MODE, BASE = "share", "sharing", "base_caption"
 
@@ -91,11 +91,14 @@ class PaintSets(Maker):
             _go_on(painting, self.pruning, sets, canvases, expected)
 
     def _start(self, painting: SetPainting, sets: Sequence[SetRows]) -> list[AttemptState]:
+        from fairgate.generation import Attempt
+
         attempts = []
         for rows in sets:
-            attempts.append(_attempt(rows))
-            how = replace(self.how, guidance=attempts[-1].guidance)
-            rows.columns.update(made_with(self.painter, attempts[-1].seed, how))
+            attempt = Attempt(rows.seed_of("noise"), float(rows.columns["guidance"]), float(rows.columns[SHARE]))
+            attempts.append(attempt)
+            how = replace(self.how, guidance=attempt.guidance)
+            rows.columns.update(made_with(self.painter, attempt.seed, how))
             rows.columns.update({MODE: self.mode, BASE: rows.rows[0]["caption"]})
         return painting.start(attempts)
 
@@ -113,12 +116,6 @@ def set_painting(
     from fairgate.generation import SetPainting
 
     return SetPainting(model, captions, how, mode=mode, rows=rows, phrases=phrases)
-
-
-def _attempt(rows: SetRows) -> Attempt:
-    from fairgate.generation import Attempt
-
-    return Attempt(rows.seed_of("noise"), float(rows.columns["guidance"]), float(rows.columns[SHARE]))
 
 
 def _give(rows: SetRows, pictures: Sequence[Image]) -> None:

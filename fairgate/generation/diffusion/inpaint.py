@@ -16,6 +16,7 @@ import torch
 from PIL.Image import Image, fromarray
 from torch.nn.functional import interpolate
 
+from fairgate.checkpoints import naming
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.loop import After, generators_of
 from fairgate.generation.diffusion.paint import (
@@ -72,7 +73,7 @@ class DiffusionInpainter(Diffusing):
     def inpaint(self, image: Image, mask: Mask, prompts: Sequence[str], seed: int, how: Sampling) -> list[Image]:
         """One variant per prompt. It is worked on at the picture's size, or with `how.size` on its longer side."""
         require_one_each(prompts, prompts)
-        with self._naming("inpaint"):
+        with naming(self.uri, "inpaint"):
             made = self._variants([image], [mask], prompts, [seed], how)
         return [_pasted(one, image, mask) for one in made]
 
@@ -86,7 +87,7 @@ class DiffusionInpainter(Diffusing):
     ) -> list[Image]:
         """One variant of every picture in one batch. Raises ModelError where their sizes differ."""
         require_one_each(prompts, images, masks, seeds)
-        with self._naming("inpaint"):
+        with naming(self.uri, "inpaint"):
             made = self._variants(images, masks, prompts, seeds, how)
         return [_pasted(one, image, mask) for one, image, mask in zip(made, images, masks, strict=True)]
 
@@ -124,7 +125,7 @@ def _scene(
 ) -> _Scene:
     """Read the pictures once; the order of the draws is diffusers' (picture, noise, picture without what is masked)."""
     size: Size = (pixels.shape[-1], pixels.shape[-2])
-    masked_input = model.unet_channels != model.latent_channels
+    masked_input = int(model.unet.config.in_channels) != model.latent_channels
     clean = model.encode(pixels, () if masked_input and whole else generators)
     noise = model.noise(generators, size)
     small = interpolate(mask, size=noise.shape[-2:])

@@ -4,7 +4,6 @@ sizes that a VAE can halve, one way through base and refiner, and its refusals."
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 
 import torch
 from PIL.Image import Image, Resampling
@@ -64,10 +63,6 @@ class Diffusing:
         self.model = model
         self.uri, self.fingerprint, self.spent = model.uri, model.fingerprint, model.spent
 
-    def _naming(self, what: str) -> AbstractContextManager[None]:
-        """What the libraries raise while a picture is made names the model; memory that runs out is the caller's."""
-        return naming(self.uri, what)
-
 
 class DiffusionPainter(Diffusing):
     """Text to image."""
@@ -77,7 +72,7 @@ class DiffusionPainter(Diffusing):
         require_one_each(prompts, seeds)
         size = square(self.model, how.size)
         generators = generators_of(seeds)
-        with self._naming("paint"):
+        with naming(self.uri, "paint"):
             schedule = self.model.schedule(how.steps, how.scheduler)
             latents = schedule.begin(self.model.noise(generators, size))
             return self.model.decode(through(self.model, schedule, latents, prompts, how, generators))
@@ -95,7 +90,7 @@ class DiffusionRestyler(Diffusing):
         require_one_each(prompts, seeds)
         model, generators = self.model, generators_of(seeds)
         size = working_size(image.size, model.vae_factor, how.size)
-        with self._naming("restyle a picture"):
+        with naming(self.uri, "restyle a picture"):
             schedule = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
             clean = model.encode(pixels_of(model, [image], size), generators)
             latents = schedule.noised(clean, model.noise(generators, size), 0)
@@ -132,11 +127,7 @@ def through(
 
 
 def _guided(
-    model: StableDiffusion,
-    prompts: Sequence[str],
-    scale: float,
-    negative: str | None,
-    more: torch.Tensor | None = None,
+    model: StableDiffusion, prompts: Sequence[str], scale: float, negative: str | None, more: torch.Tensor | None = None
 ) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     positive, unwanted = model.embed_prompts(prompts), model.embed_negative(negative, len(prompts))
     return guided(model, positive, unwanted, [scale] * len(prompts), more)
@@ -176,11 +167,20 @@ class DiffusionEditor(Diffusing):
         Raises ModelError where the settings cannot share a batch, or name a refiner.
         """
         require_one_each(instructions, seeds, hows)
-        _require_shared(hows)
-        self._require_unrefined(hows)
+        if len({(how.steps, how.scheduler, how.size) for how in hows}) > 1:
+            raise ModelError(
+                "edits of one batch differ in steps, scheduler or size.",
+                remedy="edit in one batch per setting; only guidance, image guidance and negative prompts may differ",
+            )
+        if any(how.refine_from is not None for how in hows):
+            raise ModelError(
+                "edits are made by one UNet, and no refiner takes over.",
+                where=self.uri,
+                remedy="leave refine_from out of an editor's sampling",
+            )
         model, generators = self.model, generators_of(seeds)
         size = working_size(image.size, model.vae_factor, hows[0].size)
-        with self._naming("edit"):
+        with naming(self.uri, "edit"):
             picture = model.encode(pixels_of(model, [image], size), scaled=False)
             predict = guided_by_image(
                 model,
@@ -194,19 +194,3 @@ class DiffusionEditor(Diffusing):
             latents = denoise(schedule, schedule.begin(model.noise(generators, size)), predict, generators)
             made = model.decode(latents)
         return at_size(made, image.size)
-
-    def _require_unrefined(self, hows: Sequence[Sampling]) -> None:
-        if any(how.refine_from is not None for how in hows):
-            raise ModelError(
-                "edits are made by one UNet, and no refiner takes over.",
-                where=self.uri,
-                remedy="leave refine_from out of an editor's sampling",
-            )
-
-
-def _require_shared(hows: Sequence[Sampling]) -> None:
-    if len({(how.steps, how.scheduler, how.size) for how in hows}) > 1:
-        raise ModelError(
-            "edits of one batch differ in steps, scheduler or size.",
-            remedy="edit in one batch per setting; only guidance, image guidance and negative prompts may differ",
-        )

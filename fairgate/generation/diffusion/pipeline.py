@@ -122,11 +122,6 @@ class StableDiffusion:
         """Of the VAE: 4."""
         return int(self.vae.config.latent_channels)
 
-    @property
-    def unet_channels(self) -> int:
-        """4 for text to image, 8 for edits by instruction, 9 for inpainting models."""
-        return int(self.unet.config.in_channels)
-
     def schedule(self, steps: int, name: str | None = None) -> Schedule:
         """A scheduler of its own for one batch: the model's (None) or one by short name, set to so many steps."""
         return Schedule(make_scheduler(self._schedule, name), steps, self.device)
