@@ -30,7 +30,7 @@ HELD := $(HELD),fairgate/plugins.py,fairgate/lazy_face.py,fairgate/ci.py,fairgat
 HELD := $(HELD),fairgate/git.py,fairgate/remote/*,fairgate/metrics/*,fairgate/statistics/*
 HELD := $(HELD),fairgate/suites/*,fairgate/baselines/*,fairgate/reports/*,fairgate/tracking/*
 HELD := $(HELD),fairgate/gate/*,fairgate/comparison/*,fairgate/power/*,fairgate/selftest/*,fairgate/history/*,fairgate/review/*
-HELD := $(HELD),fairgate/builds/*,fairgate/generation/fingerprints.py,fairgate/recipes/*,fairgate/steps/*
+HELD := $(HELD),fairgate/builds/*,fairgate/generation/registry.py,fairgate/recipes/*,fairgate/steps/*
 HELD := $(HELD),fairgate/cli/*,fairgate/pytest_plugin/*,fairgate/portraits/commands.py
 
 help: ## What can be made

@@ -96,15 +96,10 @@ class PartTally:
                 self.images += len(record.members)
             else:
                 self.reasons[record.reason] += 1
-                for kind, group in _blamed(record, ledger.attributes):
-                    self.blamed[record.reason, kind, group] += 1
-
-
-def _blamed(record: SetRecord, attributes: list[str]) -> Iterator[tuple[str, str]]:
-    """The member at which a set was dropped, and its groups."""
-    yield "member", record.member or WHOLE
-    if record.member is not None:
-        yield from _groups(record, attributes, record.member)
+                self.blamed[record.reason, "member", record.member or WHOLE] += 1
+                if record.member is not None:
+                    for kind, group in _groups(record, ledger.attributes, record.member):
+                        self.blamed[record.reason, kind, group] += 1
 
 
 def _groups(record: SetRecord, attributes: list[str], member: str | None = None) -> Iterator[tuple[str, str]]:

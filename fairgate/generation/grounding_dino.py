@@ -12,7 +12,7 @@ from transformers import GroundingDinoForObjectDetection, GroundingDinoProcessor
 
 from fairgate.checkpoints import TransformersFolder, find_folder, model_folder
 from fairgate.errors import ModelError
-from fairgate.generation.perceiver import FolderPerceiver, alike, device_of
+from fairgate.generation.perceiver import FolderPerceiver, device_of
 from fairgate.generation.roles import Box
 
 _PARTS = {"backbone_config": "swin", "text_config": "bert"}
@@ -52,9 +52,10 @@ class GroundingDino(FolderPerceiver):
         tokens = self._read(text)
         found: list[list[Box]] = [[] for _ in images]
         with self._running("detect"):
-            pictures = [self._prepared(image) for image in images]
-            for group in alike([picture["pixel_values"].shape for picture in pictures]):
-                outputs = self._forward([pictures[position] for position in group], tokens)
+            for group, inputs in self._batches(images, tokens):
+                outputs = self._model(**inputs)
+                if torch.isnan(outputs.logits).any() or torch.isnan(outputs.pred_boxes).any():
+                    raise self._diverged()
                 boxes = self._processor.post_process_grounded_object_detection(
                     outputs,
                     tokens["input_ids"].repeat(len(group), 1),
@@ -73,14 +74,6 @@ class GroundingDino(FolderPerceiver):
         if not plain:
             raise ModelError("no text says what to detect.", where=self.uri, remedy="name it, for example 'person'")
         return self._tokens([f"{plain}."], self._model.config.max_text_len, remedy="name less at once")
-
-    def _forward(self, pictures: Sequence[Any], tokens: dict[str, torch.Tensor]) -> Any:
-        inputs = {name: torch.cat([picture[name] for picture in pictures]) for name in ("pixel_values", "pixel_mask")}
-        inputs |= {name: value.repeat(len(pictures), 1) for name, value in tokens.items()}
-        outputs = self._model(**{name: value.to(self._device.name) for name, value in inputs.items()})
-        if torch.isnan(outputs.logits).any() or torch.isnan(outputs.pred_boxes).any():
-            raise self._diverged()
-        return outputs
 
 
 def _boxes(result: Any, size: tuple[int, int]) -> list[Box]:

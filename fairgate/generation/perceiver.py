@@ -75,6 +75,20 @@ class FolderPerceiver(Perceiver):
         require_modest(prepared["pixel_values"], self.uri)
         return prepared
 
+    def _batches(
+        self, images: Sequence[Image], tokens: dict[str, torch.Tensor]
+    ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
+        """Inputs of the model for pictures of one size, each with each text, and the positions of these pictures."""
+        prepared = [self._prepared(image) for image in images]
+        texts = tokens["input_ids"].shape[0]
+        for group in alike([picture["pixel_values"].shape for picture in prepared]):
+            inputs = {
+                name: torch.cat([prepared[position][name] for position in group]).repeat_interleave(texts, dim=0)
+                for name in ("pixel_values", "pixel_mask")
+            }
+            inputs |= {name: value.repeat(len(group), 1) for name, value in tokens.items()}
+            yield group, {name: value.to(self._device.name) for name, value in inputs.items()}
+
     def _tokens(self, texts: list[str], limit: int, remedy: str) -> dict[str, torch.Tensor]:
         """Texts as tensors, padded to one length. Raises ModelError for one of more than `limit` tokens."""
         with self._running("read the text"):

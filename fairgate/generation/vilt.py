@@ -19,7 +19,7 @@ from transformers import ViltForQuestionAnswering, ViltProcessor
 
 from fairgate.checkpoints import Device, find_folder, model_folder
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.generation.perceiver import FolderPerceiver, alike, device_of
+from fairgate.generation.perceiver import FolderPerceiver, device_of
 
 Probabilities = NDArray[np.float64]
 
@@ -69,25 +69,17 @@ class ViltVQA(FolderPerceiver):
         limit = self._model.config.max_position_embeddings
         tokens = self._tokens(list(questions), limit, remedy="shorten the question")
         with self._running("answer questions"):
-            pictures = [self._prepared(image) for image in images]
-            for group in alike([picture["pixel_values"].shape for picture in pictures]):
-                found[group] = self._forward([pictures[position] for position in group], tokens)
+            for group, inputs in self._batches(images, tokens):
+                found[group] = self._forward(inputs).reshape(len(group), len(questions), -1)
         self.spent["vilt"] += len(images) * len(questions)
         return found
 
-    def _forward(self, pictures: Sequence[Any], tokens: dict[str, torch.Tensor]) -> Probabilities:
-        """(pictures, questions, answers) for pictures of one size, each with each question."""
-        count = tokens["input_ids"].shape[0]
-        inputs = {
-            name: torch.cat([picture[name] for picture in pictures]).repeat_interleave(count, dim=0)
-            for name in ("pixel_values", "pixel_mask")
-        }
-        inputs |= {name: value.repeat(len(pictures), 1) for name, value in tokens.items()}
+    def _forward(self, inputs: dict[str, torch.Tensor]) -> Probabilities:
         # ViLT shuffles the patches by the global generator; with it fixed, the last bits stay as they are
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(0)
-            logits = self._model(**{name: value.to(self._device.name) for name, value in inputs.items()}).logits
-        found = torch.sigmoid(logits.double()).cpu().numpy().reshape(len(pictures), count, -1)
+            logits = self._model(**inputs).logits
+        found = torch.sigmoid(logits.double()).cpu().numpy()
         if np.isnan(found).any():
             raise self._diverged()
         return np.asarray(found)

@@ -11,7 +11,7 @@ from PIL.Image import Image, Resampling
 
 from fairgate.errors import DatasetError
 from fairgate.generation import Detector
-from fairgate.steps.contract import Drop, Maker, Meter, Row, SetRows
+from fairgate.steps.contract import Drop, Maker, Meter, SetRows
 from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, Rectangle, box_of, pasted, whole_box
 from fairgate.steps.pictures import picture
 from fairgate.steps.provenance import spending
@@ -81,14 +81,13 @@ class SwapFace(Maker):
         for rows in sets:
             photo = self.photographs.open(rows)
             left, top, right, bottom = (int(rows.columns[column]) for column in self.reads[1:])
-            rows.rows = [self._member(rows, photo, group, (left, top, right, bottom)) for group in self.faces.of]
+            rows.rows = []
+            for group, choices in self.faces.of.items():
+                path = choices[int(rows.stream("face", group).integers(len(choices)))]
+                face = self.faces.open(path).resize((right - left, bottom - top), Resampling.LANCZOS)
+                image = pasted(photo, face, (left, top, right, bottom))
+                rows.rows.append({"member": group, "image": image, "gender": group, "face": path})
             meter.count("swaps", len(rows.rows))
-
-    def _member(self, rows: SetRows, photo: Image, group: str, box: Rectangle) -> Row:
-        choices = self.faces.of[group]
-        path = choices[int(rows.stream("face", group).integers(len(choices)))]
-        face = self.faces.open(path).resize((box[2] - box[0], box[3] - box[1]), Resampling.LANCZOS)
-        return {"member": group, "image": pasted(photo, face, box), "gender": group, "face": path}
 
 
 def _area(box: Rectangle) -> int:

@@ -14,7 +14,7 @@ from perceiver_world import PHOTOS, REAL, portrait
 from PIL import Image
 
 from fairgate.errors import ModelError
-from fairgate.generation.face_finders import DlibFinder, searched_size
+from fairgate.generation.fairface import DlibFinder, searched_size
 
 with_dlib = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("dlib", "face_recognition_models")) or not PHOTOS.is_dir(),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairgate.recipes import open_recipe
-from fairgate.recipes.social_captions import (
+from fairgate.recipes.social_counterfactuals import (
     ATTRIBUTES,
     PREFIXES,
     TEMPLATES,

@@ -73,9 +73,7 @@ class DiffusionInpainter(Diffusing):
     def inpaint(self, image: Image, mask: Mask, prompts: Sequence[str], seed: int, how: Sampling) -> list[Image]:
         """One variant per prompt. It is worked on at the picture's size, or with `how.size` on its longer side."""
         require_one_each(prompts, prompts)
-        with naming(self.uri, "inpaint"):
-            made = self._variants([image], [mask], prompts, [seed], how)
-        return [_pasted(one, image, mask) for one in made]
+        return self._variants([image], [mask], prompts, [seed], how)
 
     def inpaint_each(
         self,
@@ -87,9 +85,7 @@ class DiffusionInpainter(Diffusing):
     ) -> list[Image]:
         """One variant of every picture in one batch. Raises ModelError where their sizes differ."""
         require_one_each(prompts, images, masks, seeds)
-        with naming(self.uri, "inpaint"):
-            made = self._variants(images, masks, prompts, seeds, how)
-        return [_pasted(one, image, mask) for one, image, mask in zip(made, images, masks, strict=True)]
+        return self._variants(images, masks, prompts, seeds, how)
 
     def _variants(
         self,
@@ -99,25 +95,28 @@ class DiffusionInpainter(Diffusing):
         seeds: Sequence[int],
         how: Sampling,
     ) -> list[Image]:
-        model, own = self.model, _one_size(images)
-        size = working_size(own, model.vae_factor, how.size)
-        scene = _scene(
-            model,
-            pixels_of(model, images, size),
-            _masks_of(model, masks, own, size).to(model.device),
-            generators_of(seeds),
-            whole=how.strength >= 1,
-        ).repeated(len(prompts) // len(images))
-        first = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
+        with naming(self.uri, "inpaint"):
+            model, own, times = self.model, _one_size(images), len(prompts) // len(images)
+            size = working_size(own, model.vae_factor, how.size)
+            scene = _scene(
+                model,
+                pixels_of(model, images, size),
+                _masks_of(model, masks, own, size).to(model.device),
+                generators_of(seeds),
+                whole=how.strength >= 1,
+            ).repeated(times)
+            first = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
 
-        def after(schedule: Schedule) -> After | None:
-            if schedule is first and scene.extra is not None:
-                return None  # such a UNet keeps what is outside the mask by itself
-            return scene.put_back(schedule)
+            def after(schedule: Schedule) -> After | None:
+                if schedule is first and scene.extra is not None:
+                    return None  # such a UNet keeps what is outside the mask by itself
+                return scene.put_back(schedule)
 
-        latents = scene.begin(first, how.strength)
-        latents = through(model, first, latents, prompts, how, scene.generators, after, scene.extra)
-        return at_size(model.decode(latents), own)
+            latents = scene.begin(first, how.strength)
+            latents = through(model, first, latents, prompts, how, scene.generators, after, scene.extra)
+            made = at_size(model.decode(latents), own)
+        originals = zip(made, [*images] * times, [*masks] * times, strict=True)
+        return [_pasted(one, image, mask) for one, image, mask in originals]
 
 
 def _scene(
