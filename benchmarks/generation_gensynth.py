@@ -22,8 +22,7 @@ from fairgate.metrics import knn_accept
 from fairgate.recipes.edited_photographs import GROUPS
 from fairgate.recipes.gensynth import Gensynth, GensynthSettings
 from fairgate.steps import Meter, Row, SetRows, run_steps
-from fairgate.steps.crop_edit import EditWorkshop
-from fairgate.steps.neighbour_pool import NeighbourPool
+from fairgate.steps.crop_edit import EditWorkshop, NeighbourPool
 from fairgate.steps.person_photographs import PHOTO, box_of, pasted
 from fairgate.steps.pictures import picture, png
 

@@ -16,9 +16,7 @@ def lazy_face(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]
     Type checkers read the same stub. Written here and not taken from a library, because the workflow that renders
     strangers' reports installs as little as can be.
     """
-    stub = ast.parse(Path(file).with_suffix(".pyi").read_bytes())
-    taken = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
-    homes = {alias.name: f"{package}.{node.module}" for node in taken for alias in node.names}
+    homes = homes_of(package, Path(file).with_suffix(".pyi"))
 
     def load(name: str) -> Any:
         if name not in homes:
@@ -28,3 +26,9 @@ def lazy_face(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]
         return thing
 
     return load, list(homes)
+
+
+def homes_of(package: str, stub: Path) -> dict[str, str]:
+    """Every name of a lazy face, with the module that its stub takes it from."""
+    taken = [node for node in ast.parse(stub.read_bytes()).body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: f"{package}.{node.module}" for node in taken for alias in node.names}

@@ -29,11 +29,8 @@ class Places:
     def dataset(self) -> Path:
         return self.root / DATASET
 
-    def subject(self, subject: str) -> Path:
-        return self.root / slug(subject)
-
     def part(self, subject: str, part: str) -> Path:
-        return self.subject(subject) / part
+        return self.root / slug(subject) / part
 
     def aside(self, plan: str, subject: str, part: str) -> Path:
         """Where shards of another plan wait."""

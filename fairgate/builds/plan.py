@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from fairgate.errors import RecipeError
 from fairgate.generation import files_digest, model_fingerprint, modules_for
 from fairgate.hashing import digest
+from fairgate.lazy_face import homes_of
 from fairgate.recipes import Part, Recipe
 
 _COUNTED = (
@@ -57,28 +58,24 @@ def _source(name: str) -> Path | None:
 
 
 @cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes())
-
-
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(_parsed(path)):
+def _imports(path: Path) -> list[str]:
+    found: list[str] = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
             homes = _homes(node.module)
-            yield from (homes.get(alias.name, f"{node.module}.{alias.name}") for alias in node.names)
+            named = [homes.get(alias.name, f"{node.module}.{alias.name}") for alias in node.names]
+            found += [node.module, *named]
+    return found
 
 
 @cache
 def _homes(package: str) -> dict[str, str]:
     """The modules that a package's lazy face takes its names from, as its stub says; none for another module."""
     path = _source(package)
-    if path is None or not path.with_suffix(".pyi").is_file():
-        return {}
-    taken = [node for node in _parsed(path.with_suffix(".pyi")).body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: f"{package}.{node.module}" for node in taken for alias in node.names}
+    stub = path.with_suffix(".pyi") if path else None
+    return homes_of(package, stub) if stub and stub.is_file() else {}
 
 
 @cache

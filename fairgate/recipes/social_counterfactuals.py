@@ -89,11 +89,6 @@ class Member:
     groups: tuple[str, ...]
     caption: str
 
-    @property
-    def name(self) -> str:
-        """The member's name in its set: its groups, joined by hyphens."""
-        return "-".join(self.groups)
-
 
 @cache
 def subjects_of(kind: Kind) -> tuple[str, ...]:
@@ -238,7 +233,7 @@ class Attempts(Part):
             seed=settings.seed,
             rows=[
                 {
-                    "member": member.name,
+                    "member": "-".join(member.groups),
                     "caption": member.caption,
                     **dict(zip(settings.pair, member.groups, strict=True)),
                 }

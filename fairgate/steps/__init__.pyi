@@ -19,6 +19,8 @@ from .crop_edit import Candidate as Candidate
 from .crop_edit import EditAll as EditAll
 from .crop_edit import EditUntilAccepted as EditUntilAccepted
 from .crop_edit import EditWorkshop as EditWorkshop
+from .crop_edit import NeighbourPool as NeighbourPool
+from .crop_edit import NeighbourRule as NeighbourRule
 from .crop_edit import candidates as candidates
 from .face_swap import FacePool as FacePool
 from .face_swap import FindFace as FindFace
@@ -28,8 +30,6 @@ from .filters import Forget as Forget
 from .filters import Likeness as Likeness
 from .filters import Within as Within
 from .filters import first_of_each as first_of_each
-from .neighbour_pool import NeighbourPool as NeighbourPool
-from .neighbour_pool import NeighbourRule as NeighbourRule
 from .paint import Paint as Paint
 from .paint import Variant as Variant
 from .paint import Vary as Vary

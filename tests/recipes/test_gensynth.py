@@ -20,8 +20,7 @@ from fairgate.generation import registry
 from fairgate.recipes import gensynth as published
 from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows, run_steps
-from fairgate.steps.crop_edit import EditUntilAccepted, EditWorkshop
-from fairgate.steps.neighbour_pool import EditShares, NeighbourPool, NeighbourRule
+from fairgate.steps.crop_edit import EditShares, EditUntilAccepted, EditWorkshop, NeighbourPool, NeighbourRule
 from fairgate.steps.person_photographs import Photographs
 from fairgate.steps.pictures import picture
 from fairgate.steps.remake import reedit

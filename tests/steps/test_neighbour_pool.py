@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fairgate.errors import RecipeError
-from fairgate.steps.neighbour_pool import EditShares, NeighbourPool, NeighbourRule
+from fairgate.steps.crop_edit import EditShares, NeighbourPool, NeighbourRule
 
 CASES = json.loads((Path(__file__).parents[1] / "golden" / "knn_filter.json").read_text())["cases"]
 
