@@ -160,7 +160,7 @@ class EditedPhotographs(Recipe):
 
 def images_of(settings: PhotographSettings, subject: str) -> list[AnnotatedImage]:
     """The images whose captions name this subject and no earlier one of `subjects`. Raises RecipeError for none."""
-    annotated = _read(settings.captions, settings.instances, settings.category)
+    annotated = _read(settings.captions, settings.instances, category=settings.category)
     images = [image for image in annotated if _subject(settings.subjects, image.captions) == subject]
     if not images:
         raise RecipeError(
@@ -180,6 +180,4 @@ def _subject(subjects: Mapping[str, Sequence[str]], captions: Sequence[str]) -> 
     return None
 
 
-@lru_cache(maxsize=1)
-def _read(captions: Path, instances: Path, category: str) -> Sequence[AnnotatedImage]:
-    return read_coco(captions, instances, category=category)
+_read = lru_cache(maxsize=1)(read_coco)

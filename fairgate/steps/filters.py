@@ -92,14 +92,10 @@ class Likeness(Maker):
 
 def first_of_each(traces: Iterable[Trace]) -> list[Trace]:
     """Of traces that share a likeness, the first, in the order given."""
-    seen: set[float] = set()
-    first = []
+    first: dict[float, Trace] = {}
     for trace in traces:
-        likeness = trace.numbers["likeness"]
-        if likeness not in seen:
-            seen.add(likeness)
-            first.append(trace)
-    return first
+        first.setdefault(trace.numbers["likeness"], trace)
+    return list(first.values())
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from fairgate.checkpoints import versions
 from fairgate.errors import ModelError
-from fairgate.generation.diffusion.files import EDIT, SD, XL, PipelineFiles
+from fairgate.generation.diffusion.files import EDIT, SD, XL, PipelineAddress, find_pipeline
 from fairgate.generation.roles import Role
 
 _WHOLE = tuple(name for name in (*SD, *XL) if "Inpaint" not in name)
@@ -24,24 +24,22 @@ def _opener(
 ) -> Callable[..., Any]:
     """The function that opens a pipeline in a role, if it is one of `pipelines` with these UNet channels."""
 
-    def accept(found: PipelineFiles) -> None:
-        """Raises ModelError for another pipeline, before anything of it is loaded."""
-        if found.pipeline in pipelines and found.channels in channels and (refiners or not found.is_refiner):
-            return
-        kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
-        raise ModelError(
-            f"the model is {kind}, which cannot {verb} here.",
-            where=str(found.folder / "model_index.json"),
-            remedy=f"to {verb}, name one of {', '.join(pipelines)} with {' or '.join(map(str, channels))} UNet channels"
-            + ("" if refiners else "; a refiner goes with its base: hf:BASE?refiner=REFINER"),
-        )
-
     def opened(uri: str, address: str, *, device: str, base: Path) -> Any:
-        """The role over a loaded pipeline. Raises ModelError, DeviceError."""
+        """The role over a loaded pipeline. Raises ModelError, for another one before it is loaded, and DeviceError."""
         versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
+        parsed = PipelineAddress.of(address, uri)
+        found = find_pipeline(parsed, base)
+        if found.pipeline not in pipelines or found.channels not in channels or (found.is_refiner and not refiners):
+            kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
+            raise ModelError(
+                f"the model is {kind}, which cannot {verb} here.",
+                where=str(found.folder / "model_index.json"),
+                remedy=f"to {verb}, name one of {', '.join(pipelines)} with {' or '.join(map(str, channels))} UNet "
+                "channels" + ("" if refiners else "; a refiner goes with its base: hf:BASE?refiner=REFINER"),
+            )
         from fairgate.generation.diffusion import inpaint, paint, pipeline
 
-        model = pipeline.load_stable_diffusion(uri, address, device, base, accept)
+        model = pipeline.load_stable_diffusion(uri, parsed, found, device, base)
         classes: dict[Role, type[paint.Diffusing]] = {
             "painter": paint.DiffusionPainter,
             "restyler": paint.DiffusionRestyler,

@@ -8,7 +8,7 @@ than for others, which would bias the dataset; people review what is released.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -268,22 +268,18 @@ def _require_plain(model: StableDiffusion) -> None:
 
 
 def load_stable_diffusion(
-    uri: str, address: str, device: str, base: Path, accept: Callable[[PipelineFiles], None]
+    uri: str, address: PipelineAddress, found: PipelineFiles, device: str, base: Path
 ) -> StableDiffusion:
-    """Load `FOLDER_OR_ID?refiner=...&vae=...&variant=...`. Raises ModelError, DeviceError.
+    """Load a pipeline that was found at an address, and the refiner that it names. Raises ModelError, DeviceError.
 
     A refiner keeps its own UNet and scheduler; pictures are decoded by the base's VAE, whose latents both share.
-    `accept` looks at the files before anything is loaded, and raises for a pipeline that cannot do what is wanted.
     """
-    parsed = PipelineAddress.of(address, uri)
-    found = find_pipeline(parsed, base)
-    accept(found)
-    second = find_pipeline(PipelineAddress(parsed.refiner, variant=parsed.variant), base) if parsed.refiner else None
+    second = find_pipeline(PipelineAddress(address.refiner, variant=address.variant), base) if address.refiner else None
     if second is not None:
         _require_pair(found, second, uri)
     model = StableDiffusion(found, uri, device)
     if second is not None:
-        model.refiner = StableDiffusion(second, f"hf:{parsed.refiner}", device, kin=model)
+        model.refiner = StableDiffusion(second, f"hf:{address.refiner}", device, kin=model)
         model.refiner.spent = model.spent
         model.fingerprint = digest({"base": model.fingerprint, "refiner": model.refiner.fingerprint})
     return model
