@@ -85,7 +85,7 @@ class Factory:
 
     def _part(self, ground: Ground, part: Part, subject: str, before: Chosen, engine: Engine | None) -> Chosen:
         plan = ground.plan(part, subject, before.chain)
-        store = ShardStore(self.places.part(subject, part.name), plan, digest(plan))
+        store = ShardStore(self.places.part(subject, part.name), plan)
         self._set_aside(store, plan, subject, part.name)
         attributes, command = list(self.recipe.attributes()), self._command(subject)
         chosen = PartBuild(part, subject, before, store, attributes, self.watch, self.limit, command).run(engine)

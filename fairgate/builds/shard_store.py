@@ -140,10 +140,9 @@ def storing(folder: Path) -> Iterator[None]:
 class ShardStore:
     """The shards of one part that were made under one plan. A file that does not match its ledger counts as absent."""
 
-    def __init__(self, folder: Path, plan: Mapping[str, Any], digest: str) -> None:
-        self.folder = folder
-        self._plan = dict(plan)
-        self.digest = digest
+    def __init__(self, folder: Path, plan: Mapping[str, Any]) -> None:
+        self.folder, self._plan = folder, dict(plan)
+        self.digest = digest(self._plan)
 
     def open(self) -> None:
         """Make the folder, say under which plan, and clear away drafts of killed runs."""

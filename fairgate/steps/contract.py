@@ -128,13 +128,8 @@ def run_steps(steps: Iterable[Step], sets: Sequence[SetRows], meter: Meter) -> l
         elif isinstance(step, Judge):
             for rows in alive:
                 rows.drop = step.judge(rows)
-        kept = []
-        for rows in alive:
-            if rows.drop is None:
-                kept.append(rows)
-            else:
-                fell[rows.set_id] = name
-        _require(step.writes, kept, f"step {name} declares to write")
+        fell |= {rows.set_id: name for rows in alive if rows.drop is not None}
+        _require(step.writes, [rows for rows in alive if rows.drop is None], f"step {name} declares to write")
     return [_trace(rows, fell.get(rows.set_id)) for rows in sets]
 
 

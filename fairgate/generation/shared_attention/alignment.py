@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -88,10 +89,7 @@ def _token_ends(words: Sequence[str], caption: str, tokenizer: Any) -> list[int]
             f"the words of '{caption}' do not break into the tokens of the whole caption.",
             remedy="sharing mode 'cross' needs a tokenizer whose tokens end with their words; use mode 'self'",
         )
-    ends = [1]
-    for piece in pieces:
-        ends.append(ends[-1] + len(piece))
-    return ends
+    return list(accumulate(map(len, pieces), initial=1))
 
 
 def _spread(weights: NDArray[np.float32], rows: range, columns: range) -> None:
