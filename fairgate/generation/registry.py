@@ -15,17 +15,17 @@ from fairgate.generation.roles import ALIASES, Role, full_uri
 from fairgate.hashing import digest, sha256_file
 from fairgate.plugins import Registry
 
-# (scheme, role) -> module with a function `open_ROLE(uri, address, *, device, base) -> model`
 _DIFFUSION = "fairgate.generation.diffusion.open"
-ADAPTERS: dict[tuple[str, Role], str] = {
-    **{("hf", role): _DIFFUSION for role in ("painter", "inpainter", "restyler", "editor")},
-    ("hf", "asker"): "fairgate.generation.vilt",
-    ("hf", "detector"): "fairgate.generation.grounding_dino",
-    ("hf", "segmenter"): "fairgate.generation.sam",
-    ("hf", "matcher"): "fairgate.generation.matcher",
-    ("open_clip", "matcher"): "fairgate.generation.matcher",
-    ("fairface", "face_reader"): "fairgate.generation.fairface",
+ADAPTERS = {
+    **{f"hf.{role}": _DIFFUSION for role in ("painter", "inpainter", "restyler", "editor")},
+    "hf.asker": "fairgate.generation.vilt",
+    "hf.detector": "fairgate.generation.grounding_dino",
+    "hf.segmenter": "fairgate.generation.sam",
+    "hf.matcher": "fairgate.generation.matcher",
+    "open_clip.matcher": "fairgate.generation.matcher",
+    "fairface.face_reader": "fairgate.generation.fairface",
 }
+"""SCHEME.ROLE -> module with a function `open_ROLE(uri, address, *, device, base) -> model`."""
 
 
 def _checked(name: str, thing: Any) -> Callable[..., Any]:
@@ -34,10 +34,8 @@ def _checked(name: str, thing: Any) -> Callable[..., Any]:
     return thing  # type: ignore[no-any-return] # its adapter is known by name alone
 
 
-ROLES: Registry[Callable[..., Any]] = Registry(
-    "role", {f"{scheme}.{role}": module for (scheme, role), module in ADAPTERS.items()}, _checked
-)
-"""Functions as those of ADAPTERS by `SCHEME.ROLE`, by the entry points `fairgate.roles`."""
+ROLES: Registry[Callable[..., Any]] = Registry("role", ADAPTERS, _checked)
+"""Further functions as those of ADAPTERS, by the entry points `fairgate.roles`."""
 
 
 def open_model(role: Role, uri: str, *, device: str = "cpu", base: Path = Path()) -> Any:
@@ -48,26 +46,22 @@ def open_model(role: Role, uri: str, *, device: str = "cpu", base: Path = Path()
     (`sdxl?refiner=sdxl-refiner`). There is no fallback.
     """
     full = full_uri(uri)
-    scheme, colon, address = full.partition(":")
-    if colon and address and (scheme, role) in ADAPTERS:
-        opener = getattr(importlib.import_module(ADAPTERS[scheme, role]), f"open_{role}")
-    elif colon and address and f"{scheme}.{role}" in ROLES:
-        opener = ROLES[f"{scheme}.{role}"]
-    else:
-        plugins = [name.partition(".") for name in ROLES]
-        known = {each for each, plays in ADAPTERS if plays == role} | {each for each, _, p in plugins if p == role}
-        schemes = ", ".join(f"{each}:" for each in sorted(known))
+    scheme, _, address = full.partition(":")
+    name = f"{scheme}.{role}"
+    if not address or name not in ROLES:
+        schemes = ", ".join(f"{each.partition('.')[0]}:" for each in sorted(ROLES) if each.endswith(f".{role}"))
         raise ModelError(
             f"'{uri}' does not name a model that can be a {role.replace('_', ' ')}.",
             remedy=suggestion(uri, ALIASES, f"schemes: {schemes} names: {', '.join(ALIASES)}"),
         )
-    return opener(full, address, device=device, base=base)
+    own = getattr(importlib.import_module(ADAPTERS[name]), f"open_{role}") if name in ADAPTERS else None
+    return (own or ROLES[name])(full, address, device=device, base=base)
 
 
 def modules_for(uri: str) -> set[str]:
     """Names of the modules that open models of a URI's scheme, in any role; nothing is imported."""
     scheme = full_uri(uri).partition(":")[0]
-    own = {module for (known, _), module in ADAPTERS.items() if known == scheme}
+    own = {module for name, module in ADAPTERS.items() if name.startswith(f"{scheme}.")}
     entries = metadata.entry_points(group="fairgate.roles") if not own else ()
     return own | {entry.module for entry in entries if entry.name.startswith(f"{scheme}.")}
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from PIL.Image import Image
 
@@ -194,12 +194,10 @@ class CropPerson(Maker):
         crops = [self.photographs.crop(rows) for rows in sets]
         for rows, crop in zip(sets, crops, strict=True):
             rows.rows = [{"member": PHOTO, "image": png(crop), "gender": rows.columns["original_gender"]}]
-        if self.matcher is None:
+        if (matcher := self.matcher) is None:
             return
-        with spending(self.matcher, meter):
-            vectors: list[Any] = self._batches(
-                lambda images: list(self.matcher.embed_images(images)) if self.matcher else [], crops, self.batch, meter
-            )
+        with spending(matcher, meter):
+            vectors = self._batches(lambda images: list(matcher.embed_images(images)), crops, self.batch, meter)
         for rows, vector in zip(sets, vectors, strict=True):
             rows.rows[0].update(embedding=vector, **NOT_MADE)
 

@@ -13,6 +13,6 @@ def fakes(monkeypatch):
     """Every role has an adapter `fake:`; `fakes[role]` is the model that was opened last."""
     roles = ("painter", "inpainter", "asker", "detector", "segmenter", "face_reader")
     for role in roles:
-        monkeypatch.setitem(registry.ADAPTERS, ("fake", role), "fake_makers")
+        monkeypatch.setitem(registry.ADAPTERS, f"fake.{role}", "fake_makers")
     fake_makers.OPENED.clear()
     return fake_makers.OPENED

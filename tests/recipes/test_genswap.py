@@ -26,7 +26,7 @@ AGES = ["0-2", "3-9", "10-19", "20-29", "30-39", "more than 70"]
 @pytest.fixture
 def fakes(monkeypatch):
     for role in ("editor", "matcher", "detector"):
-        monkeypatch.setitem(registry.ADAPTERS, ("fake", role), "edit_fakes")
+        monkeypatch.setitem(registry.ADAPTERS, f"fake.{role}", "edit_fakes")
     edit_fakes.OPENED.clear()
     return edit_fakes.OPENED
 

@@ -32,7 +32,7 @@ FEW = {"editor": "fake:editor", "matcher": "fake:matcher", "edit_steps": 2, "pil
 @pytest.fixture
 def fakes(monkeypatch):
     for role in ("editor", "matcher"):
-        monkeypatch.setitem(registry.ADAPTERS, ("fake", role), "edit_fakes")
+        monkeypatch.setitem(registry.ADAPTERS, f"fake.{role}", "edit_fakes")
     edit_fakes.OPENED.clear()
     return edit_fakes.OPENED
 

@@ -102,7 +102,7 @@ def test_an_image_goes_to_the_first_subject_that_its_captions_name(tmp_path):
 
 
 def test_what_a_face_reader_perceives_is_noted_and_drops_nothing(tmp_path, monkeypatch):
-    monkeypatch.setitem(registry.ADAPTERS, ("fake", "face_reader"), "edit_fakes")
+    monkeypatch.setitem(registry.ADAPTERS, "fake.face_reader", "edit_fakes")
     settings = {**edit_fakes.write_folder(tmp_path, 9), "perceived": ["gender"], "face_reader": "fake:reader"}
     recipe = open_recipe("genswap", settings)
     photos = run_part(recipe.parts()[0], "person", None)

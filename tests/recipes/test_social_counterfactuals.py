@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A small build of two prefixes: a Stable Diffusion of random weights, a matcher that nearly all pictures pass."""
-    monkeypatch.setitem(registry.ADAPTERS, ("fake", "matcher"), __name__)
+    monkeypatch.setitem(registry.ADAPTERS, "fake.matcher", __name__)
     return {
         "painter": f"hf:{folder}",
         "matcher": "fake:matcher",
