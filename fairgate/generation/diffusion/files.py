@@ -13,7 +13,6 @@ from fairgate.checkpoints import (
     model_folder,
     read_config,
     refuse_other_weights,
-    require_file,
     require_weights,
     shards_of,
     split_options,
@@ -101,7 +100,9 @@ def find_pipeline(address: PipelineAddress, base: Path) -> PipelineFiles:
         paths |= {f"{name}/{role}": path for role, path in _component(folder / name, name, address.variant).items()}
     vae = folder / "vae"
     if address.vae:
-        vae = _lone_vae(address.vae, base)
+        vae = model_folder(address.vae, base)
+        if (vae / "model_index.json").is_file():  # another pipeline's; else a folder with nothing but a VAE
+            vae /= "vae"
         paths |= {f"vae/{role}": path for role, path in _component(vae, "vae", None).items()}
     channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
     hashed = HashedFiles.of(paths)
@@ -190,10 +191,7 @@ def _weights(folder: Path, stem: str, variant: str | None) -> dict[str, Path]:
     name = f"{stem}.{variant}.safetensors" if variant else f"{stem}.safetensors"
     index = folder / f"{stem}.safetensors.index.json"
     if index.is_file() and not variant:
-        shards = shards_of(index)
-        for shard in shards:
-            require_file(shard)
-        return {"index": index, **{f"weights/{number}": shard for number, shard in enumerate(shards)}}
+        return {"index": index, **{f"weights/{number}": shard for number, shard in enumerate(shards_of(index))}}
     if (folder / name).is_file():
         return {"weights": folder / name}
     variants = sorted(path.name.split(".")[1] for path in folder.glob(f"{stem}.*.safetensors"))
@@ -206,9 +204,3 @@ def _weights(folder: Path, stem: str, variant: str | None) -> dict[str, Path]:
         if variants and not variant
         else "save the pipeline where you trust it with save_pretrained, which writes safetensors",
     )
-
-
-def _lone_vae(address: str, base: Path) -> Path:
-    """A VAE in a folder of its own (`stabilityai/sd-vae-ft-mse`), or the one of another pipeline."""
-    folder = model_folder(address, base)
-    return folder / "vae" if (folder / "model_index.json").is_file() else folder
