@@ -20,19 +20,6 @@ _BYTES_HELD = 64 << 20
 _MAPS_HELD = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A row group as it was read, and where each of its sets begins."""
-
-    table: pa.Table
-    starts: dict[str, int]
-
-    def one(self, set_id: str) -> StoredSet:
-        start = self.starts[set_id]
-        rows = max(self.table["members"][start].as_py(), 1)
-        return next(decode(self.table.slice(start, rows)))
-
-
 @dataclass
 class Chosen:
     """A finished part of one subject: a recipe's `Before`.
@@ -44,7 +31,7 @@ class Chosen:
     chain: str = ""
     store: ShardStore | None = None
     shard_of: Mapping[str, int] = field(default_factory=dict)
-    _groups: OrderedDict[tuple[int, int], _Group] = field(default_factory=OrderedDict)
+    _groups: OrderedDict[tuple[int, int], tuple[pa.Table, dict[str, int]]] = field(default_factory=OrderedDict)
     _maps: OrderedDict[int, dict[str, int]] = field(default_factory=OrderedDict)
     _held: int = 0
 
@@ -63,7 +50,9 @@ class Chosen:
                     remedy="use ids of `before.set_ids`",
                 )
             shard = self.shard_of[set_id]
-            yield self._group(shard, self._map(shard)[set_id]).one(set_id)
+            table, starts = self._group(shard, self._map(shard)[set_id])
+            rows = max(table["members"][starts[set_id]].as_py(), 1)
+            yield next(decode(table.slice(starts[set_id], rows)))
 
     def let_go(self) -> None:
         """Free the memory of what was read; it is read again when it is needed."""
@@ -71,8 +60,8 @@ class Chosen:
         self._maps.clear()
         self._held = 0
 
-    def _group(self, shard: int, number: int) -> _Group:
-        """A row group, from a least-recently-used cache."""
+    def _group(self, shard: int, number: int) -> tuple[pa.Table, dict[str, int]]:
+        """A row group and where each of its sets begins, from a least-recently-used cache."""
         if (shard, number) in self._groups:
             self._groups.move_to_end((shard, number))
             return self._groups[shard, number]
@@ -81,11 +70,11 @@ class Chosen:
         starts: dict[str, int] = {}
         for row, set_id in enumerate(table["set_id"].to_pylist()):
             starts.setdefault(set_id, row)
-        group = self._groups[shard, number] = _Group(table, starts)
+        self._groups[shard, number] = table, starts
         self._held += table.nbytes
         while self._held > _BYTES_HELD and len(self._groups) > 1:
-            self._held -= self._groups.popitem(last=False)[1].table.nbytes
-        return group
+            self._held -= self._groups.popitem(last=False)[1][0].nbytes
+        return table, starts
 
     def _map(self, shard: int) -> dict[str, int]:
         if shard not in self._maps:

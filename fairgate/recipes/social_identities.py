@@ -104,11 +104,8 @@ class SocialIdentities(Recipe):
 
     def attributes(self) -> Mapping[str, Sequence[str]]:
         """Groups in the order in which identities first name them."""
-        groups: dict[str, dict[str, None]] = {}
-        for identity in self.settings.identities.values():
-            for attribute, group in identity.items():
-                groups.setdefault(attribute, {})[group] = None
-        return {attribute: list(known) for attribute, known in groups.items()}
+        identities = list(self.settings.identities.values())
+        return {name: list(dict.fromkeys(groups[name] for groups in identities)) for name in identities[0]}
 
     def models(self) -> Mapping[str, str]:
         return {"painter": self.settings.painter}
