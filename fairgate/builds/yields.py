@@ -74,7 +74,6 @@ class PartTally:
 
     started: int = 0
     kept: int = 0
-    images: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     blamed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -93,7 +92,6 @@ class PartTally:
                     self.failed.update(_groups(record, ledger.attributes, member))
             if record.reason is None:
                 self.kept += 1
-                self.images += len(record.members)
             else:
                 self.reasons[record.reason] += 1
                 self.blamed[record.reason, "member", record.member or WHOLE] += 1
