@@ -31,4 +31,4 @@ def lazy_face(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]
 def homes_of(package: str, stub: Path) -> dict[str, str]:
     """Every name of a lazy face, with the module that its stub takes it from."""
     taken = [node for node in ast.parse(stub.read_bytes()).body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: f"{package}.{node.module}" for node in taken for alias in node.names}
+    return {alias.name: f"{package}." * node.level + str(node.module) for node in taken for alias in node.names}

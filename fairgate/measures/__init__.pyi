@@ -1,0 +1,26 @@
+from fairgate.records import Better as Better
+from fairgate.records import MetricSpec as MetricSpec
+
+from .cell import Cell as Cell
+from .cell import Cells as Cells
+from .cell import Counts as Counts
+from .cell import Crossing as Crossing
+from .cell import Floats as Floats
+from .cell import GroupedRows as GroupedRows
+from .contract import Answers as Answers
+from .contract import Cut as Cut
+from .contract import Drawn as Drawn
+from .contract import Limits as Limits
+from .contract import Measure as Measure
+from .contract import Metric as Metric
+from .contract import MetricRequest as MetricRequest
+from .contract import MetricSettings as MetricSettings
+from .contract import Ties as Ties
+from .fair_chance import NULL_DRAWS as NULL_DRAWS
+from .fair_chance import FairRankings as FairRankings
+from .galleries import galleries_of as galleries_of
+from .means import worst_group_mean as worst_group_mean
+from .parts import resample as resample
+from .registry import METRICS as METRICS
+from .registry import measure as measure
+from .registry import register as register
