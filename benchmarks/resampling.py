@@ -19,8 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benchmarks._naive import sign_flip_test
 from fairgate.randomness import stream
-from fairgate.statistics import Resamples, group_regression, paired_test, sign_flip_test
+from fairgate.statistics import Resamples, group_regression, paired_test
 
 PART = 50
 """The loops run one draw in so many."""

@@ -10,7 +10,6 @@ from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
 from fairgate.statistics import (
     Resamples,
-    benjamini_hochberg,
     bonferroni,
     bootstrap,
     cluster_ols,
@@ -164,7 +163,7 @@ REFUSALS = {
         FAMILY,
     ),
     "p-values of two axes": Refusal(
-        lambda: benjamini_hochberg([[0.1]]),
+        lambda: holm([[0.1]]),
         "p-values of shape (1, 1) are not all numbers from 0 to 1.",
         "p",
         FAMILY,
@@ -204,12 +203,6 @@ REFUSALS = {
         "1 set cannot be resampled.",
         "sets",
         "score at least two sets, better thirty",
-    ),
-    "BCa of a median": Refusal(
-        lambda: bootstrap([0.1, 0.2], 2, rng(), statistic="median", method="bca"),
-        "BCa needs a jackknife, which is not consistent for a median.",
-        "method",
-        "use method='percentile'",
     ),
     "a value not finite": Refusal(
         lambda: bootstrap([0.1, np.nan], 2, rng()),
