@@ -1,4 +1,5 @@
 from .compare import BaselineSpec as BaselineSpec
+from .compare import dataset_notices as dataset_notices
 from .compare import environment_warnings as environment_warnings
 from .compare import mismatch as mismatch
 from .compare import parse_baseline as parse_baseline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -124,6 +124,44 @@ def require_same_declaration(record: RunRecord, dataset: DatasetInfo, where: str
             remedy="take the release again (`fairgate dataset pull --force datasets.dvc`); other groups need a "
             "new version",
         )
+
+
+def dataset_notices(
+    record: RunRecord, dataset: DatasetInfo, n_images: int, sets: Set[str], sets_then: Set[str], name: str
+) -> list[str]:
+    """What of the data is not what a record was made on, where the content is another one.
+
+    `sets` and `sets_then` are the ids of the dataset's sets now and in the record, `name` what the record serves as.
+    """
+    then = record.dataset
+    gone, new = len(sets_then - sets), len(sets - sets_then)
+    moved = [f"{gone:,} of its {len(sets_then):,} sets are gone"] if gone else []
+    moved += [f"{new:,} sets are new"] if new else []
+    moved = moved or ["the sets have the same names, and other images or labels"]
+    moved += _declared_otherwise(then, dataset)
+    return [
+        f"dataset: this change is judged on {_named(dataset, len(sets), n_images)}, the {name} was made on "
+        f"{_named(then, record.coverage.expected_sets, record.coverage.expected_images)}: {', '.join(moved)}. "
+        f"The {name}'s checkpoint was scored again on the new one"
+    ]
+
+
+def _named(dataset: DatasetInfo, sets: int, images: int) -> str:
+    return f"{dataset.name}/{dataset.version} ({dataset.fingerprint[:12]}, {sets:,} sets, {images:,} images)"
+
+
+def _declared_otherwise(then: DatasetInfo, now: DatasetInfo) -> list[str]:
+    added = [attribute for attribute in now.attributes if attribute not in then.attributes]
+    added += [
+        f"{attribute} '{group}'"
+        for attribute, groups in now.attributes.items()
+        for group in groups
+        if attribute in then.attributes and group not in then.attributes[attribute]
+    ]
+    words = [f"{', '.join(added)} {'is' if len(added) == 1 else 'are'} added to what it records"] if added else []
+    if then.counterfactual != now.counterfactual:
+        words.append("its sets are counterfactual now" if now.counterfactual else "its sets are not counterfactual now")
+    return words
 
 
 def environment_warnings(

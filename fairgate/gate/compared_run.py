@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from fairgate.baselines import (
     Repository,
     baseline_folder,
     check_out,
+    dataset_notices,
     mismatch,
     parse_baseline,
     record_in_folder,
@@ -26,14 +27,13 @@ from fairgate.baselines import (
 )
 from fairgate.data import Dataset
 from fairgate.errors import BaselineError, FairgateError
-from fairgate.gate.counterparts import Counterpart, Reading, counterpart
+from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.models import Progress, logit_scale_of, open_model, tracking_uri
-from fairgate.gate.notices import dataset_notices
 from fairgate.gate.preparation import Prepared
 from fairgate.gate.temperature import Scores, needs_entropy
 from fairgate.models import Model, local_path
 from fairgate.probes import Entropies, mean_entropies, read_scores, read_set_ids, scores_digest
-from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, RunRecord
+from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, ModelInfo, RunRecord
 from fairgate.suites import PlannedCheck, Settings, Suite, leaves, probe_digests, run_probes
 
 T = TypeVar("T")
@@ -119,23 +119,26 @@ def compare_with(
     With `read_alike`, the candidate is also scored with the other checkpoint's tokenizer and preprocessing, where they
     differ. Raises BaselineError where the baseline cannot be found or compared, or is the candidate by mistake.
     """
+    from fairgate.reports import read_results
+
     spec = parse_baseline(text)
     against: Against = "anchor" if anchor else "baseline"
     if spec.kind == "none" or not any(one.against == against for each in definitions for one in each.planned):
         return None
     suites = [one.suite for one in definitions]
+    reading: Model | ModelInfo
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         if spec.kind == "model":
             model = run.open(spec.target)
             same = model.fingerprint == candidate.fingerprint
             scores = tuple(one.scores for one in definitions) if same else run.score(model, suites)
             info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=model.fingerprint)
-            found, reading, reopen = _scored_now(info, scores, model), Reading.of(model), lambda: model
+            found, reading, reopen = _scored_now(info, scores, model), model, lambda: model
         else:
             files = saved_record(spec, run.prepared.loaded.name, run.prepared.root, run.settings.mlflow, Path(scratch))
-            saved = _SavedRun.read(str(spec), against, files, run, Path(scratch))
-            found, reopen = saved.compared(definitions, candidate), partial(saved.checkpoint, _READS_OTHERWISE)
-            reading = Reading(saved.record.model.tokenizer, saved.record.model.preprocessing)
+            saved = _SavedRun(str(spec), against, files, read_results(files.results), run, Path(scratch))
+            found, reading = saved.compared(definitions, candidate), saved.record.model
+            reopen = partial(saved.checkpoint, "tokenizer or preprocessing changed")
         if read_alike and found.info.fingerprint != candidate.fingerprint:
             alike = counterpart(candidate, reading, reopen, lambda model: run.score(model, suites), against)
             found = replace(found, counterpart=alike)
@@ -168,9 +171,6 @@ def saved_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None,
     return RecordFiles(run.results, run.scores, origin=f"MLflow run {run.run_id}")
 
 
-_READS_OTHERWISE = "tokenizer or preprocessing changed"
-
-
 @dataclass(frozen=True, slots=True)
 class _SavedRun:
     """A saved record that serves as baseline or anchor, and how its checkpoint is opened again."""
@@ -181,13 +181,6 @@ class _SavedRun:
     record: RunRecord
     run: RunContext
     scratch: Path
-
-    @classmethod
-    def read(cls, source: str, against: Against, files: RecordFiles, run: RunContext, scratch: Path) -> _SavedRun:
-        """Parse the record of `files`."""
-        from fairgate.reports import read_results
-
-        return cls(source, against, files, read_results(files.results), run, scratch)
 
     @property
     def where(self) -> str:
@@ -213,7 +206,14 @@ class _SavedRun:
         if differs is not None:
             model = self.checkpoint(differs)
             found = _scored_now(info, self.run.score(model, [one.suite for one in definitions]), model)
-            return replace(found, notices=self._other_data(data))
+            if record.dataset.fingerprint == data.fingerprint:
+                return found
+            now, then = (
+                frozenset(prepared.dataset.index.set_id),
+                read_set_ids(self.files.scores, record.coverage.expected_images),
+            )
+            said = dataset_notices(record, data, len(prepared.dataset), now, then, self.against)
+            return replace(found, notices=tuple(said))
         scores = read_scores(self.files.scores, prepared.dataset.index)
         require_own_scores(record, scores_digest(scores), self.files.origin or str(self.files.scores))
         found = ComparedRun(
@@ -233,7 +233,10 @@ class _SavedRun:
         ]
         if not any(lacking):
             return found
-        suites = [_with_probes(one.suite, names) for one, names in zip(definitions, lacking, strict=True)]
+        suites = []
+        for one, names in zip(definitions, lacking, strict=True):
+            probes = {name: probe for name, probe in one.suite.probes.items() if name in names}
+            suites.append(one.suite.model_copy(update={"probes": probes}))
         try:
             model = self.checkpoint(f"the {self.against}'s record holds no answer entropy")
             again = self.run.score(model, suites)
@@ -247,15 +250,6 @@ class _SavedRun:
         """The record's scores, or entropies, of this suite's probes, as far as their digests are equal."""
         same = {name for name, key in probe_digests(suite).items() if self.record.probes.get(name) == key}
         return {name: one for name, one in values.items() if name.partition("[")[0] in same}
-
-    def _other_data(self, data: DatasetInfo) -> tuple[str, ...]:
-        """How this run's data differs from the record's."""
-        if self.record.dataset.fingerprint == data.fingerprint:
-            return ()
-        dataset = self.run.prepared.dataset
-        then = read_set_ids(self.files.scores, self.record.coverage.expected_images)
-        now = frozenset(dataset.index.set_id)
-        return tuple(dataset_notices(self.record, data, len(dataset), now, then, self.against))
 
     def checkpoint(self, why: str) -> Model:
         """The very checkpoint that the record was made of: where its URI points here, or as it was at the merge base.
@@ -321,7 +315,3 @@ def _without_entropy(one: ScoredDefinition, known: Mapping[str, Entropies], agai
         for name in needs_entropy(one.planned, against)
         if not {contest.subject for contest in one.scores[name].contests} <= known.get(name, {}).keys()
     }
-
-
-def _with_probes(suite: Suite, names: Collection[str]) -> Suite:
-    return suite.model_copy(update={"probes": {name: probe for name, probe in suite.probes.items() if name in names}})

@@ -9,12 +9,12 @@ comparison with the baseline is never a pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fairgate.errors import FairgateError
 from fairgate.gate.temperature import Scores, without_pass
 from fairgate.models import PRECOMPUTED, Model, RereadingModel
-from fairgate.records import STRICTNESS, Against, CheckResult
+from fairgate.records import STRICTNESS, Against, CheckResult, ModelInfo
 
 _AND = " and "
 _FORWARD = (
@@ -24,35 +24,15 @@ _FORWARD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Digests of how a checkpoint reads texts and pictures; None where its record does not say."""
-
-    tokenizer: str | None
-    preprocessing: str | None
-
-    @classmethod
-    def of(cls, scorer: Model) -> Reading:
-        """How a model that is at hand reads."""
-        return cls(scorer.tokenizer, scorer.preprocessing)
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """The candidate's answers to each definition with the other checkpoint's `part`: tokenizer, preprocessing, both."""
-
-    part: str
-    answers: tuple[Scores, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Counterpart:
-    """The candidate's answers, reading as the baseline (or anchor) does in all that `changed`, and in each part alone.
+    """The candidate's answers to each definition, reading as the baseline (or anchor) does in all that `changed`
+    (tokenizer, preprocessing, both), and in each part alone.
 
     Empty where it reads so anyway. `withheld` says why it cannot, and a comparison cannot pass; `notice` what a
     reviewer sees.
     """
 
-    swaps: tuple[Swap, ...] = ()
+    answers: Mapping[str, tuple[Scores, ...]] = field(default_factory=dict)
     changed: str = ""
     withheld: str | None = None
     notice: str | None = None
@@ -60,25 +40,26 @@ class Counterpart:
 
 def counterpart(
     candidate: Model,
-    theirs: Reading,
+    theirs: Model | ModelInfo,
     reopen: Callable[[], Model],
     answer: Callable[[Model], tuple[Scores, ...]],
     against: Against,
 ) -> Counterpart:
     """What the candidate answers when it reads as the baseline does; `reopen` gives the baseline's checkpoint.
 
-    `theirs` is how the baseline's record says that it reads.
+    `theirs` is the baseline, or what its record says of it.
     """
-    if candidate.precision == PRECOMPUTED or Reading.of(candidate) == theirs:
+    changed = _changed(candidate, theirs)
+    if candidate.precision == PRECOMPUTED or not changed:
         return Counterpart()
-    known = theirs != Reading(None, None)
+    known = theirs.tokenizer is not None or theirs.preprocessing is not None
     if known and not isinstance(candidate, RereadingModel):
-        return _withheld(_changed(candidate, theirs), _no_method(candidate), against)
+        return _withheld(changed, _no_method(candidate), against)
     try:
         other = reopen()
     except FairgateError as error:
-        return _withheld(_changed(candidate, theirs), error.problem, against) if known else _unknown(error, against)
-    changed = _changed(candidate, Reading.of(other))
+        return _withheld(changed, error.problem, against) if known else _unknown(error, against)
+    changed = _changed(candidate, other)
     if other.precision == PRECOMPUTED or not changed:
         return Counterpart()
     if not isinstance(candidate, RereadingModel):
@@ -98,11 +79,11 @@ def _judged_alike(
     parts = changed.split(_AND)
     try:
         mixed = _reading_with(candidate, other, parts)
-        swaps = [Swap(changed, answer(mixed))]
+        answers = {changed: answer(mixed)}
         if candidate.embeds_alike(mixed):  # saved by another version of a library: the same tokens and tensors
             return Counterpart()
         if len(parts) > 1:
-            swaps += [Swap(part, answer(_reading_with(candidate, other, [part]))) for part in parts]
+            answers |= {part: answer(_reading_with(candidate, other, [part])) for part in parts}
     except FairgateError as error:
         return _withheld(changed, error.problem, against)
     alone = ", with both and with each alone" if len(parts) > 1 else ""
@@ -110,7 +91,7 @@ def _judged_alike(
         f"the {changed} {_verb(changed)} from the {against}'s: every check was also judged with the "
         f"{against}'s{alone}, and the stricter verdict counts. {_FORWARD}"
     )
-    return Counterpart(tuple(swaps), changed, notice=notice)
+    return Counterpart(answers, changed, notice=notice)
 
 
 def _reading_with(candidate: RereadingModel, other: Model, parts: Sequence[str]) -> RereadingModel:
@@ -126,9 +107,8 @@ def stricter_reading(
     """
     merged = []
     for place, here in enumerate(own):
-        part, there = max(
-            ((part, results[place]) for part, results in swapped.items()), key=lambda one: _weight(one[1])
-        )
+        results = {part: each[place] for part, each in swapped.items()}
+        part, there = max(results.items(), key=lambda one: _weight(one[1]))
         if _weight(there) <= _weight(here):
             merged.append(here)
         else:
@@ -148,7 +128,7 @@ def comparisons_without_pass(results: Sequence[CheckResult], withheld: str) -> l
     return [without_pass(one, withheld) if one.rule == "no_worse_than" else one for one in results]
 
 
-def _changed(candidate: Model, theirs: Reading) -> str:
+def _changed(candidate: Model, theirs: Model | ModelInfo) -> str:
     parts = [name for name in ("tokenizer", "preprocessing") if getattr(candidate, name) != getattr(theirs, name)]
     return _AND.join(parts)
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
 import numpy as np
 
-from fairgate.baselines import environment_warnings
+from fairgate.baselines import Repository, changed_pointers, environment_warnings
 from fairgate.errors import FairgateError
-from fairgate.gate.compared_run import dataset_info
+from fairgate.gate.compared_run import ComparedRun, dataset_info
 from fairgate.gate.models import Progress
-from fairgate.gate.notices import plugin_notices, pointer_notices
 from fairgate.gate.preparation import Definition, Prepared
 from fairgate.gate.scoring import Scored, decide_definition, score
 from fairgate.gate.temperature import Scores
 from fairgate.measures import METRICS
-from fairgate.models import FAMILIES
+from fairgate.models import FAMILIES, local_path
 from fairgate.probes import PROBES, mean_entropies, scores_digest
 from fairgate.records import (
+    Against,
     BaselineInfo,
     CheckResult,
     Coverage,
@@ -84,6 +84,10 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
     if not coverage.complete:
         checks = [check.model_copy(update={"verdict": "error"}) for check in checks]
     place = environment(prepared.root, scored.device if scored else settings.device, _plugins(prepared, settings))
+    pointers: list[str] = []
+    if prepared.compared is not None:
+        own = local_path(settings.model)
+        pointers = changed_pointers(Repository(prepared.root), prepared.compared.commit, own)
     record = RunRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
@@ -104,9 +108,9 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         environment=place,
         notices=[
             *prepared.notices,
-            *pointer_notices(prepared, settings.model),
+            *pointers,
             *(_notices(judged, scored) if scored else []),
-            *(_plugin_notices(scored, place) if scored else []),
+            *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
         ],
         warnings=_mismatches(scored, place) if scored else [],
         command=command,
@@ -194,14 +198,28 @@ def _plugins(prepared: Prepared, settings: Settings) -> dict[str, str]:
     }
 
 
-def _plugin_notices(scored: Scored, place: Environment) -> list[str]:
-    """Packages with metrics, probes or models that are not those of the baseline's (or anchor's) run: code decides."""
+def _plugin_notices(now: Mapping[str, str], others: Mapping[Against, ComparedRun]) -> list[str]:
+    """How the installed packages that took part differ from those of the baseline's (or anchor's) run: code decides."""
     found = []
-    for name, one in scored.others.items():
+    for name, one in others.items():
         before = one.environment.plugins if one.environment is not None else None
-        if before is not None:
-            found += plugin_notices(name, place.plugins or {}, before)
+        if before is None:
+            continue
+        for package in sorted({*now, *before}):
+            here, there = now.get(package), before.get(package)
+            if here != there:
+                found.append(
+                    f"the package {package} took part {_took_part(here)}, in the {name}'s run {_took_part(there)}: "
+                    "metrics, probes and models of it may give other numbers"
+                )
     return found
+
+
+def _took_part(plugin: str | None) -> str:
+    if plugin is None:
+        return "not at all"
+    version, _, code = plugin.partition(" sha256:")
+    return f"as {version} ({code[:12]})"
 
 
 def _mismatches(scored: Scored, place: Environment) -> list[str]:

@@ -32,12 +32,11 @@ class Answers:
 @dataclass(frozen=True, slots=True)
 class ReadAlike:
     """The answers of the candidate with its baseline's (or anchor's) tokenizer and preprocessing, by what is swapped of
-    the two; `changed` is what differs. Empty where the candidate cannot take these, and `withheld` says why."""
+    the two. Empty where the candidate cannot take these, and `withheld` says why."""
 
     against: Against
-    changed: str
     answers: Mapping[str, Answers]
-    withheld: str | None
+    withheld: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,12 @@ def _answers(one: ScoredDefinition, others: Mapping[Against, ComparedRun], place
     return Answers(
         one.scores,
         {against: other.scores[place] for against, other in others.items()},
-        {against: _tempered(one, against, other, place) for against, other in others.items()},
+        {
+            against: Tempered()  # the two are one checkpoint
+            if other.info.unchanged
+            else tempered(one.planned, one.scores, other.entropies[place], against, other.no_entropy)
+            for against, other in others.items()
+        },
     )
 
 
@@ -117,15 +121,10 @@ def _read_alike(one: ScoredDefinition, others: Mapping[Against, ComparedRun], pl
     if against not in others or not others[against].counterpart.changed:
         return None
     found = others[against].counterpart
-    answers = {swap.part: _answers(replace(one, scores=swap.answers[place]), others, place) for swap in found.swaps}
-    return ReadAlike(against, found.changed, answers, found.withheld)
-
-
-def _tempered(one: ScoredDefinition, against: Against, other: ComparedRun, place: int) -> Tempered:
-    """The candidate's scores at another checkpoint's temperature; none where the two are one checkpoint."""
-    if other.info.unchanged:
-        return Tempered()
-    return tempered(one.planned, one.scores, other.entropies[place], against, other.no_entropy)
+    answers = {
+        part: _answers(replace(one, scores=scores[place]), others, place) for part, scores in found.answers.items()
+    }
+    return ReadAlike(against, answers, found.withheld or found.changed)
 
 
 def _scored_definitions(run: RunContext, scorer: Model) -> list[ScoredDefinition]:
@@ -164,7 +163,7 @@ def decide_definition(one: Definition, index: GroupedRows, answers: Answers) -> 
     if alike is None:
         return results
     if not alike.answers:
-        return comparisons_without_pass(results, alike.withheld or alike.changed)
+        return comparisons_without_pass(results, alike.withheld)
     swapped = {part: _decide(one, index, each) for part, each in alike.answers.items()}
     return stricter_reading(results, swapped, alike.against)
 

@@ -38,14 +38,9 @@ class Tempered:
     missing: Mapping[str, Missing] = field(default_factory=dict)
 
 
-def depends_on_temperature(planned: PlannedCheck) -> bool:
-    """Whether the check's number depends on the label temperature: it is made of P(true)."""
-    return planned.metric.spec.tempered
-
-
 def needs_entropy(planned: Sequence[PlannedCheck], against: Against) -> set[str]:
     """Probes whose P(true) a check compares with the baseline (or anchor)."""
-    return {one.check.probe for one in planned if one.against == against and depends_on_temperature(one)}
+    return {one.check.probe for one in planned if one.against == against and one.metric.spec.tempered}
 
 
 def tempered(
@@ -61,7 +56,7 @@ def tempered(
     """
     scores: Scores = {}
     missing: dict[str, Missing] = {}
-    compared = [one for one in planned if one.against == against and depends_on_temperature(one)]
+    compared = [one for one in planned if one.against == against and one.metric.spec.tempered]
     needed = {name for one in compared for name in one.answers}
     for name, one in candidate.items():
         wanted = entropies.get(name, {})
@@ -102,7 +97,7 @@ def tempered_without_pass(
     for one, result in zip(planned, results, strict=True):
         there = missing.get(one.against, {}) if one.against else {}
         found = next((there[name] for name in one.answers if name in there and there[name].concerns(one.subject)), None)
-        if found is None or not depends_on_temperature(one):
+        if found is None or not one.metric.spec.tempered:
             checked.append(result)
         else:
             checked.append(without_pass(result, f"not decided at the {one.against}'s label temperature: {found.why}"))

@@ -8,9 +8,9 @@ from unittest.mock import Mock
 import pytest
 
 from fairgate.errors import ModelError
-from fairgate.gate.counterparts import Reading, comparisons_without_pass, counterpart, stricter_reading
+from fairgate.gate.counterparts import comparisons_without_pass, counterpart, stricter_reading
 from fairgate.models import Model, open_scorer
-from fairgate.records import CheckResult, GroupResult, Verdict
+from fairgate.records import CheckResult, GroupResult, ModelInfo, Verdict
 
 CHECKPOINTS = Path(__file__).parents[2] / "build" / "portraits" / "checkpoints"
 BASE = f"open_clip:local-dir:{CHECKPOINTS / 'base'}"
@@ -81,6 +81,10 @@ def gone() -> Model:
     raise ModelError("the checkpoint is gone.", where="there", remedy="bring it back")
 
 
+def reading(tokenizer: str | None, preprocessing: str | None) -> ModelInfo:
+    return ModelInfo(uri="", fingerprint="", tokenizer=tokenizer, preprocessing=preprocessing)
+
+
 def never(_: Model) -> tuple[dict[str, object], ...]:
     raise AssertionError("nothing has to be scored")
 
@@ -88,18 +92,17 @@ def never(_: Model) -> tuple[dict[str, object], ...]:
 def test_a_baseline_that_cannot_be_had_is_said_and_known_to_differ_or_not() -> None:
     uri = f"open_clip:local-dir:{CHECKPOINTS / 'tuned'}"
     candidate = open_scorer(uri, Nothing(), device="cpu", cache=None)  # type: ignore[arg-type] # no image is read
-    own = Reading.of(candidate)
-    same = counterpart(candidate, own, gone, never, "baseline")  # type: ignore[arg-type]
+    same = counterpart(candidate, candidate, gone, never, "baseline")  # type: ignore[arg-type]
     assert (same.changed, same.notice, same.withheld) == ("", None, None)
-    other = counterpart(candidate, Reading("another", own.preprocessing), gone, never, "baseline")  # type: ignore[arg-type]
+    other = counterpart(candidate, reading("another", candidate.preprocessing), gone, never, "baseline")  # type: ignore[arg-type]
     assert other.changed == "tokenizer"
     assert "could not be judged with: the checkpoint is gone" in str(other.withheld)
     assert "comparisons with the baseline cannot pass" in str(other.notice)
-    unknown = counterpart(candidate, Reading(None, None), gone, never, "baseline")  # type: ignore[arg-type]
+    unknown = counterpart(candidate, reading(None, None), gone, never, "baseline")  # type: ignore[arg-type]
     assert (unknown.changed, unknown.withheld) == ("", None)
     assert "does not say which tokenizer and preprocessing" in str(unknown.notice)
     base = open_scorer(BASE, Nothing(), device="cpu", cache=None)  # type: ignore[arg-type] # no image is read
-    assert counterpart(candidate, Reading(None, None), lambda: base, never, "baseline").notice is None  # type: ignore[arg-type]
+    assert counterpart(candidate, reading(None, None), lambda: base, never, "baseline").notice is None  # type: ignore[arg-type]
 
 
 def reader(tokenizer: str, preprocessing: str) -> Mock:
@@ -126,7 +129,7 @@ def reader(tokenizer: str, preprocessing: str) -> Mock:
 )
 def test_of_two_changes_each_is_swapped_alone_as_well(own: tuple[str, str], tried: list[tuple[str, ...]]) -> None:
     base = reader("a", "b")
-    found = counterpart(reader(*own), Reading("a", "b"), lambda: base, lambda one: ({"part": one.swapped},), "baseline")  # type: ignore[attr-defined]
-    assert [swap.part for swap in found.swaps] == [" and ".join(parts) for parts in tried]
-    assert [swap.answers for swap in found.swaps] == [({"part": parts},) for parts in tried]
+    found = counterpart(reader(*own), reading("a", "b"), lambda: base, lambda one: ({"part": one.swapped},), "baseline")  # type: ignore[attr-defined]
+    assert list(found.answers) == [" and ".join(parts) for parts in tried]
+    assert list(found.answers.values()) == [({"part": parts},) for parts in tried]
     assert ("with both and with each alone" in str(found.notice)) == (len(tried) > 1)
