@@ -273,9 +273,15 @@ def model_folder(address: str, base: Path) -> Path:
     if found is None or folder.exists():
         require_folder(folder)
         return folder
-    snapshot = _cached(found["name"], found["revision"], folder)
-    require_folder(snapshot, within=snapshot.parent.parent)
-    return snapshot
+    name, revision = found["name"], found["revision"]
+    patterns = " ".join(f'--include "{pattern}"' for pattern in _PATTERNS)
+    wanted = f"hf download {name} {f'--revision {revision} ' if revision else ''}{patterns}"
+    missing = ModelError(
+        f"'{name}' is neither a folder ({folder}) nor a model in the hub's cache on this machine.",
+        where=f"hf:{name}{f'@{revision}' if revision else ''}",
+        remedy=f"fetch it once, where there is a network: `{wanted}`; or check the path",
+    )
+    return _snapshot(name, missing, revision=revision, local_files_only=True)
 
 
 def named_files(name: str, files: Collection[str], *, download: bool) -> dict[str, Path]:
@@ -283,42 +289,29 @@ def named_files(name: str, files: Collection[str], *, download: bool) -> dict[st
 
     With `download`, they are fetched first: the model's URI names a tag. Raises ModelError where there are none.
     """
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        folder = Path(snapshot_download(name, local_files_only=not download, allow_patterns=sorted(files)))
-    except (LocalEntryNotFoundError, HFValidationError, HfHubHTTPError, OSError) as error:
-        raise _not_cached(name, files) from error
-    require_folder(folder, within=folder.parent.parent)
-    found = {file: folder / file for file in sorted(files) if (folder / file).is_file()}
-    if not found:
-        raise _not_cached(name, files)
-    return found
-
-
-def _not_cached(name: str, files: Collection[str]) -> ModelError:
     wanted = " ".join(f'--include "{file}"' for file in sorted(files))
-    return ModelError(
+    missing = ModelError(
         f"the architecture takes its text tower or tokenizer from '{name}' on the hub, which is not in the hub's cache "
         "on this machine, and nothing is downloaded while a checkpoint is judged.",
         where=name,
         remedy=f"fetch it once, before: `hf download {name} {wanted}`; or save the model with its tokenizer in one "
         "folder and use open_clip:local-dir:FOLDER",
     )
+    folder = _snapshot(name, missing, local_files_only=not download, allow_patterns=sorted(files))
+    found = {file: folder / file for file in sorted(files) if (folder / file).is_file()}
+    if not found:
+        raise missing
+    return found
 
 
-def _cached(name: str, revision: str | None, folder: Path) -> Path:
+def _snapshot(name: str, missing: ModelError, **options: Any) -> Path:
+    """What the hub's cache holds of a model, links followed no further than its repository. Raises `missing`."""
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, revision=revision, local_files_only=True))
-    except (LocalEntryNotFoundError, HFValidationError, OSError) as error:
-        patterns = " ".join(f'--include "{pattern}"' for pattern in _PATTERNS)
-        wanted = f"hf download {name} {f'--revision {revision} ' if revision else ''}{patterns}"
-        raise ModelError(
-            f"'{name}' is neither a folder ({folder}) nor a model in the hub's cache on this machine.",
-            where=f"hf:{name}{f'@{revision}' if revision else ''}",
-            remedy=f"fetch it once, where there is a network: `{wanted}`; or check the path",
-        ) from error
+        folder = Path(snapshot_download(name, **options))
+    except (LocalEntryNotFoundError, HFValidationError, HfHubHTTPError, OSError) as error:
+        raise missing from error
+    require_folder(folder, within=folder.parent.parent)
+    return folder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, wide_console
+from fairgate.cli.console import friendly, wide_console, writing
 from fairgate.errors import SettingsError
 from fairgate.tracking import DEFAULT_URI
 
@@ -59,17 +59,11 @@ def history(
 
 
 def _draw(found: History, out: Path) -> None:
-    try:
+    from fairgate.reports import draw, history_html
+
+    with writing("the picture", out):
         out.parent.mkdir(parents=True, exist_ok=True)
         if out.suffix.lower() == ".html":
-            from fairgate.reports import history_html
-
             out.write_text(history_html(found), encoding="utf-8")
         else:
-            from fairgate.reports import draw
-
             draw(found, out)
-    except OSError as error:
-        raise SettingsError(
-            f"the picture cannot be written ({error.strerror}).", where=str(out), remedy="name another place"
-        ) from error

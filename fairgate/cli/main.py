@@ -64,14 +64,8 @@ app = typer.Typer(
     help="A regression test gate for the fairness of vision models.",
 )
 
-app.command()(check)
-app.command()(audit)
-app.command()(history)
-app.command()(doctor)
-app.command()(power)
-app.command()(push)
-app.command()(review)
-app.command()(release)
+for command in (check, audit, history, doctor, power, push, review, release):
+    app.command()(command)
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(build_app, name="build")
 app.add_typer(dataset_app, name="dataset")

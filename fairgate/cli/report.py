@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly
+from fairgate.cli.console import friendly, writing
 from fairgate.errors import FairgateError
 
 if TYPE_CHECKING:
@@ -63,17 +63,13 @@ def render(
         "comment.md": reports.render_comment(record, report_url),
         "report.html": reports.render_html(record, None),
     }
-    try:
+    with writing("the report", out):
         reports.write_results(record, out)
         reports.write_metrics(record, out)
         for name, text in pages.items():
             (out / name).write_text(text, encoding="utf-8")
         if (folder / "scores.parquet").is_file():
             shutil.copyfile(folder / "scores.parquet", out / "scores.parquet")
-    except OSError as error:
-        raise FairgateError(
-            f"the report cannot be written ({error.strerror or error}).", where=str(out), remedy="name another folder"
-        ) from error
     typer.echo(f"rendered {out}")
 
 

@@ -1,4 +1,3 @@
-from .bounds import is_text as is_text
 from .coco import AnnotatedImage as AnnotatedImage
 from .coco import read_coco as read_coco
 from .dataset import Dataset as Dataset
@@ -31,6 +30,7 @@ from .releases import release as release
 from .releases import versions as versions
 from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .set_integrity import Problem as Problem
+from .shard_reader import is_text as is_text
 from .sheet import contact_sheet as contact_sheet
 from .writer import refuse_existing as refuse_existing
 from .writer import write_dataset as write_dataset

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairgate.data.bounds import require_bounded
 from fairgate.data.index import Index, strings
 from fairgate.data.manifest import HARMFUL, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
-from fairgate.data.shard_reader import ShardReader
+from fairgate.data.shard_reader import ShardReader, require_bounded
 from fairgate.errors import DatasetError, first_harmful
 
 if TYPE_CHECKING:

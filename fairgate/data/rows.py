@@ -31,39 +31,33 @@ class Tally:
 
     def counts(self) -> Counts:
         """Everything counted so far, in declared order."""
-        subjects = sorted({cell[0] for cell in self._cells})
-        position = {attribute: place for place, attribute in enumerate(self._attributes, start=1)}
-        by_group: Counter[tuple[str, str]] = Counter()
-        by_subject_group: Counter[tuple[str, str, str]] = Counter()
-        by_subject: Counter[str] = Counter()
-        for cell, count in self._cells.items():
-            by_subject[cell[0]] += count
-            for attribute, place in position.items():
-                by_group[attribute, cell[place]] += count
-                by_subject_group[cell[0], attribute, cell[place]] += count
+        declared, place = self._attributes.items(), {name: at for at, name in enumerate(self._attributes, start=1)}
+        by_subject = self._by([0])
+        by_group = {name: self._by([at]) for name, at in place.items()}
+        by_both = {name: self._by([0, at]) for name, at in place.items()}
+        subjects = sorted(subject for (subject,) in by_subject)
         return Counts(
-            subjects={subject: by_subject[subject] for subject in subjects},
-            groups={
-                attribute: {group: by_group[attribute, group] for group in groups}
-                for attribute, groups in self._attributes.items()
-            },
+            subjects={subject: by_subject[subject,] for subject in subjects},
+            groups={name: {group: by_group[name][group,] for group in groups} for name, groups in declared},
             subject_groups={
-                subject: {
-                    attribute: {group: by_subject_group[subject, attribute, group] for group in groups}
-                    for attribute, groups in self._attributes.items()
-                }
+                subject: {name: {group: by_both[name][subject, group] for group in groups} for name, groups in declared}
                 for subject in subjects
             },
             intersections={
-                CROSS.join(crossed): self._crossed(crossed, [position[attribute] for attribute in crossed])
-                for crossed in crossings(list(self._attributes))
+                CROSS.join(crossed): self._crossed(crossed, [place[name] for name in crossed])
+                for crossed in crossings(list(place))
             },
         )
 
-    def _crossed(self, attributes: tuple[str, ...], places: list[int]) -> dict[str, int]:
+    def _by(self, places: Sequence[int]) -> Counter[tuple[str, ...]]:
+        """Rows by the entries at some places of a cell: 0 is the subject, then come the attributes."""
         counted: Counter[tuple[str, ...]] = Counter()
         for cell, count in self._cells.items():
             counted[tuple(cell[place] for place in places)] += count
+        return counted
+
+    def _crossed(self, attributes: tuple[str, ...], places: list[int]) -> dict[str, int]:
+        counted = self._by(places)
         order = [{group: rank for rank, group in enumerate(self._attributes[attribute])} for attribute in attributes]
 
         def rank(groups: tuple[str, ...]) -> list[int]:

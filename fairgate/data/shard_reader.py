@@ -1,4 +1,7 @@
-"""The shards of a dataset on disk: hashed, opened and read a row group at a time, as their manifest promises."""
+"""The shards of a dataset on disk: hashed, opened and read a row group at a time, as their manifest promises.
+
+A kilobyte of Parquet can promise a terabyte of table: what would unpack to more than it should is not read.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairgate.data.bounds import is_text, plain_text, require_bounded
 from fairgate.data.manifest import Manifest, Shard
 from fairgate.errors import DatasetError
 from fairgate.hashing import require_regular, sha256_file
 
+GROUP_BYTES = 1 << 30
+"""What one row group of a shard may hold unpacked; the writer closes one at 4 MiB, a single large set may exceed it."""
 SPARE_ROWS = 10_000_000
 """Rows that a shard may hold beyond what the manifest says and still be opened, so that `verify` counts them. A few
 bytes of Parquet can promise billions."""
@@ -90,3 +94,44 @@ class ShardReader:
             where=str(self.folder / shard.file),
             remedy="run `fairgate dataset pull --force datasets.dvc`",
         )
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type holds text, coded or not."""
+    import pyarrow as pa
+
+    held = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(held) or pa.types.is_large_string(held))
+
+
+def require_bounded(parquet: Any, group: int) -> None:
+    """Raise ValueError for a row group that says it unpacks to more than `GROUP_BYTES`.
+
+    A dictionary-encoded column may repeat its whole dictionary in every row. Text is read as codes, and `plain_text`
+    checks it against the bound.
+    """
+    facts = parquet.metadata.row_group(group)
+    for number in range(facts.num_columns):
+        column = facts.column(number)
+        nested = "." in column.path_in_schema
+        size = column.total_uncompressed_size * (facts.num_rows if nested and column.has_dictionary_page else 1)
+        if size > GROUP_BYTES:
+            raise ValueError(f"column '{column.path_in_schema}' of row group {group} unpacks to {size >> 20:,} MB")
+
+
+def plain_text(table: Any) -> Any:
+    """A table with its coded text written out. Raises ValueError where that would exceed `GROUP_BYTES`."""
+    import pyarrow as pa
+
+    for number, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            column = table.column(number)
+            longest = max(
+                (len(text or "") for chunk in column.chunks for text in chunk.dictionary.to_pylist()), default=0
+            )
+            if longest * len(table) > GROUP_BYTES:
+                raise ValueError(
+                    f"column '{field.name}' repeats a text of {longest:,} characters in {len(table):,} rows"
+                )
+            table = table.set_column(number, field.name, column.cast(field.type.value_type))
+    return table

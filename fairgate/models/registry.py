@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=type[Any])
 
-_OWN = {"open_clip": "open_clip", "hf": "hf", "scores": "scores"}
-
 
 def _checked(scheme: str, family: Any) -> ModelFamily:
     """A family, or the class of one. Raises TypeError for what is none, or has another scheme."""
@@ -33,7 +31,7 @@ def _checked(scheme: str, family: Any) -> ModelFamily:
 
 
 FAMILIES: Registry[ModelFamily] = Registry(
-    "model", {scheme: f"fairgate.models.{module}" for scheme, module in _OWN.items()}, _checked
+    "model", {scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores")}, _checked
 )
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""
 

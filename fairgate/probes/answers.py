@@ -12,6 +12,7 @@ import numpy as np
 from fairgate.atomic import atomic
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, require_regular, sha256_bytes
+from fairgate.models import ImageIndex
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,13 +28,9 @@ _TEXT = ["probe", "set_id", "member", "predicted"]
 _ROW_BYTES = 1024
 
 
-class Rows(Protocol):
+class Rows(ImageIndex, Protocol):
     """The images of a dataset, in stored order; `fairgate.data.Dataset.index` is one."""
 
-    @property
-    def set_id(self) -> NDArray[Any]: ...
-    @property
-    def member(self) -> NDArray[Any]: ...
     @property
     def subject(self) -> NDArray[Any]: ...
     @property

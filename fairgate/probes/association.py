@@ -8,11 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator
 
-from fairgate.models import Capability
+from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Probe, RankingQuery
 from fairgate.probes.registry import register
-from fairgate.probes.retrieval import Ranker
 from fairgate.probes.settings import Text, checked_template, filled
 
 
@@ -59,12 +58,12 @@ class AssociationProbe(Probe):
         """One per word."""
         return [RankingQuery(word, (self.prompt(word),)) for word in self.words]
 
-    def run(self, name: str, model: Ranker, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: SimilarityModel, rows: Rows) -> dict[str, ProbeScores]:
         """Similarity of every image to every word's prompt."""
         return {f"{name}[{word}]": one for word, one in associate(model, self.words, self.prompt).items()}
 
 
-def associate(scorer: Ranker, words: Sequence[str], prompt: Callable[[str], str]) -> dict[str, ProbeScores]:
+def associate(scorer: SimilarityModel, words: Sequence[str], prompt: Callable[[str], str]) -> dict[str, ProbeScores]:
     """Similarity of every image to the prompt of each word, by word; `prompt(word)` is the text that the model sees."""
     similarity = scorer.similarity([[prompt(word)] for word in words])
     return {word: ProbeScores(np.ascontiguousarray(similarity[:, column])) for column, word in enumerate(words)}

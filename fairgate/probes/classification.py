@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from fairgate.errors import SuiteError, suggestion
-from fairgate.models import Capability
+from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has
 from fairgate.probes.registry import register
@@ -152,7 +152,7 @@ class ZeroShotProbe(Probe):
         word = {value: self.word(value) for value in dict.fromkeys(truth.tolist())}
         return np.array([word[value] for value in truth.tolist()], dtype=object)
 
-    def run(self, name: str, model: Classifier, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: LabelModel, rows: Rows) -> dict[str, ProbeScores]:
         """P(true label) of every image, or P(positive label)."""
         scores = classify(model, rows.subject, self.truths(rows), self.labels_of, self.prompt)
         return {name: scores if self.positive is None else replace(scores, correct=None)}
@@ -182,16 +182,8 @@ class ZeroShotProbe(Probe):
         return ("p_true", "") if self.positive is None else ("group_gap", "over: crossed, ")
 
 
-class Classifier(Protocol):
-    """A scorer that can weigh prompts against each other."""
-
-    def log_probabilities(self, prompts: Sequence[str]) -> NDArray[np.float64]:
-        """(images, prompts), log-softmax over exactly these prompts at the model's own scale."""
-        ...
-
-
 def classify(
-    scorer: Classifier,
+    scorer: LabelModel,
     subject: NDArray[Any],
     truth: NDArray[Any],
     labels_of: Callable[[str], Sequence[str]],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from fairgate.models import Capability
+from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.contract import Probe, RankingQuery
 from fairgate.probes.registry import register
@@ -50,7 +50,7 @@ class RetrievalProbe(Probe):
         """One per subject."""
         return [RankingQuery(subject, tuple(self.prompts_of(subject)), subject) for subject in subjects]
 
-    def run(self, name: str, model: Ranker, rows: Rows) -> dict[str, ProbeScores]:
+    def run(self, name: str, model: SimilarityModel, rows: Rows) -> dict[str, ProbeScores]:
         """Similarity of every image to its subject's query."""
         return {name: retrieve(model, rows.subject, self.prompts_of)}
 
@@ -59,15 +59,7 @@ class RetrievalProbe(Probe):
         return f"id: finds-its-subject, probe: {name}, metric: recall_at_k, k: 1"
 
 
-class Ranker(Protocol):
-    """A scorer that can compare images with averaged prompts."""
-
-    def similarity(self, ensembles: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        """(images, ensembles), cosine to the average of each ensemble's text embeddings."""
-        ...
-
-
-def retrieve(scorer: Ranker, subject: NDArray[Any], prompts_of: Callable[[str], Sequence[str]]) -> ProbeScores:
+def retrieve(scorer: SimilarityModel, subject: NDArray[Any], prompts_of: Callable[[str], Sequence[str]]) -> ProbeScores:
     """Similarity of every image to its own subject's query; the gallery of a query is its subject's images.
 
     `subject` is (images,) strings; `prompts_of(subject)` are the neutral prompts that are averaged into its query.

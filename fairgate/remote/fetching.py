@@ -11,9 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from fairgate.errors import DatasetError
-from fairgate.remote.paths import checked
 from fairgate.remote.place import is_object, others, place, remove
-from fairgate.remote.pointers import Tracked
+from fairgate.remote.pointers import Tracked, checked
 from fairgate.remote.store import Store
 
 MAX_LISTING = 128 << 20

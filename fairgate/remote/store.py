@@ -9,40 +9,26 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from fairgate.errors import DatasetError
 
 _CHUNK = 1 << 20
 
 
-class ObjectSource(Protocol):
-    """A cache or a remote."""
-
-    @property
-    def name(self) -> str:
-        """How errors name it."""
-        ...
-
-    @property
-    def jobs(self) -> int:
-        """How many objects it is read by at once."""
-        ...
-
-    def open(self, path: str) -> BinaryIO:
-        """An object by its path. Raises FileNotFoundError where there is none."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Objects in a folder of this machine. The branch may have made what is in it: only regular files are opened."""
+    """Objects in a folder of this machine. The branch may have made what is in it: only regular files are opened.
+
+    `name` is how errors name it, `jobs` how many objects are read at once.
+    """
 
     name: str
     folder: Path
     jobs: int = 4
 
     def open(self, path: str) -> BinaryIO:
+        """An object by its path. Raises FileNotFoundError where there is none."""
         handle = os.open(self.folder / path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO would block
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
@@ -64,6 +50,9 @@ class Remote:
         filesystem, folder = self._made
         found: BinaryIO = filesystem.open(f"{folder.rstrip('/')}/{path}", "rb")
         return found
+
+
+ObjectSource = Folder | Remote
 
 
 @dataclass(frozen=True, slots=True)

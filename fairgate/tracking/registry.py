@@ -211,7 +211,8 @@ def _files_of(client: MlflowClient, source: str, uri: str, scratch: str) -> Path
 
     try:
         address = _resolved(client, source)
-        if (local := _local(address)) is not None and local.is_dir():
+        parsed = urlparse(address)
+        if parsed.scheme in {"", "file"} and (local := Path(unquote(parsed.path))).is_dir():
             require_folder(local)  # MLflow's copy would follow a link out of it
         return Path(download_artifacts(artifact_uri=address, dst_path=scratch, tracking_uri=uri, registry_uri=uri))
     except MlflowException as error:
@@ -242,8 +243,3 @@ def _resolved(client: MlflowClient, source: str, depth: int = 8) -> str:
             if model.name == path[0]:
                 return "/".join([model.artifact_location, *path[1:]])
     return "/".join([str(run.info.artifact_uri), *path])
-
-
-def _local(address: str) -> Path | None:
-    parsed = urlparse(address)
-    return Path(unquote(parsed.path)) if parsed.scheme in {"", "file"} else None

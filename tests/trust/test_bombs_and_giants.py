@@ -117,7 +117,7 @@ def test_a_caption_of_a_megabyte_in_every_row_costs_a_megabyte(toy: Toy) -> None
 def test_captions_that_unpack_to_more_than_a_row_group_holds_are_refused_before(
     toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairgate.data.bounds.GROUP_BYTES", 4 << 20)  # of a gigabyte
+    monkeypatch.setattr("fairgate.data.shard_reader.GROUP_BYTES", 4 << 20)  # of a gigabyte
     dataset = open_dataset("toy", toy.root / "datasets")
     table = dataset.parquet(dataset.manifest.shards[0]).read()
     long = pa.array([f"{row}".ljust(1 << 16) for row in range(len(table))])
