@@ -31,7 +31,11 @@ MAX_FILES = 10_000
 
 
 _SIDES = frozenset(
-    {"width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge", "hidden_size", "embed_dim"}
+    {
+        *("width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge"),
+        *("hidden_size", "embed_dim"),
+        "max_text_len",  # Grounding DINO's scores are as long as this; 256 as published
+    }
 )
 _LAYERS = frozenset(
     {
@@ -40,12 +44,7 @@ _LAYERS = frozenset(
         "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published
     }
 )
-_TOKENS = frozenset({"max_text_len"})  # Grounding DINO's scores are as long as this; 256 as published
-_LIMITS = {
-    **dict.fromkeys(_SIDES, MAX_SIDE),
-    **dict.fromkeys(_LAYERS, MAX_LAYERS),
-    **dict.fromkeys(_TOKENS, MAX_SIDE),
-}
+_LIMITS = {**dict.fromkeys(_SIDES, MAX_SIDE), **dict.fromkeys(_LAYERS, MAX_LAYERS)}
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.
 TOKENIZER_FILES = frozenset(

@@ -80,8 +80,11 @@ def push(
 def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
     from fairgate.reports import read_results, render_comment, write_results
 
-    for path in folder.glob("*"):
-        _require_plain(path)
+    for path in folder.glob("*"):  # a link in a folder that another job made could have this job send its own file
+        if path.is_symlink():
+            raise TrackingError(
+                "the report folder holds a link.", where=str(path), remedy="take the report again, as files"
+            )
     record = read_results(folder / "results.json")
     number = str(pull_request) if pull_request is not None else asking_pull_request(os.environ)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
@@ -93,14 +96,6 @@ def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
         with friendly(1):
             run_id = log_run(record, files, uri=uri, more_tags={PULL_REQUEST: number} if number else {})
     typer.echo(f"sent {', '.join(path.name for path in files)} as run {run_id} of suite {record.suite!r}")
-
-
-def _require_plain(path: Path) -> None:
-    """A link in a folder that another job made could have this job send a file of its own."""
-    if path.is_symlink():
-        raise TrackingError(
-            "the report folder holds a link.", where=str(path), remedy="take the report again, as files"
-        )
 
 
 def _scores(path: Path) -> list[Path]:

@@ -69,7 +69,9 @@ class EmbeddingCache:
         metadata = {**(notes or {}), "format": FORMAT, "sha256": _checksum(tensors)}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._sweep(path.parent)
+            if path.parent not in self._swept:
+                self._swept.add(path.parent)
+                sweep(path.parent)
             with atomic(path) as draft:
                 save_file(tensors, draft, metadata=metadata)
         except (OSError, SafetensorError) as error:
@@ -95,11 +97,6 @@ class EmbeddingCache:
     def drop_all(self, prefix: str) -> None:
         """Forget everything below a prefix."""
         shutil.rmtree(self.folder / prefix, ignore_errors=True)
-
-    def _sweep(self, folder: Path) -> None:
-        if folder not in self._swept:
-            self._swept.add(folder)
-            sweep(folder)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"

@@ -73,7 +73,7 @@ class TwoTowers:
     def _queries(self, ensembles: Sequence[Sequence[str]], device: Device | None = None) -> Floats:
         """Unit averages of the ensembles' text embeddings, (ensembles, dim) float64."""
         every = list(dict.fromkeys(prompt for prompts in ensembles for prompt in prompts))
-        unit = dict(zip(every, _unit(self._text_embeddings(every, device).astype(np.float64)), strict=True))
+        unit = dict(zip(every, _unit(self.text_embeddings(every, device).astype(np.float64)), strict=True))
         means = []
         for number, prompts in enumerate(ensembles):
             if not prompts:
@@ -108,12 +108,11 @@ class TwoTowers:
             cache.drop_all(f"parts/{key}")
         return self._images
 
-    def text_embeddings(self, prompts: Sequence[str]) -> Embeddings:
-        """Unit embeddings of prompts, (prompts, dim) float32. Only what is not known yet is computed."""
-        return self._text_embeddings(prompts)
+    def text_embeddings(self, prompts: Sequence[str], device: Device | None = None) -> Embeddings:
+        """Unit embeddings of prompts, (prompts, dim) float32. Only what is not known yet is computed.
 
-    def _text_embeddings(self, prompts: Sequence[str], device: Device | None = None) -> Embeddings:
-        """In another precision where its device is given; each precision has its own in the cache."""
+        In another precision where its device is given; each precision has its own in the cache.
+        """
         if not prompts:
             raise ModelError("there is no prompt to embed.", where=self.uri, remedy="give at least one")
         device = device or self._device

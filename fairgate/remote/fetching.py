@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from fairgate.remote.store import Store
 MAX_LISTING = 128 << 20
 """Bytes of the list of a folder's files: over a million of them."""
 _SHOWN = 5
+_MD5 = re.compile("[0-9a-f]{32}")
 
 Progress = Callable[[int, int], None]
 
@@ -129,7 +131,7 @@ def _listed(text: bytes, tracked: Tracked) -> Iterator[tuple[str, str]]:
     try:
         entries = json.loads(text)
         pairs = [(entry["relpath"], entry["md5"]) for entry in entries]
-        sound = all(isinstance(path, str) and isinstance(md5, str) and _is_md5(md5) for path, md5 in pairs)
+        sound = all(isinstance(path, str) and isinstance(md5, str) and _MD5.fullmatch(md5) for path, md5 in pairs)
         if not sound or len(dict(pairs)) != len(pairs):
             raise ValueError("a path or an MD5 is none, or is there twice")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -141,10 +143,6 @@ def _listed(text: bytes, tracked: Tracked) -> Iterator[tuple[str, str]]:
     for path, md5 in pairs:
         checked(f"{tracked.path}/{path}" if not path.startswith("/") else path, where)
         yield path, md5
-
-
-def _is_md5(text: str) -> bool:
-    return len(text) == 32 and set(text) <= set("0123456789abcdef")
 
 
 def _require_apart(plans: Iterable[_Plan]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -20,16 +21,10 @@ _OF_A_PULL_REQUEST = re.compile(r"refs/(?:pull/|heads/gh-readonly-queue/.{1,200}
 def environment(root: Path, device: str, plugins: Mapping[str, str] | None = None) -> Environment:
     """Versions, device, commit and CI job of this run, and the `plugins` that took part; what cannot be known is
     absent."""
-
-    def installed(name: str) -> str | None:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return None
-
-    packages = {
-        name: found for name in ("torch", "open_clip_torch", "transformers", "numpy") if (found := installed(name))
-    }
+    packages = {}
+    for name in ("torch", "open_clip_torch", "transformers", "numpy"):
+        with contextlib.suppress(PackageNotFoundError):
+            packages[name] = version(name)
     commit = _git(root, "rev-parse", "HEAD")
     return Environment(
         fairgate=__version__,
