@@ -121,7 +121,7 @@ def test_a_report_that_cannot_be_written_says_where(folder: Path, tmp_path: Path
     (tmp_path / "file").write_text("", encoding="utf-8")
     code, said = run("render", folder, "--out", tmp_path / "file")
     assert code == 4
-    assert "remedy: name another folder" in said
+    assert "remedy: name a place in a folder that can be written" in said
 
 
 def test_a_record_survives_being_packed_and_unpacked(folder: Path, tmp_path: Path) -> None:
