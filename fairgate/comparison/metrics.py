@@ -16,6 +16,8 @@ _TABLED: Final[Mapping[str, frozenset[str]]] = {
     "association": frozenset({"max_skew_at_k"}),
 }
 """By what an audit compares models by, the metrics that its tables are of."""
+_MEASURED: Final = MetricRow.model_fields.keys() & CheckResult.model_fields.keys() - {"subject"}
+"""What a row takes from a check's result as it is."""
 
 
 def compare_metrics(
@@ -38,7 +40,8 @@ def compare_metrics(
                     about = {"subject": result.subject or result.word, "over": result.over}
                     refusals.append(Refusal(what=result.metric, model=model, reason=result.reason, **about))
                 else:
-                    rows.append(_row(model, result))
+                    about, measured = result.subject or result.word, result.model_dump(include=_MEASURED)
+                    rows.append(MetricRow(model=model, subject=about, check=result.id, **measured))
         found.append(MetricsAudit(name=probe, digest=digests[probe], rows=rows, refusals=refusals))
     return found
 
@@ -50,20 +53,3 @@ def _once(planned: Sequence[PlannedCheck]) -> list[PlannedCheck]:
         measured = one.check.probe, one.check.metric, one.check.settings.model_dump_json()
         found.setdefault((*measured, one.subject, one.words, one.groupings), one)
     return list(found.values())
-
-
-def _row(model: str, result: CheckResult) -> MetricRow:
-    return MetricRow(
-        model=model,
-        metric=result.metric,
-        subject=result.subject or result.word,
-        over=result.over,
-        value=result.value,
-        status=result.status,
-        lo=result.lo,
-        hi=result.hi,
-        interval=result.interval,
-        worst_group=result.worst_group,
-        check=result.id,
-        n_sets=result.n_sets,
-    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 from typing import Literal
 
@@ -76,13 +77,8 @@ class _Gallery:
 
     def skews(self, model: str, cut: RankingCut) -> Floats:
         """Skew@K (groups,) of one model's ranking."""
-        skew: Floats = skew_at_k(
-            self.query.similarity[model][self.rows][None, :],
-            self.codes,
-            cut.k,
-            groups=len(self.names),
-            desired=cut.desired,
-        )[0]
+        scores = self.query.similarity[model][self.rows][None, :]
+        skew: Floats = skew_at_k(scores, self.codes, cut.k, groups=len(self.names), desired=cut.desired)[0]
         return skew
 
     def tied(self, model: str, cut: RankingCut) -> bool:
@@ -91,28 +87,14 @@ class _Gallery:
         return bool(tie_at_k(scores, self.codes, cut.k, groups=len(self.names))[0])
 
 
-class _Fair:
-    """MaxSkew@K of a perfectly fair ranker: exact for one gallery, drawn for means over several; each computed once."""
-
-    def __init__(self) -> None:
-        self._exact: dict[tuple[RankingCut, tuple[int, ...]], NullSkew] = {}
-
-    def of(self, gallery: _Gallery, cut: RankingCut) -> NullSkew:
-        """The exact null of one gallery."""
-        key = (cut, gallery.present)
-        if key not in self._exact:
-            self._exact[key] = expected_max_skew(cut.k, cut.desired, gallery.present)
-        return self._exact[key]
-
-    @staticmethod
-    def mean_of(galleries: Sequence[_Gallery], cut: RankingCut, group: str) -> Floats:
-        """The mean MaxSkew over galleries (draws,), every gallery ranked at random and apart."""
-        total = np.zeros(NULL_DRAWS)
-        for gallery in galleries:
-            rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query.name, *gallery.names)
-            shown = fair_counts(gallery.present, cut.k, NULL_DRAWS, rng)
-            total += skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
-        return total / len(galleries)
+def _fair_means(galleries: Sequence[_Gallery], cut: RankingCut, group: str) -> Floats:
+    """A fair ranker's mean MaxSkew over galleries (draws,), every gallery ranked at random and apart."""
+    total = np.zeros(NULL_DRAWS)
+    for gallery in galleries:
+        rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query.name, *gallery.names)
+        shown = fair_counts(gallery.present, cut.k, NULL_DRAWS, rng)
+        total += skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
+    return total / len(galleries)
 
 
 def own_galleries(data: AuditData, answers: Answers) -> list[Search]:
@@ -139,7 +121,7 @@ def compare_ranking(
     cuts: Sequence[RankingCut],
 ) -> RetrievalAudit:
     """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute."""
-    fair = _Fair()
+    fair = cache(expected_max_skew)  # galleries of equal groups share one null
     skews: list[SkewRow] = []
     within: list[WithinRow] = []
     differences: list[RelativeDifference] = []
@@ -151,12 +133,14 @@ def compare_ranking(
                 try:
                     skews += _skews(gallery, over, cut, fair)
                 except MetricError as error:
-                    refusals.append(_refusal(f"MaxSkew@{cut.k} of {gallery.query.name} over {over}", over, error))
+                    what = f"MaxSkew@{cut.k} of {gallery.query.name} over {over}"
+                    refusals.append(Refusal(what=what, over=over, reason=error.problem))
         for fixed, over in permutations(data.attributes, 2):
             try:
                 rows, apart = _within(data, queries, over, fixed, cut)
             except MetricError as error:
-                refusals.append(_refusal(f"MaxSkew@{cut.k} over {over} within each {fixed}", over, error))
+                what = f"MaxSkew@{cut.k} over {over} within each {fixed}"
+                refusals.append(Refusal(what=what, over=over, reason=error.problem))
             else:
                 within += rows
                 differences += apart
@@ -172,19 +156,15 @@ def compare_ranking(
     )
 
 
-def _refusal(what: str, over: str, error: MetricError) -> Refusal:
-    return Refusal(what=what, over=over, reason=error.problem)
-
-
 def _galleries(data: AuditData, queries: Sequence[Search], grouping: Crossing) -> list[_Gallery]:
     codes, names = data.index.codes(grouping)
     whole = np.asarray(codes, dtype=np.int64)
     return [_Gallery(query, query.rows, whole[query.rows], tuple(names)) for query in queries]
 
 
-def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: _Fair) -> list[SkewRow]:
+def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., NullSkew]) -> list[SkewRow]:
     """Every model's MaxSkew on one gallery."""
-    null = fair.of(gallery, cut)
+    null = fair(cut.k, cut.desired, gallery.present)
     rows = []
     for model in gallery.query.similarity:
         skews = gallery.skews(model, cut)
@@ -223,7 +203,7 @@ def _within(
         parts = [one.inside(np.asarray(held) == code) for one in whole]
         for model, of_groups in skews.items():
             of_groups.append([float(one.skews(model, smaller).max()) for one in parts])
-        chances.append(_Fair.mean_of(parts, smaller, group))
+        chances.append(_fair_means(parts, smaller, group))
     limits = [np.quantile(chance, [0.5, 0.95]) for chance in chances]
     rows = [
         WithinRow(
@@ -277,16 +257,8 @@ def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) ->
                 continue
             rng = stream(data.seed, "audit", "recall", data.suite, probe, k)
             found = bootstrap(found_at_k(scores.rank, k), set_code, rng, data.draws, alpha=data.alpha)
-            rows.append(
-                RecallRow(
-                    model=model,
-                    k=k,
-                    value=found.estimate,
-                    lo=found.lo,
-                    hi=found.hi,
-                    n_sets=int(set_code.max()) + 1,
-                )
-            )
+            n_sets = int(set_code.max()) + 1
+            rows.append(RecallRow(model=model, k=k, value=found.estimate, lo=found.lo, hi=found.hi, n_sets=n_sets))
     return rows
 
 

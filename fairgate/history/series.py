@@ -34,7 +34,8 @@ def suite_history(
     wanted = _wanted(runs, check, metric, subject)
     by_commit = all(run.height is not None for run in runs)
     once = _told_once(wanted) if check is None else wanted
-    made = [_series(stem, question, runs, by_commit) for stem, question in once.items()]
+    shared = _shared_commits(runs)
+    made = [_series(stem, question, runs, shared, by_commit) for stem, question in once.items()]
     repeats = tuple(_named(stem, question) for stem, question in wanted.items() if stem not in once)
     return History(suite, tuple(runs), tuple(made), by_commit, repeats)
 
@@ -87,29 +88,25 @@ def _nothing(known: dict[str, Question], **selection: str | None) -> SettingsErr
     )
 
 
-def _series(stem: str, question: Question, runs: Sequence[PastRun], by_commit: bool) -> Series:
-    points = tuple(_points(stem, runs))
-    item = _named(stem, question)
-    moves, drift = [], None
-    for before, after in pairwise(points):
-        if after.cut is None and (move := _move(before, after, by_commit)) is not None:
-            moves.append(move)
-    series = Series(item, question, points, tuple(moves), None)
-    last = series.stretches[-1] if points else []
-    if len(last) > 2 and not any(move.after in last for move in moves):
-        drift = _move(last[0], last[-1], by_commit)
+def _series(stem: str, question: Question, runs: Sequence[PastRun], shared: set[str | None], by_commit: bool) -> Series:
+    points = tuple(_points(stem, runs, shared))
+    moved = (_move(before, after, by_commit) for before, after in pairwise(points) if after.cut is None)
+    moves = tuple(move for move in moved if move is not None)
     measured = {point.place for point in points}
     without = tuple(
-        Point(run, place, math.nan, None, None, None, run.commit in _shared_commits(runs))
+        Point(run, place, math.nan, None, None, None, run.commit in shared)
         for place, run in enumerate(runs)
         if place not in measured and _part(stem) in run.questions and points and place > points[0].place
     )
-    return Series(item, question, points, tuple(moves), drift, without)
+    series = Series(_named(stem, question), question, points, moves, None, without)
+    last = series.stretches[-1] if points else []
+    if len(last) > 2 and not any(move.after in last for move in moves):
+        return replace(series, drift=_move(last[0], last[-1], by_commit))
+    return series
 
 
-def _points(stem: str, runs: Sequence[PastRun]) -> Iterable[Point]:
+def _points(stem: str, runs: Sequence[PastRun], shared: set[str | None]) -> Iterable[Point]:
     before: PastRun | None = None
-    shared = _shared_commits(runs)
     for place, run in enumerate(runs):
         if (value := run.metrics.get(stem)) is None:
             continue

@@ -137,27 +137,21 @@ def figures_of(
     for column, (attribute, said) in (label([one.item.row for one in seen]) if label and seen else {}).items():
         groups += _against(column, attribute, dataset.manifest.attributes[attribute], seen, said)
     attributes = dataset.manifest.attributes
-    crossed = list(attributes) if len(attributes) > 1 else []
     rows = [_row("all", "all", seen, attributes)]
     rows += _sliced("subject", dataset.manifest.subjects, seen, attributes, lambda one: one.item.subject)
     for attribute, names in attributes.items():
-        rows += _sliced(attribute, names, seen, attributes, partial(_recorded, attribute))
-    cells = Counter(CROSS.join(one.item.recorded[name] for name in crossed) for one in seen)
+        rows += _sliced(attribute, names, seen, attributes, partial(_recorded, [attribute]))
+    intersections: list[ShareRow] = []
+    if len(attributes) > 1:
+        cell = partial(_recorded, list(attributes))
+        intersections = _sliced(
+            CROSS.join(attributes), _ordered(set(map(cell, seen)), attributes), seen, attributes, cell
+        )
     return Figures(
         images=len(seen),
         sets=len(scenes),
         rows=tuple(rows),
-        intersections=tuple(
-            _sliced(
-                CROSS.join(crossed),
-                _ordered(cells, attributes),
-                seen,
-                attributes,
-                lambda one: CROSS.join(one.item.recorded[name] for name in crossed),
-            )
-            if crossed
-            else ()
-        ),
+        intersections=tuple(intersections),
         same_scene=share(sum(scene == "same" for scene in scenes), len(scenes)),
         agreement=_agreement(records, items, list(attributes)),
         groups=tuple(groups),
@@ -219,8 +213,8 @@ def _row(kind: str, name: str, seen: Sequence[Seen], attributes: Iterable[str]) 
     return ShareRow(kind, name, {column: share(counts[column], len(seen)) for column in columns(attributes)})
 
 
-def _recorded(attribute: str, one: Seen) -> str:
-    return one.item.recorded[attribute]
+def _recorded(attributes: Sequence[str], one: Seen) -> str:
+    return CROSS.join(one.item.recorded[name] for name in attributes)
 
 
 def _sliced(

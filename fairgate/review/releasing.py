@@ -93,12 +93,12 @@ class Doubles:
 
     def pairs(self) -> list[tuple[int, int]]:
         """(row, later row) of every picture that was there before, in stored order."""
-        names, rows = np.asarray(self._names), np.asarray(self._rows)
-        order = np.lexsort((rows, names))
-        names, rows = names[order], rows[order]
-        first = np.concatenate([[True], names[1:] != names[:-1]]) if len(names) else np.zeros(0, dtype=np.bool_)
-        heads = rows[np.maximum.accumulate(np.where(first, np.arange(len(rows)), 0))] if len(rows) else rows
-        return sorted((int(head), int(row)) for head, row, new in zip(heads, rows, first, strict=True) if not new)
+        rows = np.asarray(self._rows)
+        order = np.argsort(rows)
+        rows, names = rows[order], np.asarray(self._names)[order]
+        _, first, group = np.unique(names, return_index=True, return_inverse=True)
+        heads = rows[first[group]]
+        return sorted((int(head), int(row)) for head, row in zip(heads, rows, strict=True) if head != row)
 
 
 def problems_with_doubles(dataset: Dataset) -> list[Problem]:
