@@ -40,8 +40,8 @@ def compare_metrics(
                     about = {"subject": result.subject or result.word, "over": result.over}
                     refusals.append(Refusal(what=result.metric, model=model, reason=result.reason, **about))
                 else:
-                    about, measured = result.subject or result.word, result.model_dump(include=_MEASURED)
-                    rows.append(MetricRow(model=model, subject=about, check=result.id, **measured))
+                    subject, measured = result.subject or result.word, result.model_dump(include=_MEASURED)
+                    rows.append(MetricRow(model=model, subject=subject, check=result.id, **measured))
         found.append(MetricsAudit(name=probe, digest=digests[probe], rows=rows, refusals=refusals))
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,7 +17,7 @@ from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import CheckPower, GroupPower, PowerRecord
 from fairgate.statistics import Power, Resamples, image_changes, power, power_of_draws, power_of_images
-from fairgate.suites import PlannedCheck, Settings
+from fairgate.suites import PlannedCheck, Settings, Suite
 from fairgate.tracking import environment
 
 WANTED_OF_NOTHING = 0.02
@@ -58,7 +59,10 @@ def suite_power(
             remedy="name a second seed of the same training, say: --baseline model:URI or file:DIR",
         )
     rule = prepared.loaded.suite.decision
-    look = _Look(prepared, scored.scores, scored.before, len(compared), wanted, odds)
+    alpha = rule.alpha / len(compared)
+    draws = max(rule.draws, math.ceil(4 / alpha))  # enough to show the level that the correction leaves, twice over
+    cells = Cells(prepared.dataset.index)
+    look = _Look(prepared.loaded.suite, cells, scored.scores, scored.before, wanted, odds, alpha, draws)
     return PowerRecord(
         suite=prepared.loaded.name,
         suite_digest=prepared.loaded.digest,
@@ -70,7 +74,7 @@ def suite_power(
         comparisons=len(compared),
         odds=odds,
         seed=rule.seed,
-        draws=look.draws,
+        draws=draws,
         checks=[look.at(one) for one in planned],
         environment=environment(prepared.root, scored.device),
         command=command,
@@ -89,30 +93,23 @@ def _require_sensible(wanted: float | None, odds: float) -> None:
         raise SettingsError(f"the odds are {odds:g}.", where="--odds", remedy="give odds from 0.5 to under 1")
 
 
+@dataclass(frozen=True, slots=True)
 class _Look:
-    """One suite's comparisons, looked at one by one."""
+    """One suite's comparisons, looked at one by one, each at `alpha`."""
 
-    def __init__(
-        self,
-        prepared: gate.Prepared,
-        now: Mapping[str, ProbeScores],
-        before: Mapping[str, ProbeScores],
-        comparisons: int,
-        wanted: float | None,
-        odds: float,
-    ) -> None:
-        self._suite = prepared.loaded.suite
-        self._cells = Cells(prepared.dataset.index)
-        self._now, self._before = now, before
-        self._wanted, self._odds = wanted, odds
-        self._alpha = self._suite.decision.alpha / comparisons
-        # Enough draws to show the level that the correction leaves, twice over.
-        self.draws = max(self._suite.decision.draws, math.ceil(4 / self._alpha))
+    suite: Suite
+    cells: Cells
+    now: Mapping[str, ProbeScores]
+    before: Mapping[str, ProbeScores]
+    wanted: float | None
+    odds: float
+    alpha: float
+    draws: int
 
     def at(self, planned: PlannedCheck) -> CheckPower:
         """The power of one check, or why it has none."""
         check = planned.check
-        cell = self._cells.of(planned.subject, planned.groupings)
+        cell = self.cells.of(planned.subject, planned.groupings)
         power_of_check = CheckPower(
             id=check.id,
             subject=planned.subject or planned.word,
@@ -120,12 +117,12 @@ class _Look:
             over=planned.over,
             unit=cell.unit,
             margin=check.bound,
-            wanted=self._wanted or 2 * check.bound or WANTED_OF_NOTHING,
+            wanted=self.wanted or 2 * check.bound or WANTED_OF_NOTHING,
             n_sets=cell.n_sets,
         )
         try:
-            now = measure(planned.request(), cell, [self._now[name] for name in planned.answers])
-            before = measure(planned.request(), cell, [self._before[name] for name in planned.answers])
+            now = measure(planned.request(), cell, [self.now[name] for name in planned.answers])
+            before = measure(planned.request(), cell, [self.before[name] for name in planned.answers])
             found = self._power(planned, cell, now, before, power_of_check.wanted)
         except StatisticsError as error:
             why = "; ".join(filter(None, [error.problem.rstrip("."), error.remedy]))
@@ -153,15 +150,15 @@ class _Look:
 
     def _power(self, planned: PlannedCheck, cell: Cell, now: Measure, before: Measure, wanted: float) -> Power:
         """As the gate decides: a test of means where the metric is one, else of resampled statistics."""
-        check, seed = planned.check, self._suite.decision.seed
+        check, seed = planned.check, self.suite.decision.seed
         options: dict[str, Any] = {
             "margin": check.bound,
-            "alpha": self._alpha,
-            "odds": self._odds,
+            "alpha": self.alpha,
+            "odds": self.odds,
             "wanted": wanted,
             "harm": "lower" if planned.metric.spec.better == "higher" else "higher",
         }
-        rng = stream(seed, "power", self._suite.suite, planned.subject or "")
+        rng = stream(seed, "power", self.suite.suite, planned.subject or "")
         if now.paired is not None and before.paired is not None:
             return power(now.paired - before.paired, rng=rng, draws=self.draws, **options)
         if now.images is not None and before.images is not None:

@@ -161,7 +161,8 @@ def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:
     """One strip per check that has at least three subjects, or words, with a number, the worst first."""
     by_id: dict[str, list[CheckResult]] = {}
     for check in checks:
-        if check.about is not None and not _absent(_held(check)[0]):
+        held = _held(check)[0]
+        if check.about is not None and held is not None and not math.isnan(held):
             by_id.setdefault(check_name(check), []).append(check)
     return [_strip(found, most) for found in by_id.values() if len(found) >= 3]
 
@@ -220,14 +221,10 @@ def _held_track(check: CheckResult, scale: Scale) -> Track:
         baseline=None if regression else scale.at(check.baseline),
         bounds=tuple(percent(scale.place(bound)) for bound in bounds),
         bad=_bad_side(check, scale),
-        null=None if regression else _null(check, scale),
+        null=None if regression else scale.band(check.null_median, check.null_p95, check.null_median),
         arrow=("right" if value == math.inf else "left") if infinite else None,
         failed=check.verdict == "fail",
     )
-
-
-def _absent(value: float | None) -> bool:
-    return value is None or math.isnan(value)
 
 
 def margins_of(check: CheckResult) -> list[float]:
@@ -254,14 +251,6 @@ def _bad_side(check: CheckResult, scale: Scale) -> tuple[tuple[str, str], ...]:
         start = scale.place(ends[-1])
         stretches.append((percent(start), percent(100 - start)))
     return tuple(stretches)
-
-
-def _null(check: CheckResult, scale: Scale) -> tuple[str, str, str] | None:
-    """Start and width from the null's median to its 95th percentile, and the median."""
-    if check.null_median is None or check.null_p95 is None:
-        return None
-    start, end = scale.place(check.null_median), scale.place(check.null_p95)
-    return percent(start), percent(end - start), percent(start)
 
 
 def _value_track(group: GroupResult, scale: Scale) -> Track:
@@ -317,6 +306,13 @@ class Scale:
     def at(self, value: float | None) -> str | None:
         """The same as an SVG length, or None where there is nothing to draw."""
         return None if value is None or math.isnan(value) else percent(self.place(value))
+
+    def band(self, low: float | None, high: float | None, mark: float | None) -> tuple[str, str, str] | None:
+        """Start and width of a stretch, and a place in it; None where there is none."""
+        if low is None or high is None or mark is None:
+            return None
+        start = self.place(low)
+        return percent(start), percent(self.place(high) - start), percent(self.place(mark))
 
 
 def upright(scale: Scale) -> tuple[Tick, ...]:

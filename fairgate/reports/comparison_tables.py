@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Final
 
 from fairgate.number_format import number, signed
@@ -21,7 +22,7 @@ from fairgate.records import (
     ProbeAudit,
     TakenFor,
 )
-from fairgate.reports.charts import Scale, Track, percent, scale_for
+from fairgate.reports.charts import Scale, Track, scale_for
 from fairgate.reports.comparison_findings import conclusion_of, most_taken, subject_words, why_of
 from fairgate.reports.data_table import (
     SHADES,
@@ -94,7 +95,6 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
         lines = [_pair(p, _accuracy_change(p), p_cell(p.p_accuracy)) for p in pairs]
         return Table(key, title, "models", columns, (("", tuple(lines)),), "bars", head=subject or "")
     scale = scale_for([-margin, margin, *(x for p in pairs for x in (p.spread_delta, p.spread_lo, p.spread_hi))])
-    start, end = scale.place(-margin), scale.place(margin)
     lines = []
     for p in pairs:
         said, why = conclusion_of(p, margin), why_of(p)
@@ -105,7 +105,7 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
             value=scale.at(p.spread_delta),
             lo=scale.at(p.spread_lo),
             hi=scale.at(p.spread_hi),
-            null=(percent(start), percent(end - start), percent(scale.place(0.0))),
+            null=scale.band(-margin, margin, 0.0),
             failed=p.conclusion in ("first_fairer", "second_fairer"),
         )
         lines.append(
@@ -198,18 +198,15 @@ def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]
     for subject in sorted(often, key=lambda name: -often[name])[:MOST_SUBJECTS]:
         for over in overs:
             held = [one for one in probe.taken if (one.subject, one.over) == (subject, over)]
-            lines = tuple(
-                Line(
-                    group,
-                    tuple(_mistake(most_taken(held, model.name, subject, group, over)) for model in record.models),
-                )
-                for group in _groups(record, over)
-                if any(one.group == group for one in held)
-            )
+            lines = []
+            for group in _groups(record, over):
+                if any(one.group == group for one in held):
+                    most = (most_taken(held, model.name, subject, group, over) for model in record.models)
+                    lines.append(Line(group, tuple(map(_mistake, most))))
             key = ("taken", probe.name, subject, *([over] if len(overs) > 1 else []))
             head = f"{subject} by {over}" if len(overs) > 1 else subject
             title = f"{head} taken for another label"
-            tables.append(Table(key, title, over, columns, (("", lines),), "heat left texts", head=head))
+            tables.append(Table(key, title, over, columns, (("", tuple(lines)),), "heat left texts", head=head))
     return tables
 
 
@@ -223,11 +220,7 @@ def _mistake(most: TakenFor | None) -> TableCell:
 
 def _groups(record: AuditRecord, over: str) -> list[str]:
     """Groups of crossed attributes in declared order."""
-    names = [""]
-    for attribute in over.split(CROSS):
-        groups = record.dataset.attributes[attribute]
-        names = [f"{name}{CROSS}{group}" if name else group for name in names for group in groups]
-    return names
+    return [*map(CROSS.join, product(*(record.dataset.attributes[name] for name in over.split(CROSS))))]
 
 
 def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from fairgate.plain_text import clean
 from fairgate.records import AuditRecord, ClassificationAudit
-from fairgate.reports.comparison_findings import (
-    disagreements,
-    findings,
-    refusal_words,
-    small_differences,
-)
+from fairgate.reports.comparison_findings import disagreements, findings, refusal_words, small_differences
 from fairgate.reports.comparison_tables import overview
 from fairgate.reports.data_table import Column, Table, TableCell
 from fairgate.reports.formatting import at_most

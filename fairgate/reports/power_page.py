@@ -166,10 +166,8 @@ def assumptions(record: PowerRecord) -> list[str]:
     ]
 
 
-def detectable_words(group: GroupPower | None) -> str:
+def detectable_words(group: GroupPower) -> str:
     """The smallest visible regression; `none` where no regression could fail."""
-    if group is None:
-        return number(None)
     infinite = group.detectable is None or math.isinf(group.detectable)
     return "none: too few" if infinite else number(group.detectable)
 

@@ -67,9 +67,8 @@ def skew_tables(probe: RetrievalAudit) -> list[tuple[str, int, Table]]:
 
 
 def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
-    start, end = scale.place(row.null_median), scale.place(row.null_p95)
     dots = [(percent(scale.place(one.value)), one.value > one.null_p95) for one in subjects if one.value is not None]
-    null = (percent(start), percent(end - start), percent(start))
+    null = scale.band(row.null_median, row.null_p95, row.null_median)
     track = Track(null=null, box=_box(row, scale), dots=tuple(dots[:_DOTS]))
     beyond = TableCell(f"{row.beyond} of {row.subjects}", value=row.beyond, aside=row.subjects)
     chance = _chance(row.null_median, row.null_p95)

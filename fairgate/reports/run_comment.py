@@ -101,7 +101,7 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
         _definition(record, detail),
         _remarks(record, detail),
         f"{totals(record).capitalize()}. Coverage: {coverage_words(record)}.{_link(report_url)}",
-        _notice(record, detail),
+        f"> {escape(record.dataset.notice, detail.clip)}" if record.dataset.notice else "",
         *_failures(failing, record, detail),
         _waived(waived, record, detail),
         _groups([*failing, *waived], record, detail),
@@ -142,10 +142,6 @@ def _link(report_url: str | None) -> str:
     if address is not None and len(address) <= 500:
         return f" [Full report, with pictures]({address})."
     return "" if report_url is None else f" Full report: {escape(report_url, 80)}"
-
-
-def _notice(record: RunRecord, detail: _Detail) -> str:
-    return f"> {escape(record.dataset.notice, detail.clip)}" if record.dataset.notice else ""
 
 
 def _failures(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> list[str]:
@@ -260,7 +256,7 @@ def _about(record: RunRecord, detail: _Detail) -> str:
     data, decided = record.dataset, record.decision
     lines = [
         f"- model: {escape(record.model.uri, detail.clip)} ({escape(record.model.fingerprint[:12])})"
-        + _version(record, detail),
+        + (f", registered as {escape(held, detail.clip)}" if (held := record.model.registered) is not None else ""),
         f"- baseline: {_reference(record.baseline, detail)}",
         *([] if record.anchor is None else [f"- anchor: {_reference(record.anchor, detail)}"]),
         f"- dataset: {escape(data.name, detail.clip)}/{escape(data.version, 24)} ({escape(data.fingerprint[:12])})",
@@ -270,11 +266,6 @@ def _about(record: RunRecord, detail: _Detail) -> str:
     ]
     again = fenced(record.command) if len(record.command) <= 8 * detail.clip else ""
     return folded("Model, baseline, dataset, and the command to reproduce", "\n".join(lines) + f"\n\n{again}".rstrip())
-
-
-def _version(record: RunRecord, detail: _Detail) -> str:
-    held = record.model.registered
-    return "" if held is None else f", registered as {escape(held, detail.clip)}"
 
 
 def _reference(info: BaselineInfo | None, detail: _Detail) -> str:

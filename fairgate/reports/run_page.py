@@ -21,14 +21,7 @@ from fairgate.reports.formatting import (
 from fairgate.reports.notes import change_cells, definition_words, notices, remarks, verdict_notes
 from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
 from fairgate.reports.run_sparklines import Spark, sparks_of
-from fairgate.reports.run_tables import (
-    ConfusionTable,
-    HeatMap,
-    confusion_tables,
-    effects_of,
-    group_key,
-    heat_map,
-)
+from fairgate.reports.run_tables import ConfusionTable, HeatMap, confusion_tables, effects_of, group_key, heat_map
 from fairgate.reports.sentences import sentence
 from fairgate.reports.standalone_page import render_page
 

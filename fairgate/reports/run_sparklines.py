@@ -13,9 +13,9 @@ from fairgate.plain_text import clean
 from fairgate.records import CheckResult, PastValue, RunRecord
 from fairgate.reports.charts import Scale, scale_for
 from fairgate.reports.formatting import moment, share_words
+from fairgate.reports.notes import COMMIT
 
 MOST_POINTS: Final = 60
-_COMMIT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _place(before: PastValue, after: PastValue) -> str:
 
 
 def _commit(point: PastValue) -> str:
-    return clean(point.commit[:_COMMIT]) if point.commit else moment(point.created_at)
+    return clean(point.commit[:COMMIT]) if point.commit else moment(point.created_at)
 
 
 def _y(scale: Scale, value: float | None) -> str:

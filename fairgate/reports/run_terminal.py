@@ -65,13 +65,14 @@ def terminal_table(record: RunRecord) -> Table:
     rows: list[list[str | tuple[str, str]]] = []
     for check in reading_order(record.checks):
         regression = check.rule == "no_worse_than"
+        whose = None if check.decided_by is None else f"of {DECIDERS[check.decided_by]}"
         rows.append(
             [
                 (_folded(check.item), "bold" if check.verdict == "fail" else ""),
                 _stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else None),
                 _stacked(number(check.value, check.status), None if regression else interval(check.lo, check.hi)),
                 _stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi)),
-                _stacked(_stacked(bound_words(check).replace("margin", "Δ"), _whose(check)), _fair(check)),
+                _stacked(_stacked(bound_words(check).replace("margin", "Δ"), whose), _fair(check)),
                 p_value(check.p_adjusted),
                 (_stacked(f"{SYMBOL[check.verdict]} {check.verdict}", _waived(check)), _STYLE[check.verdict]),
             ]
@@ -152,11 +153,6 @@ def _folded(item: str) -> str:
         whole = lines.pop() + piece
         lines += [whole[at : at + _CHECK_WIDTH] for at in range(0, len(whole), _CHECK_WIDTH)] or [whole]
     return "\n".join(inert(line.rstrip()) for line in lines)
-
-
-def _whose(check: CheckResult) -> str | None:
-    """Whose bound decided, where the base's and this change's differ."""
-    return None if check.decided_by is None else f"of {DECIDERS[check.decided_by]}"
 
 
 def _waived(check: CheckResult) -> str | None:

@@ -16,7 +16,7 @@ from toy_repository import SUITE, Toy
 
 from fairgate import gate
 from fairgate.comparison import AuditOptions
-from fairgate.comparison.model_names import short_names
+from fairgate.comparison.run import short_names
 from fairgate.errors import StatisticsError
 from fairgate.measures import METRICS
 from fairgate.records.comparison import AuditRecord
