@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from fairgate.measures.cell import Floats
@@ -13,17 +11,8 @@ NULL_DRAWS = 2000
 """Rankings of a fair ranker, where its value is drawn."""
 
 
-class FairRankings:
-    """What fair rankers have, drawn once for each composition of a gallery: subjects often have the same one."""
-
-    def __init__(self) -> None:
-        self._drawn: dict[tuple[object, ...], tuple[Floats, ...]] = {}
-
-    def of(self, composition: tuple[object, ...], draw: Callable[[], tuple[Floats, ...]]) -> tuple[Floats, ...]:
-        """(draws, parts) for every grouping of a gallery, drawn unless its composition is known."""
-        if composition not in self._drawn:
-            self._drawn[composition] = draw()
-        return self._drawn[composition]
+FairRankings = dict[tuple[object, ...], tuple[Floats, ...]]
+"""By a gallery's composition, which subjects often share, (draws, parts) of fair rankers for every grouping."""
 
 
 def summary(values: Floats, better: str) -> NullSkew:

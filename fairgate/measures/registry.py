@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from fairgate.errors import MetricError
 from fairgate.measures.cell import Cell
 from fairgate.measures.contract import Answers, Measure, Metric, MetricRequest
 from fairgate.measures.parts import large_enough, over_judged
@@ -63,10 +64,18 @@ def register(metric: type[Metric]) -> type[Metric]:
 def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
     """Measure a check on its images.
 
-    Groups in fewer than `r.min_sets` sets are measured like the others, and the value is not taken from them.
+    Groups in fewer than `r.min_sets` sets are measured like the others, and the value is not taken from them. Raises
+    MetricError, naming the metric, for a `paired` that is not (sets, groups).
     """
     metric = METRICS[r.metric]
     found = metric.measure(r, cell, answers)
+    wanted = (cell.n_sets, max(len(found.groups), 1))
+    if found.paired is not None and found.paired.shape != wanted:
+        raise MetricError(
+            f"the metric '{r.metric}' gives `paired` the shape {found.paired.shape}, where {wanted} is needed.",
+            where=r.where or f"probe '{r.probe}'",
+            remedy="tell the package that adds the metric: `paired` is (sets, groups), or (sets, 1) without groups",
+        )
     if not found.groups:
         return found
     return over_judged(replace(found, judged=large_enough(found.group_sets, found.blocks, metric.spec, r.min_sets)))

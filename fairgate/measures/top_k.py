@@ -161,7 +161,9 @@ class TopK(Metric):
         name, cut = self.spec.name, r.cut
         folds = tuple(grouping.of.tobytes() + grouping.included.tobytes() for grouping in gallery.groupings)
         composition = (name, cut.k, cut.desired, np.bincount(gallery.joint).tobytes(), folds)
-        return rankings.of(composition, lambda: self.drawn_fairly(r, gallery, stream(0, "fair ranking", name, cut.k)))
+        if composition not in rankings:
+            rankings[composition] = self.drawn_fairly(r, gallery, stream(0, "fair ranking", name, cut.k))
+        return rankings[composition]
 
     def _ties(self, r: MetricRequest, queries: Sequence[Query], galleries: Sequence[RankedGallery]) -> Ties:
         """Ties at the cut of any of a check's rankings."""

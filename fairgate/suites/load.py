@@ -115,8 +115,10 @@ def _suite_error(error: ValidationError, source: Source) -> SuiteError:
         )
     message = re.sub(r"^Value error, ", "", first["msg"])
     remedy = "see the JSON schema (`fairgate suite schema`) or an example in fairness_suites/"
-    near = did_you_mean(str(first.get("input")), METRICS) if loc[-1:] == ("metric",) else None
-    return SuiteError(f"{place}: {message}{more}.", where=source.where(loc), remedy=near or remedy)
+    if loc[-1:] == ("metric",):
+        remedy = did_you_mean(str(first.get("input")), METRICS) or remedy
+        remedy += "; a package that adds the metric may not be installed"
+    return SuiteError(f"{place}: {message}{more}.", where=source.where(loc), remedy=remedy)
 
 
 def _known_loc(loc: tuple[Any, ...], source: Source) -> Loc:
@@ -133,15 +135,17 @@ def _is_branch(part: Any) -> bool:
     return not isinstance(part, str) or "[" in part or part in {"str", "literal", *PROBES}
 
 
+_SECTIONS: dict[str, type[Any]] = {
+    "checks": schema.Check,
+    "groups": schema.Groups,
+    "decision": schema.DecisionRule,
+    "waivers": schema.Waived,
+}
+
+
 def _known_keys(parent: Loc, source: Source) -> list[str]:
-    model: type[Any] = schema.Suite
-    if parent[:1] == ("checks",):
-        model = schema.Check
-    elif parent[:1] == ("groups",):
-        model = schema.Groups
-    elif parent[:1] == ("decision",):
-        model = schema.DecisionRule
-    elif parent[:1] == ("probes",):
+    model: type[Any] = _SECTIONS.get(str(parent[0]), schema.Suite) if parent else schema.Suite
+    if parent[:1] == ("probes",):
         probe = source.data["probes"].get(parent[1], {}) if len(parent) > 1 else {}
         model = PROBES.get(str(probe.get("kind"))) or PROBES["zero_shot_classification"]
     own: Iterable[str] = ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fairgate.errors import FairgateError, harmless
@@ -22,26 +24,17 @@ MEMBERS_SHOWN = 24
 
 def result_of(one: Assessed, index: GroupedRows, suite: Suite, null: NullSkew | None) -> CheckResult:
     """Decide an assessed check."""
-    check, paired, ties = one.planned.check, one.paired, one.ties
+    paired, ties = one.paired, one.ties
     judged = judge(one, suite)
     verdict, at = judged.verdict, judged.at if one.by_group and judged.at is not None else 0
     value, lo, hi, how, baseline = _shown(one, at)
     return CheckResult(
-        id=check.id,
-        subject=one.planned.subject,
-        word=one.planned.word,
-        against=one.planned.against,
-        metric=one.planned.metric.spec.recorded_as(check.k),
-        probe=check.probe,
-        over=one.planned.over,
-        rule=check.rule,
-        better=one.planned.metric.spec.better,
+        **_as_planned(one.planned),
         value=value,
         status=status_of(value),
         lo=lo,
         hi=hi,
         interval=how,
-        bound=one.planned.bound,
         baseline=baseline,
         delta=float(paired.delta[at]) if paired else None if baseline is None else value - baseline,
         delta_lo=None if paired is None else float(paired.lo[at]),
@@ -66,24 +59,26 @@ def result_of(one: Assessed, index: GroupedRows, suite: Suite, null: NullSkew | 
 
 def undecided(planned: PlannedCheck, error: FairgateError) -> CheckResult:
     """A check that could not be computed: an error that says why, never a pass."""
-    check = planned.check
     return CheckResult(
-        id=check.id,
-        subject=planned.subject,
-        word=planned.word,
-        against=planned.against,
-        metric=planned.metric.spec.recorded_as(check.k),
-        probe=check.probe,
-        over=planned.over,
-        rule=check.rule,
-        better=planned.metric.spec.better,
-        value=None,
-        status="absent",
-        bound=planned.bound,
-        verdict="error",
-        n_sets=0,
-        reason=str(error),
+        **_as_planned(planned), value=None, status="absent", verdict="error", n_sets=0, reason=str(error)
     )
+
+
+def _as_planned(planned: PlannedCheck) -> dict[str, Any]:
+    """The fields that a result has before anything is measured."""
+    check, spec = planned.check, planned.metric.spec
+    return {
+        "id": check.id,
+        "subject": planned.subject,
+        "word": planned.word,
+        "against": planned.against,
+        "metric": spec.recorded_as(check.k),
+        "probe": check.probe,
+        "over": planned.over,
+        "rule": check.rule,
+        "better": spec.better,
+        "bound": planned.bound,
+    }
 
 
 def _shown(one: Assessed, at: int) -> tuple[float, float | None, float | None, str, float | None]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import others_plugin
 import pytest
 from rich.console import Console
@@ -231,3 +233,22 @@ def test_what_reports_know_of_fairgates_own_is_what_the_metrics_and_probes_say()
 
     assert FILE.read_text(encoding="utf-8") == text(), "run `python -m fairgate.measures`"
     assert own_metrics() == {metric.spec.name: metric.spec for metric in METRICS.own()}
+
+
+@pytest.mark.usefixtures("installed")
+def test_paired_values_of_another_shape_are_an_error_that_names_the_metric(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = others_plugin.LowSets.measure
+    monkeypatch.setattr(others_plugin.LowSets, "measure", lambda *given: replace(measured(*given), paired=np.ones(3)))
+    prepared, settings = evaluated(toy)
+    checks = {check.item: check for check in gate.evaluate(prepared, settings, command="pytest").record.checks}
+    assert checks["kept"].verdict == "error"
+    assert "'sound_sets' gives `paired` the shape (3,)" in checks["kept"].reason
+    assert "the package that adds the metric" in checks["kept"].reason
+
+
+def test_an_unknown_metric_may_be_one_of_a_package_that_is_not_installed(toy: Toy) -> None:
+    with pytest.raises(SuiteError) as caught:
+        evaluated(toy, SUITE + KEPT)
+    assert "a package that adds the metric may not be installed" in str(caught.value.remedy)
