@@ -42,7 +42,7 @@ class Repository:
 
     def merge_base(self, ref: str) -> str:
         """The commit where HEAD and `ref` parted. BaselineError for an unknown ref, or a history that is cut short."""
-        tip = self._commit(ref)
+        tip = self.tip(ref)
         done = self._git("merge-base", "HEAD", tip)
         if done.returncode == 0:
             return done.stdout.decode().strip()
@@ -55,7 +55,23 @@ class Repository:
 
     def tip(self, ref: str) -> str:
         """The commit that a reference names. Raises BaselineError for an unknown one."""
-        return self._commit(ref)
+        if (commit := commit_of(ref, self._git)) is not None:
+            return commit
+        outside = self._git("rev-parse", "--git-dir").returncode != 0
+        if outside:
+            raise BaselineError(
+                "this is no git repository, or git may not read it.",
+                where=str(self.root),
+                remedy="run inside it; `git config --global --add safe.directory DIR` where somebody else owns it",
+            )
+        branch = ref.removeprefix("origin/")
+        local = f"; without a remote, `baseline: git:{branch}`" if branch != ref else ""
+        raise BaselineError(
+            f"git knows no commit '{ref}'.",
+            where=f"git:{ref}",
+            remedy=f"fetch it (`git fetch origin {branch}`; in actions/checkout `fetch-depth: 0`){local}; "
+            "names: origin/BRANCH, a local branch, a tag, a full hash",
+        )
 
     def default_branch(self) -> str | None:
         """`origin/main`, where the clone knows which branch is the remote's default."""
@@ -106,25 +122,6 @@ class Repository:
             kind = {"100": "file", "120": "link"}.get(mode[:3], "module")
             entries.append(TreeEntry(name.removeprefix(prefix), kind, blob, int(size) if size.isdigit() else 0))
         return entries
-
-    def _commit(self, ref: str) -> str:
-        if (commit := commit_of(ref, self._git)) is not None:
-            return commit
-        outside = self._git("rev-parse", "--git-dir").returncode != 0
-        if outside:
-            raise BaselineError(
-                "this is no git repository, or git may not read it.",
-                where=str(self.root),
-                remedy="run inside it; `git config --global --add safe.directory DIR` where somebody else owns it",
-            )
-        branch = ref.removeprefix("origin/")
-        local = f"; without a remote, `baseline: git:{branch}`" if branch != ref else ""
-        raise BaselineError(
-            f"git knows no commit '{ref}'.",
-            where=f"git:{ref}",
-            remedy=f"fetch it (`git fetch origin {branch}`; in actions/checkout `fetch-depth: 0`){local}; "
-            "names: origin/BRANCH, a local branch, a tag, a full hash",
-        )
 
     def _git(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         try:

@@ -17,8 +17,9 @@ from fairgate.probes import ProbeScores
 from fairgate.selftest.columns import Columns, columns_of, suite_prompts
 from fairgate.selftest.finding import Finding, Progress, of_error, ok, warning
 from fairgate.selftest.inject import can_plant, jittered, losses, planted
+from fairgate.selftest.pytest_setup import has_xdist, read_ini
 from fairgate.selftest.target import group_to_harm
-from fairgate.selftest.trial import BIASED, INNOCENT, PLAIN, Bench, Trial, has_xdist, make_view
+from fairgate.selftest.trial import BIASED, INNOCENT, PLAIN, Bench, Trial, make_view
 from fairgate.selftest.verdicts import Planted, control, first_run, no_pipefail, same_again, some
 from fairgate.suites import Settings, Suite, run_probes
 
@@ -169,7 +170,7 @@ def _tried(aim: Planted, bench: Bench, progress: Progress) -> list[Finding]:
 def _other_ways(aim: Planted, bench: Bench, first: Trial, progress: Progress) -> list[Finding]:
     """The same run under xdist, in pipes, and without pytest."""
     found = list[Finding]()
-    if has_xdist(bench.view):
+    if has_xdist(read_ini(bench.view)):
         progress(f"{bench.suite}: pytest -n 2")
         found.append(same_again(aim, first, bench.pytest("xdist", "-n", "2")))
     progress(f"{bench.suite}: pytest in a pipe")

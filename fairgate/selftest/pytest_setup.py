@@ -133,8 +133,13 @@ def _dropping(text: str) -> list[str]:
 def _xdist(ini: Ini) -> Finding:
     if importlib.util.find_spec("xdist") is None:
         return ok(AREA, "pytest-xdist is not installed: items run one after another")
-    off = "no:xdist" in f"{ini.get('addopts') or ''} {os.environ.get('PYTEST_ADDOPTS', '')}"
-    return ok(AREA, "pytest-xdist is installed" + (", and switched off" if off else ""))
+    return ok(AREA, "pytest-xdist is installed" + ("" if has_xdist(ini) else ", and switched off"))
+
+
+def has_xdist(ini: Ini) -> bool:
+    """Whether items can be spread over workers here."""
+    options = f"{ini.get('addopts') or ''} {os.environ.get('PYTEST_ADDOPTS', '')}"
+    return importlib.util.find_spec("xdist") is not None and "no:xdist" not in options
 
 
 def _environment(environment: Mapping[str, str]) -> list[Finding]:

@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from fairgate import gate
-from fairgate.baselines import (
-    BaselineSpec,
-    RecordFiles,
-    mismatch,
-    parse_baseline,
-    require_own_scores,
-)
+from fairgate.baselines import BaselineSpec, RecordFiles, mismatch, parse_baseline, require_own_scores
 from fairgate.errors import BaselineError, FairgateError
 from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
 from fairgate.records import Against, RunRecord, item_name

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import shlex
 import shutil
 import sys
@@ -20,7 +18,6 @@ from fairgate.errors import BaselineError
 from fairgate.records import CheckResult, RunRecord
 from fairgate.reports import read_results
 from fairgate.selftest.finding import Ran, run
-from fairgate.selftest.pytest_setup import read_ini
 from fairgate.suites import FOLDER
 
 _HIDDEN_BUT_NEEDED: Final = (".pytest.ini", ".coveragerc")
@@ -149,9 +146,3 @@ class Bench:
         except BaselineError:  # it wrote none: its output is reported instead
             record = None
         return Trial(typed, ran, record)
-
-
-def has_xdist(root: Path) -> bool:
-    """Whether items can be spread over workers here."""
-    options = f"{read_ini(root).get('addopts') or ''} {os.environ.get('PYTEST_ADDOPTS', '')}"
-    return importlib.util.find_spec("xdist") is not None and "no:xdist" not in options
