@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, Self
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 from fairgate.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult
-from fairgate.reports.formatting import check_name, reference, with_interval
+from fairgate.reports.formatting import check_name, reference, with_interval, worse_is_higher
 from fairgate.reports.sentences import by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]
@@ -112,7 +112,7 @@ class Strip:
 def estimate_of(check: CheckResult) -> Estimate | None:
     """The estimate with its interval against the bound; None where there is no finite number to draw."""
     value, lo, hi = _held(check)
-    if value is None or check.bound is None or not math.isfinite(value):
+    if finite(value) is None or value is None or check.bound is None:
         return None
     regression = check.rule == "no_worse_than"
     references = [0.0] if regression else [check.baseline, check.null_median, check.null_p95]
@@ -174,31 +174,18 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     references = [x for check in checks for x in (check.baseline, check.null_median, check.null_p95)]
     scale = scale_for([*held, 0.0] if regression else [*held, *references])
     ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=worse_is_higher(first))
-    values = [value for check in checks if (value := _held(check)[0]) is not None and math.isfinite(value)]
-    earlier = [] if regression else [x for check in checks if (x := check.baseline) is not None and math.isfinite(x)]
+    values = [x for check in checks if (x := finite(_held(check)[0])) is not None]
+    earlier = [] if regression else [x for check in checks if (x := finite(check.baseline)) is not None]
     noun = "subject" if first.word is None else "word"
     said = f"{len(checks)} {noun}s"
-    boxes: list[Track | None] = []
-    for among, found in ((":", values), ("; baseline:", earlier)):
-        five = _five_numbers(found)
-        boxes.append(Track(box=BoxPlot.of(five, scale)) if five else None)
-        if five:
+    boxes: list[Track | None] = [None, None]
+    for at, (among, found) in enumerate(((":", values), ("; baseline:", earlier))):
+        if len(found) >= 3:
+            five = [min(found), *statistics.quantiles(found, n=4, method="inclusive"), max(found)]
+            boxes[at] = Track(box=BoxPlot.of(five, scale))
             said += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
     rows = tuple(SubjectRow(check, _held_track(check, scale), _held(check)[0]) for check in ordered[:most])
-    box, before = boxes
-    return Strip(first, rows, scale, box, before, said, max(0, len(ordered) - most), noun)
-
-
-def _five_numbers(values: Sequence[float]) -> list[float]:
-    """Minimum, quartiles and maximum of at least three values."""
-    if len(values) < 3:
-        return []
-    return [min(values), *statistics.quantiles(values, n=4, method="inclusive"), max(values)]
-
-
-def worse_is_higher(check: CheckResult) -> bool:
-    """Whether a larger number is the worse one."""
-    return check.better == "lower" or check.rule == "at_most"
+    return Strip(first, rows, scale, boxes[0], boxes[1], said, max(0, len(ordered) - most), noun)
 
 
 def _held(check: CheckResult) -> tuple[float | None, float | None, float | None]:
@@ -211,15 +198,15 @@ def _held(check: CheckResult) -> tuple[float | None, float | None, float | None]
 def _held_track(check: CheckResult, scale: Scale) -> Track:
     """The held number as a dot with its interval, against the bound and, for a value, baseline and null."""
     value, lo, hi = _held(check)
-    bounds, regression = margins_of(check), check.rule == "no_worse_than"
+    regression = check.rule == "no_worse_than"
     infinite = value is not None and math.isinf(value)
-    return Track(
+    return scale.track(
+        None if infinite else value,
+        lo,
+        hi,
         zero=scale.at(0.0) if regression else None,
-        value=None if infinite else scale.at(value),
-        lo=scale.at(lo),
-        hi=scale.at(hi),
         baseline=None if regression else scale.at(check.baseline),
-        bounds=tuple(percent(scale.place(bound)) for bound in bounds),
+        bounds=tuple(percent(scale.place(bound)) for bound in margins_of(check)),
         bad=_bad_side(check, scale),
         null=None if regression else scale.band(check.null_median, check.null_p95, check.null_median),
         arrow=("right" if value == math.inf else "left") if infinite else None,
@@ -239,43 +226,31 @@ def margins_of(check: CheckResult) -> list[float]:
 
 def _bad_side(check: CheckResult, scale: Scale) -> tuple[tuple[str, str], ...]:
     """Start and width of the stretches in which the check does not hold."""
-    if check.bound is None:
+    ends, good = margins_of(check), {"at_least": "higher", "at_most": "lower"}.get(check.rule, check.better)
+    if not ends:
         return ()
-    below = check.rule == "at_least" or (check.rule == "no_worse_than" and check.better != "lower")
-    above = check.rule == "at_most" or (check.rule == "no_worse_than" and check.better != "higher")
-    ends = margins_of(check)
-    stretches = []
-    if below:
-        stretches.append(("0%", percent(scale.place(ends[0]))))
-    if above:
-        start = scale.place(ends[-1])
-        stretches.append((percent(start), percent(100 - start)))
-    return tuple(stretches)
+    below = [] if good == "lower" else [("0%", percent(scale.place(ends[0])))]
+    return (*below, *([] if good == "higher" else [scale.beyond(ends[-1])]))
 
 
 def _value_track(group: GroupResult, scale: Scale) -> Track:
     value = group.value
-    track = Track(zero=scale.at(0.0), baseline=scale.at(group.baseline), failed=group.verdict == "fail")
-    if value is None or math.isnan(value):
-        return track
-    if math.isinf(value):
-        return replace(track, arrow="right" if value > 0 else "left")
-    low, high = sorted((scale.place(0.0), scale.place(value)))
-    bar = (percent(low), percent(high - low))
-    return replace(track, value=scale.at(value), lo=scale.at(group.lo), hi=scale.at(group.hi), bar=bar)
+    marks: dict[str, Any] = {
+        "zero": scale.at(0.0),
+        "baseline": scale.at(group.baseline),
+        "failed": group.verdict == "fail",
+    }
+    if value is None or not math.isfinite(value):
+        arrow = None if value is None or math.isnan(value) else "right" if value > 0 else "left"
+        return Track(arrow=arrow, **marks)
+    return scale.track(value, group.lo, group.hi, bar=scale.span(*sorted((0.0, value))), **marks)
 
 
 def change_track(check: CheckResult, group: GroupResult, scale: Scale) -> Track:
     """How far one group moved, with its interval, against the margin of a check that has one."""
-    regression = check.rule == "no_worse_than"
-    return Track(
-        zero=scale.at(0.0),
-        value=scale.at(group.delta),
-        lo=scale.at(group.delta_lo),
-        hi=scale.at(group.delta_hi),
-        bad=_bad_side(check, scale) if regression else (),
-        failed=group.verdict == "fail",
-    )
+    bad = _bad_side(check, scale) if check.rule == "no_worse_than" else ()
+    limits = group.delta, group.delta_lo, group.delta_hi
+    return scale.track(*limits, zero=scale.at(0.0), bad=bad, failed=group.verdict == "fail")
 
 
 _INSET: Final = 3.0
@@ -311,13 +286,29 @@ class Scale:
         """Start and width of a stretch, and a place in it; None where there is none."""
         if low is None or high is None or mark is None:
             return None
-        start = self.place(low)
-        return percent(start), percent(self.place(high) - start), percent(self.place(mark))
+        return *self.span(low, high), percent(self.place(mark))
+
+    def span(self, start: float, end: float) -> tuple[str, str]:
+        """Where a stretch begins, and its width."""
+        return percent(self.place(start)), percent(self.place(end) - self.place(start))
+
+    def beyond(self, start: float) -> tuple[str, str]:
+        """The same of what is above a number, to the edge of the drawing."""
+        return percent(self.place(start)), percent(100 - self.place(start))
+
+    def track(self, value: float | None, lo: float | None, hi: float | None, **marks: Any) -> Track:
+        """A number with its limits, and further marks."""
+        return Track(value=self.at(value), lo=self.at(lo), hi=self.at(hi), **marks)
 
 
 def upright(scale: Scale) -> tuple[Tick, ...]:
     """The ticks of a vertical axis, from the bottom up."""
     return tuple(Tick(percent(100 - float(tick.at.rstrip("%"))), tick.label) for tick in scale.ticks)
+
+
+def finite(value: float | None) -> float | None:
+    """The number, or None where there is nothing to draw."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def percent(place: float) -> str:
@@ -327,7 +318,7 @@ def percent(place: float) -> str:
 
 def scale_for(values: Iterable[float | None]) -> Scale:
     """The line that holds all finite values, with three to six round ticks; [0, 1] when there is none."""
-    held = [value for value in values if value is not None and math.isfinite(value)] or [0.0, 1.0]
+    held = [value for value in map(finite, values) if value is not None] or [0.0, 1.0]
     low, high = min(held), max(held)
     if high - low < 1e-9 * max(1.0, abs(low), abs(high)):
         reach = abs(low) / 2 or 0.5

@@ -18,7 +18,6 @@ from fairgate.records import (
     MetricSpec,
     RunRecord,
     Verdict,
-    WorstSet,
     item_name,
     name_and_k,
     own_metrics,
@@ -91,6 +90,11 @@ def reference(check: CheckResult) -> Against:
     return check.against or "baseline"
 
 
+def worse_is_higher(check: CheckResult) -> bool:
+    """Whether a larger number is the worse one."""
+    return check.better == "lower" or check.rule == "at_most"
+
+
 def check_name(check: CheckResult) -> str:
     """The check's id, with `@anchor` where it was compared with that: its item without what it is about."""
     return item_name(check.id, None, check.against)
@@ -144,15 +148,6 @@ def measured_as(record: RunRecord, check: CheckResult) -> str:
     except ImportError:
         return "value"
     return value_name(kind)
-
-
-def set_words(check: CheckResult, worst: WorstSet) -> str:
-    """How loudly a set speaks against a check, in the terms of its metric; nothing for a single image."""
-    if worst.spread is None:
-        return ""
-    metric = spec_of(check)
-    text = "spread {number}" if metric is None else metric.worst_set
-    return text.format(number=number(worst.spread), count=f"{worst.spread:g}")
 
 
 def subjects_of(record: RunRecord) -> set[str]:

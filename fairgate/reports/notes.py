@@ -19,7 +19,6 @@ from fairgate.reports.formatting import (
     tie_words,
 )
 
-NOT_THERE: Final = "not there"
 COMMIT: Final = 10
 """Characters of a commit that are shown."""
 _MOST_WAIVERS: Final = 5
@@ -59,7 +58,10 @@ def notices(record: RunRecord, most: int) -> list[str]:
 
 def remarks(record: RunRecord) -> list[Remark]:
     """Remarks on the whole run, warnings first; `definition_words` has the changes of the gate's definition."""
-    said = _waivers(record)
+    late = [check for check in record.checks if check.verdict != "pass" and check.waiver and check.waiver.expired]
+    lines = [f"{clean(check.item, 120)}: {waiver_words(check)}" for check in reading_order(late)]
+    lines = at_most(lines, _MOST_WAIVERS, "and {} more expired waivers")
+    said = [Remark("warning", text) for text in lines]
     said += [Remark("warning", clean(text, _REASON)) for text in record.warnings]
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
         if info is not None and info.rescored:
@@ -87,7 +89,7 @@ def definition_words(record: RunRecord) -> str | None:
 
 def change_cells(change: DefinitionChange, limit: int) -> tuple[str, str, str]:
     """What changed, before and now, each cut at `limit` characters."""
-    before, now = (NOT_THERE if text is None else clean(text, limit) for text in (change.before, change.now))
+    before, now = ("not there" if text is None else clean(text, limit) for text in (change.before, change.now))
     return clean(change.what, limit), before, now
 
 
@@ -102,11 +104,6 @@ def waiver_words(check: CheckResult) -> str:
     if waiver.expired:
         return f"NOT waived: the waiver expired, its last day was {until}: {reason}"
     return f"not waived, since it could not be computed (a waiver is valid until {until}): {reason}"
-
-
-def waived_line(check: CheckResult) -> str:
-    """A waived check in a line: `skew[nurse]: fail, waived until 2027-03-01: reason`."""
-    return f"{clean(check.item, 120)}: {check.verdict}, {waiver_words(check)}"
 
 
 def decider_words(check: CheckResult) -> str:
@@ -156,11 +153,3 @@ def provenance(info: BaselineInfo) -> str:
     if info.unchanged:
         parts.append("the candidate's own checkpoint")
     return ", ".join(parts)
-
-
-def _waivers(record: RunRecord) -> list[Remark]:
-    """Expired waivers; of many, the first few."""
-    checks = [check for check in reading_order(record.checks) if check.verdict != "pass"]
-    expired = [check for check in checks if check.waiver is not None and check.waiver.expired]
-    lines = [f"{clean(check.item, 120)}: {waiver_words(check)}" for check in expired]
-    return [Remark("warning", text) for text in at_most(lines, _MOST_WAIVERS, "and {} more expired waivers")]

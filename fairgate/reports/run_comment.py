@@ -105,7 +105,7 @@ def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
         *_failures(failing, record, detail),
         _waived(waived, record, detail),
         _groups([*failing, *waived], record, detail),
-        _passing(passing, record, detail),
+        _folded_rows(f"{share_words(len(passing), 'check')} passed", passing, record, detail.passing, detail),
         _about(record, detail),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -156,9 +156,9 @@ def _failures(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail
 def _sentences(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
     lines = []
     for check in failing:
-        texts = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
-        said = "; ".join([*texts, *(escape(text, detail.clip) for text in verdict_notes(check))])
-        lines.append(f"- {SYMBOL[check.verdict]} {said}")
+        said = [escape(sentence(check, record), 3 * detail.clip)]  # it names every failing group
+        said += [escape(text, detail.clip) for text in verdict_notes(check)]
+        lines.append(f"- {SYMBOL[check.verdict]} {'; '.join(said)}")
     return "\n".join(at_most(lines, detail.sentences, "- and {} more"))
 
 
@@ -172,8 +172,7 @@ def _waived(waived: Sequence[CheckResult], record: RunRecord, detail: _Detail) -
     lines = at_most(lines, detail.sentences, "- and {} more")
     if not lines:
         return ""
-    rows = _rows(waived, record, detail.rows, detail)
-    numbers = folded("Numbers of the waived checks", rows) if rows else ""
+    numbers = _folded_rows("Numbers of the waived checks", waived, record, detail.rows, detail)
     return "\n".join([f"**Waived: {share_words(len(waived), 'check')}, not passed**", "", *lines, "", numbers]).rstrip()
 
 
@@ -188,6 +187,11 @@ def _rows(checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: 
     notes = "".join(f" {escape(text, detail.clip)}." for text in table_notes(checks[:limit]))
     note = f"<sub>Intervals in brackets.{legend}{notes}{more}</sub>"
     return f"{text}\n\n{note}"
+
+
+def _folded_rows(title: str, checks: Sequence[CheckResult], record: RunRecord, limit: int, detail: _Detail) -> str:
+    rows = _rows(checks, record, limit, detail)
+    return folded(title, rows) if rows else ""
 
 
 def _row(check: CheckResult, detail: _Detail) -> list[str]:
@@ -242,12 +246,6 @@ def _groups(failing: Sequence[CheckResult], record: RunRecord, detail: _Detail) 
         note = f"\n\n<sub>{escape(small[0].upper() + small[1:], 3 * detail.clip)}.</sub>" if small else ""
         blocks.append(f"**{escape(check.item, detail.clip)}**\n\n{table(head, rows)}{note}")
     return folded("By group", "\n\n".join(blocks))
-
-
-def _passing(passing: Sequence[CheckResult], record: RunRecord, detail: _Detail) -> str:
-    if not passing or detail.passing == 0:
-        return ""
-    return folded(f"{share_words(len(passing), 'check')} passed", _rows(passing, record, detail.passing, detail))
 
 
 def _about(record: RunRecord, detail: _Detail) -> str:

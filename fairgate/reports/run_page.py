@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final
 
+from fairgate.number_format import number
 from fairgate.plain_text import clean
-from fairgate.records import CheckResult, MemberResult, PastValue, RunRecord, WorstSet
+from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
 from fairgate.reports.charts import Estimate, GroupChart, GroupKey, estimate_of, groups_of, percent, strips_of
 from fairgate.reports.formatting import (
     by_outcome,
     common_cause,
     measured_as,
     reading_order,
-    set_words,
+    spec_of,
     subjects_of,
     unit_of,
 )
-from fairgate.reports.notes import change_cells, definition_words, notices, remarks, verdict_notes
+from fairgate.reports.notes import change_cells, definition_words, notices, remarks
 from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
 from fairgate.reports.run_sparklines import Spark, sparks_of
 from fairgate.reports.run_tables import ConfusionTable, HeatMap, confusion_tables, effects_of, group_key, heat_map
@@ -48,51 +49,10 @@ class PageLimits:
 
 
 _LEVELS: Final = (
-    PageLimits(
-        failing=60,
-        waived=30,
-        passing=300,
-        changes=200,
-        group_rows=1500,
-        tables=30,
-        subjects=40,
-        picture_chars=3_000_000,
-    ),
-    PageLimits(
-        failing=30, waived=10, passing=150, changes=50, group_rows=400, tables=10, subjects=20, picture_chars=2_000_000
-    ),
-    PageLimits(
-        failing=10, waived=5, passing=50, changes=20, group_rows=100, tables=3, subjects=10, picture_chars=500_000
-    ),
+    PageLimits(60, 30, 300, 200, 1500, 30, 40, 3_000_000),
+    PageLimits(30, 10, 150, 50, 400, 10, 20, 2_000_000),
+    PageLimits(10, 5, 50, 20, 100, 3, 10, 500_000),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class MemberView:
-    """A member of a worst set with its picture, or why it has none. `share` draws a probability as a length."""
-
-    member: MemberResult
-    uri: str | None
-    lack: str | None
-    mark: Literal["lowest", "highest"] | None
-    taken_for_another: bool
-    share: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class SetView:
-    """A worst set, members in the order of groups. `said` is its subject, where that is not clear, and how bad it is;
-    `lack` says why the whole set has no pictures.
-
-    `shown_at` is the anchor of an earlier check where the pictures are: a set speaks against several checks, and its
-    pictures are in the file once.
-    """
-
-    worst: WorstSet
-    members: tuple[MemberView, ...]
-    said: str
-    lack: str | None
-    shown_at: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +66,10 @@ class CheckView:
     estimate: Estimate | None = None
     groups: GroupChart | None = None
     heat: HeatMap | None = None
-    sets: tuple[SetView, ...] = ()
+    sets: Sequence[dict[str, Any]] = ()
     confusion: ConfusionTable | None = None
     history: Spark | None = None
     unit: str = "value"
-
-    @property
-    def notes(self) -> list[str]:
-        """Shown next to the verdict: whose definition decided it, and its waiver."""
-        return verdict_notes(self.check)
 
 
 def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequence[PastValue] | None = None) -> str:
@@ -206,13 +161,19 @@ class _Views:
             estimate=estimate_of(check),
             groups=groups_of(check) if grouped else None,
             heat=heat_map(check, self.key) if grouped else None,
-            sets=tuple(self._set(check, worst, anchor, unit) for worst in shown_sets(check)),
+            sets=[self._set(check, worst, anchor, unit) for worst in shown_sets(check)],
             confusion=self.tables.pop((check.probe, check.subject or ""), None) if failing else None,
             history=self.sparks.get(check.item),
             unit=unit,
         )
 
-    def _set(self, check: CheckResult, worst: WorstSet, anchor: str, unit: str) -> SetView:
+    def _set(self, check: CheckResult, worst: WorstSet, anchor: str, unit: str) -> dict[str, Any]:
+        """What the template draws of a worst set: its members in the order of groups, each with its picture or why it
+        has none; its subject, where that is not clear, and how bad it is.
+
+        `shown_at` is the anchor of an earlier check where the pictures are: a set speaks against several checks, and
+        its pictures are in the file once.
+        """
         earlier = self.shown_at.setdefault(worst.set_id, anchor)
         shown_at = None if earlier == anchor or self.album.empty else earlier
         members = sorted(worst.members, key=lambda member: self.key(member.group))
@@ -223,22 +184,18 @@ class _Views:
             place = (worst.set_id, member.member)
             uri = None if shown_at else self.album.uris.get(place)
             lack = None if uri or shown_at else "unreadable" if place in self.album.unreadable else "no picture"
-            mark: Literal["lowest", "highest"] | None = None
+            mark = None
             if ends and member.value in ends:
                 mark = "lowest" if member.value == ends[0] else "highest"
-            share = _share(member.value) if unit == "P(true)" else None
-            views.append(MemberView(member, uri, lack, mark, member.correct is False, share))
+            drawn = unit == "P(true)" and member.value is not None and 0 <= member.value <= 1
+            share = percent(100 * (member.value or 0.0)) if drawn else None
+            views.append({"member": member, "uri": uri, "lack": lack, "mark": mark, "share": share})
         subject = clean(worst.subject, 80) if len(subjects_of(self.record)) > 1 and check.subject is None else ""
-        said = " · ".join(part for part in (subject, set_words(check, worst)) if part)
-        return SetView(worst, tuple(views), said, self._lack(worst.set_id), shown_at)
-
-    def _lack(self, set_id: str) -> str | None:
-        if self.album.empty:
-            return "No pictures are in this dataset."
-        if set_id in self.album.left_out:
-            return "Pictures left out to keep this file small."
-        return None
-
-
-def _share(value: float | None) -> str | None:
-    return percent(100 * value) if value is not None and 0 <= value <= 1 else None
+        how_bad = ""
+        if worst.spread is not None:
+            text = "spread {number}" if (metric := spec_of(check)) is None else metric.worst_set
+            how_bad = text.format(number=number(worst.spread), count=f"{worst.spread:g}")
+        said = " · ".join(part for part in (subject, how_bad) if part)
+        lack = "Pictures left out to keep this file small." if worst.set_id in self.album.left_out else None
+        lack = "No pictures are in this dataset." if self.album.empty else lack
+        return {"worst": worst, "members": views, "said": said, "lack": lack, "shown_at": shown_at}

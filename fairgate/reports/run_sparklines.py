@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from fairgate.number_format import number, signed
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, PastValue, RunRecord
-from fairgate.reports.charts import Scale, scale_for
+from fairgate.reports.charts import finite, scale_for
 from fairgate.reports.formatting import moment, share_words
 from fairgate.reports.notes import COMMIT
 
@@ -38,45 +37,44 @@ def sparks_of(
 
     Of many runs the last 60 are drawn. Bounds are drawn for checks that hold their number to one, not for margins.
     """
+    model, commit = record.model.fingerprint, record.environment.git_commit
     by_item: dict[str, list[PastValue]] = {}
     for point in history:
         if point.created_at != record.created_at:
             by_item.setdefault(point.item, []).append(point)
     drawn = {}
     for check in record.checks if checks is None else checks:
-        points = [*by_item.get(check.item, ()), _present(check, record)]
-        measured = [point for point in points if _finite(point.value) is not None]
+        numbers = check.value, check.lo, check.hi, check.bound
+        now = PastValue(commit, record.created_at, check.item, *numbers, model=model)
+        points = [*by_item.get(check.item, ()), now]
+        measured = [point for point in points if finite(point.value) is not None]
         if len(measured) >= 2:
             drawn[check.item] = _spark(measured[-MOST_POINTS:], check)
     return drawn
 
 
-def _present(check: CheckResult, record: RunRecord) -> PastValue:
-    commit = record.environment.git_commit
-    numbers = check.value, check.lo, check.hi, check.bound
-    return PastValue(commit, record.created_at, check.item, *numbers, model=record.model.fingerprint)
-
-
 def _spark(points: Sequence[PastValue], check: CheckResult) -> Spark:
     held = check.rule != "no_worse_than"
-    bounds = [_finite(point.bound) if held else None for point in points]
-    scale = scale_for([x for point in points for x in (point.value, _finite(point.lo), _finite(point.hi))] + bounds)
+    bounds = [finite(point.bound) if held else None for point in points]
+    scale = scale_for([x for point in points for x in (point.value, point.lo, point.hi)] + bounds)
+
+    def up(value: float | None) -> str:
+        return f"{100 - scale.place(value or 0.0):.1f}"
+
     step = 96 / (len(points) - 1)
     places = [2 + step * at for at in range(len(points))]
-    heights = [_y(scale, point.value) for point in points]
-    marks = [f"{x:.1f} {y}" for x, y in zip(places, heights, strict=True)]
-    intervals = [
-        f"M{x:.1f} {_y(scale, point.lo)}V{_y(scale, point.hi)}"
-        for x, point in zip(places, points, strict=True)
-        if _finite(point.lo) is not None and _finite(point.hi) is not None
-    ]
+    marks = [f"{x:.1f} {up(point.value)}" for x, point in zip(places, points, strict=True)]
     return Spark(
         line=f"M{'L'.join(marks)}",
         dots="".join(f"M{mark}h0" for mark in marks[:-1]),
         now=f"M{marks[-1]}h0",
-        intervals="".join(intervals),
+        intervals="".join(
+            f"M{x:.1f} {up(point.lo)}V{up(point.hi)}"
+            for x, point in zip(places, points, strict=True)
+            if finite(point.lo) is not None and finite(point.hi) is not None
+        ),
         bounds="".join(
-            f"M{max(0.0, x - step / 2):.1f} {_y(scale, bound)}H{min(100.0, x + step / 2):.1f}"
+            f"M{max(0.0, x - step / 2):.1f} {up(bound)}H{min(100.0, x + step / 2):.1f}"
             for x, bound in zip(places, bounds, strict=True)
             if bound is not None
         ),
@@ -96,26 +94,11 @@ def _said(points: Sequence[PastValue], held: bool) -> tuple[str, ...]:
         f"highest {number(max(values))}",
     ]
     if moves[at] != 0:
-        said.append(f"moved most, by {signed(moves[at])}, at {_place(points[at], points[at + 1])}")
+        before, after = points[at : at + 2]
+        place = clean(after.commit[:COMMIT]) if after.commit else moment(after.created_at)
+        if after.model is not None and after.model != before.model:  # an untracked one may change without a commit
+            place += f" with checkpoint {clean(after.model[:8])}"
+        said.append(f"moved most, by {signed(moves[at])}, at {place}")
     if held and len({point.bound for point in points}) > 1:
         said.append("its bound changed on the way")
     return tuple(said)
-
-
-def _place(before: PastValue, after: PastValue) -> str:
-    """The commit, and the checkpoint where it changed: an untracked one may have changed without a commit."""
-    if after.model is None or after.model == before.model:
-        return _commit(after)
-    return f"{_commit(after)} with checkpoint {clean(after.model[:8])}"
-
-
-def _commit(point: PastValue) -> str:
-    return clean(point.commit[:COMMIT]) if point.commit else moment(point.created_at)
-
-
-def _y(scale: Scale, value: float | None) -> str:
-    return f"{100 - scale.place(value or 0.0):.1f}"
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None

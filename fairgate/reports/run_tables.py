@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from fairgate.number_format import number, signed
 from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification
-from fairgate.reports.charts import GroupKey, Scale, Track, change_track, margins_of, scale_for, worse_is_higher
-from fairgate.reports.formatting import check_name, reference
+from fairgate.reports.charts import GroupKey, Scale, Track, change_track, finite, margins_of, scale_for
+from fairgate.reports.data_table import SHADES
+from fairgate.reports.formatting import check_name, reference, worse_is_higher
 
-_SHADES: Final = 7
 _COLUMNS: Final = 16
 
 
@@ -63,8 +64,7 @@ def heat_map(check: CheckResult, key: GroupKey) -> HeatMap | None:
     acrosses = sorted({part[1] for part in parts.values()}, key=key)
     changes = any(group.delta is not None for group in check.groups)
     found = {tuple(parts[group.group]): group for group in check.groups}
-    numbers = [group.delta if changes else group.value for group in check.groups]
-    top = max((abs(x) for x in numbers if x is not None and math.isfinite(x)), default=0.0)
+    top = _largest(group.delta if changes else group.value for group in check.groups)
     rows = tuple((d, tuple(_cell(check, found.get((d, a)), changes, top) for a in acrosses)) for d in downs)
     return HeatMap(f"change against the {reference(check)}" if changes else "value", tuple(acrosses), rows)
 
@@ -74,13 +74,16 @@ def crossed_with_subjects(checks: Sequence[CheckResult], key: GroupKey, most: in
     groups = sorted({group.group for check in checks for group in check.groups}, key=key)
     if not 2 <= len(groups) <= _COLUMNS:
         return None
-    moves = [group.delta for check in checks for group in check.groups]
-    top = max((abs(x) for x in moves if x is not None and math.isfinite(x)), default=0.0)
+    top = _largest(group.delta for check in checks for group in check.groups)
     rows = []
     for check in checks[:most]:
         found = {group.group: group for group in check.groups}
         rows.append((check.about or "", tuple(_cell(check, found.get(name), True, top) for name in groups)))
     return HeatMap(f"change against the {reference(checks[0])}", tuple(groups), tuple(rows))
+
+
+def _largest(numbers: Iterable[float | None]) -> float:
+    return max((abs(x) for x in map(finite, numbers) if x is not None), default=0.0)
 
 
 def confusion_tables(found: Sequence[Misclassification], key: GroupKey) -> list[ConfusionTable]:
@@ -94,23 +97,21 @@ def confusion_tables(found: Sequence[Misclassification], key: GroupKey) -> list[
 def _confusion(probe: str, subject: str, entries: Sequence[Misclassification], key: GroupKey) -> ConfusionTable:
     counts = {(one.group, one.predicted): one.count for one in entries}
     totals = {one.group: one.total for one in entries}
-    often: dict[str, int] = {}
+    often = Counter[str]()
     for one in entries:
-        often[one.predicted] = often.get(one.predicted, 0) + one.count
+        often[one.predicted] += one.count
     predicted = tuple(sorted(often, key=lambda label: (-often[label], label)))
-    rows = []
-    for group in sorted(totals, key=key):
-        total = totals[group]
-        cells = tuple(_count(counts.get((group, label)), total) for label in predicted)
-        rows.append((group, total, cells))
+
+    def cell(group: str, label: str) -> HeatCell:
+        if (count := counts.get((group, label))) is None:
+            return HeatCell(number(None))
+        share = count / totals[group] if totals[group] else 0.0
+        return HeatCell(f"{count:,} ({share:.0%})", "worse", math.ceil(share * SHADES))
+
+    rows = [
+        (group, totals[group], tuple(cell(group, label) for label in predicted)) for group in sorted(totals, key=key)
+    ]
     return ConfusionTable(probe, subject, predicted, tuple(rows))
-
-
-def _count(count: int | None, total: int) -> HeatCell:
-    if count is None:
-        return HeatCell(number(None))
-    share = count / total if total else 0.0
-    return HeatCell(f"{count:,} ({share:.0%})", "worse", math.ceil(share * _SHADES))
 
 
 def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: float) -> HeatCell:
@@ -121,8 +122,8 @@ def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: flo
     if value is None or math.isnan(value) or top == 0.0:
         return HeatCell(text, group=group)
     strength = 1.0 if math.isinf(value) else abs(value) / top
-    worse = value > 0 if check.better == "lower" or check.rule == "at_most" else value < 0
-    return HeatCell(text, "worse" if worse else "better", round(strength * _SHADES), group)
+    worse = value > 0 if worse_is_higher(check) else value < 0
+    return HeatCell(text, "worse" if worse else "better", round(strength * SHADES), group)
 
 
 MOST_ROWS: Final = 16
@@ -161,14 +162,8 @@ def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[
 
 def _effects(name: str, checks: Sequence[CheckResult], key: GroupKey, most: int) -> Effects:
     first = checks[0]
-    moved = [
-        (check, group)
-        for check in checks
-        for group in check.groups
-        if group.delta is not None and math.isfinite(group.delta)
-    ]
-    sign = -1.0 if worse_is_higher(first) else 1.0
-    moved.sort(key=lambda one: sign * (one[1].delta or 0.0))
+    moved = [(check, group) for check in checks for group in check.groups if finite(group.delta) is not None]
+    moved.sort(key=lambda one: one[1].delta or 0.0, reverse=worse_is_higher(first))
     shown = moved[:MOST_ROWS]
     spread = [x for _, group in shown for x in (group.delta, group.delta_lo, group.delta_hi)]
     scale = scale_for([0.0, *margins_of(first), *spread])

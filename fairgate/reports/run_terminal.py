@@ -38,7 +38,7 @@ from fairgate.reports.notes import (
     remarks,
     table_notes,
     verdict_notes,
-    waived_line,
+    waiver_words,
 )
 from fairgate.reports.sentences import sentence
 from fairgate.reports.text_table import text_table
@@ -65,14 +65,13 @@ def terminal_table(record: RunRecord) -> Table:
     rows: list[list[str | tuple[str, str]]] = []
     for check in reading_order(record.checks):
         regression = check.rule == "no_worse_than"
-        whose = None if check.decided_by is None else f"of {DECIDERS[check.decided_by]}"
         rows.append(
             [
                 (_folded(check.item), "bold" if check.verdict == "fail" else ""),
-                _stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else None),
-                _stacked(number(check.value, check.status), None if regression else interval(check.lo, check.hi)),
+                _stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else ""),
+                _stacked(number(check.value, check.status), "" if regression else interval(check.lo, check.hi)),
                 _stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi)),
-                _stacked(_stacked(bound_words(check).replace("margin", "Δ"), whose), _fair(check)),
+                _bound(check),
                 p_value(check.p_adjusted),
                 (_stacked(f"{SYMBOL[check.verdict]} {check.verdict}", _waived(check)), _STYLE[check.verdict]),
             ]
@@ -87,61 +86,50 @@ def terminal_summary(record: RunRecord) -> list[str]:
     name = f"{SYMBOL[headline_verdict(record)]} {clean(record.suite, 80)}"
     lines = [f"{name}: {verdict_words(record)} ({totals(record)})"]
     lines += [f"notice: {text}" for text in notices(record, _NOTICES)]
-    lines += _definition(record)
+    if (changed := definition_words(record)) is not None and record.definition is not None:
+        cells = (change_cells(change, 80) for change in record.definition.changes)
+        changes = [f"  {what}: {before} → {now}" for what, before, now in cells]
+        lines += [f"warning: {changed}", *at_most(changes, _CHANGES, "  and {} more in results.json")]
     lines.append(f"coverage: {coverage_words(record)}")
     if record.coverage.missing:
         named = ", ".join(clean(name, 60) for name in record.coverage.missing[:5])
         more = len(record.coverage.missing) - 5
         lines.append(f"missing: {named}{f' and {more:,} more' if more > 0 else ''}")
-    lines += _compared(record)
+    for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
+        if info is not None and (info.commit or name == "anchor"):  # else the command below names the baseline whole
+            lines.append(f"{name}: {clean(info.uri, 120)} ({provenance(info)})")
     lines += [f"{remark.level}: {remark.text}" for remark in remarks(record)]
     failing, waived, _ = by_outcome(reading_order(record.checks))
     cause = common_cause(record)
-    lines += _failures(failing, record) if cause is None else _cause(cause)
-    excused = [f"{SYMBOL[check.verdict]} {waived_line(check)}" for check in waived]
+    if cause is None:
+        lines += _failures(failing, record)
+    else:
+        first, *rest = map(clean, cause.splitlines() or [""])
+        lines += [f"! nothing could be computed: {first}", *(f"  {line}" for line in rest)]
+    excused = [
+        f"{SYMBOL[check.verdict]} {clean(check.item, 120)}: {check.verdict}, {waiver_words(check)}" for check in waived
+    ]
     lines += at_most(excused, _WAIVED, "  and {} more waived checks in the table")
     lines += [f"note: {clean(text)}" for text in table_notes(record.checks)]
-    worst = _worst_set([*failing, *waived]) if cause is None else None
-    if worst is not None:
-        lines.append(f"worst {unit_of(record)}: {_set_words(record, *worst)}")
+    shown = next((check for check in [*failing, *waived] if check.worst_sets), None)
+    if shown is not None and cause is None:
+        lines.append(f"worst {unit_of(record)}: {_set_words(record, shown, shown.worst_sets[0])}")
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:
         lines.append(f"note: {clean(record.dataset.notice)}")
     return [inert(line) for line in lines]
 
 
-def _definition(record: RunRecord) -> list[str]:
-    """What changed in the gate itself, a line per change; of many, the first few."""
-    said = definition_words(record)
-    if said is None or record.definition is None:
-        return []
-    cells = [change_cells(change, 80) for change in record.definition.changes]
-    lines = [f"  {what}: {before} → {now}" for what, before, now in cells]
-    return [f"warning: {said}", *at_most(lines, _CHANGES, "  and {} more in results.json")]
-
-
-def _compared(record: RunRecord) -> list[str]:
-    """Baseline and anchor, where the command that reproduces the run does not name them whole."""
-    shown = [("baseline", record.baseline)] if record.baseline is not None and record.baseline.commit else []
-    shown += [("anchor", record.anchor)] if record.anchor is not None else []
-    return [f"{name}: {clean(info.uri, 120)} ({provenance(info)})" for name, info in shown if info is not None]
-
-
 def _failures(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
     """What closes the gate in a sentence each; of many, the first few."""
     lines = [
-        "; ".join([f"{SYMBOL[check.verdict]} {sentence(check, record)}", *verdict_notes(check)]) for check in failing
+        f"{SYMBOL[check.verdict]} {'; '.join([sentence(check, record), *verdict_notes(check)])}" for check in failing
     ]
     lines = at_most(lines, _FAILING, "  and {} more in the table")
     untested = [check for check in failing if check.rule == "no_worse_than" and check.verdict == "inconclusive"]
     if record.baseline is None and untested:
         lines.append(f"  {clean(untested[0].reason)}")
     return lines
-
-
-def _cause(cause: str) -> list[str]:
-    first, *rest = cause.splitlines() or [""]
-    return [f"! nothing could be computed: {clean(first)}", *(f"  {clean(line)}" for line in rest)]
 
 
 def _folded(item: str) -> str:
@@ -155,26 +143,24 @@ def _folded(item: str) -> str:
     return "\n".join(inert(line.rstrip()) for line in lines)
 
 
-def _waived(check: CheckResult) -> str | None:
+def _waived(check: CheckResult) -> str:
     """That a waiver holds, or that it has expired, under a verdict that is no pass."""
     if check.waiver is None or check.verdict == "pass":
-        return None
+        return ""
     return "waived" if check.waived else "waiver\nexpired" if check.waiver.expired else "not waived"
 
 
-def _fair(check: CheckResult) -> str | None:
-    """The fair ranker's median and 95% point, under a bound that they put in proportion."""
-    if check.null_median is None or check.null_p95 is None:
-        return None
-    return f"fair {number(check.null_median)}\n 95% {number(check.null_p95)}"
+def _bound(check: CheckResult) -> str:
+    """The bound, whose it is where two differ, and what a fair ranker has, which puts it in proportion."""
+    whose = "" if check.decided_by is None else f"of {DECIDERS[check.decided_by]}"
+    fair = ""
+    if check.null_median is not None and check.null_p95 is not None:
+        fair = f"fair {number(check.null_median)}\n 95% {number(check.null_p95)}"
+    return _stacked(bound_words(check).replace("margin", "Δ"), whose, fair)
 
 
-def _stacked(text: str, below: str | None) -> str:
-    return f"{text}\n{below}" if below else text
-
-
-def _worst_set(failing: Sequence[CheckResult]) -> tuple[CheckResult, WorstSet] | None:
-    return next(((check, check.worst_sets[0]) for check in failing if check.worst_sets), None)
+def _stacked(*lines: str) -> str:
+    return "\n".join(filter(None, lines))
 
 
 def _set_words(record: RunRecord, check: CheckResult, worst: WorstSet) -> str:
@@ -233,9 +219,11 @@ def difference_table(before: RunRecord, now: RunRecord) -> Table:
     rows = []
     for item in dict.fromkeys([*new, *old]):
         one, other = old.get(item), new.get(item)
-        comparable = one is not None and other is not None and None not in (one.value, other.value)
-        change = (other.value or 0) - (one.value or 0) if comparable and one and other else None
-        rows.append([clean(item, 80), _value(one), _value(other), signed(change)])
+        change = None
+        if one is not None and other is not None and one.value is not None and other.value is not None:
+            change = other.value - one.value
+        values = [ABSENT if check is None else number(check.value, check.status) for check in (one, other)]
+        rows.append([clean(item, 80), *values, signed(change)])
     return text_table(("check", ">before", ">now", ">change"), rows, wrap_first=True, padding=(0, 1))
 
 
@@ -247,7 +235,3 @@ def _facts(record: RunRecord) -> dict[str, str]:
         "model": f"{clean(model.uri, 200)} ({clean(model.fingerprint[:12], 12)})",
         "dataset": f"{clean(data.name, 80)}/{clean(data.version, 20)} ({clean(data.fingerprint[:12], 12)})",
     }
-
-
-def _value(check: CheckResult | None) -> str:
-    return ABSENT if check is None else number(check.value, check.status)

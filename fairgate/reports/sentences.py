@@ -20,6 +20,7 @@ from fairgate.reports.formatting import (
     tie_words,
     unit_of,
     with_interval,
+    worse_is_higher,
 )
 
 NAMED: Final = 8
@@ -50,7 +51,8 @@ def worst_of(check: CheckResult) -> GroupResult | None:
 
 def by_attribute(check: CheckResult) -> list[tuple[str | None, list[GroupResult]]]:
     """The groups of a check by what they are groups of, in the order of attributes, the worst first in each."""
-    found = groupby(check.groups, key=lambda group: group.attribute or _only_attribute(check))
+    only = check.over if check.over and "; " not in check.over else None  # one attribute, or one crossing
+    found = groupby(check.groups, key=lambda group: group.attribute or only)
     return [(attribute, worst_first(check, list(groups))) for attribute, groups in found]
 
 
@@ -69,7 +71,7 @@ def harm(check: CheckResult, group: GroupResult) -> float:
         return -math.inf
     if not moved and (metric := spec_of(check)) is not None and metric.group_bound == "size":
         return abs(value)
-    return value if check.better == "lower" or check.rule == "at_most" else -value
+    return value if worse_is_higher(check) else -value
 
 
 def too_small(check: CheckResult, record: RunRecord) -> str:
@@ -90,11 +92,6 @@ def listed(groups: Sequence[GroupResult], say: Callable[[GroupResult], str], mos
     more = len(groups) - most
     said = [say(group) for group in groups[:most]]
     return ", ".join([*said, f"and {share_words(more, 'more group')}"] if more > 0 else said)
-
-
-def _only_attribute(check: CheckResult) -> str | None:
-    """What all groups of a check are groups of, where it is over one attribute, or one crossing."""
-    return check.over if check.over and "; " not in check.over else None
 
 
 def _over(check: CheckResult) -> str:
@@ -140,22 +137,24 @@ def _regression(check: CheckResult, record: RunRecord) -> str:
     named = [group for group in worst_first(check, check.failing_groups) if group.delta is not None]
     if not named and worst is not None and worst.delta is not None:
         named = [worst]
-    if not named:  # one number of all groups, whose worst may have been another in the baseline
-        now = "" if check.worst_group is None else f" of the worst group, now {clean(check.worst_group, 80)},"
-        said = f"{metric}{now} {_moved(delta)} against the {other}"
-        if relative:
-            said = f"the worst group {_stood(delta)} {_others(record)}{_against(other)}"
-    elif relative:
+    if relative:
         several = len(named) > 1 and all((group.delta or 0.0) < 0 for group in named)
         if several:
             groups = listed(named, lambda group: f"{clean(group.group, 80)} fell {number(-(group.delta or 0.0))}")
             groups += " behind"
-        else:
+        elif named:
             groups = listed(named, lambda group: f"{clean(group.group, 80)} {_stood(group.delta or 0.0)}")
-        said = f"{groups} {_others(record, several)}{_against(other)}"
-    else:
+        else:
+            groups = f"the worst group {_stood(delta)}"
+        others = "their set-mates" if several else "its set-mates"
+        others = "the mean of all groups" if unit_of(record) == "image" else others
+        said = f"{groups} {others}{' against the anchor' if other == 'anchor' else ''}"
+    elif named:
         said = f"{metric} {listed(named, lambda group: f'of {clean(group.group, 80)} {_moved(group.delta or 0.0)}')}"
         said += f" against the {other}"
+    else:  # one number of all groups, whose worst may have been another in the baseline
+        now = "" if check.worst_group is None else f" of the worst group, now {clean(check.worst_group, 80)},"
+        said = f"{metric}{now} {_moved(delta)} against the {other}"
     theirs = f"at the {other}'s label temperature, " if check.only_tempered else ""
     return f"{theirs}{said}; margin {number(check.bound)}{_unsettled(check, record, worst)}"
 
@@ -166,16 +165,6 @@ def _moved(delta: float) -> str:
 
 def _stood(delta: float) -> str:
     return f"fell {number(-delta)} behind" if delta < 0 else f"moved {number(delta)} ahead of"
-
-
-def _others(record: RunRecord, several: bool = False) -> str:
-    if unit_of(record) == "image":
-        return "the mean of all groups"
-    return "their set-mates" if several else "its set-mates"
-
-
-def _against(other: str) -> str:
-    return " against the anchor" if other == "anchor" else ""
 
 
 def _unsettled(check: CheckResult, record: RunRecord, worst: GroupResult | None) -> str:

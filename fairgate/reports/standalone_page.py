@@ -78,6 +78,7 @@ def _environment() -> Environment:
         "provenance": notes.provenance,
         "reference": formatting.reference,
         "shown_verdict": formatting.shown_verdict,
+        "notes": notes.verdict_notes,
         "waiver": notes.waiver_words,
         "clean": plain_text.clean,
         "exact": _exact,
