@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 from scipy.special import bdtrc
 
@@ -52,9 +51,9 @@ def small_differences(record: AuditRecord) -> str | None:
     for probe in record.probes:
         if isinstance(probe, RetrievalAudit):
             continue
-        small += sum(_clear(row, alpha) and row.outcome != "correct" and not _notable(row) for row in probe.effects)
+        small += sum(clear(row, alpha) and row.outcome != "correct" and not _notable(row) for row in probe.effects)
         if isinstance(probe, ClassificationAudit):
-            pairs = [pair for pair in probe.pairs if _differs(pair, alpha) and not _fairer(pair)]
+            pairs = [pair for pair in probe.pairs if _differs(pair, alpha) and not fairer(pair)]
             small += len(pairs)
             margins |= {number(probe.margin)} if pairs else set()
     if not small:
@@ -70,7 +69,8 @@ def _findings(probe: ClassificationAudit | ImplicitAudit | RetrievalAudit, alpha
     if isinstance(probe, RetrievalAudit):
         return _beyond_chance(probe, alpha)
     wrong = harmed(probe, alpha) if isinstance(probe, ClassificationAudit) else []
-    unsure = _first_of([row for row in probe.effects if _clear(row, alpha) and _notable(row)], _overall_first, wrong)
+    unsure = [row for row in probe.effects if clear(row, alpha) and _notable(row)]
+    unsure = _first_of(unsure, wrong, overall_first=True)
     if isinstance(probe, ImplicitAudit):
         return [_shift(row, f"P(“{clean(probe.positive, 60)}”)") for row in unsure]
     harms = _harms(wrong, lambda row: _harm(row, probe))
@@ -80,11 +80,12 @@ def _findings(probe: ClassificationAudit | ImplicitAudit | RetrievalAudit, alpha
 def harmed(probe: ClassificationAudit, alpha: float) -> Rows:
     """Groups that are right less often than their reference group, or more often, largest difference first: attributes
     crossed and by subject as far as that is clear, else as it is clear."""
-    right = [row for row in probe.effects if row.outcome == "correct" and _clear(row, alpha)]
-    return _first_of(right, lambda row: (-row.group.count(CROSS), row.subject is None), ())
+    right = [row for row in probe.effects if row.outcome == "correct" and clear(row, alpha)]
+    return _first_of(right, (), overall_first=False)
 
 
-def _clear(row: EffectRow, alpha: float) -> bool:
+def clear(row: EffectRow, alpha: float) -> bool:
+    """Whether there is an effect after correction."""
     return bool(row.effect) and row.p_adjusted is not None and row.p_adjusted <= alpha
 
 
@@ -96,18 +97,14 @@ def _notable(row: EffectRow) -> bool:
     return hi < -NOTABLE or lo > NOTABLE
 
 
-def _overall_first(row: EffectRow) -> tuple[int, bool]:
-    return -row.group.count(CROSS), row.subject is not None
-
-
-def _first_of(rows: Rows, order: Callable[[EffectRow], tuple[int, bool]], already: Iterable[EffectRow]) -> Rows:
-    """The rows that no earlier row (in this order) and none of `already` implies; largest first."""
-    reported, found = list(already), Rows()
-    for row in sorted(rows, key=lambda row: (*order(row), -abs(row.effect or 0.0))):
+def _first_of(rows: Rows, already: Sequence[EffectRow], *, overall_first: bool) -> Rows:
+    """The rows that none of `already` implies and no earlier row: crossed groups before single ones, and in these all
+    subjects before one, or after; largest first."""
+    reported, largest_first = list(already), sorted(rows, key=lambda row: -abs(row.effect or 0.0))
+    for row in sorted(largest_first, key=lambda row: (-row.group.count(CROSS), (row.subject is None) != overall_first)):
         if not any(_implies(one, row) for one in reported):
             reported.append(row)
-            found.append(row)
-    return sorted(found, key=lambda row: -abs(row.effect or 0.0))
+    return sorted(reported[len(already) :], key=lambda row: -abs(row.effect or 0.0))
 
 
 def _implies(reported: EffectRow, row: EffectRow) -> bool:
@@ -145,23 +142,14 @@ def _harms(rows: Rows, said: Callable[[EffectRow], str]) -> list[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Apart:
+def _apart(row: EffectRow) -> tuple[tuple[str, float], tuple[str, float], str]:
     """An effect as worse against better, whichever of the two is the reference: group and mean, and the limits."""
-
-    worse: tuple[str, float]
-    better: tuple[str, float]
-    limits: str
-
-    @classmethod
-    def of(cls, row: EffectRow) -> Self:
-        mean, effect = row.reference_mean or 0.0, row.effect or 0.0
-        group, reference = (row.group, mean + effect), (row.reference, mean)
-        if effect < 0:
-            return cls(group, reference, interval(row.lo, row.hi) or "in every set")
-        known = row.lo is not None and row.hi is not None
-        turned = interval(-(row.hi or 0.0), -(row.lo or 0.0)) if known else "in every set"
-        return cls(reference, group, turned)
+    mean, effect = row.reference_mean or 0.0, row.effect or 0.0
+    group, reference = (row.group, mean + effect), (row.reference, mean)
+    if effect < 0:
+        return group, reference, interval(row.lo, row.hi) or "in every set"
+    turned = None if row.lo is None or row.hi is None else interval(-row.hi, -row.lo)
+    return reference, group, turned or "in every set"
 
 
 def _of(row: EffectRow) -> str:
@@ -169,20 +157,19 @@ def _of(row: EffectRow) -> str:
 
 
 def _less_sure(row: EffectRow) -> str:
-    apart = _Apart.of(row)
+    (group, _), (other, _), limits = _apart(row)
     return (
-        f"{clean(row.model, 60)}: P(true label) of {clean(apart.worse[0], 80)}{_of(row)} images is "
-        f"{number(abs(row.effect or 0.0))} lower than of {clean(apart.better[0], 80)} ones {apart.limits}"
+        f"{clean(row.model, 60)}: P(true label) of {clean(group, 80)}{_of(row)} images is "
+        f"{number(abs(row.effect or 0.0))} lower than of {clean(other, 80)} ones {limits}"
     )
 
 
 def _harm(row: EffectRow, probe: ClassificationAudit) -> str:
     """`biased gets 30% of dark × female doctor images right, and 100% of light × male ones (−0.700 [...])`."""
-    apart = _Apart.of(row)
-    (group, share), (other, of_other) = apart.worse, apart.better
+    (group, share), (other, of_other), limits = _apart(row)
     said = (
         f"{clean(row.model, 60)} gets {percent_of(share)} of {clean(group, 80)}{_of(row)} images right, and "
-        f"{percent_of(of_other)} of {clean(other, 80)} ones ({signed(-abs(row.effect or 0.0))} {apart.limits})"
+        f"{percent_of(of_other)} of {clean(other, 80)} ones ({signed(-abs(row.effect or 0.0))} {limits})"
     )
     most = most_taken(probe.taken, row.model, row.subject, group, row.over)
     if most is None:
@@ -202,82 +189,55 @@ def _differs(pair: PairRow, alpha: float) -> bool:
     return any(p is not None and p <= alpha for p in (pair.p_paired, pair.p_mood_adjusted))
 
 
-def _fairer(pair: PairRow) -> bool:
+def fairer(pair: PairRow) -> bool:
+    """Whether the paired limits say that one of two models treats set-mates more alike."""
     return pair.conclusion in ("first_fairer", "second_fairer")
 
 
 def _less_alike(pairs: Iterable[PairRow]) -> list[str]:
     """Who treats set-mates less alike than whom, by the limits of the change of spread against the margin."""
-    found = [
-        _Behind.of(pair, worse_is_second=pair.conclusion == "first_fairer", by=pair.spread_delta)
-        for pair in pairs
-        if _fairer(pair)
-    ]
-    return [
-        f"{ones[0].who} treats {ones[0].whose}set-mates less alike than {_names(ones)}: the spread of P(true) inside a "
-        f"set is larger by {_sizes(ones)} on average"
-        f"{', although F_M, a median, says the opposite' if ones[0].opposite else ''}"
-        for ones in _together(found)
-    ]
+    return _behind(
+        "{model} treats {whose}set-mates less alike than {others}: the spread of P(true) inside a set is larger by "
+        "{by} on average",
+        [
+            (pair, pair.conclusion == "first_fairer", abs(pair.spread_delta or 0.0), pair.agreement == "opposite")
+            for pair in pairs
+            if fairer(pair)
+        ],
+    )
 
 
 def _less_often_right(pairs: Iterable[PairRow], alpha: float) -> list[str]:
     """Which model is right less often than which, over the same images."""
-    found = [
-        _Behind.of(pair, worse_is_second=(pair.accuracy_delta or 0.0) < 0, by=pair.accuracy_delta, opposite=False)
-        for pair in pairs
-        if pair.accuracy_delta and pair.p_accuracy is not None and pair.p_accuracy <= alpha
-    ]
-    return [
-        f"{ones[0].who} names {ones[0].whose}images rightly less often than {_names(ones)}: accuracy is lower by "
-        f"{_sizes(ones)}"
-        for ones in _together(found)
-    ]
+    return _behind(
+        "{model} names {whose}images rightly less often than {others}: accuracy is lower by {by}",
+        [
+            (pair, pair.accuracy_delta < 0, abs(pair.accuracy_delta), False)
+            for pair in pairs
+            if pair.accuracy_delta and pair.p_accuracy is not None and pair.p_accuracy <= alpha
+        ],
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Behind:
-    """A model that is behind another one, on a subject or on all. `opposite`: medians say the opposite of means."""
-
-    worse: str
-    better: str
-    subject: str | None
-    by: float
-    opposite: bool
-
-    @classmethod
-    def of(cls, pair: PairRow, *, worse_is_second: bool, by: float | None, opposite: bool | None = None) -> Self:
-        worse, better = (pair.second, pair.first) if worse_is_second else (pair.first, pair.second)
-        opposite = pair.agreement == "opposite" if opposite is None else opposite
-        return cls(worse, better, pair.subject, abs(by or 0.0), opposite)
-
-    @property
-    def who(self) -> str:
-        return clean(self.worse, 60)
-
-    @property
-    def whose(self) -> str:
-        return "" if self.subject is None else f"{clean(self.subject, 60)} "
-
-
-def _together(found: Sequence[_Behind]) -> list[list[_Behind]]:
-    """Each model that is behind, with all that are ahead of it on the same images, largest first. A single subject is
-    listed only where the same does not hold over all subjects."""
-    overall = {(one.worse, one.better) for one in found if one.subject is None}
-    of_worse: dict[tuple[str, str | None, bool], list[_Behind]] = {}
-    for one in found:
-        if one.subject is None or (one.worse, one.better) not in overall:
-            of_worse.setdefault((one.worse, one.subject, one.opposite), []).append(one)
-    return sorted(of_worse.values(), key=lambda ones: (ones[0].subject is not None, -max(one.by for one in ones)))
-
-
-def _names(ones: Sequence[_Behind]) -> str:
-    return ", ".join(clean(one.better, 60) for one in ones)
-
-
-def _sizes(ones: Sequence[_Behind]) -> str:
-    least, most = number(min(one.by for one in ones)), number(max(one.by for one in ones))
-    return least if least == most else f"{least} to {most}"
+def _behind(said: str, found: Sequence[tuple[PairRow, bool, float, bool]]) -> list[str]:
+    """A sentence per model that is behind others on the same images, largest first. `found`: whether the second of a
+    pair is the worse one, by how much, and whether medians say the opposite of means. A single subject is listed only
+    where the same does not hold over all subjects."""
+    ahead: dict[tuple[str, str | None, bool], dict[str, float]] = {}
+    overall = {(pair.first, pair.second, second_worse) for pair, second_worse, _, _ in found if pair.subject is None}
+    for pair, second_worse, by, opposite in found:
+        worse, better = (pair.second, pair.first) if second_worse else (pair.first, pair.second)
+        if pair.subject is None or (pair.first, pair.second, second_worse) not in overall:
+            ahead.setdefault((worse, pair.subject, opposite), {})[better] = by
+    ordered = sorted(ahead.items(), key=lambda one: (one[0][1] is not None, -max(one[1].values())))
+    lines = []
+    for (model, subject, opposite), others in ordered:
+        sizes = dict.fromkeys((number(min(others.values())), number(max(others.values()))))
+        names = ", ".join(clean(name, 60) for name in others)
+        whose = "" if subject is None else f"{clean(subject, 60)} "
+        line = said.format(model=clean(model, 60), whose=whose, others=names, by=" to ".join(sizes))
+        lines.append(line + (", although F_M, a median, says the opposite" if opposite else ""))
+    return lines
 
 
 def _beyond_chance(probe: RetrievalAudit, alpha: float) -> list[str]:

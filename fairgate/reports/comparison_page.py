@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from fairgate.records import (
@@ -27,22 +26,12 @@ from fairgate.reports.comparison_findings import (
     small_differences,
 )
 from fairgate.reports.comparison_tables import MOST_SUBJECTS
-from fairgate.reports.data_table import Table
 from fairgate.reports.standalone_page import render_page
 
 _ROWS: Final = 2500
 """Rows of forest plots of one probe."""
 _PAIRS: Final = 1000
 """Rows of pairs of models of one probe, when there are more than pairs on all subjects."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """Forest plots of one outcome and one grouping, in a fold. `more` subjects are left to audit.csv."""
-
-    title: str
-    tables: tuple[Table, ...]
-    more: int
 
 
 def comparison_html(record: AuditRecord) -> str:
@@ -88,7 +77,8 @@ def _classification(record: AuditRecord, probe: ClassificationAudit) -> dict[str
     }
 
 
-def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> tuple[Fold, ...]:
+def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> list[dict[str, Any]]:
+    """Forest plots by outcome and grouping, in a fold each. `more` subjects are left to audit.csv."""
     by_fold: dict[tuple[Outcome, str], list[EffectRow]] = {}
     for row in effects:
         by_fold.setdefault((row.outcome, row.over), []).append(row)
@@ -99,8 +89,9 @@ def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> tup
         while shown and sum(len(one.rows) for one in shown) > left:
             shown = shown[:-1]
         left -= sum(len(one.rows) for one in shown)
-        folds.append(Fold(f"{OUTCOMES[outcome]} by {over}", tuple(shown), len(forests) - len(shown)))
-    return tuple(folds)
+        more = len(forests) - len(shown)
+        folds.append({"title": f"{OUTCOMES[outcome]} by {over}", "tables": shown, "more": more})
+    return folds
 
 
 def _implicit(record: AuditRecord, probe: ImplicitAudit) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Final
@@ -22,8 +23,8 @@ from fairgate.records import (
     ProbeAudit,
     TakenFor,
 )
-from fairgate.reports.charts import Scale, Track, scale_for
-from fairgate.reports.comparison_findings import conclusion_of, most_taken, subject_words, why_of
+from fairgate.reports.charts import Scale, scale_for
+from fairgate.reports.comparison_findings import clear, conclusion_of, fairer, most_taken, subject_words, why_of
 from fairgate.reports.data_table import (
     SHADES,
     Column,
@@ -100,17 +101,11 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
         said, why = conclusion_of(p, margin), why_of(p)
         opposed = "the two tests disagree" if why else ""
         spread = p.spread_delta, p.spread_lo, p.spread_hi
-        track = Track(
-            zero=scale.at(0.0),
-            value=scale.at(p.spread_delta),
-            lo=scale.at(p.spread_lo),
-            hi=scale.at(p.spread_hi),
-            null=scale.band(-margin, margin, 0.0),
-            failed=p.conclusion in ("first_fairer", "second_fairer"),
-        )
+        band = scale.band(-margin, margin, 0.0)
+        drawn_change = drawn_cell(scale, *spread, zero=scale.at(0.0), null=band, failed=fairer(p))
         lines.append(
             _pair(
-                *(p, signed_cell(p.delta, p.lo, p.hi), p_cell(p.p_mood_adjusted), TableCell(track=track)),
+                *(p, signed_cell(p.delta, p.lo, p.hi), p_cell(p.p_mood_adjusted), drawn_change),
                 *(signed_cell(*spread), p_cell(p.p_paired), _accuracy_change(p)),
                 TableCell(said, opposed, export=f"{said}; {opposed}" if why else None, why=why),
             )
@@ -143,14 +138,10 @@ def effects_tables(probe: str, effects: Sequence[EffectRow], alpha: float) -> li
     scale = scale_for([0.0, *(x for row in effects for x in (row.effect, row.lo, row.hi))])
 
     def rank(subject: str | None) -> tuple[bool, float]:
-        clear = (abs(row.effect or 0.0) for row in by_subject[subject] if _clear(row, alpha))
-        return subject is not None, -max(clear, default=0.0)
+        found = (abs(row.effect or 0.0) for row in by_subject[subject] if clear(row, alpha))
+        return subject is not None, -max(found, default=0.0)
 
     return [_forest(probe, by_subject[subject], scale, alpha) for subject in sorted(by_subject, key=rank)]
-
-
-def _clear(row: EffectRow, alpha: float) -> bool:
-    return row.p_adjusted is not None and row.p_adjusted <= alpha
 
 
 def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float) -> Table:
@@ -159,18 +150,17 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
     single = len(means) == 1
     groups: dict[str, list[Line]] = {}
     for row in effects:
-        clear = _clear(row, alpha)
-        failed = clear and (row.effect or 0.0) < 0 and row.outcome != "p_positive"  # neither way is better there
-        at = scale.at
-        track = Track(zero=at(0.0), value=at(row.effect), lo=at(row.lo), hi=at(row.hi), failed=failed)
-        effect = TableCell(signed(row.effect), interval(row.lo, row.hi) or "no spread", row.effect, row.lo, row.hi)
-        mark = ("fail" if failed else "") if clear else None
-        name = row.group if single else row.model
-        line = Line(name, (TableCell(track=track), effect, p_cell(row.p_adjusted)), mark=mark)
+        found = clear(row, alpha)
+        failed = found and (row.effect or 0.0) < 0 and row.outcome != "p_positive"  # neither way is better there
+        limits = row.effect, row.lo, row.hi
+        drawn = drawn_cell(scale, *limits, zero=scale.at(0.0), failed=failed)
+        effect = TableCell(signed(row.effect), interval(row.lo, row.hi) or "no spread", *limits)
+        mark = ("fail" if failed else "") if found else None
+        line = Line(row.group if single else row.model, (drawn, effect, p_cell(row.p_adjusted)), mark=mark)
         groups.setdefault(row.group, []).append(line)
     subject = subject_words(first.subject)
     listed = ", ".join(f"{clean(name, 60)} {number(mean)}" for name, mean in means[:12])
-    bodies = [("" if single else group, tuple(lines)) for group, lines in groups.items()]
+    bodies = [(group, tuple(lines)) for group, lines in groups.items()]
     if single:
         bodies = [("", tuple(line for _, lines in bodies for line in lines))]
     return Table(
@@ -190,12 +180,12 @@ def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]
     """Each group's most frequent wrong label by model, a table per subject with mistakes and grouping; the subject with
     most mistakes first."""
     overs = list(dict.fromkeys(one.over for one in probe.taken))
-    often: dict[str, int] = {}
+    often = Counter[str]()
     for one in probe.taken:
-        often[one.subject] = often.get(one.subject, 0) + one.count
+        often[one.subject] += one.count
     columns = tuple(Column(model.name, aside=f"{model.name}, share") for model in record.models)
     tables = []
-    for subject in sorted(often, key=lambda name: -often[name])[:MOST_SUBJECTS]:
+    for subject, _ in often.most_common(MOST_SUBJECTS):
         for over in overs:
             held = [one for one in probe.taken if (one.subject, one.over) == (subject, over)]
             lines = []

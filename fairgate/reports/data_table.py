@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from fairgate.number_format import number, signed
 from fairgate.records import Status
@@ -102,9 +102,9 @@ def p_cell(value: float | None) -> TableCell:
     return TableCell(p_value(value), value=value)
 
 
-def drawn_cell(scale: Scale, value: float | None, lo: float | None, hi: float | None) -> TableCell:
-    """A number with its limits as a dot on a line."""
-    return TableCell(track=Track(value=scale.at(value), lo=scale.at(lo), hi=scale.at(hi)))
+def drawn_cell(scale: Scale, value: float | None, lo: float | None, hi: float | None, **marks: Any) -> TableCell:
+    """A number with its limits as a dot on a line, and further marks of the track."""
+    return TableCell(track=scale.track(value, lo, hi, **marks))
 
 
 def share_scale(shares: Iterable[float | None]) -> Scale:

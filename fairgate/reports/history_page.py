@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fairgate.number_format import number
 from fairgate.records import RULE, History, Move, Point, Series
 from fairgate.reports import history_text
-from fairgate.reports.charts import Scale, Tick, percent, scale_for, upright
+from fairgate.reports.charts import Tick, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words
 from fairgate.reports.history_text import (
     absent,
@@ -28,40 +27,6 @@ from fairgate.reports.standalone_page import render_page
 
 MOST_FIGURES: Final = 60
 _TICKS: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Dot:
-    """One run in a figure, in percent of it. `ring` is how a move to here counts: better, worse or moved; `fell` says
-    from which side the line comes."""
-
-    x: str
-    y: str
-    lo: str | None
-    hi: str | None
-    bound: str | None
-    left: str
-    right: str
-    ring: str | None
-    fell: bool
-    name: str
-    said: str
-
-
-@dataclass(frozen=True, slots=True)
-class ItemFigure:
-    """One item. `lines` join points between cuts, in a square of 100 by 100; `gaps` are cuts, with their numbers;
-    `rows` of its table are runs, the newest first, with how the number moved."""
-
-    series: Series
-    metric: str
-    dots: tuple[Dot, ...]
-    lines: tuple[str, ...]
-    gaps: tuple[tuple[str, str], ...]
-    up: tuple[Tick, ...]
-    across: tuple[Tick, ...]
-    said: str
-    rows: tuple[tuple[Point, str], ...]
 
 
 def history_html(history: History) -> str:
@@ -84,7 +49,9 @@ def history_html(history: History) -> str:
     )
 
 
-def _figure(series: Series, history: History, numbers: dict[str, str]) -> ItemFigure:
+def _figure(series: Series, history: History, numbers: dict[str, str]) -> dict[str, Any]:
+    """What the template draws of one item. `lines` join points between cuts, in a square of 100 by 100; `gaps` are
+    cuts, with their numbers; `rows` of its table are runs, the newest first, with how the number moved."""
     count = len(history.runs)
     held = [point.bound for point in series.points] if series.question.held else []
     scale = scale_for([*held, *(x for point in series.points for x in (point.value, point.lo, point.hi))])
@@ -94,49 +61,46 @@ def _figure(series: Series, history: History, numbers: dict[str, str]) -> ItemFi
     words += [f"moved at {named(move.after)}" for move in series.moves]
     step = max(1, -(-count // _TICKS))
     runs = {point.place: point for point in series.points}
-    return ItemFigure(
-        series=series,
-        metric=metric_words(series.question.metric),
-        dots=tuple(_dot(series, point, moves.get(point.place), scale, count) for point in series.points),
-        lines=tuple(
-            " ".join(f"{_across(point.place, count):.2f},{100 - scale.place(point.value):.2f}" for point in stretch)
-            for stretch in series.stretches
-        ),
-        gaps=tuple(
-            (percent(_across(point.place - 0.5, count)), numbers[cut_words(point)])
-            for point in series.points
-            if point.cut
-        ),
-        up=upright(scale),
-        across=tuple(
-            Tick(percent(_across(place, count)), named(runs[place])) for place in range(0, count, step) if place in runs
-        ),
-        said="; ".join(words),
-        rows=tuple((point, _moved(series, moves.get(point.place))) for point in reversed(series.points)),
-    )
 
+    def across(place: float) -> float:
+        return 100 * (place + 0.5) / count
 
-def _across(place: float, count: int) -> float:
-    return 100 * (place + 0.5) / count
-
-
-def _dot(series: Series, point: Point, move: Move | None, scale: Scale, count: int) -> Dot:
     def up(value: float | None) -> str | None:
         return None if value is None else percent(100 - scale.place(value))
 
-    return Dot(
-        x=percent(_across(point.place, count)),
-        y=percent(100 - scale.place(point.value)),
-        lo=up(point.lo),
-        hi=up(point.hi),
-        bound=up(point.bound) if series.question.held else None,
-        left=percent(_across(point.place - 0.5, count)),
-        right=percent(_across(point.place + 0.5, count)),
-        ring=None if move is None else side(series, move) or "moved",
-        fell=move is not None and move.delta < 0,
-        name=named(point),
-        said=f"{named(point)}, {day(point)}: {measured(point)}",
-    )
+    def dot(point: Point) -> dict[str, Any]:
+        """One run, in percent of the figure. `ring` is how a move to here counts; `fell`: the line comes from above."""
+        move = moves.get(point.place)
+        return {
+            "x": percent(across(point.place)),
+            "y": up(point.value),
+            "lo": up(point.lo),
+            "hi": up(point.hi),
+            "bound": up(point.bound) if series.question.held else None,
+            "left": percent(across(point.place - 0.5)),
+            "right": percent(across(point.place + 0.5)),
+            "ring": None if move is None else side(series, move) or "moved",
+            "fell": move is not None and move.delta < 0,
+            "name": named(point),
+            "said": f"{named(point)}, {day(point)}: {measured(point)}",
+        }
+
+    return {
+        "series": series,
+        "metric": metric_words(series.question.metric),
+        "dots": [dot(point) for point in series.points],
+        "lines": [
+            " ".join(f"{across(point.place):.2f},{100 - scale.place(point.value):.2f}" for point in stretch)
+            for stretch in series.stretches
+        ],
+        "gaps": [
+            (percent(across(point.place - 0.5)), numbers[cut_words(point)]) for point in series.points if point.cut
+        ],
+        "up": upright(scale),
+        "across": [Tick(percent(across(at)), named(runs[at])) for at in range(0, count, step) if at in runs],
+        "said": "; ".join(words),
+        "rows": [(point, _moved(series, moves.get(point.place))) for point in reversed(series.points)],
+    }
 
 
 def _moved(series: Series, move: Move | None) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.number_format import number
 from fairgate.plain_text import clean
 from fairgate.records import CheckPower, GroupPower, PowerRecord
-from fairgate.reports.charts import Tick, Track, percent, scale_for, upright
+from fairgate.reports.charts import Tick, Track, finite, percent, scale_for, upright
 from fairgate.reports.formatting import metric_words
 from fairgate.reports.standalone_page import render_page
 from fairgate.reports.text_table import text_table
@@ -21,28 +21,6 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 400
 _LINES: Final = 80
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """One curve, as points of a square of 100 by 100; the hardest of a figure is drawn stronger."""
-
-    name: str
-    points: str
-    hardest: bool
-
-
-@dataclass(frozen=True, slots=True)
-class PowerFigure:
-    """All curves of one check: detectable regression (down is better) against sets, whose axis is logarithmic."""
-
-    lines: tuple[Curve, ...]
-    across: tuple[Tick, ...]
-    up: tuple[Tick, ...]
-    margin: str
-    now: str
-    wanted: str | None
-    said: str
 
 
 def power_html(record: PowerRecord) -> str:
@@ -60,12 +38,12 @@ def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
     found = [(check, group) for check in checks for group in check.groups]
     found.sort(key=lambda one: -(one[1].detectable or math.inf))
     scale = scale_for([0.0, first.margin, first.wanted, *(group.detectable for _, group in found)])
-    bad = ((percent(scale.place(first.margin)), percent(100 - scale.place(first.margin))),)
+    bad = scale.beyond(first.margin)
     rows = [
         {
             "name": _name(check, group, several=len(checks) > 1),
             "n_sets": group.n_sets,
-            "track": Track(zero=scale.at(0.0), value=scale.at(_finite(group.detectable)), bounds=(bad[0][0],), bad=bad),
+            "track": Track(zero=scale.at(0.0), value=scale.at(finite(group.detectable)), bounds=bad[:1], bad=(bad,)),
             "detectable": detectable_words(group),
             "needed": needed_words(check, group),
         }
@@ -87,17 +65,18 @@ def _name(check: CheckPower, group: GroupPower, *, several: bool) -> str:
     return " · ".join(part for part in parts if part) or "all sets"
 
 
-def _figure(checks: Sequence[CheckPower]) -> PowerFigure | None:
-    """Every subject's hardest group, or of one subject all groups."""
+def _figure(checks: Sequence[CheckPower]) -> dict[str, Any] | None:
+    """All curves of one check: detectable regression (down is better) against sets, whose axis is logarithmic, in a
+    square of 100 by 100. Every subject's hardest group, or of one subject all groups; the hardest is drawn stronger."""
     several = len(checks) > 1
     drawn = [(check, group) for check in checks for group in check.groups if not several or group is check.hardest]
-    curves = [(check, group) for check, group in drawn if any(_finite(x) is not None for x in group.curve)]
+    curves = [(check, group) for check, group in drawn if any(finite(x) is not None for x in group.curve)]
     if not curves:
         return None
     sizes = [size for check, _ in curves for size in check.sizes]
     low, high = math.log10(min(sizes)), math.log10(max(sizes))
     first = curves[0][0]
-    shown = [x for _, group in curves for x in group.curve if x is not None and math.isfinite(x)]
+    shown = [x for _, group in curves for x in map(finite, group.curve) if x is not None]
     # Few sets see next to nothing: beyond six times the median present value a curve leaves the picture.
     present = sorted(group.detectable or 0.0 for _, group in curves)[len(curves) // 2]
     top = scale_for([0.0, first.margin, min(max(shown), 6 * max(present, first.margin))])
@@ -110,38 +89,29 @@ def _figure(checks: Sequence[CheckPower]) -> PowerFigure | None:
 
     worst = max((group.detectable or math.inf for _, group in curves))
     lines = [
-        Curve(
-            name=_name(check, group, several=several),
-            points=" ".join(
+        {
+            "name": _name(check, group, several=several),
+            "points": " ".join(
                 f"{across(size):.2f},{up(value):.2f}"
-                for size, value in zip(check.sizes, group.curve, strict=True)
-                if value is not None and math.isfinite(value) and value <= top.high
+                for size, value in zip(check.sizes, map(finite, group.curve), strict=True)
+                if value is not None and value <= top.high
             ),
-            hardest=(group.detectable or math.inf) == worst,
-        )
+            "hardest": (group.detectable or math.inf) == worst,
+        }
         for check, group in curves[:_LINES]
     ]
     now = max(check.n_sets for check, _ in curves)
-    return PowerFigure(
-        lines=tuple(sorted(lines, key=lambda line: line.hardest)),
-        across=tuple(Tick(percent(across(size)), f"{size:,}") for size in _round_sizes(low, high)),
-        up=upright(top),
-        margin=percent(up(first.margin)),
-        now=percent(across(now)),
-        wanted=percent(up(first.wanted)) if first.wanted <= top.high else None,
-        said=f"{now:,} {first.unit} now",
-    )
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
-def _round_sizes(low: float, high: float) -> list[int]:
-    """1, 2 and 5 times the powers of ten between two logarithms."""
     powers = range(math.floor(low), math.ceil(high) + 1)
-    sizes = [factor * 10**power for power in powers for factor in (1, 2, 5)]
-    return [size for size in sizes if low <= math.log10(size) <= high]
+    round_sizes = [factor * 10**power for power in powers for factor in (1, 2, 5)]
+    return {
+        "lines": sorted(lines, key=operator.itemgetter("hardest")),
+        "across": [Tick(percent(across(x)), f"{x:,}") for x in round_sizes if low <= math.log10(x) <= high],
+        "up": upright(top),
+        "margin": percent(up(first.margin)),
+        "now": percent(across(now)),
+        "wanted": percent(up(first.wanted)) if first.wanted <= top.high else None,
+        "said": f"{now:,} {first.unit} now",
+    }
 
 
 _STEPS: Final = (4, 16)
