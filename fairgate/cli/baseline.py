@@ -87,10 +87,11 @@ def update(
     settings = gate.settings_of(
         prepared, model=model, baseline=baseline, report=report, mlflow=mlflow, device=device, cache=cache
     )
-    if baseline is None and gate.first_baseline(prepared):
+    first = baseline is None and gate.first_baseline(prepared)
+    if first:
         typer.echo("This is the suite's first baseline: there is nothing to compare it with yet.")
         settings = replace(settings, baseline="none")
-    evaluation, prepared = gated(suite, prepared, settings)
+    evaluation, prepared = gated(suite, prepared, settings, first_baseline=first)
     for line in gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force):
         typer.echo(line)
 

@@ -70,7 +70,9 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         raise typer.Exit(evaluation.record.exit_code)
 
 
-def gated(suite: str, prepared: Prepared, settings: Settings) -> tuple[Evaluation, Prepared]:
+def gated(
+    suite: str, prepared: Prepared, settings: Settings, *, first_baseline: bool = False
+) -> tuple[Evaluation, Prepared]:
     """Evaluate, publish and print: what `fairgate check` does once its options are known."""
     from fairgate import gate
     from fairgate.reports import terminal_summary, terminal_table
@@ -87,7 +89,7 @@ def gated(suite: str, prepared: Prepared, settings: Settings) -> tuple[Evaluatio
         )
     evaluation = gate.publish(evaluation, prepared, settings)
     console.print(terminal_table(evaluation.record))
-    for line in [*terminal_summary(evaluation.record), *evaluation.messages]:
+    for line in [*terminal_summary(evaluation.record, first_baseline=first_baseline), *evaluation.messages]:
         typer.echo(line)
     tell_github(evaluation.record)
     return evaluation, prepared

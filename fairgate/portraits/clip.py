@@ -11,6 +11,7 @@ from open_clip import CLIP
 from safetensors.torch import load_file, save_file
 
 from fairgate.errors import ModelError
+from fairgate.portraits.generator_models import WORDS_APART, seeded
 from fairgate.portraits.pool import SIZE
 from fairgate.portraits.world import vocabulary
 
@@ -18,9 +19,6 @@ MEAN = STD = (0.5, 0.5, 0.5)
 CONTEXT = 16
 _SPECIAL = {"pad_token": "[PAD]", "unk_token": "[UNK]", "bos_token": "[BOS]"}
 _END = "[EOS]"
-_WORDS_APART = 25.0
-"""Factor on open_clip's initial word embeddings (standard deviation 0.02). At their own size all captions start out
-with a cosine above 0.999, and a model this small takes hundreds of steps to distinguish them, or never does."""
 
 
 def vocabulary_ids() -> dict[str, int]:
@@ -48,13 +46,11 @@ def config() -> dict[str, Any]:
 
 
 def new_model(seed: int) -> CLIP:
-    """A model with weights drawn from a seed. The global torch generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = CLIP(**config()["model_cfg"])
+    """A model with weights drawn from a seed."""
+    model: CLIP = seeded(seed, lambda: CLIP(**config()["model_cfg"]))
     with torch.no_grad():
         for embedding in (model.token_embedding.weight, model.positional_embedding):
-            embedding.mul_(_WORDS_APART)
+            embedding.mul_(WORDS_APART)
     return model
 
 

@@ -77,10 +77,8 @@ def draw_chip(seed: int, number: int) -> tuple[Image.Image, dict[str, str]]:
     rng = stream(seed, "portraits", "photo faces", number)
     scene = replace(Scene.sample(rng), tilt=0.0)
     label = LABELS[int(rng.integers(len(LABELS)))]
-    x, y, wide = 48 + scene.x, 41 + scene.y, 13.6 * scene.face_width
-    chip = draw(scene, label, skin_tone, gender).crop(
-        (round(x - wide), round(y - 13), round(x + wide), round(y + 18 + scene.face_length))
-    )
+    left, top, right, bottom = map(round, scene.face_box())
+    chip = draw(scene, label, skin_tone, gender).crop((left, top, right, bottom))
     grown = "60-69" if scene.lines else "20-29"
     turn = number // len(GROUPS)
     return chip, {
@@ -90,19 +88,14 @@ def draw_chip(seed: int, number: int) -> tuple[Image.Image, dict[str, str]]:
     }
 
 
-def write_chips(folder: Path, *, per_group: int, seed: int = 0) -> int:
-    """Write `faces/` and `faces.csv` into a folder; how many faces."""
+def write_chips(folder: Path, *, per_group: int, seed: int = 0) -> None:
+    """Write `faces/` and `faces.csv` into a folder."""
     (folder / CHIPS).mkdir(parents=True)
     with (folder / LABELS_FILE).open("w", newline="", encoding="utf-8") as out:
         table = csv.DictWriter(out, CHIP_COLUMNS, lineterminator="\n")
         table.writeheader()
-        table.writerows(_written_chips(folder, per_group * len(GROUPS), seed))
-    return per_group * len(GROUPS)
-
-
-def _written_chips(folder: Path, faces: int, seed: int) -> Iterator[dict[str, str]]:
-    for number in range(faces):
-        chip, labels = draw_chip(seed, number)
-        name = f"{CHIPS}/{number + 1:04d}.png"
-        (folder / name).write_bytes(png(chip))
-        yield {"file": name, **labels}
+        for number in range(per_group * len(GROUPS)):
+            chip, labels = draw_chip(seed, number)
+            name = f"{CHIPS}/{number + 1:04d}.png"
+            (folder / name).write_bytes(png(chip))
+            table.writerow({"file": name, **labels})

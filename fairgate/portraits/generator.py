@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from fairgate.checkpoints import versions
-from fairgate.portraits.generator_models import require_folder, save_pipeline, torch_threads
+from fairgate.errors import ModelError
+from fairgate.portraits.generator_models import save_pipeline, torch_threads
 from fairgate.portraits.generator_training import GeneratorPlan, Report, train_generator, train_vae
 from fairgate.portraits.pool import SEED, DrawnSets, draw_sets
 from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
@@ -49,7 +50,12 @@ def open_pipeline(folder: Path, name: str = "StableDiffusionPipeline") -> Any:
 
     from fairgate.generation import quiet
 
-    require_folder(folder, "train-generator")
+    if not (folder / "model_index.json").is_file():
+        raise ModelError(
+            f"there is no diffusion model of the embedded world at '{folder}'.",
+            where=str(folder / "model_index.json"),
+            remedy="run `dvc pull`, or train it with `dvc repro train-generator`",
+        )
     with quiet():
         pipeline = getattr(diffusers, name).from_pretrained(folder)
     pipeline.set_progress_bar_config(disable=True)

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairgate.errors import ModelError
 from fairgate.portraits.generator_words import CONTEXT, bpe, new_tokenizer
 from fairgate.portraits.pool import SIDE
 
@@ -25,8 +24,9 @@ THREADS = 1
 """Training uses this many threads everywhere: sums of floats depend on their number. Stages can run in parallel."""
 
 _WIDTH = 64
-_WORDS_APART = 25.0
-"""Factor on the initial word embeddings, as in `clip.py`: at their own size all captions start out alike."""
+WORDS_APART = 25.0
+"""Factor on initial word embeddings (standard deviation 0.02). At their own size all captions start out with a cosine
+above 0.999, and a model this small takes hundreds of steps to distinguish them, or never does."""
 
 
 def new_vae(seed: int) -> Any:
@@ -69,7 +69,7 @@ def new_text_encoder(seed: int) -> Any:
     with torch.no_grad():
         for name, weights in model.named_parameters():
             if "embedding" in name:
-                weights.mul_(_WORDS_APART)
+                weights.mul_(WORDS_APART)
     return model
 
 
@@ -147,16 +147,11 @@ def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet:
             requires_safety_checker=False,
         )
         pipeline.save_pretrained(folder)
-    forget_paths(folder)
-    write_slow_tokenizer(folder / "tokenizer")
-
-
-def forget_paths(folder: Path) -> None:
-    """Take out of the configs where a part was loaded from: a model is the same bytes wherever it was trained."""
-    for path in folder.glob("*/config.json"):
+    for path in folder.glob("*/config.json"):  # a model is the same bytes wherever its parts were loaded from
         config = json.loads(path.read_text(encoding="utf-8"))
         if config.pop("_name_or_path", None) is not None:
             path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+    write_slow_tokenizer(folder / "tokenizer")
 
 
 def write_slow_tokenizer(folder: Path) -> None:
@@ -165,16 +160,6 @@ def write_slow_tokenizer(folder: Path) -> None:
     (folder / "vocab.json").write_text(json.dumps(vocab, ensure_ascii=False) + "\n", encoding="utf-8")
     lines = ["#version: 0.2", *(" ".join(pair) for pair in merges)]
     (folder / "merges.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def require_folder(folder: Path, stage: str) -> None:
-    """Raises ModelError when a pipeline folder of the embedded world is not there."""
-    if not (folder / "model_index.json").is_file():
-        raise ModelError(
-            f"there is no diffusion model of the embedded world at '{folder}'.",
-            where=str(folder / "model_index.json"),
-            remedy=f"run `dvc pull`, or train it with `dvc repro {stage}`",
-        )
 
 
 def token_ids(tokenizer: Any, texts: list[str]) -> torch.Tensor:

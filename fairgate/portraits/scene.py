@@ -65,6 +65,11 @@ class Scene:
             detail_y=float(rng.uniform(-0.8, 0.8)),
         )
 
+    def face_box(self) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom of the face in pixels: from the fringe to the chin, between the cheeks."""
+        x, y, wide = 48 + self.x, 41 + self.y, 13.6 * self.face_width
+        return x - wide, y - 13, x + wide, y + 18 + self.face_length
+
     def columns(self) -> dict[str, str]:
         """The parts a reader may want to filter by, as dataset columns."""
         parts = asdict(self)

@@ -49,18 +49,12 @@ def portrait(scene: Scene, label: str, skin_tone: str, gender: str) -> Portrait:
     return Portrait(
         picture=np.asarray(draw(scene, label, skin_tone, gender)),
         mask=np.abs(first - second).sum(axis=2) < apart / 2,
-        face=face_box(scene),
+        face=scene.face_box(),
         label=label,
         skin_tone=skin_tone,
         gender=gender,
         age=AGES[int(scene.lines)],
     )
-
-
-def face_box(scene: Scene) -> Quad:
-    """The face from the fringe to the chin, between the cheeks, in pixels of the 96 px picture."""
-    x, y, wide = 48 + scene.x, 41 + scene.y, 13.6 * scene.face_width
-    return x - wide, y - 13, x + wide, y + 18 + scene.face_length
 
 
 def draw_portraits(seed: int = SEED, sets: int = SETS) -> list[Portrait]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,23 +28,19 @@ from fairgate.portraits.standin_data import (
     noisy,
 )
 from fairgate.portraits.standin_nets import (
-    CHIP,
     FIND,
     GRID,
     KINDS,
     LOOK,
     NOTHING,
     READ,
-    Finder,
-    Looker,
     face_chip,
+    new_net,
     pixels,
     save,
 )
 from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS, caption
 from fairgate.randomness import stream
-
-Net = TypeVar("Net", bound=torch.nn.Module)
 
 STEPS = {"asker": 1200, "finder": 1200, "reader": 1000}
 BATCH = {"asker": 64, "finder": 32, "reader": 64}
@@ -61,39 +56,28 @@ class Material:
     painted: NDArray[np.uint8]
 
 
-def fit(net: Net, loss_of: Callable[[np.random.Generator], torch.Tensor], name: str, seed: int, report: Report) -> Net:
-    """Train a net by its plan; `loss_of` draws a batch and returns its loss."""
-    draw_loss = partial(loss_of, stream(seed, "portraits", "standins", name))
-    one_cycle(net, draw_loss, STEPS[name], LEARNING_RATE, weight_decay=1e-2, after=partial(report, name))
-    net.eval()
-    return net
-
-
-def train_asker(material: Material, seed: int, report: Report) -> Looker:
+def asker_loss(net: Any, material: Material, rng: np.random.Generator) -> torch.Tensor:
     """Outputs: every label and nothing, then limbs distorted, then real."""
-    net: Looker = seeded(seed, lambda: Looker(LOOK, len(LABELS) + 3))
-
-    def loss_of(rng: np.random.Generator) -> torch.Tensor:
-        shown = [_example(rng, material) for _ in range(BATCH["asker"])]
-        out = net(scaled(np.stack([one[0] for one in shown])))
-        labels = torch.tensor([one[1] for one in shown])
-        answers = torch.tensor([one[2:] for one in shown])
-        named = functional.cross_entropy(out[:, : NOTHING + 1], labels, ignore_index=-1, label_smoothing=0.02)
-        known = (answers >= 0).float()
-        raw = functional.binary_cross_entropy_with_logits(
-            out[:, NOTHING + 1 :], 0.02 + 0.96 * answers.clamp(min=0), reduction="none"
-        )
-        return named + 2 * (raw * known).sum() / known.sum()
-
-    return fit(net, loss_of, "asker", seed, report)
+    shown = [_example(rng, material) for _ in range(BATCH["asker"])]
+    out = net(scaled(np.stack([one[0] for one in shown])))
+    labels = torch.tensor([one[1] for one in shown])
+    answers = torch.tensor([one[2:] for one in shown])
+    named = functional.cross_entropy(out[:, : NOTHING + 1], labels, ignore_index=-1, label_smoothing=0.02)
+    known = (answers >= 0).float()
+    raw = functional.binary_cross_entropy_with_logits(
+        out[:, NOTHING + 1 :], 0.02 + 0.96 * answers.clamp(min=0), reduction="none"
+    )
+    return named + 2 * (raw * known).sum() / known.sum()
 
 
 def _example(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint8], int, float, float]:
     """A picture of LOOK px, its label, whether its limbs are distorted and whether it is real; -1 is not known."""
     kind = rng.random()
     if kind < 0.06:
-        empty = compose_empty(rng, material)
-        return pixels(empty, LOOK), NOTHING, 0.0, -1.0
+        empty = compose(rng, material.portraits, material.softened)
+        while empty.boxes:
+            empty = compose(rng, material.portraits, material.softened)
+        return pixels(Image.fromarray(empty.picture), LOOK), NOTHING, 0.0, -1.0
     if kind < 0.2:
         painted = Image.fromarray(material.painted[int(rng.integers(len(material.painted)))])
         if rng.random() < 0.5:
@@ -115,14 +99,6 @@ def _example(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.u
     return _shaken(rng, picture), label, 0.0, real
 
 
-def compose_empty(rng: np.random.Generator, material: Material) -> Image.Image:
-    """A composite without anybody in it."""
-    while True:
-        composite = compose(rng, material.portraits, material.softened)
-        if not composite.boxes:
-            return Image.fromarray(composite.picture)
-
-
 def _shaken(rng: np.random.Generator, picture: Image.Image) -> NDArray[np.uint8]:
     """The picture at LOOK px, shifted a little and lit a little otherwise."""
     shown = pixels(picture, LOOK).astype(np.float32)
@@ -132,20 +108,15 @@ def _shaken(rng: np.random.Generator, picture: Image.Image) -> NDArray[np.uint8]
     return out
 
 
-def train_reader(material: Material, seed: int, report: Report) -> Looker:
+def reader_loss(net: Any, material: Material, rng: np.random.Generator) -> torch.Tensor:
     """Outputs: the groups of skin tone, gender and age, one after the other."""
-    net: Looker = seeded(seed, lambda: Looker(CHIP, sum(map(len, READ.values()))))
-
-    def loss_of(rng: np.random.Generator) -> torch.Tensor:
-        chips, truths = zip(*(_chip(rng, material) for _ in range(BATCH["reader"])), strict=True)
-        parts = net(scaled(np.stack(chips))).split([len(groups) for groups in READ.values()], dim=1)
-        losses = [
-            functional.cross_entropy(part, torch.tensor([truth[name] for truth in truths]), label_smoothing=0.02)
-            for name, part in zip(READ, parts, strict=True)
-        ]
-        return torch.stack(losses).sum()
-
-    return fit(net, loss_of, "reader", seed, report)
+    chips, truths = zip(*(_chip(rng, material) for _ in range(BATCH["reader"])), strict=True)
+    parts = net(scaled(np.stack(chips))).split([len(groups) for groups in READ.values()], dim=1)
+    losses = [
+        functional.cross_entropy(part, torch.tensor([truth[name] for truth in truths]), label_smoothing=0.02)
+        for name, part in zip(READ, parts, strict=True)
+    ]
+    return torch.stack(losses).sum()
 
 
 def _chip(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint8], dict[str, int]]:
@@ -162,25 +133,20 @@ def _chip(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint
     return chip, {name: groups.index(getattr(who, name)) for name, groups in READ.items()}
 
 
-def train_finder(material: Material, seed: int, report: Report) -> Finder:
+def finder_loss(net: Any, material: Material, rng: np.random.Generator) -> torch.Tensor:
     """Centres by a focal loss, edges where a centre is, the mask by its cross-entropy."""
-    net: Finder = seeded(seed, Finder)
-
-    def loss_of(rng: np.random.Generator) -> torch.Tensor:
-        shown = [compose(rng, material.portraits, material.softened) for _ in range(BATCH["finder"])]
-        heat, edges, at = (torch.from_numpy(np.stack(part)) for part in zip(*map(_wanted, shown), strict=True))
-        mask = torch.from_numpy(np.stack([one.mask for one in shown])).float()
-        centres, found_edges, outline = net(scaled(np.stack([one.picture for one in shown])))
-        p = centres.sigmoid().clamp(1e-4, 1 - 1e-4)
-        focal = torch.where(at, (1 - p) ** 2 * p.log(), (1 - heat) ** 4 * p**2 * (1 - p).log())
-        held = at[:, :, None].expand_as(edges)
-        off = (found_edges[held] - edges[held]).abs().mean()
-        wanted_mask = functional.avg_pool2d(mask[:, None], 2)[:, 0]
-        filled = functional.binary_cross_entropy_with_logits(outline, wanted_mask)
-        loss: torch.Tensor = -focal.sum() / at.sum() + 0.5 * off + 2 * filled
-        return loss
-
-    return fit(net, loss_of, "finder", seed, report)
+    shown = [compose(rng, material.portraits, material.softened) for _ in range(BATCH["finder"])]
+    heat, edges, at = (torch.from_numpy(np.stack(part)) for part in zip(*map(_wanted, shown), strict=True))
+    mask = torch.from_numpy(np.stack([one.mask for one in shown])).float()
+    centres, found_edges, outline = net(scaled(np.stack([one.picture for one in shown])))
+    p = centres.sigmoid().clamp(1e-4, 1 - 1e-4)
+    focal = torch.where(at, (1 - p) ** 2 * p.log(), (1 - heat) ** 4 * p**2 * (1 - p).log())
+    held = at[:, :, None].expand_as(edges)
+    off = (found_edges[held] - edges[held]).abs().mean()
+    wanted_mask = functional.avg_pool2d(mask[:, None], 2)[:, 0]
+    filled = functional.binary_cross_entropy_with_logits(outline, wanted_mask)
+    loss: torch.Tensor = -focal.sum() / at.sum() + 0.5 * off + 2 * filled
+    return loss
 
 
 def _wanted(composite: Composite) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_]]:
@@ -218,11 +184,12 @@ def make_standins(folder: Path, generator: Path, report: Report) -> None:
     with torch_threads():
         pipeline = open_pipeline(generator)
         material = Material(portraits, soften(pipeline.vae, portraits), _painted(pipeline))
-        nets = {
-            "asker": train_asker(material, SEED, report),
-            "finder": train_finder(material, SEED, report),
-            "reader": train_reader(material, SEED, report),
-        }
+        nets = {}
+        for name, loss_of in {"asker": asker_loss, "finder": finder_loss, "reader": reader_loss}.items():
+            nets[name] = net = seeded(SEED, partial(new_net, name))
+            draw_loss = partial(loss_of, net, material, stream(SEED, "portraits", "standins", name))
+            one_cycle(net, draw_loss, STEPS[name], LEARNING_RATE, weight_decay=1e-2, after=partial(report, name))
+            net.eval()
     save(nets, folder)
 
 

@@ -90,7 +90,10 @@ class StandinVQA(_Net):
             if what == _REAL:
                 said = {"real": real, "fake": 1 - real}
             else:
-                yes = distorted if what == _DISTORTED else _presence(labels, what)
+                if what == _DISTORTED:
+                    yes = distorted
+                else:
+                    yes = 1 - labels[:, NOTHING] if what == PERSON else labels[:, LABELS.index(what)]
                 said = {"yes": yes, "no": 1 - yes}
             for place, answer in enumerate(answers):
                 out[:, column, place] = said.get(answer, 0.0)
@@ -162,7 +165,8 @@ class StandinFaceReader(_Net):
 
     def read(self, images: Sequence[Image.Image]) -> list[list[Face]]:
         """The faces of each image, largest first; empty where none was found."""
-        found = self._finder.find(images, ["face"], LEAST_FACE)
+        boxes_found = self._finder.find(images, ["face"], LEAST_FACE)
+        found = [sorted(boxes, key=_area, reverse=True) for boxes in boxes_found]
         self.spent["finder"] = self._finder.spent["finder"]
         chips = [
             face_chip(image, (box.left, box.top, box.right, box.bottom))
@@ -175,8 +179,7 @@ class StandinFaceReader(_Net):
         parts = logits.double().split([len(groups) for groups in READ.values()], dim=1)
         tables = [part.softmax(dim=1).numpy() for part in parts]
         rows = iter(range(len(chips)))
-        faces = [[_face(tables, next(rows), box) for box in boxes] for boxes in found]
-        return [sorted(each, key=_area, reverse=True) for each in faces]
+        return [[_face(tables, next(rows), box) for box in boxes] for boxes in found]
 
 
 # the entry points `fairgate.roles`
@@ -206,12 +209,6 @@ def _question(question: str) -> str:
     )
 
 
-def _presence(labels: NDArray[np.float64], what: str) -> NDArray[np.float64]:
-    """P(what is there), from P(label) in (images, labels and nothing)."""
-    seen: NDArray[np.float64] = 1 - labels[:, NOTHING] if what == PERSON else labels[:, LABELS.index(what)]
-    return seen
-
-
 def _face(tables: list[NDArray[np.float64]], row: int, box: Box) -> Face:
     probabilities = {
         name: {group: float(p) for group, p in zip(groups, table[row], strict=True)}
@@ -220,9 +217,8 @@ def _face(tables: list[NDArray[np.float64]], row: int, box: Box) -> Face:
     return Face(probabilities, box)
 
 
-def _area(face: Face) -> float:
-    box = face.box
-    return (box.right - box.left) * (box.bottom - box.top) if box else 0.0
+def _area(box: Box) -> float:
+    return (box.right - box.left) * (box.bottom - box.top)
 
 
 SAME = 0.5
@@ -278,8 +274,7 @@ def overlap(one: Box, other: Box) -> float:
     wide = min(one.right, other.right) - max(one.left, other.left)
     high = min(one.bottom, other.bottom) - max(one.top, other.top)
     both = max(0.0, wide) * max(0.0, high)
-    areas = [(box.right - box.left) * (box.bottom - box.top) for box in (one, other)]
-    return both / max(sum(areas) - both, 1e-9)
+    return both / max(_area(one) + _area(other) - both, 1e-9)
 
 
 def _surrounds(picture: Image.Image, box: Box) -> Crop:

@@ -79,10 +79,10 @@ def terminal_table(record: RunRecord) -> Table:
     return text_table(("check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict"), rows)
 
 
-def terminal_summary(record: RunRecord) -> list[str]:
+def terminal_summary(record: RunRecord, *, first_baseline: bool = False) -> list[str]:
     """Plain lines under the table: the verdict, what to review, what changed in the gate itself, totals and coverage,
     what failed and what is waived, the worst set, the command, the notice. No line is a command to the CI that shows
-    it."""
+    it. A `first_baseline` is compared with nothing, and no line says so of its checks."""
     name = f"{SYMBOL[headline_verdict(record)]} {clean(record.suite, 80)}"
     lines = [f"{name}: {verdict_words(record)} ({totals(record)})"]
     lines += [f"notice: {text}" for text in notices(record, _NOTICES)]
@@ -100,6 +100,8 @@ def terminal_summary(record: RunRecord) -> list[str]:
             lines.append(f"{name}: {clean(info.uri, 120)} ({provenance(info)})")
     lines += [f"{remark.level}: {remark.text}" for remark in remarks(record)]
     failing, waived, _ = by_outcome(reading_order(record.checks))
+    if first_baseline:
+        failing = [one for one in failing if (one.rule, one.verdict) != ("no_worse_than", "inconclusive")]
     cause = common_cause(record)
     if cause is None:
         lines += _failures(failing, record)

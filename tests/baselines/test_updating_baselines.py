@@ -37,6 +37,7 @@ def test_a_first_baseline_is_compared_with_nothing_and_kept_small_and_whole(toy:
     code, output = run(toy, "update", "--reason", REASON)
     assert code == 0
     assert "first baseline" in output
+    assert "there is no baseline to compare with" not in output
     assert "commit it" in output
     assert sorted(path.name for path in folder(toy).iterdir()) == ["results.json", "scores.parquet"]
     record = read_results(folder(toy) / "results.json")
