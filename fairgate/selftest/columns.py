@@ -40,11 +40,6 @@ class SuitePrompts:
         """Every text once."""
         return list(dict.fromkeys([*self.labels, *(prompt for prompts, _ in self.queries for prompt in prompts)]))
 
-    def own(self, prompts: Sequence[str]) -> list[str]:
-        """Those of a query's prompts that no other query and no label uses."""
-        others = [prompt for one, _ in self.queries if one != tuple(prompts) for prompt in one]
-        return [prompt for prompt in dict.fromkeys(prompts) if prompt not in self.labels and prompt not in others]
-
 
 def suite_prompts(suite: Suite, subjects: Sequence[str]) -> SuitePrompts:
     """Every prompt of a suite's probes for images of these subjects."""
@@ -138,7 +133,9 @@ def columns_of(model: Model, suite: SuitePrompts) -> Columns:
     if logits and not np.allclose(_softmax_of(found.of, suite.labels), _softmax_of(logits, suite.labels), atol=1e-6):
         found = Columns({**cosines, **logits}, 1.0, False)
     for prompts, _ in suite.queries:
-        if len(prompts) > 1 and (own := suite.own(prompts)):
+        used = {*suite.labels, *(prompt for one, _ in suite.queries if one != prompts for prompt in one)}
+        own = [prompt for prompt in dict.fromkeys(prompts) if prompt not in used]
+        if len(prompts) > 1 and own:
             left_over = (ranker.similarity([prompts])[:, 0] - found.query(prompts)) * len(prompts) * found.scale
             found = found.with_columns({prompt: found.of[prompt] + left_over / len(own) for prompt in own})
     return found

@@ -94,26 +94,20 @@ def _take_from_labels(
     columns: Columns, probe: Probe, index: Index, group: Group, strength: float, lost: dict[str, Floats]
 ) -> None:
     """Add to `lost`, by prompt, what the true label's logit must lose for P(true) to fall by the strength."""
-    for choice in probe.choices(list(dict.fromkeys(index.subject.tolist()))):
+    truths = probe.truths(index)
+    for choice in [] if truths is None else probe.choices(list(dict.fromkeys(index.subject.tolist()))):
         logits = np.stack([columns.of[prompt] for prompt in choice.prompts.values()], axis=1)
         rows = group.rows & (index.subject == choice.subject)
-        truths = probe.truths(index)
-        if truths is None:
-            continue
         for place, (label, prompt) in enumerate(choice.prompts.items()):
             here = rows & (truths == label)
             if not here.any():
                 continue
             others = np.delete(logits[here], place, axis=1)
             odds = logits[here, place] - logsumexp(others, axis=1)
+            p = expit(odds)
+            after = np.maximum(p - strength, np.maximum(_LEFT * p, np.finfo(np.float64).tiny))
             taken = lost.setdefault(prompt, np.full(len(index), np.inf))
-            taken[here] = np.minimum(taken[here], odds - logit(_lowered(odds, strength)))
-
-
-def _lowered(odds: Floats, strength: float) -> Floats:
-    """P after the loss; an image with less than the strength keeps a thousandth of its P."""
-    p = expit(odds)
-    return np.asarray(np.maximum(p - strength, np.maximum(_LEFT * p, np.finfo(np.float64).tiny)))
+            taken[here] = np.minimum(taken[here], odds - logit(after))
 
 
 def _ranks_before(inside: Floats, outside: Floats) -> float:

@@ -138,16 +138,12 @@ def look_at_git(root: Path, refs: list[str]) -> list[Finding]:
             return [trouble("git", what, where=str(root), remedy=remedy)]
         remedy = "runs are recorded without a commit; `git init` to have one"
         return [warning("git", what, where=str(root), remedy=remedy)]
-    found = [_history(root, shallow == "true", bool(refs))]
-    return found + [_merge_base(root, ref) for ref in refs]
-
-
-def _history(root: Path, shallow: bool, needed: bool) -> Finding:
-    if shallow:
+    found = [ok("git", f"whole history, {_said(root, 'rev-list', '--count', 'HEAD') or 'no'} commits")]
+    if shallow == "true":
         remedy = "fetch all of it: `git fetch --unshallow`, in GitHub Actions `fetch-depth: 0` for actions/checkout"
         what = "the clone is shallow: merge bases and the steps of history are missing."
-        return (trouble if needed else warning)("git", what, str(root), remedy)
-    return ok("git", f"whole history, {_said(root, 'rev-list', '--count', 'HEAD') or 'no'} commits")
+        found = [(trouble if refs else warning)("git", what, str(root), remedy)]
+    return found + [_merge_base(root, ref) for ref in refs]
 
 
 def _merge_base(root: Path, ref: str) -> Finding:

@@ -46,17 +46,14 @@ def prove(
             if keep is None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-doctor-")))
             else:
-                folder = _new_folder(keep / name)
+                folder = keep / name
+                if folder.exists():
+                    problem, remedy = "the folder is there already.", "name a new folder"
+                    raise SettingsError(problem, where=f"--keep {keep}", remedy=remedy)
+                folder.mkdir(parents=True)
             return _proved(real, settings, strength, folder.resolve(), progress, program, kept=keep is not None)
     except FairgateError as error:
         return [of_error(f"inject {name}", error)]
-
-
-def _new_folder(folder: Path) -> Path:
-    if folder.exists():
-        raise SettingsError("the folder is there already.", where=f"--keep {folder.parent}", remedy="name a new folder")
-    folder.mkdir(parents=True)
-    return folder
 
 
 def _proved(
@@ -145,14 +142,12 @@ def _alike(one: ProbeScores, other: ProbeScores) -> bool:
 
 def _losses(aim: Planted) -> str:
     """`labels loses 0.100 of P(true)`, probe by probe."""
-
-    def words(name: str) -> str:
-        loss, probe = aim.lost[name], aim.suite.probes[name]
-        if probe.compared_as == "ranking":
-            return f"in {name} they rank before others {loss:.3f} less often"
-        return f"{name} loses {loss:.3f} of {probe.value_name}"
-
-    return "; ".join(words(name) for name in aim.lost)
+    words = []
+    for name, loss in aim.lost.items():
+        probe = aim.suite.probes[name]
+        ranked = f"in {name} they rank before others {loss:.3f} less often"
+        words.append(ranked if probe.compared_as == "ranking" else f"{name} loses {loss:.3f} of {probe.value_name}")
+    return "; ".join(words)
 
 
 def _tried(aim: Planted, bench: Bench, progress: Progress) -> list[Finding]:

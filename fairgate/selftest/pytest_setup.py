@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairgate.errors import suggestion
-from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, Ran, ok, run, trouble, warning
+from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, ok, run, trouble, warning
 from fairgate.suites import OPTIONS
 
 AREA: Final = "pytest"
@@ -39,24 +39,16 @@ def look_at_pytest(root: Path, items: Mapping[str, int], ini: Ini) -> list[Findi
     if ini.broken is not None:
         remedy = "fix the file; pytest cannot start with it"
         found.append(trouble(AREA, f"pytest's configuration cannot be read: {ini.broken}.", str(ini.path), remedy))
-    found += _registered()
+    if not any(one.name == "fairgate" for one in entry_points(group="pytest11")):
+        what = "fairgate is not registered with pytest: the options --fairness-* do not exist."
+        found.append(trouble(AREA, what, sys.executable, "install it, do not only put it on the path: pip install"))
     if items:
-        found += _collected(root, items, ini)
+        found.append(_collected(root, items, ini))
     found += [_xdist(ini), *_environment(os.environ)]
     return found
 
 
-def _registered() -> list[Finding]:
-    names = [one.value for one in entry_points(group="pytest11") if one.name == "fairgate"]
-    if not names:
-        what = "fairgate is not registered with pytest: the options --fairness-* do not exist."
-        return [
-            trouble(AREA, what, where=sys.executable, remedy="install it, do not only put it on the path: pip install")
-        ]
-    return []
-
-
-def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
+def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
     """What pytest would run, by suite."""
     wanted = [word for name in items for word in ("--fairness-suite", name)]
     with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:  # what addopts let pytest write goes there
@@ -66,27 +58,23 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> list[Finding]:
         done = run(words, root, _COLLECT_SECONDS, quiet)
     shown = shlex.join(["pytest", "--collect-only", *wanted])
     if done.code == TOOK_TOO_LONG:
-        return [trouble(AREA, f"pytest did not finish collecting within {_COLLECT_SECONDS} s.", where=shown)]
+        return trouble(AREA, f"pytest did not finish collecting within {_COLLECT_SECONDS} s.", where=shown)
     suspects = _suspects(ini)
     remedy = f"look at {'; '.join(suspects)}" if suspects else "run that command and read what it says"
     if "unrecognized arguments" in done.err and "--fairness-suite" in done.err:
         what = "pytest does not load fairgate's plugin here: the gate is off."
-        return [trouble(AREA, what, where=shown, remedy=remedy)]
+        return trouble(AREA, what, where=shown, remedy=remedy)
     seen = {name: _count(done.out, name) for name in items}
     missing = [f"{seen[name]} of {count} items of '{name}'" for name, count in items.items() if seen[name] < count]
     if missing:
         why = "" if done.code in (0, 5) else f" ({done.said})"
-        what = f"pytest would run only {', '.join(missing)}{why}."
-        return [trouble(AREA, what, where=shown, remedy=remedy)]
-    return [_all_there(done, items, ini)]
-
-
-def _all_there(done: Ran, items: Mapping[str, int], ini: Ini) -> Finding:
+        return trouble(AREA, f"pytest would run only {', '.join(missing)}{why}.", where=shown, remedy=remedy)
     what = f"the plugin is on, and pytest collects all {sum(items.values())} items of {', '.join(items)}"
     if done.code != 0:
         return warning(AREA, f"{what}; it ended with exit code {done.code} all the same.", remedy=done.said)
-    if odd := _suspects(ini):
-        return warning(AREA, f"{what}, for now.", remedy=f"remove what may deselect items one day: {'; '.join(odd)}")
+    if suspects:
+        remedy = f"remove what may deselect items one day: {'; '.join(suspects)}"
+        return warning(AREA, f"{what}, for now.", remedy=remedy)
     return ok(AREA, what)
 
 

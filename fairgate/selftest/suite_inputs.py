@@ -25,7 +25,8 @@ def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> l
     loaded, area = prepared.loaded, f"suite {prepared.loaded.name}"
     items, manifest = len(prepared.planned), prepared.dataset.manifest
     what = f"{len(loaded.suite.checks)} checks make {items} items on {manifest.ref} ({manifest.n_sets:,} sets)"
-    found = [ok(area, what, where=shown(loaded.path, prepared.root))]
+    shown = loaded.path.relative_to(prepared.root) if loaded.path.is_relative_to(prepared.root) else loaded.path
+    found = [ok(area, what, where=str(shown))]
     found += [warning(area, one.problem, one.where, one.remedy) for one in advice(loaded)]
     found += [_waiver(area, loaded, place, today) for place in range(len(loaded.suite.waivers))]
     if settings.on_inconclusive == "warn":
@@ -35,11 +36,6 @@ def look_at_suite(prepared: gate.Prepared, settings: Settings, today: date) -> l
         remedy = "use `fail` once there is a baseline with enough sets; `fairgate power` tells how many"
         found.append(warning(area, what, where, remedy))
     return found
-
-
-def shown(path: Path, root: Path) -> str:
-    """A path as seen from the repository."""
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def _waiver(area: str, loaded: LoadedSuite, place: int, today: date) -> Finding:

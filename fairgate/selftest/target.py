@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,9 +32,6 @@ class Detection(IntEnum):
     BOUND = 4
     BLIND = 5
     """It compares how useful the model is to everybody."""
-
-
-_BY_GROUP: Final = (Detection.GROUPS, Detection.USE_OF_GROUPS, Detection.BOUND_ON_GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +128,8 @@ def _undecidable(suite: Suite, index: Index, seen: Sequence[_Seen]) -> DatasetEr
             remedy="use a dataset that shows several groups",
         )
     most = max(seen, key=lambda one: one.sets)
-    about = f"'{most.name}', has" if most.detection in _BY_GROUP else "all of them, have"
+    by_group = most.detection in (Detection.GROUPS, Detection.USE_OF_GROUPS, Detection.BOUND_ON_GROUPS)
+    about = f"'{most.name}', has" if by_group else "all of them, have"
     return DatasetError(
         f"no check of suite '{suite.suite}' can decide about a bias, planted or real: of all groups that one looks at, "
         f"the largest, {about} {most.sets} sets in {most.item}, and a verdict takes {suite.groups.min_sets}.",

@@ -13,7 +13,7 @@ from typing import Any, Final
 import yaml
 
 from fairgate import gate
-from fairgate.data import MANIFEST_FILE, Dataset
+from fairgate.data import MANIFEST_FILE
 from fairgate.errors import BaselineError
 from fairgate.records import CheckResult, RunRecord
 from fairgate.reports import read_results
@@ -44,7 +44,12 @@ def make_view(prepared: gate.Prepared, folder: Path) -> Path:
             (folder / entry.name).symlink_to(entry.resolve(), target_is_directory=True)
         elif entry.is_file() and entry.stat().st_size <= _COPIED:
             shutil.copyfile(entry, folder / entry.name)
-    _release(prepared.dataset, folder / "datasets")
+    dataset = prepared.dataset
+    release = folder / "datasets" / dataset.name / dataset.version  # its own folder: the manifest is checked with it
+    release.mkdir(parents=True)
+    shutil.copyfile(dataset.folder / MANIFEST_FILE, release / MANIFEST_FILE)
+    for shard in dataset.manifest.shards:
+        (release / shard.file).symlink_to((dataset.folder / shard.file).resolve())
     (folder / FOLDER).mkdir()
     if (root / FOLDER / "conftest.py").is_file():
         shutil.copyfile(root / FOLDER / "conftest.py", folder / FOLDER / "conftest.py")
@@ -52,15 +57,6 @@ def make_view(prepared: gate.Prepared, folder: Path) -> Path:
     text = yaml.safe_dump(suite, sort_keys=False, allow_unicode=True)
     (folder / FOLDER / f"{loaded.name}.yaml").write_text(text, encoding="utf-8")
     return folder
-
-
-def _release(dataset: Dataset, datasets: Path) -> None:
-    """A copy of the release in a folder of its own, with links for its shards, which the manifest is checked with."""
-    target = datasets / dataset.name / dataset.version
-    target.mkdir(parents=True)
-    shutil.copyfile(dataset.folder / MANIFEST_FILE, target / MANIFEST_FILE)
-    for shard in dataset.manifest.shards:
-        (target / shard.file).symlink_to((dataset.folder / shard.file).resolve())
 
 
 SECONDS: Final = 900
