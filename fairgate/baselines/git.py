@@ -10,14 +10,11 @@ import os
 import re
 import stat
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fairgate.errors import BaselineError
 from fairgate.git import run_git
-
-Git = Callable[..., subprocess.CompletedProcess[bytes]]
 
 _STEPS = re.compile(r"(?P<name>.*?)(?P<steps>(?:[~^]\d*)*)", re.DOTALL)
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -55,7 +52,7 @@ class Repository:
 
     def tip(self, ref: str) -> str:
         """The commit that a reference names. Raises BaselineError for an unknown one."""
-        if (commit := commit_of(ref, self._git)) is not None:
+        if (commit := self._commit_of(ref)) is not None:
             return commit
         outside = self._git("rev-parse", "--git-dir").returncode != 0
         if outside:
@@ -131,15 +128,60 @@ class Repository:
                 f"git did not answer: {error}", where=str(self.root), remedy="install git; try again"
             ) from error
 
+    def _commit_of(self, ref: str) -> str | None:
+        """The commit of a branch, a tag, a full hash or HEAD, with steps back (`main~2`); None where there is none.
+
+        `origin/X` is the branch X of the remote `origin` and nothing else; a bare name is a local branch or a tag.
+        Raises BaselineError for a name that means several.
+        """
+        found = _STEPS.fullmatch(ref)
+        if found is None or not found["name"]:
+            return None
+        name = found["name"]
+        start = name if name == "HEAD" or _HASH.fullmatch(name) else self._object(name)
+        if start is None:
+            return None
+        done = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{start}{found['steps']}^{{commit}}")
+        return done.stdout.decode().strip() if done.returncode == 0 else None
+
+    def _object(self, name: str) -> str | None:
+        """The object of the one full ref that a short name means."""
+        if name.startswith("refs/"):
+            full = [name]
+        elif self._of_a_remote(name):
+            full = [f"refs/remotes/{name}"]
+        else:
+            full = [f"refs/heads/{name}", f"refs/tags/{name}"]
+        there = {each: target for each in full if (target := self._exactly(each)) is not None}
+        if len(full) > 1 and f"refs/tags/{name}" in there and (remote := self._exactly(f"refs/remotes/origin/{name}")):
+            there[f"refs/remotes/origin/{name}"] = remote  # where CI has no local branch, a tag may not pose as it
+        if len(there) > 1:
+            choices = " or ".join(f"git:{each}" for each in there)
+            raise BaselineError(
+                f"'{name}' names {len(there)} things: {', '.join(there)}.",
+                where=f"git:{name}",
+                remedy=f"write the one that is meant in full: {choices}",
+            )
+        return next(iter(there.values()), None)
+
+    def _of_a_remote(self, name: str) -> bool:
+        remote, slash, _ = name.partition("/")
+        if not slash:
+            return False
+        listed = self._git("config", "--get-regexp", rf"^remote\.{re.escape(remote)}\.")
+        return remote == "origin" or listed.returncode == 0
+
+    def _exactly(self, full: str) -> str | None:
+        """`git rev-parse refs/heads/x` would also find a tag called `refs/heads/x`."""
+        done = self._git("show-ref", "--verify", "--hash", "--", full)
+        return done.stdout.decode().strip() if done.returncode == 0 else None
+
 
 def _names(root: Path, path: str) -> list[str]:
     """Every file and link under a path; links are not followed."""
     top = root / path
-    places = [top] if top.is_symlink() or top.is_file() else []
-    for folder, folders, files in [] if places else os.walk(top):
-        links = [name for name in folders if Path(folder, name).is_symlink()]
-        places += [Path(folder, name) for name in (*files, *links)]
-    return [place.relative_to(root).as_posix() for place in places]
+    places = [top] if top.is_symlink() or top.is_file() else top.rglob("*")
+    return [place.relative_to(root).as_posix() for place in places if place.is_symlink() or not place.is_dir()]
 
 
 def _is_as_then(place: Path, entry: TreeEntry) -> bool:
@@ -157,55 +199,3 @@ def _is_as_then(place: Path, entry: TreeEntry) -> bool:
     algorithm = hashlib.sha1 if len(entry.blob) == 40 else hashlib.sha256  # git's own names, not a promise of ours
     texts = (content, content.replace(b"\r\n", b"\n"))
     return kind == entry.kind and entry.blob in [algorithm(b"blob %d\0" % len(t) + t).hexdigest() for t in texts]
-
-
-def commit_of(ref: str, git: Git) -> str | None:
-    """The commit of a branch, a tag, a full hash or HEAD, with steps back (`main~2`); None where there is none.
-
-    `origin/X` is the branch X of the remote `origin` and nothing else; a bare name is a local branch or a tag. Raises
-    BaselineError for a name that means several.
-    """
-    found = _STEPS.fullmatch(ref)
-    if found is None or not found["name"]:
-        return None
-    name = found["name"]
-    start = name if name == "HEAD" or _HASH.fullmatch(name) else _object(name, git)
-    if start is None:
-        return None
-    done = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{start}{found['steps']}^{{commit}}")
-    return done.stdout.decode().strip() if done.returncode == 0 else None
-
-
-def _object(name: str, git: Git) -> str | None:
-    """The object of the one full ref that a short name means."""
-    if name.startswith("refs/"):
-        full = [name]
-    elif _of_a_remote(name, git):
-        full = [f"refs/remotes/{name}"]
-    else:
-        full = [f"refs/heads/{name}", f"refs/tags/{name}"]
-    there = {each: target for each in full if (target := _exactly(each, git)) is not None}
-    if len(full) > 1 and f"refs/tags/{name}" in there and (remote := _exactly(f"refs/remotes/origin/{name}", git)):
-        there[f"refs/remotes/origin/{name}"] = remote  # where CI has no local branch, a tag may not pose as it
-    if len(there) > 1:
-        choices = " or ".join(f"git:{each}" for each in there)
-        raise BaselineError(
-            f"'{name}' names {len(there)} things: {', '.join(there)}.",
-            where=f"git:{name}",
-            remedy=f"write the one that is meant in full: {choices}",
-        )
-    return next(iter(there.values()), None)
-
-
-def _of_a_remote(name: str, git: Git) -> bool:
-    remote, slash, _ = name.partition("/")
-    if not slash:
-        return False
-    listed = git("config", "--get-regexp", rf"^remote\.{re.escape(remote)}\.")
-    return remote == "origin" or listed.returncode == 0
-
-
-def _exactly(full: str, git: Git) -> str | None:
-    """`git rev-parse refs/heads/x` would also find a tag called `refs/heads/x`."""
-    done = git("show-ref", "--verify", "--hash", "--", full)
-    return done.stdout.decode().strip() if done.returncode == 0 else None

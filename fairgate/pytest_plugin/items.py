@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairgate.pytest_plugin import SESSION
 from fairgate.pytest_plugin.explain import explain_check
+from fairgate.pytest_plugin.plugin import SESSION
 from fairgate.records import CheckResult
 from fairgate.reports import common_cause, junit_properties
 
@@ -55,18 +55,14 @@ class SuiteItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The reason, the worst group and the worst set; a traceback would say nothing."""
         if isinstance(excinfo.value, FairnessFailure):
-            cause = common_cause(self.config.stash[SESSION].records[self.suite])
-            if cause is not None:
-                return f"not judged: {cause if self._is_first() else 'as above'}"
+            session = self.config.stash[SESSION]
+            cause = common_cause(session.records[self.suite])
+            if cause is not None:  # named by the first failure of a suite in this process
+                first = self.suite not in session.explained
+                session.explained.add(self.suite)
+                return f"not judged: {cause if first else 'as above'}"
             return "\n".join([*explain_check(excinfo.value.check), f"defined at {self.where}"])
         return super().repr_failure(excinfo, style)
-
-    def _is_first(self) -> bool:
-        """Whether this is the first failure of its suite in this process, which names the common cause."""
-        session = self.config.stash[SESSION]
-        first = self.suite not in session.explained
-        session.explained.add(self.suite)
-        return first
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """The file and line that define the check."""

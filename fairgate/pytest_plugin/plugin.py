@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairgate.errors import FairgateError, NoVerdict
-from fairgate.pytest_plugin import SESSION
 from fairgate.suites import OPTIONS
 
 if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
-
     from fairgate.pytest_plugin.fixture import Fairness
     from fairgate.pytest_plugin.session import GateSession
+
+SESSION: pytest.StashKey[GateSession] = pytest.StashKey()
+"""Where pytest's configuration holds this run's suites and records."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,12 +67,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def session_of(config: pytest.Config) -> GateSession:
-    """The one gate session of this pytest process."""
+    """The one gate session of this pytest process, registered as a plugin: the other hooks are methods of it."""
     if SESSION not in config.stash:
         from fairgate.pytest_plugin.session import GateSession
 
         config.stash[SESSION] = GateSession(config)
-        config.pluginmanager.register(config.stash[SESSION].outcomes)
+        config.pluginmanager.register(config.stash[SESSION])
     return config.stash[SESSION]
 
 
@@ -81,63 +80,6 @@ def session_of(config: pytest.Config) -> GateSession:
 def pytest_configure_node(node: Any) -> None:
     """xdist: pass each worker the folder in which the one evaluation is shared."""
     node.workerinput["fairgate_shared"] = str(session_of(node.config).share())
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """xdist: a worker that had no place to share its evaluation hands it over at its end."""
-    session_of(node.config).take_unshared(getattr(node, "workeroutput", {}).get("fairgate_unshared", {}))
-
-
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A selected suite file becomes a collector of its checks."""
-    session = parent.config.stash.get(SESSION, None)
-    if session is None or file_path not in session.by_path:
-        return None
-    from fairgate.pytest_plugin.items import SuiteFile
-
-    return SuiteFile.from_parent(parent, path=file_path)
-
-
-@pytest.hookimpl(tryfirst=True)  # before -k and -m choose
-def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    """Add the items of suites that the branch deletes: they have no file to collect, and are judged as well."""
-    ours = session.config.stash.get(SESSION, None)
-    if ours is None:
-        return
-    from fairgate.pytest_plugin.items import SuiteFile
-
-    for path in (path for path in ours.by_path if not path.is_file()):
-        items += SuiteFile.from_parent(session, path=path).collect()
-
-
-@pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Set the exit status, and with `--fairness-update-baseline` save a complete run as the baseline."""
-    ours = session.config.stash.get(SESSION, None)
-    if ours is not None:
-        ours.add_junit_properties()
-        session.exitstatus = ours.exit_status(int(session.exitstatus))
-    if ours is not None and session.config.getoption("fairness_update_baseline") and not ours.keep_baselines():
-        session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
-    if ours is not None and hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["fairgate_unshared"] = ours.unshared
-
-
-def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """One table per suite, also where an xdist worker evaluated it."""
-    session = config.stash.get(SESSION, None)
-    if session is not None:
-        from fairgate.pytest_plugin.explain import summarise
-
-        summarise(terminalreporter, session)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Remove the folder that was shared with workers."""
-    session = config.stash.get(SESSION, None)
-    if session is not None:
-        session.close()
 
 
 @pytest.fixture

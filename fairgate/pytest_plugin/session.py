@@ -6,19 +6,24 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from fairgate import gate
 from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError
-from fairgate.pytest_plugin.outcomes import Outcomes
-from fairgate.records import CheckResult, RunRecord
+from fairgate.pytest_plugin.explain import summarise
+from fairgate.pytest_plugin.items import SuiteFile
+from fairgate.records import NO_VERDICT, CheckResult, RunRecord
 from fairgate.suites import FOLDER, OPTIONS, Settings, command_line, named_bases, resolve, suite_names, suite_path
 from fairgate.working_folder import refuse_libraries
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
 
 
 class GateSession:
@@ -26,7 +31,10 @@ class GateSession:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.root = _repository(config)
+        # pytest guesses its rootdir before it knows our options, and takes the folder of `--fairness-report DIR` for a
+        # test folder when it exists.
+        folders = (config.rootpath, config.invocation_params.dir)
+        self.root = next((folder for folder in folders if (folder / FOLDER).is_dir()), config.rootpath)
         self.prepared: dict[str, gate.Prepared] = {}
         self.by_path: dict[Path, str] = {}
         self.records: dict[str, RunRecord] = {}
@@ -39,7 +47,7 @@ class GateSession:
         worker = getattr(config, "workerinput", None)
         self.shared: Path | None = Path(worker["fairgate_shared"]) if worker else None
         self._owns_shared = False
-        self.outcomes = Outcomes(config.rootpath, lambda: self.by_path)
+        self._failed = self._not_judged = False
 
     def prepare(self, names: Sequence[str]) -> list[Path]:
         """Load and plan suites (`all`: every one that is here or that the base has); their files.
@@ -104,7 +112,8 @@ class GateSession:
     def result(self, suite: str, item: str) -> CheckResult:
         """A check's result; the first call evaluates the whole suite."""
         if suite not in self.records:
-            self.records[suite] = self._evaluate(suite) if self.shared is None else self._evaluate_once(suite)
+            shared = None if self.shared is None else self.shared / f"{suite}.json"
+            self.records[suite] = self._evaluate(suite) if shared is None else self._evaluate_once(suite, shared)
         return next(check for check in self.records[suite].checks if check.item == item)
 
     def share(self) -> Path:
@@ -116,7 +125,7 @@ class GateSession:
     def collect_shared(self) -> None:
         """Read what workers evaluated (controller only)."""
         for name in self.prepared:
-            path = self._shared_record(name)
+            path = None if self.shared is None else self.shared / f"{name}.json"
             if name not in self.records and path is not None and path.is_file():
                 self.records[name] = RunRecord.model_validate_json(path.read_bytes())
                 self.messages[name] = tuple(path.with_suffix(".txt").read_text(encoding="utf-8").splitlines())
@@ -136,26 +145,74 @@ class GateSession:
                 file.add_global_property(name, value)
 
     def exit_status(self, status: int) -> int:
-        """The exit status of this run; xdist's workers keep pytest's, and the controller decides."""
+        """3 where something was not judged and nothing failed, as `fairgate check` has it (`RunRecord.exit_code`); also
+        where every check is waived. Otherwise pytest's own, as in xdist's workers: the controller decides."""
         if hasattr(self.config, "workerinput"):
             return status
         self.collect_shared()
-        return self.outcomes.exit_status(status, self.records.values())
+        if status == pytest.ExitCode.TESTS_FAILED and self._not_judged and not self._failed:
+            return NO_VERDICT
+        unheld = any(all(check.waived for check in record.checks) for record in self.records.values())
+        return NO_VERDICT if status == pytest.ExitCode.OK and unheld else status
 
-    def close(self) -> None:
-        """Remove what was shared."""
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        """A selected suite file becomes a collector of its checks."""
+        return SuiteFile.from_parent(parent, path=file_path) if file_path in self.by_path else None
+
+    @pytest.hookimpl(tryfirst=True)  # before -k and -m choose
+    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """Add the items of suites that the branch deletes: they have no file to collect, and are judged as well."""
+        for path in self.by_path:
+            if not path.is_file():
+                items += SuiteFile.from_parent(session, path=path).collect()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A check that fails counts as such, like any failing test; one that could not be computed is not judged.
+
+        xdist's controller receives the reports of every worker.
+        """
+        if not report.failed:
+            return
+        ours = (self.config.rootpath / report.nodeid.partition("::")[0]) in self.by_path
+        verdict = dict(report.user_properties).get("fairgate.verdict") if ours else "fail"
+        self._not_judged |= verdict in ("error", None)  # None: the evaluation itself broke
+        self._failed |= verdict == "fail"
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """What could not be collected failed."""
+        self._failed |= report.failed
+
+    @pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Set the exit status, and with `--fairness-update-baseline` save a complete run as the baseline."""
+        self.add_junit_properties()
+        session.exitstatus = self.exit_status(int(session.exitstatus))
+        if self.config.getoption("fairness_update_baseline") and not self.keep_baselines():
+            session.exitstatus = session.exitstatus or pytest.ExitCode.USAGE_ERROR
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["fairgate_unshared"] = self.unshared
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """xdist: a worker that had no place to share its evaluation hands it over at its end (controller only)."""
+        unshared = getattr(node, "workeroutput", {}).get("fairgate_unshared", {})
+        for suite, (record, *messages) in unshared.items():
+            self.records[suite] = RunRecord.model_validate_json(record)
+            self.messages[suite] = tuple(messages)
+
+    def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
+        """One table per suite, also where an xdist worker evaluated it."""
+        summarise(terminalreporter, self)
+
+    def pytest_unconfigure(self) -> None:
+        """Remove the folder that was shared with workers."""
         if self._owns_shared and self.shared is not None:
             shutil.rmtree(self.shared, ignore_errors=True)
 
-    def _shared_record(self, suite: str) -> Path | None:
-        return None if self.shared is None else self.shared / f"{suite}.json"
-
-    def _evaluate_once(self, suite: str) -> RunRecord:
+    def _evaluate_once(self, suite: str, path: Path) -> RunRecord:
         """Evaluate, unless another worker has; only one does it at a time."""
         from filelock import FileLock
 
-        path = self._shared_record(suite)
-        assert path is not None
         with contextlib.ExitStack() as held:
             try:
                 held.enter_context(FileLock(path.with_suffix(".lock")))
@@ -179,12 +236,6 @@ class GateSession:
         )
         self.unshared[suite] = [record.model_dump_json(), *self.messages[suite], warning]
         return record
-
-    def take_unshared(self, unshared: Mapping[str, Sequence[str]]) -> None:
-        """Take what a worker could not share (controller only): a record as JSON, and its messages."""
-        for suite, (record, *messages) in unshared.items():
-            self.records[suite] = RunRecord.model_validate_json(record)
-            self.messages[suite] = tuple(messages)
 
     def _evaluate(self, suite: str) -> RunRecord:
         prepared, settings = self.prepared[suite], self.settings(suite)
@@ -236,15 +287,3 @@ class GateSession:
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None and reporter.isatty:
             reporter.rewrite(f"fairgate: {what}: {done:,}/{total:,} images ", erase=True)
-
-
-def _repository(config: pytest.Config) -> Path:
-    """The folder with fairness_suites/: pytest's rootdir, or the folder that pytest was started in.
-
-    pytest guesses its rootdir before it knows our options, and takes the folder of `--fairness-report DIR` for a test
-    folder when it exists.
-    """
-    for folder in (config.rootpath, config.invocation_params.dir):
-        if (folder / FOLDER).is_dir():
-            return folder
-    return config.rootpath
