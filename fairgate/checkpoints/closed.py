@@ -8,7 +8,6 @@ from typing import Any
 
 from fairgate.errors import ModelError
 
-_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
 _HARMLESS = frozenset({"special_tokens_map_file"})
 """transformers wrote where it had read this from, often a path of somebody's home, and never reads it again."""
 
@@ -19,12 +18,10 @@ _IMPLEMENTATIONS = frozenset(
         *("experts_implementation", "_experts_implementation", "_experts_implementation_internal"),
     }
 )
-_PLAIN_WORD = re.compile(r"\w*")
 _IMAGE_PROCESSORS = re.compile(
     r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT)"
     r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?"
 )
-_TIMM_NAME = re.compile(r"\w+(\.\w+)?")
 _TOKENIZER_OPTIONS = frozenset(
     {
         *("clean", "strip_sep_token", "language", "additional_special_tokens", "add_prefix_space", "do_lower_case"),
@@ -41,7 +38,7 @@ def require_closed(config: Any, where: str) -> None:
     for key, value in entries(config):
         if not value:
             continue
-        if key in _CODE:
+        if key in ("auto_map", "trust_remote_code", "custom_pipelines"):
             raise ModelError(
                 f"the config names code of its own ('{key}'), which fairgate does not run.",
                 where=where,
@@ -49,8 +46,10 @@ def require_closed(config: Any, where: str) -> None:
             )
         if key in _NAMED or (key.endswith("_file") and key not in _HARMLESS):
             raise _leaves(key, value, where, "remove the key: libraries find a folder's files by their usual names")
-        if key in _IMPLEMENTATIONS and not all(_PLAIN_WORD.fullmatch(name) for name in _texts(value)):
-            raise _leaves(key, value, where, "remove the key: kernels from a hub are not loaded")
+        if key in _IMPLEMENTATIONS:
+            named = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+            if not all(re.fullmatch(r"\w*", str(one)) for one in named if one is not None):
+                raise _leaves(key, value, where, "remove the key: kernels from a hub are not loaded")
         if key in ("image_processor_type", "feature_extractor_type") and not _IMAGE_PROCESSORS.fullmatch(str(value)):
             raise ModelError(
                 f"images are prepared by a {str(value)[:80]}, which fairgate does not use: some read files by name.",
@@ -73,7 +72,7 @@ def require_closed_towers(config: dict[str, Any], where: str) -> None:
     """
     vision, text = config.get("vision_cfg") or {}, config.get("text_cfg") or {}
     trunk = vision.get("timm_model_name")
-    if trunk and not (isinstance(trunk, str) and _TIMM_NAME.fullmatch(trunk)):
+    if trunk and not (isinstance(trunk, str) and re.fullmatch(r"\w+(\.\w+)?", trunk)):
         raise _leaves("timm_model_name", trunk, where, "name an architecture of timm, such as convnext_base")
     options = text.get("tokenizer_kwargs") or {}
     unknown = sorted(set(options) - _TOKENIZER_OPTIONS) if isinstance(options, dict) else ["tokenizer_kwargs"]
@@ -107,11 +106,6 @@ def entries(config: Any) -> Iterator[tuple[str, Any]]:
             pending += value.items()
         elif isinstance(value, list):
             pending += ((key, item) for item in value)
-
-
-def _texts(value: Any) -> list[str]:
-    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-    return [str(one) for one in values if one is not None]
 
 
 def _leaves(key: str, value: Any, where: str, remedy: str) -> ModelError:

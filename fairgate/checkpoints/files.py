@@ -26,25 +26,18 @@ WEIGHTS = (".safetensors", *PICKLED)
 MAX_CONFIG_BYTES = 64 << 20
 MAX_SIDE = 8192
 """Pixels of a side and width of a layer: with more, a config of one line could exhaust the memory."""
-MAX_LAYERS = 1000
 MAX_FILES = 10_000
-
-
-_SIDES = frozenset(
-    {
-        *("width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge"),
-        *("hidden_size", "embed_dim"),
-        "max_text_len",  # Grounding DINO's scores are as long as this; 256 as published
-    }
+_SIDES = (
+    *("width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge"),
+    *("hidden_size", "embed_dim"),
+    "max_text_len",  # Grounding DINO's scores are as long as this; 256 as published
 )
-_LAYERS = frozenset(
-    {
-        *("layers", "num_hidden_layers", "encoder_layers", "decoder_layers", "depth", "depths", "iou_head_depth"),
-        *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs", "num_point_embeddings"),
-        "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published
-    }
+_LAYERS = (
+    *("layers", "num_hidden_layers", "encoder_layers", "decoder_layers", "depth", "depths", "iou_head_depth"),
+    *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs", "num_point_embeddings"),
+    "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published
 )
-_LIMITS = {**dict.fromkeys(_SIDES, MAX_SIDE), **dict.fromkeys(_LAYERS, MAX_LAYERS)}
+_LIMITS = {**dict.fromkeys(_SIDES, MAX_SIDE), **dict.fromkeys(_LAYERS, 1000)}
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.
 TOKENIZER_FILES = frozenset(
@@ -149,17 +142,12 @@ def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
 
 
 def _where_it_may_be(path: Path) -> str:
-    pull, names = "`dvc pull`, in CI `fairgate dataset pull`", _siblings(path)
+    pull, names = "`dvc pull`, in CI `fairgate dataset pull`", list[str]()
+    with contextlib.suppress(OSError, ValueError):  # there is no such folder, or nobody may look into it
+        names = [other.name for other in path.parent.iterdir()]
     if f"{path.name}.dvc" in names:
         return f"DVC tracks it: run {pull}"
     return did_you_mean(path.name, names) or f"check the path; if DVC tracks it, run {pull}"
-
-
-def _siblings(path: Path) -> list[str]:
-    try:
-        return [other.name for other in path.parent.iterdir()]
-    except (OSError, ValueError):  # there is no such folder, or nobody may look into it: then nothing is near
-        return []
 
 
 def require_folder(path: Path, within: Path | None = None) -> None:
@@ -201,7 +189,15 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
     """Raises ModelError for a weights file that is missing, empty, of an unknown kind, or cut short."""
     require_file(path)
     if path.suffix == ".safetensors":
-        _require_whole_safetensors(path)
+        try:
+            with safe_open(path, framework="np") as handle:
+                handle.keys()
+        except SafetensorError as error:  # a damaged header, or one that promises more bytes than there are
+            raise ModelError(
+                f"the safetensors file is truncated or damaged ({error}).",
+                where=str(path),
+                remedy="save or download it again",
+            ) from error
     elif is_archive(path):
         require_uncompressed(path)
     elif path.suffix not in PICKLED and not allow_pickle:
@@ -212,21 +208,9 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
         )
 
 
-def _require_whole_safetensors(path: Path) -> None:
-    """Raises ModelError when the header of a safetensors file is damaged or promises more bytes than there are."""
-    try:
-        with safe_open(path, framework="np") as handle:
-            handle.keys()
-    except SafetensorError as error:
-        raise ModelError(
-            f"the safetensors file is truncated or damaged ({error}).",
-            where=str(path),
-            remedy="save or download it again",
-        ) from error
-
-
 def read_config(path: Path) -> dict[str, Any]:
-    """A JSON object from a model folder. Raises ModelError, also where it names code, or files outside the folder."""
+    """A JSON object from a model folder. Raises ModelError, also where it names code, or files outside the folder, or
+    sets pictures or layers to an unreasonable size, at any depth."""
     require_file(path)
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise ModelError(
@@ -239,20 +223,15 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ModelError("the file does not hold a JSON object.", where=str(path), remedy="write it again")
     require_closed(config, str(path))
-    _refuse_giants(config, str(path))
-    return config
-
-
-def _refuse_giants(config: Any, where: str) -> None:
-    """Raises ModelError for a config that sets pictures or layers to an unreasonable size, at any depth."""
     for name, value in entries(config):
         limit = _LIMITS.get(name)
         if limit is not None and isinstance(value, int | float) and value > limit:
             raise ModelError(
                 f"the config sets '{name}' to {str(value)[:40]}; at most {limit:,} is built.",
-                where=where,
+                where=str(path),
                 remedy="check the config: no CLIP is that large",
             )
+    return config
 
 
 _HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")

@@ -14,7 +14,6 @@ from fairgate.errors import ModelError, did_you_mean
 
 _WEIGHTS = "model.safetensors"
 _SHARDS = "model.safetensors.index.json"
-_PICKLED = "pytorch_model.bin"
 IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
@@ -91,7 +90,7 @@ def _require_companions(folder: Path, tokenizer: bool) -> None:
     for name in (*there, "special_tokens_map.json"):
         if (folder / name).is_file():
             read_config(folder / name)  # refuses code of its own, and names that lead elsewhere
-    if not {"preprocessor_config.json", "processor_config.json"} & set(there):
+    if not set(IMAGE_CONFIGS) & set(there):
         raise ModelError(
             "the folder does not say how images are prepared (preprocessor_config.json).",
             where=str(folder),
@@ -111,8 +110,8 @@ def _weights_in(folder: Path, pickled: bool) -> list[Path]:
         return [folder / _WEIGHTS]
     if (folder / _SHARDS).is_file():
         return shards_of(folder / _SHARDS)
-    if pickled and (folder / _PICKLED).is_file():
-        return [folder / _PICKLED]
+    if pickled and (folder / "pytorch_model.bin").is_file():
+        return [folder / "pytorch_model.bin"]
     others = [path.name for path in folder.glob("*.bin")]
     raise ModelError(
         f"the folder holds no {_WEIGHTS}" + (f", only pickled weights ({', '.join(others)})." if others else "."),

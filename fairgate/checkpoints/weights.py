@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import struct
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,8 @@ def _first_line(error: object) -> str:
 
 def _unwrapped(held: Any, path: Path) -> StateDict:
     if isinstance(held, torch.jit.ScriptModule):  # only with allow_pickle: OpenAI's archives
-        state: Any = held.state_dict()
-        state = {name: value for name, value in state.items() if name not in _ARCHIVE_NOTES}
+        notes = ("input_resolution", "context_length", "vocab_size")
+        state: Any = {name: value for name, value in held.state_dict().items() if name not in notes}
     else:
         state = held["state_dict"] if isinstance(held, Mapping) and "state_dict" in held else held
     tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
@@ -110,9 +110,6 @@ def _is_plain(value: torch.Tensor) -> bool:
     return dense and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
-_ARCHIVE_NOTES = frozenset({"input_resolution", "context_length", "vocab_size"})
-
-
 def require_finite(state: Mapping[str, torch.Tensor], where: str) -> None:
     """Raises ModelError naming the tensors that hold a NaN or an infinity."""
     bad = [name for name, value in state.items() if value.is_floating_point() and not torch.isfinite(value).all()]
@@ -127,14 +124,9 @@ def require_finite(state: Mapping[str, torch.Tensor], where: str) -> None:
 def require_fit(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where: str, architecture: str) -> None:
     """Raises ModelError unless the names and shapes are exactly those of the model."""
     expected = model.state_dict()
-    both = [name for name in expected if name in state]
-    shapes = [
-        f"{name} (expected {tuple(expected[name].shape)}, found {tuple(state[name].shape)})"
-        for name in both
-        if expected[name].shape != state[name].shape
-    ]
-    if shapes:
-        raise _misfit(f"{len(shapes)} tensors have other shapes: {some(shapes, '; ')}", where, architecture)
+    _require_shapes(
+        [(name, own.shape, state[name].shape) for name, own in expected.items() if name in state], where, architecture
+    )
     missing = [name for name in expected if name not in state]
     unexpected = [name for name in state if name not in expected]
     if missing or unexpected:
@@ -162,12 +154,8 @@ def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unu
     transformers and diffusers fill what is missing or misshapen with random numbers and go on. Weights whose names
     start with one of `unused` may be there.
     """
-    shapes = [
-        f"{name} (expected {tuple(expected)}, found {tuple(found)})"
-        for name, found, expected in sorted(report.get("mismatched_keys") or ())
-    ]
-    if shapes:
-        raise _misfit(f"{len(shapes)} tensors have other shapes: {some(shapes, '; ')}", where, architecture)
+    shapes = sorted(report.get("mismatched_keys") or ())
+    _require_shapes([(name, expected, found) for name, found, expected in shapes], where, architecture)
     if report.get("error_msgs"):
         raise _misfit(str(report["error_msgs"])[:300], where, architecture)
     for kind in ("missing", "unexpected"):
@@ -176,6 +164,17 @@ def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unu
         names = [name for name in keys if not (name.endswith(_OLD_BUFFERS) or (extra and name.startswith(extra)))]
         if names:
             raise _misfit(f"{len(names)} tensors are {kind}: {some(names)}", where, architecture)
+
+
+def _require_shapes(named: list[tuple[str, Sequence[int], Sequence[int]]], where: str, architecture: str) -> None:
+    """Raises ModelError for names whose shape is not the expected one, which comes first."""
+    odd = [
+        f"{name} (expected {tuple(expected)}, found {tuple(found)})"
+        for name, expected, found in named
+        if tuple(expected) != tuple(found)
+    ]
+    if odd:
+        raise _misfit(f"{len(odd)} tensors have other shapes: {some(odd, '; ')}", where, architecture)
 
 
 def _misfit(fault: str, where: str, architecture: str) -> ModelError:

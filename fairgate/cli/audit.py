@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, progress_line, wide_console, write_report
-from fairgate.suites import OPTIONS
+from fairgate.cli import options
+from fairgate.cli.console import progress_line, wide_console, write_report
 
 if TYPE_CHECKING:
     from fairgate.records import AuditRecord
 
-TABLE_WIDTH = 120  # pairs need this much, and a log file has room for it
 
-
-@friendly()
 def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
-    suite: Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")],
+    suite: options.Suite,
     model: Annotated[list[str], typer.Option(help="Address of a checkpoint; repeat for each.")],
     report: Annotated[Path | None, typer.Option(help="Write audit.json, .html, .csv and .tex here.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write every number, one a row, to this file.")] = None,
@@ -28,10 +25,10 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     ] = None,
     margin: Annotated[float | None, typer.Option(help="Change of spread that counts as none (default: suite).")] = None,
     k: Annotated[int | None, typer.Option(min=1, help="Where rankings are cut (default: as the suite does).")] = None,
-    device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
-    cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
-    allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
-    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),
+    device: options.Device = None,
+    cache: options.Cache = None,
+    allow_pickle: options.AllowPickle = False,
+    root: options.Root = Path(),
 ) -> None:
     """Compare models. Exit code 0: compared (an audit judges nothing), 4: the suite or an option is wrong."""
     from fairgate import gate
@@ -41,11 +38,11 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
     prepared = gate.prepare(suite, root.resolve())
     models = audited(prepared, model, device=device, cache=cache, allow_pickle=allow_pickle)
-    options = AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
-    console = wide_console(TABLE_WIDTH)
+    settings = AuditOptions(reference=tuple(reference or ()), margin=margin, k=k)
+    console = wide_console(120)
     with progress_line() as progress:
-        command = command_of(suite, model, options)
-        record = compare(prepared, models, options, command=command, progress=progress)
+        command = command_of(suite, model, settings)
+        record = compare(prepared, models, settings, command=command, progress=progress)
     for table in audit_tables(record):
         console.print(table)
         console.print()

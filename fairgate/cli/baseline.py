@@ -9,28 +9,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, wide_console
-from fairgate.suites import OPTIONS
+from fairgate.cli import options
+from fairgate.cli.console import wide_console
 
 if TYPE_CHECKING:
     from fairgate.records import RunRecord
 
-TABLE_WIDTH = 100  # a log file has room for it
 
 baseline_app = typer.Typer(no_args_is_help=True, help="Show, compare and update what checkpoints are compared with.")
 
-Root = Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")]
-Mlflow = Annotated[str | None, typer.Option(envvar="FAIRGATE_MLFLOW", help="Tracking URI, for `mlflow:` baselines.")]
-Suite = Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")]
+Store = Annotated[str | None, typer.Option(envvar="FAIRGATE_MLFLOW", help="Tracking URI, for `mlflow:` baselines.")]
 
 
 @baseline_app.command()
-@friendly()
 def show(
-    suite: Suite,
+    suite: options.Suite,
     baseline: Annotated[str | None, typer.Argument(help="git:REF, file:PATH, mlflow:latest or mlflow:RUN_ID.")] = None,
-    mlflow: Mlflow = None,
-    root: Root = Path(),
+    mlflow: Store = None,
+    root: options.Root = Path(),
 ) -> None:
     """What a baseline holds: which checkpoint, on which data, why, and every check's value."""
     from fairgate.reports import baseline_lines, baseline_table
@@ -38,17 +34,16 @@ def show(
     record = _read(baseline or _committed(suite), suite, root.resolve(), mlflow)
     for line in baseline_lines(record):
         typer.echo(line)
-    wide_console(TABLE_WIDTH).print(baseline_table(record))
+    wide_console(100).print(baseline_table(record))
 
 
 @baseline_app.command()
-@friendly()
 def diff(
-    suite: Suite,
+    suite: options.Suite,
     before: Annotated[str, typer.Argument(help="git:REF, file:PATH, mlflow:latest or mlflow:RUN_ID.")] = "git:HEAD",
     now: Annotated[str | None, typer.Argument(help="The same; without it, the one in the working tree.")] = None,
-    mlflow: Mlflow = None,
-    root: Root = Path(),
+    mlflow: Store = None,
+    root: options.Root = Path(),
 ) -> None:
     """How two baselines differ: checkpoint, data, and each check's value. Nothing is decided here."""
     from fairgate.reports import difference_lines, difference_table
@@ -57,22 +52,21 @@ def diff(
     other = _read(now or _committed(suite), suite, root.resolve(), mlflow)
     for line in difference_lines(one, other):
         typer.echo(line)
-    wide_console(TABLE_WIDTH).print(difference_table(one, other))
+    wide_console(100).print(difference_table(one, other))
 
 
 @baseline_app.command()
-@friendly()
 def update(
-    suite: Suite,
+    suite: options.Suite,
     reason: Annotated[str | None, typer.Option(help="Why; saved in the baseline's record.")] = None,
     force: Annotated[bool, typer.Option(help="Keep a run that did not pass.")] = False,
-    model: Annotated[str | None, typer.Option(help=OPTIONS["model"].help)] = None,
-    baseline: Annotated[str | None, typer.Option(help=OPTIONS["baseline"].help)] = None,
-    report: Annotated[str | None, typer.Option(help=OPTIONS["report"].help)] = None,
-    mlflow: Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)] = None,
-    device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
-    cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
-    root: Root = Path(),
+    model: options.Model = None,
+    baseline: options.Baseline = None,
+    report: options.Report = None,
+    mlflow: options.Mlflow = None,
+    device: options.Device = None,
+    cache: options.Cache = None,
+    root: options.Root = Path(),
 ) -> None:
     """Judge a checkpoint and keep it as the baseline under fairness_suites/baselines/SUITE/.
 

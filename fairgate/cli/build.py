@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from fairgate.cli.console import friendly
 from fairgate.errors import SettingsError
 
 
@@ -38,7 +37,6 @@ PARAMS, OUT = Path("params.yaml"), Path("build")
 
 
 @build_app.command("run")
-@friendly()
 def run(
     name: Annotated[str, typer.Argument(help="A build of params.yaml.")],
     subject: Annotated[list[str] | None, typer.Option(help="Build only this one; repeatable.")] = None,
@@ -78,7 +76,6 @@ def run(
 
 
 @build_app.command()
-@friendly()
 def status(
     name: Annotated[str | None, typer.Argument(help="A build of params.yaml; all of them when left out.")] = None,
     limit: Limit = None,

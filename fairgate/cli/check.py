@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, progress_line, tell_github, wide_console
+from fairgate.cli import options
+from fairgate.cli.console import progress_line, tell_github, wide_console
 from fairgate.errors import FairgateError
 from fairgate.suites import OPTIONS
 
@@ -16,22 +17,19 @@ if TYPE_CHECKING:
     from fairgate.gate import Evaluation, Prepared
     from fairgate.suites import Settings
 
-TABLE_WIDTH = 120  # the table needs this much, and a log file has room for it
 
-
-@friendly()
 def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
-    suite: Annotated[str, typer.Argument(help="Name of a suite in fairness_suites/.")],
-    model: Annotated[str | None, typer.Option(help=OPTIONS["model"].help)] = None,
-    baseline: Annotated[str | None, typer.Option(help=OPTIONS["baseline"].help)] = None,
+    suite: options.Suite,
+    model: options.Model = None,
+    baseline: options.Baseline = None,
     base: Annotated[str | None, typer.Option(help=OPTIONS["base"].help)] = None,
-    report: Annotated[str | None, typer.Option(help=OPTIONS["report"].help)] = None,
-    mlflow: Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)] = None,
+    report: options.Report = None,
+    mlflow: options.Mlflow = None,
     on_inconclusive: Annotated[str | None, typer.Option(help=OPTIONS["on-inconclusive"].help)] = None,
-    device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
-    cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
-    allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
-    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),
+    device: options.Device = None,
+    cache: options.Cache = None,
+    allow_pickle: options.AllowPickle = False,
+    root: options.Root = Path(),
 ) -> None:
     """Gate a checkpoint.
 
@@ -79,7 +77,7 @@ def gated(
     from fairgate.suites import command_line
 
     prepared = gate.hold(prepared, settings)
-    console = wide_console(TABLE_WIDTH)
+    console = wide_console(120)
     with progress_line() as progress:
         evaluation = gate.evaluate(
             prepared,

@@ -38,7 +38,8 @@ def friendly(code: int = INVALID) -> Iterator[None]:
     try:
         yield
     except FairgateError as error:
-        print_error(error)
+        typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
+        typer.echo(str(error), err=True)
         raise typer.Exit(getattr(error, "exit_code", code)) from error
     except KeyboardInterrupt as stop:
         typer.echo("\ninterrupted: nothing was concluded. Finished work is saved; run it again to go on.", err=True)
@@ -64,21 +65,26 @@ def progress_line() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: status.update(f"{what}: {done:,}/{total:,} images")
 
 
-def print_error(error: FairgateError) -> None:
-    """The error's three parts on stderr."""
-    typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-    typer.echo(str(error), err=True)
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr that says how many are done of how many, while the block runs."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 @contextmanager
-def writing(what: str, out: Path) -> Iterator[None]:
-    """Raises SettingsError where the block cannot write `what` to `--out`."""
+def writing(what: str, where: str) -> Iterator[None]:
+    """Raises SettingsError where the block cannot write `what`."""
     try:
         yield
     except OSError as error:
         raise SettingsError(
             f"{what} cannot be written ({error.strerror or error}).",
-            where=f"--out {out}",
+            where=where,
             remedy="name a place in a folder that can be written, and has room",
         ) from error
 
@@ -86,15 +92,9 @@ def writing(what: str, out: Path) -> Iterator[None]:
 def write_report(texts: Mapping[Path, str]) -> None:
     """Write files, in folders that are made where they are not there, and print their names. Raises SettingsError."""
     for path, text in texts.items():
-        try:
+        with writing("the report", str(path)):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise SettingsError(
-                f"the report cannot be written ({error.strerror or error}).",
-                where=str(path),
-                remedy="name a folder that can be written, and has room",
-            ) from error
         typer.echo(f"report: {path}")
 
 
@@ -106,7 +106,7 @@ def write_png(out: Path, draw: Callable[[], Image]) -> Image:
             "the picture cannot be written: it is a PNG.", where=f"--out {out}", remedy="name a file that ends in .png"
         )
     picture = draw()
-    with writing("the picture", out):
+    with writing("the picture", f"--out {out}"):
         picture.save(out, "PNG")
     return picture
 

@@ -1,4 +1,4 @@
-"""`fairgate dataset`: look at a release, verify it, import photographs. `fairgate release` makes one of a build."""
+"""`fairgate dataset`: fetch a release, look at it, verify it, import photographs. `fairgate release` makes one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import FOUND, friendly, write_png
-from fairgate.cli.pull import pull
+from fairgate.cli import options
+from fairgate.cli.console import FOUND, friendly, progress_bar, write_png
 from fairgate.errors import DatasetError, harmless
 
 if TYPE_CHECKING:
     from fairgate.builds import DatasetChecks, Spread
     from fairgate.data import Manifest
-
-
-SHOWN_WORDS = 6
 
 
 def lines(found: DatasetChecks) -> Iterator[str]:
@@ -33,7 +30,7 @@ def lines(found: DatasetChecks) -> Iterator[str]:
         yield f"{model:37s} " + "  ".join(f"{name} {_spread(each)}" for name, each in figures.items())
     yield "clusters of neutral captions: size, men above the share in all, words that stand out"
     for cluster in found.clusters:
-        yield f"{cluster.size:6,d}  {cluster.over_representation:+6.1%}  {', '.join(cluster.words[:SHOWN_WORDS])}"
+        yield f"{cluster.size:6,d}  {cluster.over_representation:+6.1%}  {', '.join(cluster.words[:6])}"
 
 
 def _spread(figure: Spread) -> str:
@@ -43,18 +40,46 @@ def _spread(figure: Spread) -> str:
 
 dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify and import datasets.")
 
-dataset_app.command()(pull)
-
 Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
 Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]
-BuildName = Annotated[
-    str, typer.Argument(metavar="BUILD", help="A build's name (`build/NAME`), or a folder that holds a dataset.")
-]
 ROOT = Path("datasets")
 
 
 @dataset_app.command()
-@friendly()
+@friendly(3)  # as where a gate reached no verdict
+def pull(
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(help="Pointers (datasets.dvc) or tracked paths; all of *.dvc and dvc.lock when left out."),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            help="The branch whose .dvc/config counts, such as origin/main. Left out, the default branch in CI, and "
+            "this working tree elsewhere."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Replace and remove files that differ from their pointer.")] = False,
+    root: Annotated[Path, typer.Option(help="The repository, to which targets are relative.")] = Path(),
+) -> None:
+    """Fetch the datasets and checkpoints that DVC tracks. Exit code 0: they are here, 3: that was not possible.
+
+    DVC itself does not run: which remote is read, and with which login, is decided by the base's .dvc/config. Paths are
+    checked before anything is written, and objects before they take their place. Run it again to go on.
+    """
+    from fairgate.baselines import Repository
+    from fairgate.baselines import pull as fetch
+
+    with progress_bar("fetching") as progress:
+        done = fetch(Repository(root.resolve()), targets or (), base=base, force=force, progress=progress)
+    if not done:
+        typer.echo("DVC tracks nothing here")
+    for one in done:
+        what = f"{one.fetched:,} fetched ({one.bytes / 1e6:,.1f} MB)" if one.fetched else "nothing to fetch"
+        typer.echo(f"{one.path}: {one.files:,} file(s), {what}  [{one.pointer}]")
+
+
+@dataset_app.command()
 def show(name: Name, root: Root = ROOT) -> None:
     """What a release holds: attributes, groups, counts, recipe, licence."""
     from fairgate.data import open_dataset
@@ -63,7 +88,6 @@ def show(name: Name, root: Root = ROOT) -> None:
 
 
 @dataset_app.command()
-@friendly()
 def verify(name: Name, root: Root = ROOT) -> None:
     """Read all of a release and name what is wrong. Exit code 0: nothing, 1: problems, 4: there is no such release."""
     from fairgate.data import open_dataset
@@ -83,7 +107,6 @@ def verify(name: Name, root: Root = ROOT) -> None:
 
 
 @dataset_app.command("import")
-@friendly()
 def import_(
     name: Annotated[str, typer.Argument(help="Name of the new dataset.")],
     labels: Annotated[Path, typer.Option(help="CSV file (or .csv.gz) with a line per image.")],
@@ -100,14 +123,10 @@ def import_(
     root: Root = ROOT,
 ) -> None:
     """Import photographs with labels, each a set of its own, or labels without images (scores only)."""
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress
-
     from fairgate.data import import_images
 
     attributes = _attributes(attribute)
-    with Progress(*Progress.get_default_columns(), MofNCompleteColumn(), console=Console(stderr=True)) as bar:
-        task = bar.add_task("importing", total=None)
+    with progress_bar("importing") as progress:
         manifest = import_images(
             labels,
             images,
@@ -119,7 +138,7 @@ def import_(
             root=root,
             version=version,
             licence=licence,
-            progress=lambda done, total: bar.update(task, completed=done, total=total),
+            progress=progress,
         )
     if manifest.recipe["images_found_by"] == "file name":
         typer.echo(f"none of the paths in {labels} is under {images}; images were found by file name alone", err=True)
@@ -128,9 +147,8 @@ def import_(
 
 
 @dataset_app.command()
-@friendly()
 def sheet(
-    build: BuildName,
+    build: options.BuildName,
     out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
     per_subject: Annotated[int, typer.Option(min=1, help="Sets of every subject.")] = 3,
 ) -> None:
@@ -144,9 +162,8 @@ def sheet(
 
 
 @dataset_app.command()
-@friendly()
 def bias(
-    build: BuildName,
+    build: options.BuildName,
     model: Annotated[str, typer.Option(help="Who looks: a matcher, such as clip-l14 or open_clip:local-dir:FOLDER.")],
     male: Annotated[str, typer.Option(help="Prompt for one group.")] = "a photo of a man",
     female: Annotated[str, typer.Option(help="Prompt for the other.")] = "a photo of a woman",

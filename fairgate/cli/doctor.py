@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import FOUND, friendly, wide_console
-from fairgate.suites import OPTIONS
+from fairgate.cli import options
+from fairgate.cli.console import FOUND, wide_console
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from fairgate.selftest import Finding
 
-TABLE_WIDTH = 120  # findings are sentences, and a log file has room for them
-_MARKS = {"ok": "✓ ok", "warning": "! warning", "trouble": "✗ trouble"}
-_COLOURS = {"ok": "green", "warning": "yellow", "trouble": "red"}
+_MARKS = {"ok": ("✓ ok", "green"), "warning": ("! warning", "yellow"), "trouble": ("✗ trouble", "red")}
 
 
-@friendly()
 def doctor(
     suite: Annotated[list[str] | None, typer.Option(help="Suite to look at; repeatable (default: every one).")] = None,
     inject_bias: Annotated[
@@ -29,11 +26,11 @@ def doctor(
     ] = None,
     keep: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the planted tables and reports here.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Read every row and picture of the datasets.")] = False,
-    mlflow: Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)] = None,
-    device: Annotated[str | None, typer.Option(help=OPTIONS["device"].help)] = None,
-    cache: Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)] = None,
-    allow_pickle: Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")] = False,
-    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),
+    mlflow: options.Mlflow = None,
+    device: options.Device = None,
+    cache: options.Cache = None,
+    allow_pickle: options.AllowPickle = False,
+    root: options.Root = Path(),
 ) -> None:
     """Check everything that a gate run needs. Exit code 0: nothing is wrong, 1: something is, 4: wrong usage."""
     from rich.console import Console
@@ -41,8 +38,8 @@ def doctor(
     from fairgate.selftest import SelfTestOptions, examine, healthy
 
     program = (sys.executable, "-P", "-m", __package__)
-    options = SelfTestOptions(program, tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
-    aside, console = Console(stderr=True), wide_console(TABLE_WIDTH)
+    chosen = SelfTestOptions(program, tuple(suite or ()), inject_bias, keep, full, mlflow, device, cache, allow_pickle)
+    aside, console = Console(stderr=True), wide_console(120)
     with aside.status("fairgate doctor") as status:
 
         def progress(what: str) -> None:
@@ -50,7 +47,7 @@ def doctor(
             if not aside.is_terminal and not what.endswith("images"):  # a log wants the steps, not each batch
                 typer.echo(f"fairgate doctor: {what}", err=True)
 
-        found = examine(root.resolve(), options, progress)
+        found = examine(root.resolve(), chosen, progress)
     console.print(_table(found))
     counts = {level: sum(one.level == level for one in found) for level in _MARKS}
     typer.echo(f"\n{counts['ok']} ok, {counts['warning']} warning(s), {counts['trouble']} in trouble")
@@ -76,6 +73,6 @@ def _table(found: list[Finding]) -> Table:
             if part:
                 text.append(f"\n{name} {clean(part, 2000)}", style="" if name == "remedy:" else "dim")
         area = "" if one.area == before else clean(one.area, 60)
-        table.add_row(Text(_MARKS[one.level], style=_COLOURS[one.level]), area, text)
+        table.add_row(Text(*_MARKS[one.level]), area, text)
         before = one.area
     return table

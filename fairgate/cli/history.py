@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, wide_console, writing
+from fairgate.cli.console import wide_console, writing
 from fairgate.errors import SettingsError
 from fairgate.tracking import DEFAULT_URI
 
-if TYPE_CHECKING:
-    from fairgate.records import History
 
-TABLE_WIDTH = 140  # the table needs this much, and a log file has room for it
-_KINDS = (".html", ".png")
-
-
-@friendly()
 def history(
     suite: Annotated[str, typer.Argument(help="Name of a suite whose runs MLflow keeps.")],
     check: Annotated[
@@ -39,31 +32,24 @@ def history(
     Runs are joined only where dataset and question are the same; elsewhere the line is cut. A number moved where two
     runs in a row differ by more than both their intervals allow. Exit code 0: shown, 4: nothing to show, and why.
     """
-
     from fairgate.history import suite_history
-    from fairgate.reports import history_table, span_words, terminal_lines
+    from fairgate.reports import draw, history_html, history_table, span_words, terminal_lines
     from fairgate.tracking import past_runs
 
-    if out is not None and out.suffix.lower() not in _KINDS:
+    if out is not None and out.suffix.lower() not in (".html", ".png"):
         raise SettingsError(f"'{out.name}' is no picture.", where="--out", remedy="name it FILE.html or FILE.png")
     runs = past_runs(suite, mlflow, limit=limit, branch=branch, pull_requests=pull_requests)
     found = suite_history(suite, runs, check=check, metric=metric, subject=subject)
-    console = wide_console(TABLE_WIDTH)
+    console = wide_console(140)
     typer.echo(f"{found.suite}: {span_words(found)}")
     console.print(history_table(found))
     for line in terminal_lines(found):
         typer.echo(line)
     if out is not None:
-        _draw(found, out)
+        with writing("the picture", str(out)):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            if out.suffix.lower() == ".html":
+                out.write_text(history_html(found), encoding="utf-8")
+            else:
+                draw(found, out)
         typer.echo(f"drawn: {out}")
-
-
-def _draw(found: History, out: Path) -> None:
-    from fairgate.reports import draw, history_html
-
-    with writing("the picture", out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        if out.suffix.lower() == ".html":
-            out.write_text(history_html(found), encoding="utf-8")
-        else:
-            draw(found, out)

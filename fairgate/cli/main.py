@@ -47,6 +47,11 @@ class Commands(TyperGroup):
         """Their names: the package's own first."""
         return list(dict.fromkeys([*super().list_commands(ctx), *PLUGINS]))
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; its errors are printed, and become its exit code."""
+        with friendly():
+            return super().invoke(ctx)
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command by name, None where there is none."""
         own = super().get_command(ctx, cmd_name)
@@ -80,5 +85,4 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
         typer.echo(__version__)
         raise typer.Exit
-    with friendly():
-        refuse_libraries()
+    refuse_libraries()

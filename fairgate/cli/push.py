@@ -17,10 +17,7 @@ from fairgate.tracking import push as send
 if TYPE_CHECKING:
     from fairgate.records import RunRecord
 
-_MOST_BYTES = 512 * 1024 * 1024
 
-
-@friendly()
 def push(
     mlflow: Annotated[
         str | None,
@@ -80,8 +77,8 @@ def push(
 def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
     from fairgate.reports import read_results, render_comment, write_results
 
-    for path in folder.glob("*"):  # a link in a folder that another job made could have this job send its own file
-        if path.is_symlink():
+    for path in folder.glob("*"):
+        if path.is_symlink():  # in a folder that another job made, it could have this job send a file of its own
             raise TrackingError(
                 "the report folder holds a link.", where=str(path), remedy="take the report again, as files"
             )
@@ -101,7 +98,7 @@ def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
 def _scores(path: Path) -> list[Path]:
     if not path.is_file():
         return []
-    if path.stat().st_size > _MOST_BYTES:
+    if path.stat().st_size > 512 << 20:
         raise TrackingError(
             "the scores are larger than 512 MiB.", where=str(path), remedy="send the report without them"
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, writing
+from fairgate.cli.console import tell_github, writing
 from fairgate.errors import FairgateError
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder that holds a
 
 
 @report_app.command()
-@friendly()
 def check(
     folder: Folder,
     commit: Annotated[str | None, typer.Option(help="The commit that the run must have judged, in full.")] = None,
@@ -45,7 +44,6 @@ def check(
 
 
 @report_app.command()
-@friendly()
 def render(
     folder: Folder,
     out: Annotated[Path, typer.Option(metavar="DIR", help="New folder for the rendered report.")],
@@ -63,7 +61,7 @@ def render(
         "comment.md": reports.render_comment(record, report_url),
         "report.html": reports.render_html(record, None),
     }
-    with writing("the report", out):
+    with writing("the report", str(out)):
         reports.write_results(record, out)
         reports.write_metrics(record, out)
         for name, text in pages.items():
@@ -74,7 +72,6 @@ def render(
 
 
 @report_app.command()
-@friendly()
 def unpack(
     archive: Annotated[Path, typer.Argument(metavar="ZIP", help="The artifact of a gate's run.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder to unpack into.")],
@@ -87,12 +84,9 @@ def unpack(
 
 
 @report_app.command()
-@friendly()
 def tell(folder: Folder) -> None:
     """Report a record to a GitHub runner: annotations, a section of the job's summary, and `verdict` as the step's
     output. Elsewhere: nothing."""
-    from fairgate.cli.console import tell_github
-
     record = _record(folder)
     tell_github(record)
     if output := os.environ.get("GITHUB_OUTPUT"):

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import friendly
+from fairgate.cli import options
 from fairgate.errors import SettingsError
 
 if TYPE_CHECKING:
-    from fairgate.review import FinishedBuild, ReviewServer, Session, ZeroShot
+    from fairgate.review import FinishedBuild, ReviewServer, ZeroShot
 
-BuildName = Annotated[
-    str, typer.Argument(metavar="BUILD", help="A build's name (`build/NAME`), or a folder that holds a dataset.")
-]
 Reviews = Annotated[Path, typer.Option(help="Folder that keeps what raters said; commit it.")]
 Matcher = Annotated[
     str | None,
@@ -32,9 +29,8 @@ Device = Annotated[str, typer.Option(help="The matcher's: auto, cpu, cuda or cud
 REVIEWS = Path("reviews")
 
 
-@friendly()
 def review(
-    build: BuildName,
+    build: options.BuildName,
     sample: Annotated[int, typer.Option(min=1, help="Images to look at; a larger sample holds the smaller one.")] = 100,
     rater: Annotated[str, typer.Option(help="Your pseudonym: one file of marks each.")] = "rater",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of this machine; 0 takes a free one.")] = 0,
@@ -69,14 +65,18 @@ def review(
         session = Session(found.dataset, drawn, keeper)
         with ReviewServer(session, render_review(found.dataset.manifest, INSTRUCTIONS), port) as server:
             _serve(server, browser=browser)
-        options = ["--rater", rater, "--sample", str(sample), *(["--port", str(port)] if port else [])]
-        options += [] if browser else ["--no-browser"]
-        _tell(session, keeper.path, review_command(build, *options, reviews=reviews))
+        words = ["--rater", rater, "--sample", str(sample), *(["--port", str(port)] if port else [])]
+        words += [] if browser else ["--no-browser"]
+        images, all_images, sets, all_sets = session.progress()
+        whole = f" and {sets:,} of {all_sets:,} sets" if all_sets else ""
+        saved = f", in {keeper.path}" if keeper.path.exists() else ""
+        typer.echo(f"{images:,} of {all_images:,} images{whole} are marked{saved}")
+        if (images, sets) != (all_images, all_sets):
+            typer.echo(f"go on with: {review_command(build, *words, reviews=reviews)}")
 
 
-@friendly()
 def release(
-    build: BuildName,
+    build: options.BuildName,
     name: Annotated[str | None, typer.Argument(help="Name to release it under; its own if left out.")] = None,
     root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
     unreviewed: Annotated[
@@ -95,10 +95,10 @@ def release(
     from fairgate.review import ReleaseOptions, find_build, percent
     from fairgate.review import release as freeze
 
-    options = ReleaseOptions(
+    limits = ReleaseOptions(
         tolerance=tolerance, least=least, unreviewed=unreviewed, zero_shot=_zero_shot(matcher, ask, device)
     )
-    done = freeze(find_build(build), name, root, options=options, reviews=reviews)
+    done = freeze(find_build(build), name, root, options=limits, reviews=reviews)
     dataset = done.dataset
     typer.echo(f"released {dataset.manifest.ref} in {dataset.folder} (fingerprint {dataset.manifest.fingerprint[:12]})")
     if done.figures is not None:
@@ -115,17 +115,13 @@ def _serve(server: ReviewServer, *, browser: bool) -> None:
     typer.echo(f"review at {server.url}")
     typer.echo("the address holds a secret: keep it to yourself. Stop with the page's button, or Ctrl-C")
     sys.stdout.flush()
-    if browser and _has_screen():
+    window = sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if browser and window:  # elsewhere a browser could take the terminal
         webbrowser.open(server.url)
     try:
         server.serve()
     except KeyboardInterrupt:
         typer.echo("")
-
-
-def _has_screen() -> bool:
-    """Whether a browser would open in a window: elsewhere one could take the terminal."""
-    return sys.platform != "linux" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroShot | None:
@@ -142,14 +138,6 @@ def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroS
         attribute, equals, sentence = said.partition("=")
         sentences[attribute] = sentence if equals else SENTENCE
     return ZeroShot(matcher, device, sentences)
-
-
-def _tell(session: Session, path: Path, command: str) -> None:
-    images, all_images, sets, all_sets = session.progress()
-    whole = f" and {sets:,} of {all_sets:,} sets" if all_sets else ""
-    typer.echo(f"{images:,} of {all_images:,} images{whole} are marked" + (f", in {path}" if path.exists() else ""))
-    if (images, sets) != (all_images, all_sets):
-        typer.echo(f"go on with: {command}")
 
 
 def _print_figures(build: FinishedBuild, reviews: Path, zero_shot: ZeroShot | None) -> None:

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from fairgate.cli.console import friendly, writing
+from fairgate.cli import options
+from fairgate.cli.console import writing
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
 
 @suite_app.command()
-@friendly()
 def schema(out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None) -> None:
     """The JSON schema of suite files, for editors."""
     from fairgate.suites import Suite
@@ -23,12 +23,11 @@ def schema(out: Annotated[Path | None, typer.Option(help="Write to this file ins
     if out is None:
         typer.echo(text, nl=False)
     else:
-        with writing("the schema", out):
+        with writing("the schema", f"--out {out}"):
             out.write_text(text, encoding="utf-8")
 
 
 @suite_app.command()
-@friendly()
 def new(
     name: Annotated[str, typer.Argument(help="Name of the suite, and of its file in fairness_suites/.")],
     dataset: Annotated[str, typer.Option(help="A dataset in datasets/, for example `faces` or `faces@v1`.")],
@@ -41,7 +40,7 @@ def new(
             help="A label that an image may be taken for and does not show, `nurse` for `doctor`. Repeatable."
         ),
     ] = None,
-    root: Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")] = Path(),
+    root: options.Root = Path(),
 ) -> None:
     """Write a first suite for a dataset, checked against it; an existing file is never replaced."""
     from fairgate.baselines import parse_baseline

@@ -1,10 +1,10 @@
 from .coco import AnnotatedImage as AnnotatedImage
 from .coco import read_coco as read_coco
 from .dataset import Dataset as Dataset
+from .dataset import Index as Index
 from .dataset import read_dataset as read_dataset
 from .image_import import MEMBER as MEMBER
 from .image_import import import_images as import_images
-from .index import Index as Index
 from .labels import inside as inside
 from .labels import read_labels as read_labels
 from .labels import unique_ids as unique_ids

@@ -69,7 +69,7 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
             about="Imported photographs with their labels." if images_dir else "Imported labels, without images.",
         )
     except UnreadableRow as error:
-        value = plan.path_of[error.set_id]
+        value = next(path for path, set_id in plan.ids.items() if set_id == error.set_id)
         raise DatasetError(
             error.problem,
             where=f"{plan.file_of(value)} ({labels.place(plan.lines[value])})",
@@ -90,7 +90,6 @@ class _ImportPlan:
     lines: dict[str, int]
     found_by: str | None
     ids: dict[str, str]
-    path_of: dict[str, str]
 
     def file_of(self, value: str) -> Path:
         """The image file that a line of the labels means."""
@@ -156,8 +155,7 @@ def _plan(
     groups = {name: list(given) or sorted(seen[name], key=natural) for name, given in declared.items()}
     found_by = None if images_dir is None else _look_up(labels, images_dir, lines)
     ids = unique_ids(list(lines))
-    path_of = {set_id: path for path, set_id in ids.items()}
-    return _ImportPlan(labels, images_dir, column, subject, subject_column, groups, lines, found_by, ids, path_of)
+    return _ImportPlan(labels, images_dir, column, subject, subject_column, groups, lines, found_by, ids)
 
 
 def _first_pass(

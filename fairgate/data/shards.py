@@ -154,16 +154,13 @@ class ShardWriter:
             self._settle_types()
         if self._sets:
             self._finish_shard()
-        with writing(self._folder):
-            return self._named()
-
-    def _named(self) -> list[Shard]:
         shards = []
-        for number, (sets, rows) in enumerate(self._done):
-            path = self._folder / f"shard-{number:05d}-of-{len(self._done):05d}.parquet"
-            self._partial(number).rename(path)
-            size = path.stat().st_size
-            shards.append(Shard(file=path.name, sha256=sha256_file(path), bytes=size, sets=sets, rows=rows))
+        with writing(self._folder):
+            for number, (sets, rows) in enumerate(self._done):
+                path = self._folder / f"shard-{number:05d}-of-{len(self._done):05d}.parquet"
+                self._partial(number).rename(path)
+                size = path.stat().st_size
+                shards.append(Shard(file=path.name, sha256=sha256_file(path), bytes=size, sets=sets, rows=rows))
         return shards
 
     def abort(self) -> None:
@@ -213,7 +210,10 @@ class ShardWriter:
     def _table(self, rows: list[Row]) -> pa.Table:
         import pyarrow as pa
 
-        stored = [{**row, "image": _image(row)} for row in rows]
+        stored = [
+            {**row, "image": None if row["image"] is None else {"bytes": row["image"], "path": row["path"]}}
+            for row in rows
+        ]
         try:
             return pa.Table.from_pylist(stored, schema=self._schema)
         except (ValueError, TypeError, OverflowError) as error:
@@ -231,10 +231,6 @@ class ShardWriter:
                 self.content.add(columns, None)
             else:
                 raise UnreadableRow(row, pixels) from pixels
-
-
-def _image(row: Row) -> dict[str, object] | None:
-    return None if row["image"] is None else {"bytes": row["image"], "path": row["path"]}
 
 
 def _type_error(rows: list[Row], error: Exception) -> DatasetError:

@@ -1,11 +1,18 @@
-"""Is a dataset what its manifest says? Reads every byte and names each shard, set and row that is not."""
+"""Is a dataset what its manifest says? Reads every byte and names each shard, set and row that is not.
+
+Which content it is, is computed from what is read: what a manifest says of its own content is a claim.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
 
+from fairgate.atomic import atomic_write
 from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import Counts, Shard
 from fairgate.data.pixels import Pixels, many_pixels
@@ -14,10 +21,54 @@ from fairgate.data.set_integrity import PULL, REBUILD, Kind, Problem, SetLedger
 from fairgate.data.shard_reader import ShardReader
 from fairgate.data.shards import ContentHash
 from fairgate.errors import DatasetError
+from fairgate.hashing import digest
 
 MOST_OF_A_KIND = 50
 Watch = Callable[[int, str], None]
 """Receives each image's row in the dataset, and the SHA-256 of its pixels."""
+ReadSoFar = Callable[[int, int], None]
+"""Receives the number of pictures read so far, and how many there are."""
+
+_RULES: Final = 1
+"""Raised whenever `verify` or the decoder of pictures becomes stricter: what older rules accepted is read again."""
+_HARMLESS: Final[frozenset[Kind]] = frozenset({"extra_shard"})
+"""A Parquet file that the manifest does not name is never read."""
+
+
+def require_intact(dataset: ShardReader, memory: Path | None, progress: ReadSoFar | None) -> str:
+    """The fingerprint of a dataset's content, once its shards, columns, pictures and counts are what its manifest says.
+
+    All of it is read and decoded (about 3,500 small PNG pictures a second on two cores). `memory` is a folder that
+    remembers, by the digest of the whole manifest, what was found intact: the shards are hashed then, and nothing is
+    decoded. A manifest names its shards by SHA-256, so that no other content can have its place. Raises DatasetError.
+    """
+    dataset.check_shards()
+    manifest = dataset.manifest
+    name, said = digest([_RULES, version("pillow"), manifest.to_json()]), f"{manifest.ref} {manifest.fingerprint}\n"
+    if memory is not None:
+        with contextlib.suppress(OSError, ValueError):
+            if (memory / name).read_text(encoding="utf-8") == said:
+                return manifest.fingerprint
+
+    def seen(row: int, _sha256: str) -> None:
+        if progress is not None:
+            progress(row + 1, manifest.n_rows)
+
+    problems = [problem for problem in find_problems(dataset, seen) if problem.kind not in _HARMLESS]
+    if problems:
+        worst = next((problem for problem in problems if problem.kind == "wrong_fingerprint"), problems[0])
+        more = f" ({len(problems) - 1} more problems)" if len(problems) > 1 else ""
+        raise DatasetError(
+            f"dataset '{manifest.ref}' cannot be scored: {worst.what}{more}",
+            where=worst.where,
+            remedy=f"`fairgate dataset verify {manifest.ref}` names every problem; run `fairgate dataset pull --force "
+            "datasets.dvc`, or release other content as a new version (`fairgate release`)",
+        )
+    if memory is not None:
+        with contextlib.suppress(OSError):  # then it is read again next time; the embedding cache says so once
+            memory.mkdir(parents=True, exist_ok=True)
+            atomic_write(memory / name, said)
+    return manifest.fingerprint
 
 
 def find_problems(dataset: ShardReader, watch: Watch | None = None) -> list[Problem]:
@@ -45,7 +96,7 @@ class _Verification:
         for shard in self._manifest.shards:
             self._shard(shard)
         for problem in self._sets.problems():
-            self._found(problem)
+            self._note(problem)
         if self._whole:
             self._totals()
         hidden = {kind: count - MOST_OF_A_KIND for kind, count in self._kinds.items() if count > MOST_OF_A_KIND}
@@ -53,7 +104,10 @@ class _Verification:
             self._problems.append(Problem(kind, f"{count:,} more of this kind.", str(self._dataset.folder), REBUILD))
         return self._problems
 
-    def _found(self, problem: Problem) -> None:
+    def _found(self, kind: Kind, what: str, where: str, remedy: str) -> None:
+        self._note(Problem(kind, what, where, remedy))
+
+    def _note(self, problem: Problem) -> None:
         self._kinds[problem.kind] += 1
         if self._kinds[problem.kind] <= MOST_OF_A_KIND:
             self._problems.append(problem)
@@ -62,9 +116,8 @@ class _Verification:
         named = {shard.file for shard in self._manifest.shards}
         for path in sorted(self._dataset.folder.glob("*.parquet")):
             if path.name not in named:
-                what = f"shard '{path.name}' is not in the manifest."
                 remedy = "remove it: it is no part of this version, and a glob would load it"
-                self._found(Problem("extra_shard", what, str(path), remedy))
+                self._found("extra_shard", f"shard '{path.name}' is not in the manifest.", str(path), remedy)
 
     def _look_alikes(self) -> None:
         manifest = self._manifest
@@ -74,30 +127,30 @@ class _Verification:
             try:
                 require_distinct(names, what, str(self._dataset.folder / "manifest.json"))
             except DatasetError as error:
-                self._found(Problem("look_alikes", error.problem, str(error.where), REBUILD))
+                self._found("look_alikes", error.problem, str(error.where), REBUILD)
 
     def _shard(self, shard: Shard) -> None:
         where = str(self._dataset.folder / shard.file)
         found = self._dataset.sha256_of(shard)
         if found is None:
             self._whole = False
-            self._found(Problem("missing_shard", f"shard '{shard.file}' is missing.", where, PULL))
+            self._found("missing_shard", f"shard '{shard.file}' is missing.", where, PULL)
             return
         if found != shard.sha256:
             what = f"shard '{shard.file}' is not the file that was released: its SHA-256 is {found}."
-            self._found(Problem("changed_shard", what, where, PULL))
+            self._found("changed_shard", what, where, PULL)
         rows, sets = self._rows, len(self._sets)
         try:
             for columns, images, first in self._row_groups(shard):
                 self._group_of_rows(shard, columns, images, first)
         except DatasetError as error:
             self._whole = False
-            self._found(Problem("unreadable_shard", error.problem, error.where or where, error.remedy or PULL))
+            self._found("unreadable_shard", error.problem, error.where or where, error.remedy or PULL)
             return
         counted = (self._rows - rows, len(self._sets) - sets)
         if counted != (shard.rows, shard.sets) and not self._sets.split:
             what = f"shard '{shard.file}' has {counted[0]} rows in {counted[1]} sets; the manifest says "
-            self._found(Problem("wrong_counts", f"{what}{shard.rows} in {shard.sets}.", where, PULL))
+            self._found("wrong_counts", f"{what}{shard.rows} in {shard.sets}.", where, PULL)
 
     def _row_groups(self, shard: Shard) -> Iterator[tuple[list[dict[str, Any]], list[bytes | None], int]]:
         """(columns of each row, encoded images, number of the first row within the shard)."""
@@ -129,10 +182,10 @@ class _Verification:
             self._groups(row, where)
             if (pixels is None) != (self._manifest.image_encoding == "none"):
                 what = "the image is missing." if pixels is None else "there is an image in a dataset of labels only."
-                self._found(Problem("unreadable_image", what, where, PULL))
+                self._found("unreadable_image", what, where, PULL)
             if pixels is not None and not isinstance(pixels, Pixels):
                 self._whole = False
-                self._found(Problem("unreadable_image", f"the image cannot be read: {pixels}.", where, PULL))
+                self._found("unreadable_image", f"the image cannot be read: {pixels}.", where, PULL)
                 continue
             if pixels is not None and self._watch is not None:
                 self._watch(self._rows - 1, pixels.sha256)
@@ -140,13 +193,13 @@ class _Verification:
                 self._content.add(row, pixels.sha256 if pixels else None)
             except DatasetError as error:
                 self._whole = False
-                self._found(Problem("bad_value", error.problem, where, error.remedy or REBUILD))
+                self._found("bad_value", error.problem, where, error.remedy or REBUILD)
 
     def _groups(self, row: Mapping[str, Any], where: str) -> None:
         for attribute, groups in self._manifest.attributes.items():
             if row[attribute] not in groups:
                 what = f"{row[attribute]!r} is not a declared group of '{attribute}' ({', '.join(groups)})."
-                self._found(Problem("undeclared_group", what, where, REBUILD))
+                self._found("undeclared_group", what, where, REBUILD)
 
     def _totals(self) -> None:
         manifest, where = self._manifest, str(self._dataset.folder / "manifest.json")
@@ -157,11 +210,10 @@ class _Verification:
             name = differing[0] if differing else "subjects"
             what = f"the manifest counts {said.get(name, 0)} for {name}, and there are {found.get(name, 0)}"
             rest = f" ({len(differing) - 1} more counts differ)." if len(differing) > 1 else "."
-            self._found(Problem("wrong_counts", what + rest, where, PULL))
+            self._found("wrong_counts", what + rest, where, PULL)
         if (content := self._content.hexdigest()) != manifest.fingerprint:
             what = f"the content's fingerprint is {content}; the manifest says {manifest.fingerprint}."
-            remedy = f"{PULL}; if the content was meant to change, {REBUILD}"
-            self._found(Problem("wrong_fingerprint", what, where, remedy))
+            self._found("wrong_fingerprint", what, where, f"{PULL}; if the content was meant to change, {REBUILD}")
 
 
 def _encoded(image: object) -> bytes | None:

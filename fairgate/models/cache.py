@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,12 +83,13 @@ class EmbeddingCache:
                 stacklevel=2,
             )
 
-    def names(self, prefix: str) -> list[str]:
-        """Names of the entries directly below a prefix, in order."""
+    def below(self, prefix: str) -> Iterator[CachedArrays]:
+        """The entries directly below a prefix that can be trusted, in order of their names."""
         try:
-            return sorted(f"{prefix}/{path.stem}" for path in (self.folder / prefix).glob("*.safetensors"))
+            names = sorted(f"{prefix}/{path.stem}" for path in (self.folder / prefix).glob("*.safetensors"))
         except OSError:  # an unreadable folder holds nothing for us; writing will say so
-            return []
+            return
+        yield from filter(None, map(self.read, names))
 
     def drop(self, name: str) -> None:
         """Forget one entry. A folder that cannot be written keeps it; reading it again warns again."""

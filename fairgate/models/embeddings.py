@@ -57,10 +57,8 @@ class _Parts:
         self._fresh: list[tuple[Rows, Embeddings]] = []
         self._embeddings: Embeddings | None = None
         self.has = np.zeros(total, dtype=np.bool_)
-        for name in cache.names(prefix) if cache else []:
-            entry = cache.read(name) if cache else None
-            if entry is not None:
-                self._place(np.asarray([int(row) for row in entry.notes["rows"].split()]), entry.arrays["embeddings"])
+        for entry in cache.below(prefix) if cache else []:
+            self._place(np.asarray([int(row) for row in entry.notes["rows"].split()]), entry.arrays["embeddings"])
 
     @property
     def done(self) -> int:

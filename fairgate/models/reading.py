@@ -15,7 +15,6 @@ from fairgate.checkpoints import Embeddings, Encoder
 from fairgate.errors import ModelError
 from fairgate.hashing import sha256_bytes, sha256_file
 
-_LARGEST = 256 << 20
 _NOTES = frozenset(
     {
         *("_name_or_path", "name_or_path", "special_tokens_map_file", "tokenizer_file", "transformers_version"),
@@ -68,7 +67,7 @@ def preprocessing_digest(files: Iterable[Path] = (), **settings: Any) -> str:
 
 def _content(path: Path) -> Any:
     """A file's content without formatting and notes; the digest of its bytes where it is no JSON."""
-    if path.suffix == ".json" and path.stat().st_size <= _LARGEST:
+    if path.suffix == ".json" and path.stat().st_size <= 256 << 20:
         try:
             content = _plain(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, RecursionError):
@@ -94,7 +93,9 @@ def _as_any_version(content: Mapping[str, Any], decided: Sequence[str]) -> dict[
     content = {key: value for key, value in content.items() if key != "version"}
     for block in ("truncation", "padding"):
         if isinstance(content.get(block), dict):
-            taken_over = _taken_over(content.pop(block), decided)
+            called = content.pop(block).items()
+            dropped = (*_OF_A_CALL, *decided)
+            taken_over = {key: value for key, value in called if key not in dropped and value != _USUAL.get(key, ...)}
             content |= {block: taken_over} if taken_over else {}
     model = content.get("model")
     if not isinstance(model, dict):
@@ -103,11 +104,6 @@ def _as_any_version(content: Mapping[str, Any], decided: Sequence[str]) -> dict[
     if isinstance(model.get("merges"), list):
         model["merges"] = [" ".join(map(str, one)) if isinstance(one, list) else one for one in model["merges"]]
     return {**content, "model": model}
-
-
-def _taken_over(block: Mapping[str, Any], decided: Sequence[str]) -> dict[str, Any]:
-    dropped = (*_OF_A_CALL, *decided)
-    return {key: value for key, value in block.items() if key not in dropped and value != _USUAL.get(key, ...)}
 
 
 def _plain(content: Any) -> Any:

@@ -20,7 +20,6 @@ MAX_COLUMNS = 20_000
 MAX_CSV_BYTES = 2 << 30
 LONGEST_NAME = 4096
 _ROWS_PER_IMAGE = 10  # so many are still read, to name the images that are doubled or foreign
-_COLUMN_BYTES = 64 << 20
 _SHOWN = 3
 
 
@@ -73,13 +72,11 @@ class ScoreTable:
                 where=str(self.path),
                 remedy="write one number a row",
             )
-        chunks = column.cast(pa.float64(), safe=False).chunks
-        return np.concatenate([np.empty(0), *map(_floats, chunks)])
-
-
-def _floats(chunk: Any) -> Floats:
-    """An Arrow array of floats with NaN for what is missing; to_numpy() and fill_null() would import pandas: 0.3 s."""
-    return np.asarray(chunk.to_pylist() if chunk.null_count else np.from_dlpack(chunk), dtype=np.float64)
+        numbers = [np.empty(0)]
+        for chunk in column.cast(pa.float64(), safe=False).chunks:  # to_numpy(), fill_null() would import pandas: 0.3 s
+            values = chunk.to_pylist() if chunk.null_count else np.from_dlpack(chunk)
+            numbers.append(np.asarray(values, dtype=np.float64))  # NaN for what is missing
+        return np.concatenate(numbers)
 
 
 def read_table(path: Path, index: ImageIndex) -> ScoreTable:
@@ -88,8 +85,9 @@ def read_table(path: Path, index: ImageIndex) -> ScoreTable:
     names: list[str] = arrow.column_names
     keyed_by = _key_columns(names, path)
     wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
-    keys = _joined([column.tolist() for column in wanted])
-    found = _joined([_texts(arrow.column(name), name, path) for name in keyed_by])
+    keys = ["/".join(parts) for parts in zip(*(column.tolist() for column in wanted), strict=True)]
+    cells = [_texts(arrow.column(name), name, path) for name in keyed_by]
+    found = ["/".join(parts) for parts in zip(*cells, strict=True)]
     prompts = tuple(name for name in names if name not in keyed_by)
     return ScoreTable(path, prompts, np.array(keys, dtype=object), _match(keys, found, keyed_by, path), arrow)
 
@@ -129,7 +127,7 @@ def _require_bounded(facts: Any, images: int, path: Path) -> None:
         for column in map(facts.row_group(group).column, range(facts.num_columns)):
             sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0) + column.total_uncompressed_size
     name, size = max(sizes.items(), key=lambda item: item[1], default=("", 0))
-    if size > _COLUMN_BYTES + LONGEST_NAME * facts.num_rows:
+    if size > (64 << 20) + LONGEST_NAME * facts.num_rows:
         raise ScoresError(
             f"column '{name}' unpacks to {size / 2**20:,.0f} MB, which is no column of scores.",
             where=str(path),
@@ -168,8 +166,7 @@ def _require_plain_names(names: Sequence[str], path: Path) -> None:
             where=str(path),
             remedy="keep the columns of the suite's prompts",
         )
-    doubled = sorted(name for name, count in Counter(names).items() if count > 1)
-    if doubled:
+    if doubled := _doubled(names):
         raise ScoresError(
             f"column '{doubled[0]}' is twice in the table.", where=str(path), remedy="keep one of the two"
         )
@@ -227,10 +224,6 @@ def _key_columns(names: Sequence[str], path: Path) -> list[str]:
     return by_path[:1]
 
 
-def _joined(columns: list[list[str]]) -> list[str]:
-    return ["/".join(parts) for parts in zip(*columns, strict=True)]
-
-
 def _match(keys: list[str], found: list[str], keyed_by: list[str], path: Path) -> Rows:
     """Row of the table for each image; raises ScoresError unless the two lists of names are equal as sets."""
     by = " and ".join(f"`{name}`" for name in keyed_by)
@@ -250,8 +243,7 @@ def _match(keys: list[str], found: list[str], keyed_by: list[str], path: Path) -
         (keys, found, "the table lacks {} of the dataset's images"),
         (found, keys, "the table scores {} images that the dataset does not have"),
     ):
-        absent = sorted(set(left).difference(right))
-        if absent:
+        if absent := sorted(set(left).difference(right)):
             raise ScoresError(
                 f"{problem.format(len(absent))}, by {by}: {_some(absent)}.",
                 where=str(path),
@@ -261,7 +253,7 @@ def _match(keys: list[str], found: list[str], keyed_by: list[str], path: Path) -
     return np.array([row_of[name] for name in keys], dtype=np.int64)
 
 
-def _doubled(names: list[str]) -> list[str]:
+def _doubled(names: Sequence[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 

@@ -176,9 +176,8 @@ class TwoTowers:
         if device.precision not in self._texts:
             known = self._texts[device.precision] = {}
             cache = self._request.cache
-            for name in cache.names(f"texts/{self._checkpoint.key(device)}") if cache else []:
-                entry = cache.read(name) if cache else None
-                if entry is not None and "prompts" in entry.notes:
+            for entry in cache.below(f"texts/{self._checkpoint.key(device)}") if cache else []:
+                if "prompts" in entry.notes:
                     known.update(zip(json.loads(entry.notes["prompts"]), entry.arrays["embeddings"], strict=True))
         return self._texts[device.precision]
 

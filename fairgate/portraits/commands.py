@@ -13,7 +13,7 @@ from typing import Annotated, cast
 
 import typer
 
-from fairgate.cli import friendly, write_png, writing
+from fairgate.cli import write_png, writing
 from fairgate.errors import FairgateError, ModelError
 
 portraits_app = typer.Typer(
@@ -22,7 +22,6 @@ portraits_app = typer.Typer(
 
 
 @portraits_app.command()
-@friendly()
 def draw(
     out: Annotated[Path, typer.Option(help="Folder of the new dataset.")] = Path("build/portraits/occupations"),
     sets: Annotated[int, typer.Option(min=1, help="Counterfactual sets per occupation.")] = 80,
@@ -35,7 +34,6 @@ def draw(
 
 
 @portraits_app.command()
-@friendly()
 def train(
     name: Annotated[str, typer.Argument(help="base, tuned, biased or whackamole; or generator, editor or standins.")],
     out: Annotated[Path, typer.Option(help="Folder of the new model: docs/embedded.md has the URIs.")],
@@ -62,7 +60,6 @@ def train(
 
 
 @portraits_app.command()
-@friendly()
 def generate(
     out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
     model: Annotated[Path, typer.Option(help="Folder of the generator.")] = Path("build/portraits/diffusion"),
@@ -86,7 +83,6 @@ def generate(
 
 
 @portraits_app.command()
-@friendly()
 def sheet(
     out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
     number: Annotated[int, typer.Option(min=0, help="Which set of every label.")] = 0,
@@ -99,7 +95,6 @@ def sheet(
 
 
 @portraits_app.command()
-@friendly()
 def photos(
     out: Annotated[Path, typer.Option(help="Folder of the new photographs.")] = Path("build/portraits/photos"),
     photos: Annotated[int, typer.Option(min=1, help="Photographs per occupation.")] = 100,
@@ -107,13 +102,12 @@ def photos(
     """Draw a COCO-style folder: people in rooms, with person boxes and captions, for `gensynth` and `genswap`."""
     from fairgate.portraits.photos import write_photos
 
-    with writing("the folder", out):
+    with writing("the folder", f"--out {out}"):
         drawn = write_photos(out, photos=photos)
     typer.echo(f"drew {drawn:,} photographs: {out}")
 
 
 @portraits_app.command()
-@friendly()
 def faces(
     out: Annotated[Path, typer.Option(help="Folder of the new portraits.")] = Path("build/portraits/faces"),
     per_group: Annotated[int, typer.Option(min=1, help="Portraits of every skin tone and gender.")] = 40,
@@ -122,7 +116,7 @@ def faces(
     """Draw a FairFace-like folder: portraits and a CSV file of labels, for the recipe `faces`."""
     from fairgate.portraits.faces_folder import LABELS_FILE, write_faces
 
-    with writing("the folder", out):
+    with writing("the folder", f"--out {out}"):
         drawn = write_faces(out, per_group=per_group, spoilt=spoilt)
     typer.echo(f"drew {drawn:,} portraits, and wrote {spoilt} lines that are no good: {out / LABELS_FILE}")
 
@@ -132,7 +126,6 @@ CHECKPOINTS = "open_clip:local-dir:build/portraits/checkpoints"
 PASSED, FAILED = 0, 1
 
 
-@friendly()
 def demo(
     report: Annotated[Path, typer.Option(help="Where the three reports go.")] = Path("fairness-report"),
     mlflow: Annotated[str, typer.Option(help="MLflow tracking URI, or off.")] = "sqlite:///fairgate.db",

@@ -8,6 +8,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,7 +16,6 @@ from fairgate.atomic import draft_of, is_draft
 from fairgate.errors import DatasetError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_CHUNK = 1 << 20
 
 
 @contextlib.contextmanager
@@ -52,28 +52,19 @@ def folder_of(root: Path, parts: tuple[str, ...], *, make: bool) -> Iterator[int
 
 def read_file(root: Path, path: str, most: int) -> bytes | None:
     """A regular file that no link leads to, of at most `most` bytes; None where there is none."""
-    *parents, name = path.split("/")
-    with folder_of(root, tuple(parents), make=False) as folder:
-        if folder is None or not _there(folder, name):
-            return None
-        with _opened(folder, (*parents, name)) as file:
-            content = file.read(most + 1)
-    if len(content) > most:
+    with _opened(root, path) as file:
+        content = None if file is None else file.read(most + 1)
+    if content is not None and len(content) > most:
         raise DatasetError(f"the file is longer than {most:,} bytes.", where=path, remedy="restore it from main")
     return content
 
 
 def is_object(root: Path, path: str, md5: str) -> bool | None:
     """Whether the file at a path has this content; None where nothing is there."""
-    *parents, name = path.split("/")
-    with folder_of(root, tuple(parents), make=False) as folder:
-        if folder is None or not _there(folder, name):
+    with _opened(root, path) as file:
+        if file is None:
             return None
-        with _opened(folder, (*parents, name)) as file:
-            digest = hashlib.md5(usedforsecurity=False)
-            while chunk := file.read(_CHUNK):
-                digest.update(chunk)
-        return digest.hexdigest() == md5
+        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest() == md5
 
 
 def place(root: Path, path: str, write: Callable[[BinaryIO], bool]) -> int | None:
@@ -135,16 +126,23 @@ def remove(root: Path, path: str) -> None:
                 return
 
 
-def _opened(folder: int, parts: tuple[str, ...]) -> BinaryIO:
-    """The regular file of that name, last of `parts`, in a folder."""
-    try:
-        handle = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-    except OSError as error:
-        raise _refused(parts, error) from error
-    if stat.S_ISREG(os.fstat(handle).st_mode):
-        return open(handle, "rb")  # noqa: PTH123 - of a descriptor
-    os.close(handle)
-    raise _refused(parts, OSError(errno.EINVAL, "not a regular file"))
+@contextlib.contextmanager
+def _opened(root: Path, path: str) -> Iterator[BufferedReader | None]:
+    """The regular file at a path that no link leads through; None where nothing is there."""
+    parts = tuple(path.split("/"))
+    with folder_of(root, parts[:-1], make=False) as folder:
+        if folder is None or not _there(folder, parts[-1]):
+            yield None
+            return
+        try:
+            handle = os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except OSError as error:
+            raise _refused(parts, error) from error
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise _refused(parts, OSError(errno.EINVAL, "not a regular file"))
+        with open(handle, "rb") as file:  # noqa: PTH123 - of a descriptor
+            yield file
 
 
 def _there(folder: int, name: str) -> bool:

@@ -84,11 +84,6 @@ def safe_part(text: str) -> str:
     return "-" if safe in {"", ".", ".."} else safe
 
 
-def step(record: RunRecord) -> int:
-    """MLflow's step of a run's metrics: the count of commits that led to it; 0 where it is not known."""
-    return record.environment.git_height or 0
-
-
 def metrics(record: RunRecord) -> dict[str, float]:
     """Every finite number of the record by its MLflow name; a number that is absent or infinite is left out."""
     found = {f"gate/{verdict}": float(count) for verdict, count in record.counts().items()}

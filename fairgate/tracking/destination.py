@@ -7,6 +7,7 @@ an HMAC of its files and its address, with a key that lies in the person's home 
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import os
@@ -21,11 +22,7 @@ from fairgate.hashing import sha256_file
 from fairgate.tracking.store_session import sqlite_path
 
 FILE: Final = "destination.json"
-_KEY: Final = "queue.key"
 _KEY_BYTES: Final = 32
-_MOST_BYTES: Final = 64 * 1024
-_WORDS: Final = ("databricks", "databricks-uc")
-"""Addresses of MLflow that look like a folder's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ def destination_of(uri: str) -> Destination:
     >>> destination_of("https://me:secret@mlflow.example/api?token=1")
     Destination(uri='https://mlflow.example/api', complete=False)
     """
-    if uri in _WORDS:
+    if uri in ("databricks", "databricks-uc"):  # addresses of MLflow that look like a folder's name
         return Destination(uri, True)
     if uri and ":" not in uri:
         return Destination(str(Path(uri).absolute()), True)
@@ -70,27 +67,27 @@ def destination_of(uri: str) -> Destination:
     return Destination(urlunsplit((parts.scheme, host, parts.path, "", "")), complete)
 
 
-def seal(entry: Path, destination: Destination, environment: Mapping[str, str] = os.environ) -> None:
+def seal(entry: Path, destination: Destination) -> None:
     """Write an entry's address with the seal of this machine. Where no key can be stored, nothing is written."""
-    key = _own_key(environment, make=True)
+    key = _own_key(make=True)
     if key is None:
         return
     address = {"uri": destination.uri, "complete": destination.complete}
     (entry / FILE).write_text(json.dumps({**address, "seal": _seal(key, entry, address)}), encoding="utf-8")
 
 
-def sender_of(entry: Path, environment: Mapping[str, str] = os.environ) -> Sender:
+def sender_of(entry: Path) -> Sender:
     """Who wrote an entry, and for which address. A folder that holds a link is nobody's."""
     path = entry / FILE
     if not path.is_symlink() and not path.exists():
         return Sender(False, None)
     try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MOST_BYTES:
+        if path.is_symlink() or not path.is_file() or path.stat().st_size > 64 << 10:
             return Sender(False, _UNKNOWN)
         found: Any = json.loads(path.read_bytes())
         address = {"uri": found["uri"], "complete": found["complete"]}
         destination = Destination(str(address["uri"]), address["complete"] is True)
-        key = _own_key(environment, make=False)
+        key = _own_key(make=False)
         own = key is not None and hmac.compare_digest(_seal(key, entry, address), str(found["seal"]))
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return Sender(False, _UNKNOWN)
@@ -114,27 +111,18 @@ def _seal(key: bytes, entry: Path, address: Mapping[str, Any]) -> str:
     return hmac.new(key, said.encode(), "sha256").hexdigest()
 
 
-def _own_key(environment: Mapping[str, str], *, make: bool) -> bytes | None:
+def _own_key(*, make: bool) -> bytes | None:
     """This person's key on this machine; None where it is not there, or cannot be stored."""
     try:
-        home = environment.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-        path = Path(home) / "fairgate" / _KEY
+        home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+        path = Path(home) / "fairgate" / "queue.key"
         if make and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _make_key(path)
+            with contextlib.suppress(FileExistsError):  # a neighbour that was faster has made it
+                handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # for this person alone
+                with open(handle, "wb") as file:  # noqa: PTH123 - of a descriptor
+                    file.write(secrets.token_bytes(_KEY_BYTES))
         key = path.read_bytes()
     except (OSError, RuntimeError):
         return None
     return key if len(key) == _KEY_BYTES else None
-
-
-def _make_key(path: Path) -> None:
-    """A key for this person alone; a neighbour that was faster has made it."""
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    try:
-        os.write(handle, secrets.token_bytes(_KEY_BYTES))
-    finally:
-        os.close(handle)

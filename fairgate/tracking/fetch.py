@@ -24,7 +24,6 @@ RESULTS: Final = "results.json"
 SCORES: Final = "scores.parquet"
 MOST_BYTES: Final = 512 * 1024 * 1024
 
-_PROBLEM = "the baseline could not be fetched from MLflow"
 _ANOTHER = "name a run by its id (`mlflow:RUN_ID`), or another baseline: git:REF, file:PATH, model:URI"
 
 
@@ -45,7 +44,7 @@ def fetch_record(which: str, suite: str, uri: str, folder: Path) -> FetchedRun:
     where it keeps no record or no scores, or where MLflow does not answer.
     """
     try:
-        with session(uri, _PROBLEM, READ_REMEDY) as client:
+        with session(uri, "the baseline could not be fetched from MLflow", READ_REMEDY) as client:
             run = _latest(client, suite, uri) if which == "latest" else _named(client, which, suite, uri)
             run_id = str(run.info.run_id)
             _require_files(client, run_id, uri)
@@ -133,15 +132,11 @@ def _require_files(client: MlflowClient, run_id: str, uri: str) -> None:
             )
 
 
-MOST_RUNS = 100
-"""Runs that are read where nothing else is said."""
-
-
 def past_runs(
     suite: str,
     uri: str,
     *,
-    limit: int = MOST_RUNS,
+    limit: int = 100,
     branch: str | None = None,
     pull_requests: bool = False,
     may_be_new: bool = False,
@@ -173,13 +168,8 @@ def past_runs(
             one = _past(run)
             if (pull_requests or one.pull_request is None) and branch in (None, one.branch):
                 found.append(one)
-    return in_order(found)
-
-
-def in_order(runs: list[PastRun]) -> list[PastRun]:
-    """By commit where every run knows how many commits led to it, else by time."""
-    known = all(run.height is not None for run in runs)
-    return sorted(runs, key=lambda run: (run.height or 0 if known else 0, run.started_ms, run.run_id))
+    known = all(run.height is not None for run in found)
+    return sorted(found, key=lambda run: (run.height or 0 if known else 0, run.started_ms, run.run_id))
 
 
 def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastValue]:
@@ -205,11 +195,6 @@ def past_values(record: RunRecord, uri: str, *, limit: int = 60) -> list[PastVal
 def _past(run: Run) -> PastRun:
     tags, params = run.data.tags, run.data.params
     height = tags.get(content.HEIGHT, "")
-    questions = {
-        key.removeprefix(content.QUESTION): question
-        for key, text in params.items()
-        if key.startswith(content.QUESTION) and (question := _question(text)) is not None
-    }
     return PastRun(
         run_id=str(run.info.run_id),
         created_at=tags.get(content.CREATED, ""),
@@ -225,7 +210,11 @@ def _past(run: Run) -> PastRun:
         model=tags.get(content.MODEL),
         notice=tags.get(content.NOTICE),
         metrics={name: value for name, value in run.data.metrics.items() if math.isfinite(value)},
-        questions=questions,
+        questions={
+            key.removeprefix(content.QUESTION): question
+            for key, text in params.items()
+            if key.startswith(content.QUESTION) and (question := _question(text)) is not None
+        },
     )
 
 

@@ -28,10 +28,7 @@ _RECORD = "record.json"
 _FILES = "files"
 _OF_STRANGERS = ("results.json", "scores.parquet")
 """Files that are sent of an entry that somebody else made: a browser that shows its pages would run what they hold."""
-_MOST_BYTES = 50 * 1024 * 1024
 _INCOMING, _SENT = ".incoming-", ".sent-"
-_FORGOTTEN = 24 * 3600.0
-"""Seconds after which a run that is not whole belongs to a process that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +161,10 @@ def _send_all(entries: Sequence[Path], uri: str | None) -> list[Pushed]:
             sent.append(Pushed(entry, None, f"{entry.name}: {skipped}"))
         else:
             try:
-                sent.append(_send(entry, parcel))
+                run_id = log_run(parcel.record, parcel.files, uri=parcel.uri, more_tags=parcel.tags)
+                gone = entry.rename(entry.with_name(f"{_SENT}{entry.name}"))  # at once: half would wait for ever
+                shutil.rmtree(gone, ignore_errors=True)
+                sent.append(Pushed(entry, run_id, f"sent {entry.name} as run {run_id}{parcel.note}"))
             except TrackingError as error:
                 sent.append(Pushed(entry, None, str(error)))
                 silent |= {parcel.uri} if unanswered(error) else set()
@@ -176,7 +176,7 @@ def _tidy(queue: Path) -> None:
     for leftover in queue.glob(f"{_SENT}*"):
         shutil.rmtree(leftover, ignore_errors=True)
     for leftover in queue.glob(f"{_INCOMING}*"):
-        if time.time() - leftover.stat().st_mtime > _FORGOTTEN:
+        if time.time() - leftover.stat().st_mtime > 24 * 3600:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
@@ -201,7 +201,7 @@ def _opened(entry: Path, uri: str | None) -> _Parcel | str:
     if not plain(entry):
         return "holds a link or something else that is no file; it stays: remove it, this machine did not make it."
     try:
-        if (entry / _RECORD).stat().st_size > _MOST_BYTES:
+        if (entry / _RECORD).stat().st_size > 50 << 20:
             return "holds a record of more than 50 MB; it stays."
         record = RunRecord.model_validate_json((entry / _RECORD).read_bytes())
         files = sorted((entry / _FILES).iterdir())
@@ -209,11 +209,9 @@ def _opened(entry: Path, uri: str | None) -> _Parcel | str:
         first = str(error).splitlines()[0]
         return f"does not hold a run that this version reads ({first}); it stays."
     sender = sender_of(entry)
+    uri = _remembered(sender) if uri is None else uri
     if uri is None:
-        found = _remembered(sender)
-        if found is None:
-            return _unknown(sender)
-        uri = found
+        return _unknown(sender)
     if sender.own:
         return _Parcel(uri, record, files, {}, f" to {redact(uri)}")
     files = [path for path in files if path.name in _OF_STRANGERS]
@@ -241,14 +239,6 @@ def _unknown(sender: Sender) -> str:
     else:
         reason = "was not queued by this machine, so that its address is not believed"
     return f"{reason}; it stays: name the address with `--mlflow URI` or FAIRGATE_MLFLOW."
-
-
-def _send(entry: Path, parcel: _Parcel) -> Pushed:
-    """Send a run and forget it. Raises TrackingError where MLflow does not take it."""
-    run_id = log_run(parcel.record, parcel.files, uri=parcel.uri, more_tags=parcel.tags)
-    gone = entry.rename(entry.with_name(f"{_SENT}{entry.name}"))  # at once: half an entry would wait for ever
-    shutil.rmtree(gone, ignore_errors=True)
-    return Pushed(entry, run_id, f"sent {entry.name} as run {run_id}{parcel.note}")
 
 
 def _key(entry: Path) -> str | None:

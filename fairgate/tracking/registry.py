@@ -54,8 +54,15 @@ def checkpoint_uri(folder: Path, architecture: str | None = None) -> str:
     if len(named) + len(bare) != 1:
         found = "no checkpoint" if not named and not bare else f"{len(named) + len(bare)} checkpoints"
         raise _refusal(f"the registered model holds {found} that could be meant", folder, files)
+    if bare and (not architecture or "@" in architecture):
+        raise ModelError(
+            "the registered model is a file of bare weights, and nothing says of which architecture.",
+            where=str(bare[0]),
+            remedy=f"set the tag {ARCHITECTURE_TAG} of the version, such as ViT-B-32; or register a folder with its "
+            "config",
+        )
     if bare:
-        return _bare(bare[0], architecture)
+        return f"open_clip:{architecture}@{bare[0]}"
     ((home, uri),) = named.items()
     if pickled := [path for path in files if path.parent == home and path.suffix in _PICKLED]:
         raise _refusal("the checkpoint of the registered model has pickled weights", home, pickled)
@@ -75,17 +82,6 @@ def gather_components(folder: Path) -> None:
             shutil.copyfile(path, home / path.name)
 
 
-def _bare(weights: Path, architecture: str | None) -> str:
-    if not architecture or "@" in architecture:
-        raise ModelError(
-            "the registered model is a file of bare weights, and nothing says of which architecture.",
-            where=str(weights),
-            remedy=f"set the tag {ARCHITECTURE_TAG} of the version, such as ViT-B-32; or register a folder with its "
-            "config",
-        )
-    return f"open_clip:{architecture}@{weights}"
-
-
 def _refusal(problem: str, folder: Path, files: list[Path]) -> ModelError:
     names = [str(path.relative_to(folder)) for path in files]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -93,11 +89,6 @@ def _refusal(problem: str, folder: Path, files: list[Path]) -> ModelError:
     pickled = any(path.suffix in _PICKLED for path in files)
     why = " Pickled files can run code, and are not read." if pickled else ""
     return ModelError(f"{problem}{there}.{why}", where=str(folder), remedy=_REMEDY)
-
-
-_DOWNLOAD = 1800.0
-"""Seconds that fetching a checkpoint may take in all."""
-_WAYS = "write mlflow-model:NAME/VERSION, such as mlflow-model:clip/3, or mlflow-model:NAME@ALIAS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +117,7 @@ def fetch_model(name_version: str, uri: str, folder: Path) -> RegisteredModel:
             target = folder.absolute() / f"{content.safe_part(name)}-{found.version}-{identity[:8]}"
             tags = client.get_registered_model(name).tags | found.tags
         if not target.is_dir():
-            with session(uri, problem, READ_REMEDY, _DOWNLOAD) as client:
+            with session(uri, problem, READ_REMEDY, seconds=1800) as client:
                 _download(client, source, uri, target)
     except TrackingError as error:
         raise ModelError(error.problem, where=error.where, remedy=error.remedy) from error
@@ -163,7 +154,11 @@ def _parsed(text: str) -> tuple[str, str | None, str | None]:
     name, slash, version = text.rpartition("/")
     if slash and name and not set(name) & set("/@:") and version.isascii() and version.isdigit():
         return name, version, None
-    raise ModelError(f"'{text:.200}' is not a version of a registered model.", where="mlflow-model:", remedy=_WAYS)
+    raise ModelError(
+        f"'{text:.200}' is not a version of a registered model.",
+        where="mlflow-model:",
+        remedy="write mlflow-model:NAME/VERSION, such as mlflow-model:clip/3, or mlflow-model:NAME@ALIAS",
+    )
 
 
 def _version(client: MlflowClient, name: str, version: str | None, alias: str | None, uri: str) -> Any:
@@ -211,8 +206,8 @@ def _files_of(client: MlflowClient, source: str, uri: str, scratch: str) -> Path
 
     try:
         address = _resolved(client, source)
-        parsed = urlparse(address)
-        if parsed.scheme in {"", "file"} and (local := Path(unquote(parsed.path))).is_dir():
+        place = urlparse(address)
+        if place.scheme in {"", "file"} and (local := Path(unquote(place.path))).is_dir():
             require_folder(local)  # MLflow's copy would follow a link out of it
         return Path(download_artifacts(artifact_uri=address, dst_path=scratch, tracking_uri=uri, registry_uri=uri))
     except MlflowException as error:

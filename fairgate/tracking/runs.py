@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fairgate.errors import TrackingError
@@ -20,9 +19,7 @@ DEFAULT_URI = "sqlite:///fairgate.db"
 """A store in the working directory; artifacts go to `mlartifacts/` in the same folder."""
 
 
-def log_run(
-    record: RunRecord, files: Sequence[Path], *, uri: str, more_tags: Mapping[str, str] = MappingProxyType({})
-) -> str:
+def log_run(record: RunRecord, files: Sequence[Path], *, uri: str, more_tags: Mapping[str, str] | None = None) -> str:
     """Write one evaluation to MLflow and return the run's id.
 
     `files` become artifacts under their own names; results.json and scores.parquet make a run a baseline. Sending the
@@ -39,7 +36,7 @@ def log_run(
             )
     with session(uri) as client:
         experiment = _experiment(client, content.experiment_of(record.suite), uri)
-        run_id, finished = _open_run(client, experiment, record, more_tags)
+        run_id, finished = _open_run(client, experiment, record, more_tags or {})
         if finished:
             return run_id
         _fill(client, run_id, record)
@@ -97,7 +94,7 @@ def _fill(client: MlflowClient, run_id: str, record: RunRecord) -> None:
     from mlflow.entities import Dataset, DatasetInput, Metric, Param
 
     started = content.started_ms(record)  # not the clock: a run completed later must not hold every number twice
-    step = content.step(record)
+    step = record.environment.git_height or 0  # the count of commits that led to it
     metrics = [Metric(name, value, started, step) for name, value in content.metrics(record).items()]
     params = [Param(name, value) for name, value in content.params(record).items()]
     _once_more(lambda: client.log_batch(run_id, metrics=metrics, params=params, synchronous=True))

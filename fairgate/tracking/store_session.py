@@ -6,20 +6,24 @@ import contextlib
 import logging
 import os
 import re
+import socket
 import sys
+import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from fairgate.atomic import draft_of, remove, sweep
 from fairgate.errors import TrackingError
-from fairgate.tracking.deadline import VARIABLE, Deadline, patience
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from urllib3.connection import HTTPConnection
 
+TIMEOUT = "FAIRGATE_MLFLOW_TIMEOUT"
+"""Seconds that logging a run to MLflow, or reading one from it, may take in all; 60 where it is not set."""
 _DURING_THE_CALL = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds; MLflow's own is 120, seven times over
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a retry would obey `Retry-After: 3600`; the queue is our retry
@@ -43,7 +47,7 @@ def session(
     as FAIRGATE_MLFLOW_TIMEOUT says, or 60)."""
     if not uri:  # MLflow would take its process-wide address instead
         raise TrackingError("the MLflow address is empty.", remedy="give an address, or `off` for none")
-    deadline = Deadline(patience() if seconds is None else seconds)
+    deadline = _Deadline(_patience() if seconds is None else seconds)
     with _environment(), warnings.catch_warnings():
         # Only MLflow and what it imports run in here, and their use of deprecated SQLAlchemy, pydantic and
         # datetime calls (`noload` is one) must not fail a test run that turns warnings into errors.
@@ -69,6 +73,72 @@ def session(
                     where=redact(uri),
                     remedy=_remedy(uri, error, deadline, remedy),
                 ) from error
+
+
+def _patience() -> float:
+    """Seconds for one conversation. TrackingError where the environment says something else than a number above 0."""
+    text = os.environ.get(TIMEOUT) or "60"
+    with contextlib.suppress(ValueError):
+        if (seconds := float(text)) > 0:
+            return seconds
+    raise TrackingError(
+        f"{TIMEOUT} is '{text}', which is no number of seconds.", where="environment", remedy=f"set {TIMEOUT}=60"
+    )
+
+
+class _Deadline:
+    """Cuts the connections that were opened under it, once they have had their time, and refuses new ones.
+
+    A timeout of `requests` counts from one byte to the next: a server that sends a byte now and then would hold us for
+    ever, and so would a slow answer to each of many requests. The connections are watched in this process, and not left
+    to another one that can be killed: reading a baseline needs the limit as well, and a second process would import
+    MLflow again, two seconds of every gate run.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.over = False
+        self._open: list[socket.socket] = []
+
+    @contextlib.contextmanager
+    def enforced(self) -> Iterator[None]:
+        """Apply the deadline to every connection that urllib3 opens in this block, in whichever thread."""
+        from urllib3.connection import HTTPConnection, HTTPSConnection
+
+        kinds: tuple[Any, ...] = (HTTPConnection, HTTPSConnection)
+        originals = [kind.connect for kind in kinds]
+        timer = threading.Timer(self.seconds, self._cut)
+        timer.daemon = True
+        for kind, original in zip(kinds, originals, strict=True):
+            kind.connect = self._watched(original)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            for kind, original in zip(kinds, originals, strict=True):
+                kind.connect = original
+            self._open.clear()
+
+    def _watched(self, original: Callable[[HTTPConnection], None]) -> Callable[[HTTPConnection], None]:
+        def connect(connection: HTTPConnection) -> None:
+            self._require_time()
+            original(connection)
+            if connection.sock is not None:
+                self._open.append(connection.sock)
+            self._require_time()
+
+        return connect
+
+    def _require_time(self) -> None:
+        if self.over:
+            raise TimeoutError(f"not done within {self.seconds:g} s")
+
+    def _cut(self) -> None:
+        self.over = True
+        for each in [*self._open]:
+            with contextlib.suppress(OSError):  # closed already
+                each.shutdown(socket.SHUT_RDWR)
 
 
 def redact(text: str) -> str:
@@ -125,20 +195,15 @@ def _make_database(uri: str, path: Path) -> None:
     try:
         draft.touch()  # where that is refused, MLflow would try for minutes
         MlflowClient(drafted).search_experiments(max_results=1)
-        _place(draft, path)
+        try:
+            path.hardlink_to(draft)
+        except FileExistsError:
+            pass  # a neighbouring job was faster, and may have logged by now
+        except OSError:  # a file system without hard links
+            if not path.exists():
+                draft.replace(path)
     finally:
         remove(draft)
-
-
-def _place(draft: Path, path: Path) -> None:
-    """Give a draft its name, unless a neighbouring job was faster and may have logged by now."""
-    try:
-        path.hardlink_to(draft)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links
-        if not path.exists():
-            draft.replace(path)
 
 
 def unanswered(error: BaseException | None) -> str | None:
@@ -152,17 +217,17 @@ def unanswered(error: BaseException | None) -> str | None:
     return None
 
 
-def _reason(error: BaseException, deadline: Deadline) -> str:
+def _reason(error: BaseException, deadline: _Deadline) -> str:
     if deadline.over:
         return f"it was not done after {deadline.seconds:g} seconds"
     silence = unanswered(error)
     return _first_line(error) if silence is None else f"it did not answer ({silence})"
 
 
-def _remedy(uri: str, error: BaseException, deadline: Deadline, usual: str) -> str:
+def _remedy(uri: str, error: BaseException, deadline: _Deadline, usual: str) -> str:
     """What to do about it: the usual, or what fits this error."""
     if deadline.over:
-        special = f"check the server, or give it longer with {VARIABLE}=SECONDS"
+        special = f"check the server, or give it longer with {TIMEOUT}=SECONDS"
     elif getattr(error, "error_code", None) in {"PERMISSION_DENIED", "UNAUTHENTICATED"}:
         special = "set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD, to one who may write there"
     elif path := sqlite_path(uri):

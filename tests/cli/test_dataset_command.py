@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fairgate.cli.dataset import dataset_app
+from fairgate.cli.main import app
 from fairgate.data import open_dataset, write_dataset
 
 
@@ -19,7 +19,7 @@ def run(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
 
     def run(*arguments):
-        return CliRunner().invoke(dataset_app, [str(argument) for argument in arguments])
+        return CliRunner().invoke(app, ["dataset", *map(str, arguments)])
 
     return run
 

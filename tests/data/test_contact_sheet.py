@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fairgate.cli.dataset import dataset_app
+from fairgate.cli.main import app
 from fairgate.data import Manifest, UnreadableImage, contact_sheet, read_dataset
 from fairgate.data.sheet import CELL, shown_sets
 from fairgate.errors import DatasetError
@@ -46,13 +46,13 @@ def test_the_command_writes_a_picture_or_says_why_not(
     write: Callable[..., Manifest], tmp_path: Path, rows: Rows
 ) -> None:
     write(tmp_path / "made", rows(4))
-    run = CliRunner().invoke(dataset_app, ["sheet", str(tmp_path / "made"), "--out", str(tmp_path / "sheet.png")])
+    run = CliRunner().invoke(app, ["dataset", "sheet", str(tmp_path / "made"), "--out", str(tmp_path / "sheet.png")])
     assert run.exit_code == 0, run.output
     with Image.open(tmp_path / "sheet.png") as sheet:
         assert sheet.size == (190 + 4 * (CELL + 6) + 6, 4 * (CELL + 6) + 6)
-    run = CliRunner().invoke(dataset_app, ["sheet", str(tmp_path / "made"), "--out", str(tmp_path)])
+    run = CliRunner().invoke(app, ["dataset", "sheet", str(tmp_path / "made"), "--out", str(tmp_path)])
     assert (run.exit_code, "cannot be written" in run.output) == (4, True)
-    assert CliRunner().invoke(dataset_app, ["sheet", str(tmp_path / "none")]).exit_code == 4
+    assert CliRunner().invoke(app, ["dataset", "sheet", str(tmp_path / "none")]).exit_code == 4
 
 
 def test_a_picture_that_cannot_be_decoded_is_red(

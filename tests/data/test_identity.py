@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from fairgate.data import identity, open_dataset, read_dataset
+from fairgate.data import open_dataset, read_dataset, verify
 from fairgate.errors import DatasetError
 from fairgate.hashing import sha256_file
 
@@ -34,9 +34,9 @@ def dataset(root):
 @pytest.fixture
 def decoded(monkeypatch):
     """How often a dataset was read whole."""
-    calls, found = [], identity.find_problems
+    calls, found = [], verify.find_problems
     monkeypatch.setattr(
-        identity, "find_problems", lambda read, watch=None: calls.append(read.folder) or found(read, watch)
+        verify, "find_problems", lambda read, watch=None: calls.append(read.folder) or found(read, watch)
     )
     return calls
 

@@ -24,8 +24,8 @@ def test_what_is_written_is_read_back(cache: EmbeddingCache) -> None:
     assert entry is not None
     np.testing.assert_array_equal(entry.arrays["embeddings"], ARRAYS["embeddings"])
     assert entry.notes == {"prompts": "[]"}
-    assert cache.names("images") == ["images/a"]
-    assert cache.names("nothing") == []
+    assert [found.notes for found in cache.below("images")] == [{"prompts": "[]"}]
+    assert list(cache.below("nothing")) == []
     assert [path.name for path in (cache.folder / "images").iterdir()] == ["a.safetensors"]
 
 

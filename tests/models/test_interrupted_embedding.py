@@ -54,7 +54,7 @@ def test_an_interrupted_run_continues(
     np.testing.assert_allclose(second.logits(PROMPTS), undisturbed, atol=1e-5)
     assert sum(embedded) == 4
     assert (seen[0], seen[-1]) == ((6, 10), (10, 10))
-    assert cache.names("parts") == []
+    assert list(cache.below("parts")) == []
     assert not list((cache.folder / "parts").rglob("*.safetensors"))
 
 
