@@ -10,8 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 SECONDS ?= 120
-# few: five seeds of every fault (a kill, a full disk); all: every seed, as the nightly workflow does.
-FAULTS ?= few
+# few: what a pull request waits for; all: every kill, every full disk and every dear way too, as the nightly workflow.
+TESTS ?= few
 # --no-compile: byte code is made at first import, of what is imported, instead of for all of PyTorch.
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
 
@@ -41,7 +41,7 @@ gate: $(VENV)/.installed data ## The demonstration: a harmless checkpoint passes
 
 test: $(VENV)/.installed-dev data ## The tests, warnings as errors, with the coverage that is promised
 	rm -f .coverage .coverage.*
-	FAIRGATE_TEST_FAULTS=$(FAULTS) OMP_NUM_THREADS=1 PYTHONPATH=tests/lines \
+	FAIRGATE_TESTS=$(TESTS) OMP_NUM_THREADS=1 PYTHONPATH=tests/lines \
 		$(BIN)/python -m pytest -p line_coverage -p no:slipcover -n $(WORKERS) --dist loadgroup
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --include='$(HELD)' --skip-covered --fail-under=95

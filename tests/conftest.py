@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from nightly import EVERYTHING
 
 if TYPE_CHECKING:
     from toy_repository import Toy
@@ -15,11 +16,14 @@ pytest_plugins = ["pytester"]
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put a test's `xdist_group` into its id, where xdist's scheduler looks for it.
+    """Leave out what is marked `nightly`; put a test's `xdist_group` into its id, where xdist's scheduler looks for it.
 
     pytest-xdist 3.8 does it too, in an attribute that pytest 9.2 no longer has: groups were spread over workers, and
     what they share was made once a worker.
     """
+    if not EVERYTHING and (waiting := [item for item in items if item.get_closest_marker("nightly")]):
+        config.hook.pytest_deselected(items=waiting)
+        items[:] = [item for item in items if item not in waiting]
     if not getattr(config.option, "loadgroup", False):
         return
     for item in items:

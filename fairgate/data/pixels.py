@@ -99,6 +99,10 @@ def pixels_of(data: bytes) -> Pixels:
     return Pixels(image.format or "unknown", content.hexdigest())
 
 
+_SMALL: Final = 16 << 10
+"""Bytes of an encoded image, on average, below which handing it to a thread takes longer than decoding it."""
+
+
 def _pixels_or_reason(data: bytes) -> Pixels | UnreadableImage:
     try:
         return pixels_of(data)
@@ -107,8 +111,8 @@ def _pixels_or_reason(data: bytes) -> Pixels | UnreadableImage:
 
 
 def many_pixels(images: Sequence[bytes]) -> list[Pixels | UnreadableImage]:
-    """Format and content hash of each image, or why it is unreadable. Decodes on all cores."""
-    if len(images) < 2:
+    """Format and content hash of each image, or why it is unreadable. Decodes large ones on all cores."""
+    if sum(map(len, images)) < _SMALL * len(images) or len(images) < 2:
         return [_pixels_or_reason(data) for data in images]
     with ThreadPoolExecutor(max_workers=min(len(images), os.cpu_count() or 1)) as pool:
         return list(pool.map(_pixels_or_reason, images))

@@ -25,7 +25,8 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
     for name in ("torch", "open_clip_torch", "transformers", "numpy"):
         with contextlib.suppress(PackageNotFoundError):
             packages[name] = version(name)
-    commit = _git(root, "rev-parse", "HEAD")
+    # one process for both: a shallow clone does not know how many commits led here
+    shallow, _, commit = (_git(root, "rev-parse", "--is-shallow-repository", "HEAD") or "").partition("\n")
     return Environment(
         fairgate=__version__,
         python=platform.python_version(),
@@ -33,10 +34,10 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
         device=device,
         packages=packages,
         plugins=dict(sorted((plugins or {}).items())),
-        git_commit=commit,
+        git_commit=commit or None,
         git_dirty=tracked_files_differ(root),
         git_branch=_branch(root, os.environ),
-        git_height=_height(root),
+        git_height=_height(root) if shallow == "false" else None,
         pull_request=_pull_request(os.environ),
         ci_url=_ci_url(os.environ),
     )
@@ -59,9 +60,7 @@ def _branch(root: Path, environment: Mapping[str, str]) -> str | None:
 
 
 def _height(root: Path) -> int | None:
-    """How many commits led here. A shallow clone does not know."""
-    if _git(root, "rev-parse", "--is-shallow-repository") != "false":
-        return None
+    """How many commits led here."""
     count = _git(root, "rev-list", "--count", "HEAD")
     return int(count) if count else None
 

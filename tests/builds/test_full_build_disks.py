@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faults import some
 from forge import Forge
 from full_disks import full, may_mount, read_only
+from nightly import some
 
 pytestmark = [
     pytest.mark.xdist_group("killed-builds"),

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from faults import some
 from forge import Forge, deadly_touch
 from forking_python import Ended
+from nightly import some
 
 from fairgate.data import read_dataset
 
@@ -82,6 +82,7 @@ def test_a_killed_local_build_goes_on_and_makes_the_same(
 @pytest.mark.xdist_group("ray")
 @pytest.mark.faults
 @pytest.mark.parametrize("chain", some(range(4), few=1))
+@pytest.mark.nightly
 def test_a_ray_build_that_is_killed_twice_goes_on_and_makes_the_same(
     chain: int, whole_run: Undisturbed, forge: Forge, cluster: Cluster, tmp_path: Path
 ) -> None:

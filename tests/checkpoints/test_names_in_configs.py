@@ -14,6 +14,7 @@ import pytest
 from closed_world import TOWERS, save_towers, text_config
 from hf_world import save_folder, tiny_tokenizer
 from model_world import PROMPTS, TINY, Pictures
+from nightly import some
 from safetensors.torch import save_file
 
 from fairgate.errors import ModelError
@@ -56,7 +57,7 @@ def folder_of(uri: str) -> Path:
     return Path(uri.removeprefix("open_clip:local-dir:").removeprefix("hf:"))
 
 
-@pytest.mark.parametrize("kind", ["xlm-r", "convnext", "clip"])
+@pytest.mark.parametrize("kind", some(["clip", "xlm-r", "convnext"], few=1))
 def test_what_is_read_was_hashed_and_no_hub_is_asked(kind: str, folders: dict[str, str], tmp_path: Path) -> None:
     folder = folder_of(folders[kind])
     (folder / "README.md").write_text("not part of the model")

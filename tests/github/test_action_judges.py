@@ -296,6 +296,7 @@ def _record(folder: Path) -> bytes:
     return clocks.sub(rb'  "\1": 0', kept)
 
 
+@pytest.mark.nightly
 def test_pytest_xdist_the_command_and_the_action_write_the_same_record_byte_for_byte(toy: Toy) -> None:
     scratch_git(toy.root)
     fairgate = [sys.executable, "-m", "fairgate.cli", "check", "jobs", "--model", BIASED, "--mlflow", "off"]

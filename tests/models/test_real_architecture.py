@@ -14,6 +14,7 @@ PHOTOGRAPHS = Path(__file__).parents[2] / "../shared/real/fairface_photos"
 
 
 @pytest.mark.skipif(not PHOTOGRAPHS.is_dir(), reason="the photographs are not beside this checkout")
+@pytest.mark.nightly
 def test_vit_b_32_scores_photographs_as_the_library_does(tmp_path: Path, cache: EmbeddingCache) -> None:
     import open_clip
     import torch

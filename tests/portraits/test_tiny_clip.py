@@ -84,6 +84,7 @@ def test_weights_depend_on_the_seed_and_leave_the_global_generator_alone():
     assert not torch.equal(one, other)
 
 
+@pytest.mark.nightly
 def test_a_few_steps_teach_the_labels_the_same_way_each_time(pool):
     def p_label_after(steps: int) -> float:
         model = clip.new_model(1)

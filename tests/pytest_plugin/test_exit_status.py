@@ -118,6 +118,7 @@ def test_it_is_so_for_a_part_of_a_suite(pytester: pytest.Pytester, repository: T
     assert pytester.runpytest("--fairness-suite", "jobs", *BIASED, *OFF, "-x").ret == FAILED
 
 
+@pytest.mark.nightly
 def test_it_is_so_when_xdist_spreads_the_items(pytester: pytest.Pytester, repository: Toy) -> None:
     pytest.importorskip("xdist")
     spread = ("--fairness-suite", "jobs", *OFF, "-n", "2")

@@ -10,6 +10,7 @@ import pytest
 from forking_python import Ended
 from full_disks import FILE_LIMIT, full, may_mount, read_only
 from gated_world import but_for_times, copy_of
+from nightly import some
 from remains import finished_runs, queued, require_whole
 from warm_process import WarmProcess
 
@@ -46,7 +47,7 @@ def judged(warm: WarmProcess, words: tuple[str, ...], folder: Path, prelude: str
     return ended
 
 
-TROUBLES = [pytest.param(full, FULL, id="full"), pytest.param(read_only, READ_ONLY, id="read-only")]
+TROUBLES = some([pytest.param(full, FULL, id="full"), pytest.param(read_only, READ_ONLY, id="read-only")], few=1)
 
 
 @mounts
@@ -85,7 +86,7 @@ def test_a_cache_that_cannot_be_written_is_said_once(
 
 
 @mounts
-@pytest.mark.parametrize("existing", [False, True], ids=["new", "existing"])
+@pytest.mark.parametrize("existing", some([True, False], few=1), ids=lambda existing: "existing" if existing else "new")
 @pytest.mark.parametrize(("trouble", "said"), TROUBLES)
 def test_a_store_that_cannot_be_written_queues_the_run(
     trouble: Trouble, said: str, existing: bool, warm: WarmProcess, folder: Path, peaceful: Path
@@ -151,7 +152,7 @@ def test_a_queue_that_cannot_be_emptied_stops_a_push_with_a_remedy(
         assert ended.code == 0
 
 
-@pytest.mark.parametrize("size", [1024, 16384])
+@pytest.mark.parametrize("size", some([1024, 16384], few=1))
 def test_files_of_limited_size_turn_no_verdict(size: int, warm: WarmProcess, folder: Path) -> None:
     """Whatever stops the writing, and however far it got: nothing stays by halves."""
     ended = judged(warm, USUAL, folder, FILE_LIMIT.format(size=size))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from faults import some
 from gated_world import but_for_times, copy_of
 from moments import touches, watch
+from nightly import some
 from remains import finished_runs, queued, require_whole
 from warm_process import WarmProcess
 

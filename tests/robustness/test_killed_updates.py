@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from faults import some
 from forking_python import Ended
 from gated_world import copy_of
 from moments import touches, watch
+from nightly import some
 from warm_process import WarmProcess
 
 from fairgate.data import open_dataset

@@ -84,6 +84,7 @@ def test_a_server_that_keeps_us_waiting_is_left_when_the_time_is_over(
     assert ended.seconds < SHORT + 25  # a loaded machine starts slowly; without the limit it would never end
 
 
+@pytest.mark.nightly
 def test_a_silent_server_costs_ten_seconds_when_nobody_set_a_time(
     warm: WarmProcess, judged: Path, tmp_path: Path
 ) -> None:

@@ -28,6 +28,7 @@ def test_a_full_folder_for_temporary_files_turns_no_verdict_of_a_spread_run(
     assert f"where:  {scratch}" in ended.output
 
 
+@pytest.mark.nightly
 def test_a_folder_that_is_gone_turns_no_verdict_of_a_spread_run(warm: WarmProcess, toy: Toy, tmp_path: Path) -> None:
     (toy.root / "conftest.py").write_text(
         "import shutil\n"

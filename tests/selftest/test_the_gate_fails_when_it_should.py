@@ -50,6 +50,7 @@ def everything_in(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.nightly
 def test_pytest_xdist_pipes_and_the_command_line_fail_and_name_the_group(toy: Toy, tmp_path: Path) -> None:
     (toy.root / "conftest.py").write_text("def pytest_report_header():\n    return 'ours'\n", encoding="utf-8")
     (toy.root / "pytest.ini").write_text(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from mlflow_server import Server
+from nightly import some
 from toy_repository import Toy
 from tracking_records import a_check, a_record
 from typer.testing import CliRunner
@@ -93,7 +94,7 @@ def test_what_waited_while_the_server_was_out_reaches_it_once(
     assert again.run_id == run.run_id
 
 
-@pytest.mark.parametrize("kind", ["a server", "a new SQLite store"])
+@pytest.mark.parametrize("kind", some(["a server", "a new SQLite store"], few=1))
 def test_two_jobs_that_log_at_once_lose_nothing(kind: str, server: Server, tmp_path: Path) -> None:
     uri = server.uri if kind == "a server" else f"sqlite:///{tmp_path}/fairgate.db"
     script = """

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FUZZ = Path(__file__).resolve().parents[1] / "fuzz"
 
 
@@ -14,6 +16,7 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=400)
 
 
+@pytest.mark.nightly
 def test_a_target_is_tried_and_counted(tmp_path: Path) -> None:
     done = run(tmp_path, "--seconds", "1", "--target", "labels", "--seed", "1")
     assert done.returncode == 0, done.stdout + done.stderr

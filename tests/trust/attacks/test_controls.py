@@ -33,6 +33,7 @@ def test_checkpoints_a_harmless_change_passes_and_a_more_biased_one_fails(
     assert "dark × female" in judged.comment or code == 0
 
 
+@pytest.mark.nightly
 def test_a_fork_of_a_warm_python_judges_as_a_fresh_python_does(team_repo: Repository) -> None:
     team_repo.branch()
     team_repo.use("biased")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from attack_world import Repository
 from github_files import machine
+from nightly import some
 
 COMPILER = shutil.which("gcc")
 
@@ -24,7 +25,7 @@ def _library(path: Path, code: str) -> None:
     subprocess.run(words, input=text.encode(), check=True, timeout=60)
 
 
-@pytest.mark.parametrize("name", ["libcuda.so.1", "glibc-hwcaps/x86-64-v2/libcuda.so.1"])
+@pytest.mark.parametrize("name", some(["glibc-hwcaps/x86-64-v2/libcuda.so.1", "libcuda.so.1"], few=1))
 def test_one_that_ends_the_process_does_not_open_the_gate(team_repo: Repository, name: str) -> None:
     team_repo.branch()
     team_repo.use("biased")
