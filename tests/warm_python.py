@@ -11,8 +11,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import importlib
 import json
 import os
+import pkgutil
 import shutil
 import socket
 import subprocess
@@ -24,6 +26,30 @@ from typing import Any
 
 import pytest
 
+_PACKAGES = (
+    "baselines",
+    "checkpoints",
+    "cli",
+    "data",
+    "gate",
+    "measures",
+    "models",
+    "probes",
+    "reports",
+    "suites",
+    "tracking",
+)
+_OF_PLUGINS = (
+    "asyncio",
+    "attr",
+    "execnet",
+    "omegaconf",
+    "pdb",
+    "pytest",
+    "rich.live",
+    "rich.table",
+    "sortedcontainers",
+)
 CALLS = {"fairgate": ["-P", "-m", "fairgate.cli"], "pytest": ["-m", "pytest"]}
 _CLIENT = """\
 #!{python} -SI
@@ -44,15 +70,15 @@ sys.exit(int(answer) if answer else 137)
 
 
 @functools.cache
-def warm_python(*, torch: bool = True) -> str:
-    """The path of the program; its server is started once, and ends with this process. `torch`: import PyTorch too."""
+def warm_python() -> str:
+    """The path of the program; its server is started once, and ends with this process."""
     folder = Path(tempfile.mkdtemp(prefix="warm-"))
     client, address = folder / "python", str(folder / "socket")
     client.write_text(_CLIENT.format(python=sys.executable, calls=CALLS, address=address), encoding="utf-8")
     client.chmod(0o755)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads of before a fork are not there after it
     server = subprocess.Popen(
-        [sys.executable, "-P", __file__, address, *(["torch"] if torch else [])],
+        [sys.executable, "-P", __file__, address],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=environment,
@@ -69,10 +95,8 @@ def warm_python(*, torch: bool = True) -> str:
     return str(client)
 
 
-def _serve(address: str, with_torch: bool) -> None:
-    _import_everything()
-    if with_torch:
-        _import_torch()
+def _serve(address: str) -> None:
+    import_everything()
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(address)
     listening.listen()
@@ -88,26 +112,24 @@ def _serve(address: str, with_torch: bool) -> None:
                 pass
 
 
-def _import_everything() -> None:
-    """Imports only: no model and no pool of threads may be there when a run is forked."""
-    import PIL.Image
-    import pyarrow.parquet
-    import scipy.stats
+def import_everything() -> None:
+    """Imports, and the compiling of templates, only: no model and no pool of threads may be there when a run is forked.
 
-    import fairgate.cli.check
-    import fairgate.gate
-    import fairgate.reports.run_page
+    Of pytest's plugins, what they import: pytest warns of a plugin that was imported before it could rewrite it.
+    """
+    for name in ("PIL.Image", "PIL.ImageOps", "pyarrow.compute", "pyarrow.parquet", "scipy.stats", *_OF_PLUGINS):
+        importlib.import_module(name)
+    for name in _PACKAGES:
+        package = importlib.import_module(f"fairgate.{name}")
+        for module in pkgutil.iter_modules(package.__path__, f"fairgate.{name}."):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    from fairgate.reports import standalone_page
 
-    assert all((PIL.Image, pyarrow.parquet, scipy.stats, fairgate.cli.check, fairgate.gate, fairgate.reports.run_page))
-    assert pytest.main
-
-
-def _import_torch() -> None:
-    import open_clip
-    import torch
-
-    assert open_clip
-    torch.set_num_threads(1)
+    templates = standalone_page._environment()
+    for name in templates.list_templates(filter_func=lambda name: name.endswith(".j2")):
+        templates.get_template(name)
+    importlib.import_module("torch").set_num_threads(1)
 
 
 def _child(asked: socket.socket) -> None:
@@ -148,4 +170,4 @@ def _pytest() -> int:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1], with_torch="torch" in sys.argv[2:])
+    _serve(sys.argv[1])

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from forking_python import ForkingPython, serve
+from warm_python import import_everything
 
 
 class WarmProcess(ForkingPython):
@@ -27,25 +28,9 @@ def _import_everything() -> None:
 
     warnings.simplefilter("ignore")
     import mlflow.store.tracking.sqlalchemy_store as mlflow_store
-    import open_clip
-    import pyarrow.parquet
-    import rich.console
-    import rich.status
-    import torch
-
-    import fairgate.cli.main
-    import fairgate.gate
-    import fairgate.reports.run_page
-    import fairgate.tracking.runs
 
     assert mlflow_store
-    assert open_clip
-    assert pyarrow.parquet
-    assert rich.status
-    assert rich.console
-    assert fairgate.reports.run_page
-    assert fairgate.tracking.runs
-    torch.set_num_threads(1)
+    import_everything()
     logging.captureWarnings(False)
     warnings.resetwarnings()
 

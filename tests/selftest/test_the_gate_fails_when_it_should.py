@@ -31,7 +31,7 @@ def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _warm(monkeypatch: pytest.MonkeyPatch) -> None:
     """pytest is forked, and runs are not repeated in other ways; the first test does both as a person would."""
-    monkeypatch.setattr(sys, "executable", warm_python(torch=False))
+    monkeypatch.setattr(sys, "executable", warm_python())
     monkeypatch.setattr("fairgate.selftest.proof._other_ways", lambda *_: [])
 
 

@@ -43,7 +43,7 @@ def _no_options_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _warm(monkeypatch: pytest.MonkeyPatch) -> None:
     """pytest is forked, where a test is not about how it starts."""
-    monkeypatch.setattr(sys, "executable", warm_python(torch=False))
+    monkeypatch.setattr(sys, "executable", warm_python())
 
 
 def only(found: list[Finding], level: str) -> Finding:
