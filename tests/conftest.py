@@ -49,6 +49,15 @@ def _off_github(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _warm_subprocesses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pytest runs pytest in a process of its own, that is a fork of a Python that has imported everything."""
+    if "pytester" in request.fixturenames:
+        from warm_python import warm_python
+
+        monkeypatch.setattr(pytest.Pytester, "_getpytestargs", lambda _: (warm_python(), "-m", "pytest"))
+
+
+@pytest.fixture(autouse=True)
 def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The key of the queue is made in a home of the tests, not in that of the person who runs them."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))

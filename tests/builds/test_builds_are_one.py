@@ -59,6 +59,7 @@ def test_workers_that_are_killed_are_replaced_and_their_work_is_done_again(
     assert ended.fingerprint == undisturbed
 
 
+@pytest.mark.nightly
 def test_work_that_kills_every_worker_is_given_up_with_a_remedy_and_can_be_gone_on_with(
     forge: Forge, cluster: Cluster, folder: Path, undisturbed: str
 ) -> None:

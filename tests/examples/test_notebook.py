@@ -13,6 +13,7 @@ NOTEBOOK = Path(__file__).parents[2] / "examples" / "gate.ipynb"
 
 
 @pytest.mark.xdist_group("embedded")
+@pytest.mark.nightly
 def test_every_cell_runs_and_shows_what_the_text_says(monkeypatch: pytest.MonkeyPatch, embedded_cache: Path) -> None:
     monkeypatch.chdir(NOTEBOOK.parent)
     monkeypatch.setenv("FAIRGATE_CACHE", str(embedded_cache))

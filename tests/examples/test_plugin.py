@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from nightly import some
 from toy_repository import SUITE, Toy
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +116,8 @@ QUICK = "import fairgate.selftest.proof as p; p._other_ways = lambda *_: []; fro
 """The doctor's first run on a planted bias and the one on an innocent change, without further ways of running it."""
 
 
-@pytest.mark.parametrize("says_what_it_measures", some([True, False], few=1))
+@pytest.mark.nightly
+@pytest.mark.parametrize("says_what_it_measures", [True, False])
 def test_a_bias_is_planted_in_it_or_it_is_left_out_by_name(
     installed: Path, repository: Toy, tmp_path: Path, says_what_it_measures: bool
 ) -> None:

@@ -28,7 +28,7 @@ def test_checkpoints_a_harmless_change_passes_and_a_more_biased_one_fails(
     team_repo.branch()
     team_repo.use(name)
     team_repo.push("fine-tuned")
-    judged = team_repo.judge(python=sys.executable)
+    judged = team_repo.judge()
     assert judged.code == code, judged.log
     assert "dark × female" in judged.comment or code == 0
 
