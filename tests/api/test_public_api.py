@@ -33,6 +33,15 @@ def test_importing_it_imports_nothing_heavy() -> None:
         fairgate.chekc  # noqa: B018
 
 
+def test_the_contracts_of_a_package_are_those_that_the_gate_checks() -> None:
+    from fairgate import measures, models, probes, recipes
+
+    assert (fairgate.Metric, fairgate.Probe) == (measures.Metric, probes.Probe)
+    assert (fairgate.Model, fairgate.ModelFamily, fairgate.Recipe) == (models.Model, models.ModelFamily, recipes.Recipe)
+    for package, name in ((measures, "metric"), (models, "model"), (probes, "probe"), (recipes, "recipe")):
+        assert getattr(fairgate, f"register_{name}") is package.register
+
+
 def test_a_run_is_the_commands_and_leaves_no_file(toy: Toy, run: fairgate.Run) -> None:
     there = sorted(path for path in toy.root.rglob("*") if path.is_file())
     words = ["check", "jobs", "--model", BIASED, "--root", str(toy.root), "--cache", "off", "--mlflow", "off"]
