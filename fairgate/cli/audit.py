@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fairgate.cli import options
 from fairgate.cli.console import progress_line, wide_console, write_report
-
-if TYPE_CHECKING:
-    from fairgate.records import AuditRecord
 
 
 def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
@@ -34,7 +31,7 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     from fairgate import gate
     from fairgate.comparison import AuditOptions, audited, command_of
     from fairgate.comparison import audit as compare
-    from fairgate.reports import audit_lines, audit_tables
+    from fairgate.reports import audit_lines, audit_tables, comparison_html, render_csv, render_latex
 
     prepared = gate.prepare(suite, root.resolve())
     models = audited(prepared, model, device=device, cache=cache, allow_pickle=allow_pickle)
@@ -48,16 +45,9 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
         console.print()
     for line in audit_lines(record):
         typer.echo(line)
-    write_report(_files(record, report, csv, latex))
-
-
-def _files(record: AuditRecord, report: Path | None, csv: Path | None, latex: Path | None) -> dict[Path, str]:
-    """The files that the options name; the record first."""
-    from fairgate.reports import comparison_html, render_csv, render_latex
-
     texts: dict[Path, str] = {}
     if report is not None:
         texts[report / "audit.json"] = record.model_dump_json(indent=2) + "\n"
         texts[report / "audit.html"] = comparison_html(record)
     texts |= dict.fromkeys(filter(None, [csv, report and report / "audit.csv"]), render_csv(record))
-    return texts | dict.fromkeys(filter(None, [latex, report and report / "audit.tex"]), render_latex(record))
+    write_report(texts | dict.fromkeys(filter(None, [latex, report and report / "audit.tex"]), render_latex(record)))

@@ -31,7 +31,7 @@ def show(
     """What a baseline holds: which checkpoint, on which data, why, and every check's value."""
     from fairgate.reports import baseline_lines, baseline_table
 
-    record = _read(baseline or _committed(suite), suite, root.resolve(), mlflow)
+    record = _read(baseline, suite, root.resolve(), mlflow)
     for line in baseline_lines(record):
         typer.echo(line)
     wide_console(100).print(baseline_table(record))
@@ -49,7 +49,7 @@ def diff(
     from fairgate.reports import difference_lines, difference_table
 
     one = _read(before, suite, root.resolve(), mlflow)
-    other = _read(now or _committed(suite), suite, root.resolve(), mlflow)
+    other = _read(now, suite, root.resolve(), mlflow)
     for line in difference_lines(one, other):
         typer.echo(line)
     wide_console(100).print(difference_table(one, other))
@@ -90,19 +90,14 @@ def update(
         typer.echo(line)
 
 
-def _committed(suite: str) -> str:
-    from fairgate.baselines import baseline_folder
-
-    return f"file:{baseline_folder(suite)}"
-
-
-def _read(text: str, suite: str, root: Path, mlflow: str | None) -> RunRecord:
-    """The record of a baseline, checked to be of its scores and suite."""
+def _read(text: str | None, suite: str, root: Path, mlflow: str | None) -> RunRecord:
+    """The record of a baseline (None: the one in the working tree), checked to be of its scores and suite."""
     from fairgate import gate
-    from fairgate.baselines import parse_baseline
+    from fairgate.baselines import baseline_folder, parse_baseline
     from fairgate.reports import read_results
     from fairgate.suites import suite_path
 
     suite_path(suite, root)
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
-        return read_results(gate.saved_record(parse_baseline(text), suite, root, mlflow, Path(scratch)).results)
+        named = parse_baseline(text or f"file:{baseline_folder(suite)}")
+        return read_results(gate.saved_record(named, suite, root, mlflow, Path(scratch)).results)

@@ -33,7 +33,17 @@ def check(
     """Read a record strictly: its schema, its numbers, and whether they agree. Exit code 0: it is whole, whatever its
     verdict; 4: it is damaged, forged, or of another run."""
     record = _record(folder)
-    _require_origin(record, commit, pull_request or [], folder)
+    made, remedy = record.environment, "take the report of the run in question"
+    if commit is not None and made.git_commit != commit:
+        raise FairgateError(
+            f"the record is of commit {str(made.git_commit)[:40]!r}, not of {commit[:40]!r}.",
+            where=str(folder),
+            remedy=f"{remedy}; the gate must check out the pull request's head, not its merge",
+        )
+    if pull_request and made.pull_request not in pull_request:
+        of = "no pull request" if made.pull_request is None else f"pull request {made.pull_request}"
+        wanted = " or ".join(map(str, pull_request))
+        raise FairgateError(f"the record is of {of}, not of {wanted}.", where=str(folder), remedy=remedy)
     if verdict:
         typer.echo(record.verdict)
         return
@@ -98,19 +108,3 @@ def _record(folder: Path) -> RunRecord:
     from fairgate.reports import read_results
 
     return read_results(folder / "results.json")
-
-
-def _require_origin(record: RunRecord, commit: str | None, pull_requests: list[int], folder: Path) -> None:
-    """Raise FairgateError where the record says that it is of another commit or pull request."""
-    made = record.environment
-    remedy = "take the report of the run in question"
-    if commit is not None and made.git_commit != commit:
-        raise FairgateError(
-            f"the record is of commit {str(made.git_commit)[:40]!r}, not of {commit[:40]!r}.",
-            where=str(folder),
-            remedy=f"{remedy}; the gate must check out the pull request's head, not its merge",
-        )
-    if pull_requests and made.pull_request not in pull_requests:
-        of = "no pull request" if made.pull_request is None else f"pull request {made.pull_request}"
-        wanted = " or ".join(map(str, pull_requests))
-        raise FairgateError(f"the record is of {of}, not of {wanted}.", where=str(folder), remedy=remedy)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli import options
-from fairgate.errors import SettingsError
+from fairgate.errors import DatasetError, SettingsError
 
 if TYPE_CHECKING:
-    from fairgate.review import FinishedBuild, ReviewServer, ZeroShot
+    from fairgate.review import ReviewServer, ZeroShot
 
 Reviews = Annotated[Path, typer.Option(help="Folder that keeps what raters said; commit it.")]
 Matcher = Annotated[
@@ -52,12 +52,19 @@ def review(
         find_build,
         opened_line,
         review_command,
+        review_section,
+        reviewed,
         utc_now,
     )
 
     found = find_build(build)
     if figures:
-        _print_figures(found, reviews, _zero_shot(matcher, ask, device))
+        records, judged = reviewed(found, reviews, _zero_shot(matcher, ask, device))
+        if not records:
+            raise DatasetError(
+                "nobody reviewed the build.", where=str(found.records(reviews)), remedy="leave --figures out to begin"
+            )
+        typer.echo(review_section(found.dataset, records, judged))
         return
     drawn = draw_sample(found.dataset, sample)
     opened = opened_line(found.dataset, drawn, rater, utc_now)
@@ -138,15 +145,3 @@ def _zero_shot(matcher: str | None, ask: list[str] | None, device: str) -> ZeroS
         attribute, equals, sentence = said.partition("=")
         sentences[attribute] = sentence if equals else SENTENCE
     return ZeroShot(matcher, device, sentences)
-
-
-def _print_figures(build: FinishedBuild, reviews: Path, zero_shot: ZeroShot | None) -> None:
-    from fairgate.errors import DatasetError
-    from fairgate.review import review_section, reviewed
-
-    records, figures = reviewed(build, reviews, zero_shot)
-    if not records:
-        raise DatasetError(
-            "nobody reviewed the build.", where=str(build.records(reviews)), remedy="leave --figures out to begin"
-        )
-    typer.echo(review_section(build.dataset, records, figures))

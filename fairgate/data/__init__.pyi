@@ -8,8 +8,6 @@ from .image_import import import_images as import_images
 from .labels import inside as inside
 from .labels import read_labels as read_labels
 from .labels import unique_ids as unique_ids
-from .look_alikes import difference as difference
-from .look_alikes import skeleton as skeleton
 from .manifest import CROSS as CROSS
 from .manifest import MANIFEST_FILE as MANIFEST_FILE
 from .manifest import NAME_PATTERN as NAME_PATTERN
@@ -29,6 +27,8 @@ from .releases import open_dataset as open_dataset
 from .releases import release as release
 from .releases import versions as versions
 from .rows import OWN_COLUMNS as OWN_COLUMNS
+from .rows import difference as difference
+from .rows import skeleton as skeleton
 from .set_integrity import Problem as Problem
 from .shard_reader import is_text as is_text
 from .sheet import contact_sheet as contact_sheet

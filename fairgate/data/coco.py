@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairgate.data.labels import inside
+from fairgate.data.labels import inside, reading
 from fairgate.errors import DatasetError
-from fairgate.hashing import require_regular
 
 # Read by hand, not by pydantic: outlines are dropped while the file is parsed, and only one category is checked.
 Corners = tuple[float, float, float, float]
 """(left, top, right, bottom) in pixels."""
-_FARTHEST = 1e9
-"""Pixels: where a box may end. NaN and infinity lie beyond it."""
 _Value = TypeVar("_Value")
 
 
@@ -100,18 +97,8 @@ def _read(path: Path, *keys: str) -> dict[str, list[dict[str, Any]]]:
         entry.pop("segmentation", None)
         return entry
 
-    require_regular(path, DatasetError)
-    try:
-        with path.open(encoding="utf-8") as text:
-            whole = json.load(text, object_hook=lean)
-    except FileNotFoundError:
-        raise DatasetError(
-            "the annotations do not exist.", where=str(path), remedy="give the path of a COCO-style JSON file"
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DatasetError(
-            f"the annotations cannot be read: {error}.", where=str(path), remedy="give a COCO-style JSON file, whole"
-        ) from error
+    with reading("the annotation file", path, "a whole COCO-style JSON file"), path.open(encoding="utf-8") as text:
+        whole = json.load(text, object_hook=lean)
     for key in keys:
         if not isinstance(whole, dict) or not isinstance(whole.get(key), list):
             raise DatasetError(
@@ -152,7 +139,7 @@ def _text(value: Any) -> str:
 
 def _corners(value: Any) -> Corners:
     numbers = isinstance(value, list) and all(isinstance(each, int | float) for each in value)
-    if not numbers or len(value) != 4 or not all(abs(each) <= _FARTHEST for each in value):
+    if not numbers or len(value) != 4 or not all(abs(each) <= 1e9 for each in value):  # nor NaN or infinity
         raise ValueError("four numbers: left, top, width and height in pixels")
     left, top, width, height = value
     return left, top, left + width, top + height

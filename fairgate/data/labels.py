@@ -8,6 +8,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -92,21 +93,26 @@ def read_labels(path: Path) -> Labels:
 
 def _lines(path: Path) -> Generator[tuple[int, list[str]], None, None]:
     """(line number, fields) of each line; every way in which a file can be unreadable is a DatasetError."""
-    require_regular(path, DatasetError)
     opened: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
+    with (
+        reading("the label file", path, "a CSV file in UTF-8, plain or .gz"),
+        opened(path, "rt", encoding="utf-8-sig", newline="") as text,
+    ):
+        reader = csv.reader(text, strict=True)
+        for fields in reader:
+            yield reader.line_num, fields
+
+
+@contextmanager
+def reading(what: str, path: Path, kind: str) -> Iterator[None]:
+    """Raises DatasetError where the block cannot read `what`, which should be `kind`."""
+    require_regular(path, DatasetError)
     try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as text:
-            reader = csv.reader(text, strict=True)
-            for fields in reader:
-                yield reader.line_num, fields
+        yield
     except FileNotFoundError:
-        raise DatasetError(
-            "the label file does not exist.", where=str(path), remedy="give the path of a CSV file"
-        ) from None
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
-        raise DatasetError(
-            f"the label file cannot be read: {error}.", where=str(path), remedy="give a CSV file in UTF-8, plain or .gz"
-        ) from error
+        raise DatasetError(f"{what} does not exist.", where=str(path), remedy=f"give the path of {kind}") from None
+    except (OSError, EOFError, ValueError, RecursionError, csv.Error, zlib.error) as error:
+        raise DatasetError(f"{what} cannot be read: {error}.", where=str(path), remedy=f"give {kind}") from error
 
 
 def inside(value: str, place: str) -> PurePosixPath:

@@ -130,7 +130,10 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_FILE
     require_regular(path, DatasetError)
     try:
-        content = _bounded(path)
+        with path.open("rb") as handle:
+            content = handle.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ValueError(f"it has more than {MAX_BYTES >> 20} MB")
         plain = json.loads(content)
     except FileNotFoundError:
         raise DatasetError(
@@ -159,14 +162,6 @@ def read_manifest(folder: Path) -> Manifest:
             remedy="run `fairgate dataset pull --force datasets.dvc`; manifests are written by fairgate and not by "
             "hand",
         ) from error
-
-
-def _bounded(path: Path) -> bytes:
-    with path.open("rb") as handle:
-        content = handle.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"it has more than {MAX_BYTES >> 20} MB")
-    return content
 
 
 def _other_schema(found: object, path: Path) -> DatasetError:

@@ -38,7 +38,15 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
     if not found or (at and version not in found):
         raise _absent(ref, name, version, found, root)
     folder = root / name / (version if at else found[-1])
-    _require_here(folder, root)
+    # a link out of the repository would bring its pictures into the report; a shard may be one (DVC can link its
+    # cache): it is held against the manifest's SHA-256 before it is scored
+    if not folder.resolve().is_relative_to(root.parent.resolve()):
+        raise DatasetError(
+            "a link leads from the dataset to a folder outside of the repository.",
+            where=str(folder),
+            remedy="put the release itself there (`fairgate dataset pull datasets.dvc`); DVC may link shards to its "
+            "own cache",
+        )
     dataset = read_dataset(folder)
     if (dataset.name, dataset.version) != (name, folder.name):
         raise DatasetError(
@@ -48,20 +56,6 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
             "name",
         )
     return dataset
-
-
-def _require_here(folder: Path, root: Path) -> None:
-    """Raise DatasetError where a link takes the release out of the repository: its pictures would be in the report.
-
-    A shard may be a link (DVC can link its cache): it is held against the manifest's SHA-256 before it is scored.
-    """
-    if not folder.resolve().is_relative_to(root.parent.resolve()):
-        raise DatasetError(
-            "a link leads from the dataset to a folder outside of the repository.",
-            where=str(folder),
-            remedy="put the release itself there (`fairgate dataset pull datasets.dvc`); DVC may link shards to its "
-            "own cache",
-        )
 
 
 def _absent(ref: str, name: str, version: str, found: list[str], root: Path) -> DatasetError:

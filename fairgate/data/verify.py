@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairgate.atomic import atomic_write
-from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import Counts, Shard
 from fairgate.data.pixels import Pixels, many_pixels
-from fairgate.data.rows import TEXT_COLUMNS, Tally
+from fairgate.data.rows import TEXT_COLUMNS, Tally, require_distinct
 from fairgate.data.set_integrity import PULL, REBUILD, Kind, Problem, SetLedger
 from fairgate.data.shard_reader import ShardReader
 from fairgate.data.shards import ContentHash

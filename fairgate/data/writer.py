@@ -12,9 +12,8 @@ from pathlib import Path
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fairgate.data.card import dataset_card
-from fairgate.data.look_alikes import require_distinct
 from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, Shard, check_name
-from fairgate.data.rows import SetReader, Tally, check_attributes
+from fairgate.data.rows import SetReader, Tally, check_attributes, require_distinct
 from fairgate.data.shards import ShardWriter, writing
 from fairgate.errors import DatasetError
 from fairgate.version import __version__

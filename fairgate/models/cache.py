@@ -48,7 +48,14 @@ class EmbeddingCache:
         """The entry of that name, or None where there is none that can be trusted."""
         path = self._path(name)
         try:
-            return _read(path)
+            with path.open("rb"):  # safe_open has no error of its own for a missing file
+                pass
+            with safe_open(path, framework="np") as handle:
+                notes = dict(handle.metadata() or {})
+                arrays = {key: handle.get_tensor(key) for key in handle.keys()}  # noqa: SIM118 - not a mapping
+            if notes.pop("format", None) != FORMAT or notes.pop("sha256", None) != _checksum(arrays):
+                raise ValueError("its checksum does not match")
+            return CachedArrays(arrays, notes)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, SafetensorError, ValueError) as error:
@@ -101,17 +108,6 @@ class EmbeddingCache:
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.safetensors"
-
-
-def _read(path: Path) -> CachedArrays:
-    with path.open("rb"):  # safe_open has no error of its own for a missing file
-        pass
-    with safe_open(path, framework="np") as handle:
-        notes = dict(handle.metadata() or {})
-        arrays = {key: handle.get_tensor(key) for key in handle.keys()}  # noqa: SIM118 - not a mapping
-    if notes.pop("format", None) != FORMAT or notes.pop("sha256", None) != _checksum(arrays):
-        raise ValueError("its checksum does not match")
-    return CachedArrays(arrays, notes)
 
 
 def _checksum(arrays: Mapping[str, NDArray[np.float32]]) -> str:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
-MODEL_TYPES = ("clip", "siglip")
-
 
 @register
 class HuggingFace:
@@ -59,7 +57,7 @@ class HuggingFace:
 
 def checkpoint(folder: Path) -> Checkpoint:
     """A CLIP or SigLIP in a folder that `require_folder` has accepted, hashed and not loaded. Raises ModelError."""
-    found = find_folder(folder, MODEL_TYPES)
+    found = find_folder(folder, ("clip", "siglip"))
     libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     identity = {"adapter": "hf", "code": CODE_VERSION, "libraries": libraries}
     texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]

@@ -273,7 +273,11 @@ def architecture_config(architecture: str) -> dict[str, Any]:
     if added is not None:
         config, known = added.get_model_config(architecture), added.list_models()
     else:
-        shipped = {path.stem: path for path in _shipped_configs()}
+        spec = importlib.util.find_spec("open_clip")
+        if spec is None:
+            raise ModelError("open_clip is not installed.", remedy="pip install open_clip_torch")
+        folders = map(Path, spec.submodule_search_locations or [])
+        shipped = {path.stem: path for folder in folders for path in (folder / "model_configs").glob("*.json")}
         config = json.loads(shipped[architecture].read_text()) if architecture in shipped else None
         known = list(shipped)
     if config is None:
@@ -283,11 +287,3 @@ def architecture_config(architecture: str) -> dict[str, Any]:
         )
     require_closed(config, architecture)
     return config
-
-
-def _shipped_configs() -> list[Path]:
-    spec = importlib.util.find_spec("open_clip")
-    folders = [Path(folder) for folder in (spec.submodule_search_locations or [])] if spec else []
-    if not folders:
-        raise ModelError("open_clip is not installed.", remedy="pip install open_clip_torch")
-    return [path for folder in folders for path in (folder / "model_configs").glob("*.json")]

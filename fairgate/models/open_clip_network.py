@@ -26,8 +26,6 @@ _BUILD_ERRORS = (
     *(TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError, OSError, ImportError),
     ArithmeticError,
 )
-# no network, no such file on the hub, a damaged download
-_HUB_ERRORS = (OSError, RuntimeError, ValueError)
 
 
 class OpenClipEncoder:
@@ -153,7 +151,7 @@ def download(architecture: str, tag: str) -> Path:
     settings = pretrained_settings(architecture, tag)
     try:
         return Path(download_pretrained(settings))
-    except _HUB_ERRORS as error:
+    except (OSError, RuntimeError, ValueError) as error:  # no network, no such file, a damaged download
         raise ModelError(
             f"the weights of the tag '{tag}' could not be downloaded ({type(error).__name__}).",
             where=f"open_clip:{architecture}@{tag}",

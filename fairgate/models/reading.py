@@ -120,11 +120,16 @@ class Rereading:
     """An encoder that reads texts, pictures or both as another checkpoint does; ReadingMisfit where it cannot."""
 
     def __init__(self, own: Encoder, theirs: Encoder, *, tokenizer: bool, preprocessing: bool) -> None:
+        from PIL import Image
+
         self._own, self._texts = own, theirs if tokenizer else own
         self._pictures = theirs if preprocessing else own
         self.scale, self.bias = own.scale, own.bias
         if preprocessing:
-            _require_same_shape(own, theirs)
+            blank = Image.new("RGB", (96, 64))
+            here, there = (tuple(one.prepare(blank).shape) for one in (own, theirs))
+            if here != there:
+                raise ReadingMisfit(f"it makes tensors of shape {there}, and the image tower takes {here}.")
 
     def prepare(self, image: Any) -> Any:
         return self._pictures.prepare(image)
@@ -147,12 +152,3 @@ class Rereading:
     @property
     def vocabulary(self) -> int:
         return self._own.vocabulary
-
-
-def _require_same_shape(own: Encoder, theirs: Encoder) -> None:
-    from PIL import Image
-
-    blank = Image.new("RGB", (96, 64))
-    here, there = (tuple(one.prepare(blank).shape) for one in (own, theirs))
-    if here != there:
-        raise ReadingMisfit(f"it makes tensors of shape {there}, and the image tower takes {here}.")

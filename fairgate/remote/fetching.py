@@ -100,8 +100,15 @@ def _carried_out(
     """Fetch what is missing; bytes by path."""
     todo = _missing(plans, root, store.jobs, force)
     done = dict[str, int]()
+
+    def bring(path: str, tracked: Tracked, md5: str) -> int:
+        size = place(root, path, lambda file: store.copy(md5, "", file, tracked.remote))
+        if size is None:
+            raise _lacks(path, md5, tracked)
+        return size
+
     with ThreadPoolExecutor(store.jobs) as pool:
-        futures = {pool.submit(_one, root, path, tracked, md5, store): path for path, tracked, md5 in todo}
+        futures = {pool.submit(bring, *one): one[0] for one in todo}
         try:
             for future in as_completed(futures):
                 done[futures[future]] = future.result()
@@ -182,13 +189,6 @@ def _missing(plans: Sequence[_Plan], root: Path, jobs: int, force: bool) -> list
     for path in extra:
         remove(root, path)
     return [one for one, same in zip(wanted, states, strict=True) if not same]
-
-
-def _one(root: Path, path: str, tracked: Tracked, md5: str, store: Store) -> int:
-    size = place(root, path, lambda file: store.copy(md5, "", file, tracked.remote))
-    if size is None:
-        raise _lacks(path, md5, tracked)
-    return size
 
 
 def _lacks(path: str, name: str, tracked: Tracked) -> DatasetError:

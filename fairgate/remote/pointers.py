@@ -68,7 +68,9 @@ def _of_lock(name: str, data: Mapping[str, Any], read: Read) -> Iterator[Tracked
     yaml_name = posixpath.join(posixpath.dirname(name), "dvc.yaml")
     stages = _mapping(_mapping(_load(read(yaml_name) or b"", yaml_name)).get("stages"))
     for full, locked in _mapping(data.get("stages")).items():
-        stage = _merged(_mapping(stages.get(full.partition("@")[0])))
+        stage = _mapping(stages.get(full.partition("@")[0]))
+        stage = _mapping(stage.get("do")) or stage  # what a `foreach` repeats
+        stage = {**_mapping(stage.get("<<")), **stage}
         wdir, problem = _text(stage.get("wdir")) or ".", None
         if "${" in wdir:
             wdir, problem = ".", f"the stage's `wdir: {wdir}` is a template"
@@ -107,12 +109,6 @@ def _tracked(out: Mapping[str, Any], folder: str, pointer: str, remote: str | No
     elif _text(out.get("hash")) != "md5":
         problem = problem or "it was tracked by DVC 2: `dvc cache migrate --dvc-files`, then `dvc push`"
     return Tracked(path, found[1] if found else "", bool(found and found[2]), pointer, remote, problem)
-
-
-def _merged(stage: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A stage, or what a `foreach` repeats, with what it takes over by `<<`."""
-    body = _mapping(stage.get("do")) or stage
-    return {**_mapping(body.get("<<")), **body}
 
 
 def _flag(out: Mapping[str, Any], name: str) -> bool:

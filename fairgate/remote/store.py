@@ -77,7 +77,11 @@ class Store:
                 with place.open(f"files/md5/{md5[:2]}/{md5[2:]}{suffix}") as source:
                     while chunk := source.read(_CHUNK):
                         digest.update(chunk)
-                        _append(into, chunk)
+                        try:
+                            into.write(chunk)
+                        except OSError as error:
+                            said = f"an object could not be written: {error.strerror or error}."
+                            raise DatasetError(said, remedy="make room, then run again") from error
                         if most is not None and into.tell() > most:
                             raise _unread(place, md5, f"it is longer than {most:,} bytes")
             except FileNotFoundError:
@@ -112,15 +116,6 @@ class Store:
     def jobs(self) -> int:
         """How many objects may be on their way at once."""
         return min(16, max((place.jobs for places in self.places.values() for place in places), default=1))
-
-
-def _append(into: BinaryIO, chunk: bytes) -> None:
-    try:
-        into.write(chunk)
-    except OSError as error:
-        raise DatasetError(
-            f"an object could not be written: {error.strerror or error}.", remedy="make room, then run again"
-        ) from error
 
 
 def _unread(place: ObjectSource, md5: str, why: str) -> DatasetError:

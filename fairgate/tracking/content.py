@@ -6,7 +6,6 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from fairgate.hashing import digest, sha256_bytes
@@ -93,7 +92,18 @@ def metrics(record: RunRecord) -> dict[str, float]:
         "gate/expected_sets": float(record.coverage.expected_sets),
     }
     for check, stem in zip(record.checks, stems(record).values(), strict=True):
-        found |= {f"{stem}{suffix}": value for suffix, value in _numbers(check)}
+        named = {
+            "": check.value,
+            "/lo": check.lo,
+            "/hi": check.hi,
+            "/n": check.n_sets,
+            "/bound": check.bound,
+            "/delta": check.delta,
+            "/p_adj": check.p_adjusted,
+            "/null_median": check.null_median,
+            "/null_p95": check.null_p95,
+        }
+        found |= {f"{stem}{suffix}": float(value) for suffix, value in named.items() if value is not None}
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
@@ -115,21 +125,6 @@ def _stem(check: CheckResult, taken: dict[str, str]) -> str:
         stem = f"{stem}-{sha256_bytes(check.item.encode())[:8]}"
     taken[stem] = check.item
     return stem
-
-
-def _numbers(check: CheckResult) -> Iterator[tuple[str, float]]:
-    named = {
-        "": check.value,
-        "/lo": check.lo,
-        "/hi": check.hi,
-        "/n": check.n_sets,
-        "/bound": check.bound,
-        "/delta": check.delta,
-        "/p_adj": check.p_adjusted,
-        "/null_median": check.null_median,
-        "/null_p95": check.null_p95,
-    }
-    return ((suffix, float(value)) for suffix, value in named.items() if value is not None)
 
 
 def params(record: RunRecord) -> dict[str, str]:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fairgate.data import open_dataset, read_dataset
-from fairgate.data.look_alikes import look_alikes
+from fairgate.data.rows import look_alikes
 from fairgate.errors import DatasetError
 
 
