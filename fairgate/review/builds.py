@@ -35,10 +35,11 @@ def find_build(build: str, root: Path = BUILDS) -> FinishedBuild:
         for inside in (folder / "dataset", folder):
             if (inside / MANIFEST_FILE).is_file():
                 return FinishedBuild(folder, read_dataset(inside))
+    known = sorted(path.parent.parent.name for path in root.glob(f"*/dataset/{MANIFEST_FILE}"))
     raise DatasetError(
         f"there is no finished build '{build}'.",
         where=f"{root / build / 'dataset'} or {given}",
-        remedy=" ".join(filter(None, [did_you_mean(build, _known(root)), f"make it with `fairgate build {build}`,"]))
+        remedy=" ".join(filter(None, [did_you_mean(build, known), f"make it with `fairgate build {build}`,"]))
         + " or name a folder that holds a manifest.json",
     )
 
@@ -47,7 +48,3 @@ def review_command(build: str, *options: str, reviews: Path = REVIEWS) -> str:
     """The `fairgate review` that goes on with a build, as a shell takes it."""
     folder = [] if reviews == REVIEWS else ["--reviews", str(reviews)]
     return shlex.join(["fairgate", "review", build, *options, *folder])
-
-
-def _known(root: Path) -> list[str]:
-    return sorted(path.parent.parent.name for path in root.glob(f"*/dataset/{MANIFEST_FILE}"))

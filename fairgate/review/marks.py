@@ -186,12 +186,18 @@ def _require_of(line: Line, manifest: Manifest, record: Record, where: str) -> N
             raise DatasetError(f"the review is rater '{line.rater}''s.", where=where, remedy=_RESTORE)
     elif not record.opened:
         raise DatasetError("the review does not say what it is of.", where=where, remedy=_RESTORE)
-    if isinstance(line, Perceived):
-        said = {attribute: set(groups) for attribute, groups in manifest.attributes.items()}
-        if said.keys() != line.perceived.keys() or any(
-            group is not None and group not in said[attribute] for attribute, group in line.perceived.items()
-        ):
-            raise DatasetError("the line names attributes or groups of another dataset.", where=where, remedy=_RESTORE)
+    if isinstance(line, Perceived) and not is_perception(line.perceived, manifest):
+        raise DatasetError("the line names attributes or groups of another dataset.", where=where, remedy=_RESTORE)
+
+
+def is_perception(answer: object, manifest: Manifest) -> bool:
+    """Whether an answer has one of the dataset's groups, or None, for every attribute."""
+    groups = manifest.attributes
+    return (
+        isinstance(answer, dict)
+        and answer.keys() == groups.keys()
+        and all(group is None or group in groups[name] for name, group in answer.items())
+    )
 
 
 def read_records(folder: Path, manifest: Manifest) -> list[Record]:

@@ -75,7 +75,7 @@ def _compared(manifest: Manifest) -> Iterator[tuple[str, Mapping[str, int]]]:
 
 
 def _extremes(among: str, counts: Mapping[str, int]) -> Imbalance:
-    smallest, largest = min(counts, key=lambda name: counts[name]), max(counts, key=lambda name: counts[name])
+    smallest, largest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
     return Imbalance(among, smallest, counts[smallest], largest, counts[largest])
 
 
@@ -179,8 +179,8 @@ def release(
         lineage = {f"review by {record.rater}": record.sha256 for record in records}
         sections.append(review_section(build.dataset, records, figures))
     if (yields := yield_section(build.folder, build.dataset.manifest)) is not None:
-        sections.append(yields.text)
-        lineage["yield"] = yields.sha256
+        sections.append(yields[0])
+        lineage["yield"] = yields[1]
     frozen = data.release(
         build.dataset.folder, name, root, lineage=lineage, sections=sections, problems_of=problems_with_doubles
     )

@@ -28,7 +28,12 @@ def review_section(dataset: Dataset, records: Sequence[Record], figures: Figures
         "Shares are of the sample, with 95% intervals (Wilson).",
         table(
             ["rater (pseudonym)", "images", *["sets"] * sets, "from", "to"],
-            [_rater(record, sets=sets) for record in records],
+            [
+                [escape(record.rater), f"{len(record.images):,}"]
+                + [f"{len(record.scenes):,}"] * sets
+                + [record.opened[0].at[:10], record.last[:10]]
+                for record in records
+            ],
         ),
         "### What people found",
         table(["", "images", "share"], _everything(figures, names)),
@@ -64,26 +69,15 @@ def balance_section(lowest: float, tolerance: float) -> str:
     )
 
 
-def _rater(record: Record, *, sets: bool) -> list[str]:
-    return [
-        escape(record.rater),
-        f"{len(record.images):,}",
-        *([f"{len(record.scenes):,}"] if sets else []),
-        record.opened[0].at[:10],
-        record.last[:10],
-    ]
-
-
 def _everything(figures: Figures, attributes: Sequence[str]) -> list[list[str]]:
     everything = figures.rows[0].shares
     rows = [
         [_named(column), f"{everything[column].count:,}", percent(everything[column])] for column in columns(attributes)
     ]
     scene = figures.same_scene
-    return [
-        *rows,
-        *([["sets that show one scene", f"{scene.count:,} of {scene.of:,} sets", percent(scene)]] if scene.of else []),
-    ]
+    if scene.of:
+        rows.append(["sets that show one scene", f"{scene.count:,} of {scene.of:,} sets", percent(scene)])
+    return rows
 
 
 def _slices(rows: Sequence[ShareRow], attributes: Sequence[str]) -> str:
@@ -123,9 +117,7 @@ def _filters(figures: Figures) -> list[str]:
             [
                 escape(one.column),
                 escape(one.group),
-                _plain(one.precision),
-                _plain(one.recall),
-                _plain(one.f1),
+                *map(_plain, (one.precision, one.recall, one.f1)),
                 f"{one.support:,}",
             ]
             for one in figures.groups

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from fairgate.data import Dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.review.instructions import QUALITIES, SCENES, instructions_digest
-from fairgate.review.marks import Keeper, Mark, Opened, Perceived, Quality, SceneMark, Withdrawn
+from fairgate.review.marks import Keeper, Mark, Opened, Perceived, Quality, SceneMark, Withdrawn, is_perception
 from fairgate.review.rows import RowReader
 from fairgate.review.sample import ImageItem, Sample, SetItem
 from fairgate.version import __version__
@@ -80,8 +81,8 @@ class Session:
                 "attributes": [
                     {"name": name, "groups": groups} for name, groups in self._dataset.manifest.attributes.items()
                 ],
-                "qualities": [{"key": one.key, "label": one.label, "hint": one.hint} for one in QUALITIES],
-                "scenes": [{"key": one.key, "label": one.label, "hint": one.hint} for one in SCENES],
+                "qualities": [asdict(one) for one in QUALITIES],
+                "scenes": [asdict(one) for one in SCENES],
                 "items": [self._view(number) for number in range(len(self._items))],
             }
 
@@ -167,16 +168,8 @@ class Session:
                 about = {"at": now, "set_id": item.set_id, "member": item.member, what: answer}
                 if what == "quality" and key in record.perceived:
                     return Quality.model_validate(about)
-                if what == "perceived" and self._is_perception(answer):
+                if what == "perceived" and is_perception(answer, self._dataset.manifest):
                     return Perceived.model_validate(about | {"blind": key not in record.seen})
         except ValueError as error:
             raise DatasetError("that is not an answer to this question.", remedy=_AGAIN) from error
         raise DatasetError("that is not an answer to this question.", remedy=_AGAIN)
-
-    def _is_perception(self, answer: object) -> bool:
-        groups = self._dataset.manifest.attributes
-        return (
-            isinstance(answer, dict)
-            and answer.keys() == groups.keys()
-            and all(group is None or group in groups[name] for name, group in answer.items())
-        )

@@ -6,7 +6,6 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -16,23 +15,16 @@ from fairgate.data import Manifest
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest, sha256_bytes
 from fairgate.markdown import escape, table
-from fairgate.records import DROPS_FILE, YIELD_FILE, BuildYield, PartYield
+from fairgate.number_format import ABSENT
+from fairgate.records import DROPS_FILE, YIELD_FILE, BuildYield
 from fairgate.review.figures import percent, share
 
 _MOST_ROWS: Final = 100
 _MAX_BYTES: Final = 64 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class YieldSection:
-    """The section's Markdown, and a digest of the files that it summarises."""
-
-    text: str
-    sha256: str
-
-
-def yield_section(folder: Path, manifest: Manifest) -> YieldSection | None:
-    """`## Yield` of a build's folder, None where it has no yield files.
+def yield_section(folder: Path, manifest: Manifest) -> tuple[str, str] | None:
+    """`## Yield` of a build's folder and a digest of the files that it summarises; None where it has none.
 
     Raises DatasetError where they are another dataset's, or no yields.
     """
@@ -53,7 +45,7 @@ def yield_section(folder: Path, manifest: Manifest) -> YieldSection | None:
             where=str(folder / YIELD_FILE),
             remedy=remedy,
         )
-    return YieldSection("\n\n".join(_parts(yields, groups)), digest([sha256_bytes(text) for text in texts]))
+    return "\n\n".join(_parts(yields, groups)), digest([sha256_bytes(text) for text in texts])
 
 
 def _bounded(path: Path) -> bytes:
@@ -79,11 +71,13 @@ def _parts(yields: BuildYield, groups: Counter[tuple[str, str, str, str]]) -> It
         "What the recipe started, kept and dropped, in sets. A part may keep more than was chosen for the next one. "
         "Unequal failure between groups is a property of the generator and its filters: it can look like a model's."
     )
-    rows = [
-        [escape(subject), escape(name), f"{part.started:,}", f"{part.kept:,}", _share(part), _reasons(part)]
-        for subject, found in yields.subjects.items()
-        for name, part in found.parts.items()
-    ]
+    rows = []
+    for subject, found in yields.subjects.items():
+        for name, part in found.parts.items():
+            kept = f"{100 * part.kept / part.started:.1f}%" if part.started else ABSENT
+            listed = sorted(part.dropped.items(), key=lambda one: -one[1])
+            reasons = ", ".join(f"{escape(reason)} {count:,}" for reason, count in listed) or ABSENT
+            rows.append([escape(subject), escape(name), f"{part.started:,}", f"{part.kept:,}", kept, reasons])
     yield _cut(["subject", "part", "started", "kept", "kept share", "dropped because"], rows)
     if passed := _passed(yields):
         yield "### By group"
@@ -119,15 +113,6 @@ def _passed(yields: BuildYield) -> list[list[str]]:
         [*map(escape, key), f"{made:,}", f"{failed[key]:,}", percent(share(made - failed[key], made))]
         for key, made in tried.items()
     ]
-
-
-def _share(part: PartYield) -> str:
-    return f"{100 * part.kept / part.started:.1f}%" if part.started else "–"
-
-
-def _reasons(part: PartYield) -> str:
-    listed = sorted(part.dropped.items(), key=lambda one: -one[1])
-    return ", ".join(f"{escape(reason)} {count:,}" for reason, count in listed) or "–"
 
 
 def _cut(head: list[str], rows: list[list[str]]) -> str:

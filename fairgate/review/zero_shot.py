@@ -37,12 +37,22 @@ class ZeroShot:
         attributes = dataset.manifest.attributes
         sentences = dict(self.sentences) or dict.fromkeys(attributes, SENTENCE)
         for attribute, sentence in sentences.items():
-            _require(attribute, sentence, list(attributes))
+            if attribute not in attributes:
+                raise SettingsError(
+                    f"the dataset does not record '{attribute}'.",
+                    where="--ask",
+                    remedy=did_you_mean(attribute, attributes) or f"attributes: {', '.join(attributes)}",
+                )
+            if "{}" not in sentence:
+                raise SettingsError(
+                    f"the sentence '{sentence}' has no place for a group.",
+                    where="--ask",
+                    remedy=f'put {{}} in the place of the group: {attribute}="{SENTENCE}"',
+                )
         matcher: Matcher = open_model("matcher", self.uri, device=self.device)
-        reader, vectors = RowReader(dataset), []
-        for start in range(0, len(rows), _BATCH):
-            vectors.append(matcher.embed_images([reader.picture(row) for row in rows[start : start + _BATCH]]))
-        images, labels = np.concatenate(vectors), {}
+        reader, labels = RowReader(dataset), {}
+        batches = (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
+        images = np.concatenate([matcher.embed_images([*map(reader.picture, batch)]) for batch in batches])
         for attribute, sentence in sentences.items():
             groups = attributes[attribute]
             texts = matcher.embed_texts([sentence.replace("{}", group.replace("_", " ")) for group in groups])
@@ -52,18 +62,3 @@ class ZeroShot:
                 {row: groups[place] for row, place in zip(rows, nearest, strict=True)},
             )
         return labels
-
-
-def _require(attribute: str, sentence: str, known: Sequence[str]) -> None:
-    if attribute not in known:
-        raise SettingsError(
-            f"the dataset does not record '{attribute}'.",
-            where="--ask",
-            remedy=did_you_mean(attribute, known) or f"attributes: {', '.join(known)}",
-        )
-    if "{}" not in sentence:
-        raise SettingsError(
-            f"the sentence '{sentence}' has no place for a group.",
-            where="--ask",
-            remedy=f'put {{}} in the place of the group: {attribute}="{SENTENCE}"',
-        )
