@@ -36,18 +36,13 @@ def github_annotations(record: RunRecord) -> list[str]:
     review = f"{record.suite}: to review in this change"
     warnings = [_line("warning", review, text) for text in notices(record, _NOTICES)]
     warnings += [] if changed is None else [_line("warning", f"{record.suite}: gate definition", changed)]
-    said = [
-        (remark.level, _line(_LEVEL[remark.level], f"fairgate {record.suite}", remark.text))
-        for remark in remarks(record)
-    ]
-    warnings += [line for level, line in said if level == "warning"]
+    said = {"warning": list[str](), "note": list[str]()}
+    for remark in remarks(record):
+        said[remark.level].append(_line(_LEVEL[remark.level], f"fairgate {record.suite}", remark.text))
+    warnings += said["warning"]
     warnings += [_check_line("warning", check, record) for check in checks if not _closes(check, record)]
-    notes = [line for level, line in said if level == "note"]
-    return [
-        line
-        for level, lines in (("error", errors), ("warning", warnings), ("notice", notes))
-        for line in _shown(level, lines, record)
-    ]
+    levels = {"error": errors, "warning": warnings, "notice": said["note"]}
+    return [line for level, lines in levels.items() for line in _shown(level, lines, record)]
 
 
 def inert(line: str) -> str:
@@ -74,15 +69,12 @@ def _check_line(level: str, check: CheckResult, record: RunRecord) -> str:
 
 
 def _line(level: str, title: str, message: str) -> str:
-    return f"::{level} title={_property(clean(title, 200))}::{_message(clean(message, 1000))}"
+    named = _escaped(clean(title, 200)).replace(":", "%3A").replace(",", "%2C")
+    return f"::{level} title={named}::{_escaped(clean(message, 1000))}"
 
 
-def _message(text: str) -> str:
+def _escaped(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _message(text).replace(":", "%3A").replace(",", "%2C")
 
 
 _TEXTS: Final = (

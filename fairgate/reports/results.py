@@ -17,7 +17,7 @@ from fairgate.errors import BaselineError
 from fairgate.hashing import require_regular
 from fairgate.plain_text import clean
 from fairgate.records import SCHEMA_VERSION, SEVERITY, CheckResult, Coverage, GroupResult, RunRecord, Verdict
-from fairgate.reports.formatting import spec_of, tally
+from fairgate.reports.formatting import compared_with, reference, spec_of, tally
 
 FILE_NAME: Final = "results.json"
 MAX_BYTES: Final = 50 * 1024 * 1024
@@ -31,9 +31,12 @@ def write_results(record: RunRecord, folder: Path) -> Path:
 
     Non-finite numbers become null; their `status` says why. OSError where the folder cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / FILE_NAME
-    atomic_write(path, record.model_dump_json(indent=2) + "\n")
+    return _write(folder / FILE_NAME, record.model_dump_json(indent=2))
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write(path, f"{text}\n")
     return path
 
 
@@ -128,17 +131,12 @@ def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def _first_faults(error: ValidationError, shown: int = 3) -> str:
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    lines = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in faults[:shown]]
+    lines = []
+    for fault in faults[:shown]:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
+        lines.append(f"{path.lstrip('.')[:120]}: {fault['msg']}")
     more = f" (and {len(faults) - shown} more)" if len(faults) > shown else ""
     return f"the results file is not a run record: {'; '.join(lines)}{more}."
-
-
-def _place(loc: Sequence[int | str]) -> str:
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
-    return path.lstrip(".")[:120]
-
-
-METRICS_FILE: Final = "metrics.json"
 
 
 def flat_metrics(record: RunRecord) -> dict[str, float]:
@@ -155,14 +153,10 @@ def flat_metrics(record: RunRecord) -> dict[str, float]:
 
 def write_metrics(record: RunRecord, folder: Path) -> Path:
     """Write `folder/metrics.json`, whole or not at all, and return its path. OSError where that cannot be."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / METRICS_FILE
-    atomic_write(path, json.dumps(flat_metrics(record), indent=2, ensure_ascii=False) + "\n")
-    return path
+    return _write(folder / "metrics.json", json.dumps(flat_metrics(record), indent=2, ensure_ascii=False))
 
 
 _ROUND_OFF = 1e-9
-_INTERVALS = (("lo", "hi"), ("delta_lo", "delta_hi"))
 
 
 def contradictions(record: RunRecord) -> Iterator[str]:
@@ -181,11 +175,8 @@ def contradictions(record: RunRecord) -> Iterator[str]:
 
 
 def _coverage(coverage: Coverage, verdict: Verdict) -> Iterator[str]:
-    counts = (
-        ("sets", coverage.scored_sets, coverage.expected_sets),
-        ("images", coverage.scored_images, coverage.expected_images),
-    )
-    for name, scored, expected in counts:
+    for name in ("sets", "images"):
+        scored, expected = (getattr(coverage, f"{did}_{name}") for did in ("scored", "expected"))
         if not 0 <= scored <= expected:
             yield f"coverage: {scored} of {expected} {name} cannot have been scored"
     if not coverage.complete and verdict != "error":
@@ -205,10 +196,10 @@ def _numbers(check: CheckResult) -> Iterator[str]:
     numbered: list[CheckResult | GroupResult] = [check, *check.groups]
     for one in numbered:
         said = "" if one is check else " of a group"
-        for low, high in _INTERVALS:
-            lo, hi = getattr(one, low), getattr(one, high)
+        for name in ("", "delta_"):
+            lo, hi = getattr(one, f"{name}lo"), getattr(one, f"{name}hi")
             if lo is not None and hi is not None and lo > hi:
-                yield f"{low}{said} is above {high}"
+                yield f"{name}lo{said} is above {name}hi"
         if one.p_adjusted is not None and not 0 <= one.p_adjusted <= 1:
             yield f"p_adjusted{said} is no probability"
         if one.n_sets < 0:
@@ -218,19 +209,11 @@ def _numbers(check: CheckResult) -> Iterator[str]:
 def _groups(check: CheckResult) -> Iterator[str]:
     """Verdicts of groups that do not add up to the check's."""
     yield from _doubled("groups", ("/".join(filter(None, (one.attribute, one.group))) for one in check.groups))
-    failed = next(iter(check.failing_groups), None)
-    if failed is not None and check.verdict == "pass":
-        yield f"it passes, and its group '{clean(failed.group, 80)}' fails"
-    elif failed is not None and check.verdict == "inconclusive" and check.rule != "no_worse_than":
-        # of comparisons, records from before groups were corrected over the whole suite say this and are honest
-        yield f"it is inconclusive, and its group '{clean(failed.group, 80)}' fails"
-    if check.verdict == "pass":
-        yield from _passing_groups(check)
-
-
-def _passing_groups(check: CheckResult) -> Iterator[str]:
-    """What no group of a check that passes can be: undecided, too small, or beyond the bound."""
-    for group in check.groups:
+    # of comparisons, records from before groups were corrected over the whole suite may be inconclusive, and are honest
+    claim = {"pass": "it passes", "inconclusive": "it is inconclusive"}.get(check.verdict)
+    if check.failing_groups and claim and (check.verdict == "pass" or check.rule != "no_worse_than"):
+        yield f"{claim}, and its group '{clean(check.failing_groups[0].group, 80)}' fails"
+    for group in check.groups if check.verdict == "pass" else ():
         name = clean(group.group, 80)
         if group.verdict == "inconclusive":
             yield f"it passes, and its group '{name}' is inconclusive"
@@ -260,24 +243,18 @@ def _pass(check: CheckResult, record: RunRecord) -> Iterator[str]:
         yield "it passes without a value"
     if check.bound is None:
         yield "it passes without a bound"
-    elif check.rule == "no_worse_than":
-        yield from _no_worse(check, record, check.bound)
-    elif check.value is not None and (
-        check.value < check.bound if check.rule == "at_least" else check.value > check.bound
-    ):
-        yield f"it passes with {check.value:g}, which is beyond its bound of {check.bound:g}"
-
-
-def _no_worse(check: CheckResult, record: RunRecord, margin: float) -> Iterator[str]:
-    reference = record.anchor if check.against == "anchor" else record.baseline
-    if reference is None:
-        yield f"it passes a comparison, and the record names no {check.against or 'baseline'}"
+    elif check.rule != "no_worse_than":
+        low, high = (check.value, check.bound) if check.rule == "at_least" else (check.bound, check.value)
+        if low is not None and high is not None and low < high:
+            yield f"it passes with {check.value:g}, which is beyond its bound of {check.bound:g}"
+    elif compared_with(check, record) is None:
+        yield f"it passes a comparison, and the record names no {reference(check)}"
     elif check.delta is None and check.p_adjusted is None:
         yield "it passes a comparison without a difference"
     elif check.delta is not None and check.better is not None:
         worse_by = -check.delta if check.better == "higher" else check.delta
-        if worse_by > margin:
-            yield f"it passes, worse by {worse_by:g} than the {check.against or 'baseline'}: its margin is {margin:g}"
+        if worse_by > check.bound:
+            yield f"it passes, worse by {worse_by:g} than the {reference(check)}: its margin is {check.bound:g}"
 
 
 def _asides(check: CheckResult, made: date | None) -> Iterator[str]:
