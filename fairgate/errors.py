@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import difflib
 import re
 from collections.abc import Collection, Iterable
@@ -33,7 +34,7 @@ class FairgateError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles of any subclass, whatever its own constructor takes: another process may have raised it."""
-        return _restored, (type(self), self.args, self.__dict__)
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
     def __str__(self) -> str:
         lines = [self.problem]
@@ -42,12 +43,6 @@ class FairgateError(Exception):
         if self.remedy:
             lines.append(f"  remedy: {self.remedy}")
         return "\n".join(lines)
-
-
-def _restored(kind: type[FairgateError], parts: tuple[Any, ...], state: dict[str, Any]) -> FairgateError:
-    error = kind.__new__(kind, *parts)
-    error.__dict__.update(state)
-    return error
 
 
 class MetricError(FairgateError):

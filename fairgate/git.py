@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 SECONDS = 60
@@ -42,7 +41,7 @@ def run_git(
         return subprocess.run(  # noqa: S603
             ["git", "--no-pager", "--no-optional-locks", "--literal-pathspecs", *config, *words],  # noqa: S607
             cwd=root,
-            env=_environment(os.environ),
+            env=_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=seconds,
@@ -70,10 +69,9 @@ def tracked_files_differ(root: Path) -> bool | None:
     return bool(done.stdout.strip()) if done.returncode == 0 else None
 
 
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    ours = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
-    ours |= {name: value for name, value in environment.items() if _ENVIRONMENT.fullmatch(name)}
-    return ours | {
+def _environment() -> dict[str, str]:
+    kept = [name for name in os.environ if not name.startswith("GIT_") or _ENVIRONMENT.fullmatch(name)]
+    return {name: os.environ[name] for name in kept} | {
         "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_GRAFT_FILE": os.devnull,
         "GIT_TERMINAL_PROMPT": "0",

@@ -49,7 +49,19 @@ def record_in_git(repository: Repository, commit: str, folder: str, into: Path) 
     Raises BaselineError when the commit has none, and when `into` cannot be written.
     """
     try:
-        _bring(repository, commit, folder, into)
+        for name in (RESULTS, SCORES):
+            found = repository.read(commit, f"{folder}/{name}")
+            if found is not None:
+                (into / name).write_bytes(found)
+            elif repository.read(commit, f"{folder}/{name}.dvc") is not None:
+                check_out(repository, commit, f"{folder}/{name}", into / "dvc")
+                (into / "dvc" / folder / name).rename(into / name)
+            else:
+                raise BaselineError(
+                    f"no baseline is committed there: {folder}/{name} is not in the merge base.",
+                    where=f"{folder} at {commit[:7]}",
+                    remedy=f"on the main branch, {_MAKE_ONE}",
+                )
     except OSError as error:
         raise BaselineError(
             f"the baseline could not be brought to this disk: {error.strerror or error}.",
@@ -57,19 +69,3 @@ def record_in_git(repository: Repository, commit: str, folder: str, into: Path) 
             remedy="make room there, or set TMPDIR to a folder that can be written",
         ) from error
     return RecordFiles(into / RESULTS, into / SCORES, commit, f"{folder} at {commit[:7]}")
-
-
-def _bring(repository: Repository, commit: str, folder: str, into: Path) -> None:
-    for name in (RESULTS, SCORES):
-        found = repository.read(commit, f"{folder}/{name}")
-        if found is not None:
-            (into / name).write_bytes(found)
-        elif repository.read(commit, f"{folder}/{name}.dvc") is not None:
-            check_out(repository, commit, f"{folder}/{name}", into / "dvc")
-            (into / "dvc" / folder / name).rename(into / name)
-        else:
-            raise BaselineError(
-                f"no baseline is committed there: {folder}/{name} is not in the merge base.",
-                where=f"{folder} at {commit[:7]}",
-                remedy=f"on the main branch, {_MAKE_ONE}",
-            )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def base_commits_of_run(repository: Repository, settings: Settings) -> list[Base
     typed = "baseline" not in settings.from_suite
     if spec.kind == "git":
         refs = (spec.target,)
-        return list(_unique(_places(repository, refs))) if typed else base_commits(repository, refs)
+        return _unique(_places(repository, refs)) if typed else base_commits(repository, refs)
     return [] if typed else base_commits(repository, None)
 
 
@@ -57,7 +57,7 @@ def base_commits(repository: Repository, bases: tuple[str, ...] | None) -> list[
         default = repository.default_branch()
         refs += (default,) if default is not None and branch_name(default) not in map(branch_name, refs) else ()
     try:
-        return list(_unique(_places(repository, refs)))
+        return _unique(_places(repository, refs))
     except BaselineError:
         if bases is None:  # a default branch without common history here (a shallow clone) is no base
             return []
@@ -89,9 +89,8 @@ def _places(repository: Repository, refs: Sequence[str]) -> Iterator[BaseCommit]
         yield BaseCommit("base tip" if position == 0 else "default branch", ref, repository.tip(ref))
 
 
-def _unique(places: Iterator[BaseCommit] | Sequence[BaseCommit]) -> Iterator[BaseCommit]:
-    seen = set()
+def _unique(places: Iterable[BaseCommit]) -> list[BaseCommit]:
+    found: dict[str, BaseCommit] = {}
     for place in places:
-        if place.commit not in seen:
-            seen.add(place.commit)
-            yield place
+        found.setdefault(place.commit, place)
+    return list(found.values())

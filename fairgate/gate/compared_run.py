@@ -267,8 +267,11 @@ class _SavedRun:
         problems: list[str] = []
         for base in (root, self.scratch / "checkpoint"):
             try:
-                if base != root and not self._check_out(base):
-                    continue
+                if base != root:  # as it was at the record's commit
+                    path = local_path(uri)
+                    if self.files.commit is None or path is None or path.is_absolute():
+                        continue
+                    check_out(Repository(root), self.files.commit, path.as_posix(), base)
                 model = self.run.open(uri, base)
             except FairgateError as error:
                 problems.append(error.problem)
@@ -284,14 +287,6 @@ class _SavedRun:
             where=self.where,
             remedy="name a checkpoint to compare with: `--fairness-baseline model:URI`, or make the baseline again",
         )
-
-    def _check_out(self, into: Path) -> bool:
-        """Whether the checkpoint's files could be checked out as they were at the record's commit."""
-        path = local_path(self.record.model.uri)
-        if self.files.commit is None or path is None or path.is_absolute():
-            return False
-        check_out(Repository(self.run.prepared.root), self.files.commit, path.as_posix(), into)
-        return True
 
 
 def _scored_now(info: BaselineInfo, scores: tuple[Scores, ...], model: Model) -> ComparedRun:

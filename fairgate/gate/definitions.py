@@ -36,7 +36,7 @@ def hold(prepared: Prepared, settings: Settings) -> Prepared:
     places = base_commits_of_run(repository, settings)
     if not places:
         return prepared
-    return _Comparison(prepared, settings, repository, places).made()
+    return _Comparison(prepared, prepared.loaded, settings, repository, places).made()
 
 
 @dataclass
@@ -44,6 +44,7 @@ class _Comparison:
     """How a change's gate differs from that of each base commit."""
 
     prepared: Prepared
+    here: LoadedSuite
     settings: Settings
     repository: Repository
     places: list[BaseCommit]
@@ -90,17 +91,13 @@ class _Comparison:
             trouble=self.trouble,
         )
 
-    @property
-    def _here(self) -> LoadedSuite:
-        return self.prepared.loaded
-
     def _text(self, place: BaseCommit) -> bytes | None:
-        return self.repository.read(place.commit, f"{FOLDER}/{self._here.name}.yaml")
+        return self.repository.read(place.commit, f"{FOLDER}/{self.here.name}.yaml")
 
     def _loaded(self, text: bytes, place: BaseCommit) -> LoadedSuite | SuiteError:
         """A base commit's suite, or why this fairgate cannot read it: a change may fix a broken suite."""
         try:
-            return load_text(text, self._here.path, shown=f"{FOLDER}/{self._here.name}.yaml at {place.commit[:7]}")
+            return load_text(text, self.here.path, shown=f"{FOLDER}/{self.here.name}.yaml at {place.commit[:7]}")
         except SuiteError as error:
             return error
 
@@ -109,20 +106,20 @@ class _Comparison:
         gone = sorted(set(suites_at(self.repository, base)) - set(suite_names(self.prepared.root)))
         if gone:
             self.notices.append(
-                f"this change adds suite '{self._here.name}' and deletes {_listed(gone)}: nobody has reviewed what the "
+                f"this change adds suite '{self.here.name}' and deletes {_listed(gone)}: nobody has reviewed what the "
                 "new one asks for"
             )
 
     def _merge_base(self, old: LoadedSuite, base: BaseCommit) -> None:
         if self.prepared.deleted:
             self.changes.append(DefinitionChange(what="the suite", before="there", now=None))
-            self.notices.append(f"this change deletes suite '{self._here.name}': judged as {base.words} has it")
+            self.notices.append(f"this change deletes suite '{self.here.name}': judged as {base.words} has it")
             return
-        self.changes += changes_between(old.suite, self._here.suite)
-        if not same_verdicts(old.suite, self._here.suite):
+        self.changes += changes_between(old.suite, self.here.suite)
+        if not same_verdicts(old.suite, self.here.suite):
             self._plan_before(old, base)
         self._model(old.suite.model, base)
-        before, now = old.suite.baseline or "none", self._here.suite.baseline or "none"
+        before, now = old.suite.baseline or "none", self.here.suite.baseline or "none"
         if "baseline" in self.settings.from_suite and before not in (now, "none"):
             self.baseline = before
             self.notices.append(
@@ -136,7 +133,7 @@ class _Comparison:
             self.others.append(planned_on(old, dataset, base.decider))
         except SuiteError:
             try:
-                self.others.append(planned_on(with_subjects_of(old, self._here), dataset, base.decider))
+                self.others.append(planned_on(with_subjects_of(old, self.here), dataset, base.decider))
             except SuiteError as error:
                 self.trouble = NoVerdict(
                     f"the checks of {base.words} cannot be evaluated on this dataset: {error.problem}",
@@ -153,7 +150,7 @@ class _Comparison:
     def _model(self, before: str | None, base: BaseCommit) -> None:
         """Another scheme of `model:` is reported, and another path where the old one's file was edited as well; a table
         of scores in place of a checkpoint must be named outside."""
-        now = self._here.suite.model
+        now = self.here.suite.model
         if before is None or now is None or before == now or "model" not in self.settings.from_suite:
             return
         if _scheme(now) == _scheme(before):
@@ -169,7 +166,7 @@ class _Comparison:
             return
         self.trouble = NoVerdict(
             f"this change replaces a checkpoint ({_scheme(before)}:) by a table of scores, which anybody can make up.",
-            where=self._here.where("model"),
+            where=self.here.where("model"),
             remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
         )
 
@@ -190,11 +187,11 @@ class _Comparison:
         if isinstance(found, SuiteError):
             self._stop(NoVerdict(f"{place.words}: {found.problem}", where=found.where, remedy=rebase))
             return
-        known = [self._here, *(one.loaded for one in self.others), *([old] if old is not None else [])]
+        known = [self.here, *(one.loaded for one in self.others), *([old] if old is not None else [])]
         moved = found.suite.dataset not in {one.suite.dataset for one in known}
         if not moved and any(same_verdicts(found.suite, one.suite) for one in known):
             return
-        changes = changes_between(self._here.suite, found.suite)
+        changes = changes_between(self.here.suite, found.suite)
         self.elsewhere.append(
             OtherDefinition(
                 decider=place.decider, ref=place.ref, commit=place.commit, suite_digest=found.digest, changes=changes
@@ -222,9 +219,9 @@ class _Comparison:
 
     def _baseline_files(self, base: BaseCommit) -> None:
         """Records that are compared with, where this change edits them: read at the merge base, or reported."""
-        folder = baseline_folder(self._here.name)
+        folder = baseline_folder(self.here.name)
         used = self.baseline or self.settings.baseline
-        anchors = [one.suite.anchor or "none" for one in (self._here, *(other.loaded for other in self.others))]
+        anchors = [one.suite.anchor or "none" for one in (self.here, *(other.loaded for other in self.others))]
         for text in dict.fromkeys((used, *anchors)):
             kind, _, target = text.partition(":")
             path = target.removesuffix("/results.json")
@@ -242,7 +239,7 @@ class _Comparison:
     def _newer_baselines(self, base: BaseCommit, others: list[BaseCommit]) -> None:
         """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged
         branch, which was not reviewed by itself."""
-        used, folder = self.baseline or self.settings.baseline, baseline_folder(self._here.name)
+        used, folder = self.baseline or self.settings.baseline, baseline_folder(self.here.name)
         then = self.repository.tree(base.commit, folder)
         if not used.startswith("git:") or not then:
             return

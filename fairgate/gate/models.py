@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from fairgate.errors import ModelError
@@ -22,11 +23,6 @@ def open_model(
 ) -> Model:
     """The model of a URI, over the prepared dataset; relative paths start at `base`, or else at the repository."""
     uri = registered(uri, settings)[0]
-
-    def report(done: int, total: int) -> None:
-        if progress is not None:
-            progress(uri, done, total)
-
     return open_scorer(
         uri,
         prepared.dataset,
@@ -34,7 +30,7 @@ def open_model(
         cache=EmbeddingCache(settings.cache) if settings.cache is not None else None,
         allow_pickle=settings.allow_pickle,
         base=base or prepared.root,
-        progress=report,
+        progress=None if progress is None else partial(progress, uri),
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from fairgate.baselines import Repository
@@ -60,7 +61,7 @@ class Prepared:
     others: tuple[Definition, ...] = ()
     places: tuple[BaseCommit, ...] = ()
     baseline: str | None = None
-    notices: tuple[str, ...] = field(default=())
+    notices: tuple[str, ...] = ()
     trouble: FairgateError | None = None
     deleted: bool = False
 
@@ -104,18 +105,17 @@ def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prep
     `bases` are the branches that were named (`named_bases`). Raises SuiteError or DatasetError (exit code 4) for
     whatever can be known to be wrong now, and NoVerdict for a suite that only a newer commit of the base has.
     """
+    deleted = None
     try:
         loaded = load_suite(suite_path(name, root), root)
     except SuiteError:
         deleted = None if name in suite_names(root) else _deleted(name, root, bases)
         if deleted is None:
             raise
-        loaded, known = deleted, True
-    else:
-        known = False
+        loaded = deleted
     dataset = open_dataset(loaded.suite.dataset, root / "datasets")
     here = planned_on(loaded, dataset)
-    return Prepared(loaded, dataset, here.planned, here.null, root, deleted=known)
+    return Prepared(loaded, dataset, here.planned, here.null, root, deleted=deleted is not None)
 
 
 def planned_on(loaded: LoadedSuite, dataset: Dataset, decider: Decider = "this change") -> Definition:
@@ -148,9 +148,5 @@ def _deleted(name: str, root: Path, bases: tuple[str, ...] | None) -> LoadedSuit
 def require_intact(dataset: Dataset, settings: Settings, progress: Callable[[str, int, int], None] | None) -> None:
     """Compute the identity of a run's dataset from what is read; what was found intact before is remembered by content
     in the embedding cache. Raises DatasetError for a release that is not what its manifest says."""
-
-    def report(done: int, total: int) -> None:
-        if progress is not None:
-            progress(f"reading {dataset.manifest.ref}", done, total)
-
+    report = None if progress is None else partial(progress, f"reading {dataset.manifest.ref}")
     dataset.require_intact(None if settings.cache is None else settings.cache / "datasets", report)

@@ -44,7 +44,14 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
             files = _write_reports(settings.report, evaluation, prepared, past)
             messages.append(f"report: {settings.report / 'report.html'}")
         except OSError as error:
-            messages.append(_unwritten(settings.report, error))
+            old = any((settings.report / name).exists() for name in REPORT_FILES)
+            said = " What it still holds is of an earlier run." if old else ""
+            messages.append(
+                f"warning: the report was not written, the verdict stands: {error.strerror or error}.{said}\n"
+                f"  where:  {settings.report}\n"
+                "  remedy: make room or make the folder writable, or name another with `--fairness-report DIR`; then "
+                "run again"
+            )
     if settings.mlflow is not None:
         with contextlib.ExitStack() as held:
             try:
@@ -52,7 +59,12 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
                     scratch = tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)
                     files = _write_reports(Path(held.enter_context(scratch)), evaluation, prepared, past)
             except OSError as error:
-                messages.append(_not_logged(error))
+                messages.append(
+                    f"warning: MLflow was not told of this run, the verdict stands: {error.strerror or error}.\n"
+                    f"  where:  {error.filename or 'the folder for temporary files'}\n"
+                    "  remedy: make room there or set TMPDIR to another folder, or name one with `--fairness-report "
+                    "DIR`; then run again"
+                )
             else:
                 files = [*files, prepared.loaded.path]
                 messages += _log_run(evaluation, files, prepared, settings.mlflow, past().outage)
@@ -84,26 +96,6 @@ def clear_report(suite: str, root: Path, report: str | None, baseline: str | Non
     for name in REPORT_FILES:
         with contextlib.suppress(OSError):  # `publish` says that the folder cannot be written, and what it still holds
             (folder / name).unlink(missing_ok=True)
-
-
-def _unwritten(folder: Path, error: OSError) -> str:
-    """The report folder could not be written: what, where, and what to do."""
-    old = " What it still holds is of an earlier run." if any((folder / name).exists() for name in REPORT_FILES) else ""
-    return (
-        f"warning: the report was not written, the verdict stands: {error.strerror or error}.{old}\n"
-        f"  where:  {folder}\n"
-        "  remedy: make room or make the folder writable, or name another with `--fairness-report DIR`; then run again"
-    )
-
-
-def _not_logged(error: OSError) -> str:
-    """The files that MLflow would have copied could not be written."""
-    return (
-        f"warning: MLflow was not told of this run, the verdict stands: {error.strerror or error}.\n"
-        f"  where:  {error.filename or 'the folder for temporary files'}\n"
-        "  remedy: make room there or set TMPDIR to another folder, or name one with `--fairness-report DIR`; then run "
-        "again"
-    )
 
 
 def _past(record: RunRecord, uri: str | None) -> Past:

@@ -13,7 +13,7 @@ from fairgate.errors import BaselineError
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
 from fairgate.probes import write_scores
-from fairgate.records import CheckResult, RunRecord
+from fairgate.records import RunRecord
 
 LARGE = 10_000_000
 """Bytes of scores from which on they are better tracked by DVC than by git."""
@@ -66,7 +66,11 @@ def keep_baseline(evaluation: Evaluation, prepared: Prepared, *, reason: str, fo
         raise BaselineError(
             f"the baseline could not be written: {error}.", where=str(folder), remedy="make room there, then run again"
         ) from error
-    return _messages(folder, prepared.root)
+    shown, size = baseline_folder(record.suite), (folder / SCORES).stat().st_size
+    lines = [f"baseline: {shown} is written ({size / 1e3:,.0f} kB of scores); commit it: it holds from the merge on"]
+    if size > LARGE or (folder / f"{SCORES}.dvc").exists():
+        lines.append(f"  the scores are large for git: `dvc add {shown}/{SCORES}`, and commit the .dvc file")
+    return lines
 
 
 def _require_passed(record: RunRecord, force: bool) -> None:
@@ -77,7 +81,11 @@ def _require_passed(record: RunRecord, force: bool) -> None:
             remedy="fix what the run complains of, then update",
         )
     shut = [
-        check for check in record.checks if not (check.verdict == "pass" or check.waived or _had_no_baseline(check))
+        check
+        for check in record.checks
+        if not (check.verdict == "pass" or check.waived)
+        # of the first baseline, every regression check is inconclusive for want of something to compare with
+        and (check.rule, check.verdict, check.delta) != ("no_worse_than", "inconclusive", None)
     ]
     if shut and not force:
         named = ", ".join(check.item for check in shut[:5]) + (f" and {len(shut) - 5} more" if len(shut) > 5 else "")
@@ -86,17 +94,3 @@ def _require_passed(record: RunRecord, force: bool) -> None:
             where=f"suite {record.suite}",
             remedy="fix the checkpoint; or, if this loss is decided on, force the update and say so in the reason",
         )
-
-
-def _had_no_baseline(check: CheckResult) -> bool:
-    """Nothing to compare with: of the first baseline, every regression check is inconclusive for that alone."""
-    return check.rule == "no_worse_than" and check.verdict == "inconclusive" and check.delta is None
-
-
-def _messages(folder: Path, root: Path) -> list[str]:
-    shown = folder.relative_to(root).as_posix()
-    size = (folder / SCORES).stat().st_size
-    lines = [f"baseline: {shown} is written ({size / 1e3:,.0f} kB of scores); commit it: it holds from the merge on"]
-    if size > LARGE or (folder / f"{SCORES}.dvc").exists():
-        lines.append(f"  the scores are large for git: `dvc add {shown}/{SCORES}`, and commit the .dvc file")
-    return lines

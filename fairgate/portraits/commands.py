@@ -131,13 +131,18 @@ def demo(
     mlflow: Annotated[str, typer.Option(help="MLflow tracking URI, or off.")] = "sqlite:///fairgate.db",
 ) -> None:
     """Gate two candidates of the embedded world through pytest, and check that the gate judged them rightly."""
+    from fairgate.reports import read_results
+
     typer.echo("The embedded world is a test instrument: its figures say nothing about real models.\n")
     base = ["--fairness-baseline", "none", "--fairness-on-inconclusive", "warn"]
     against = ["--fairness-baseline", f"file:{report / 'base'}"]
     _gate("base", base, PASSED, report, mlflow, "the baseline: bounds hold, nothing to compare with yet")
     _gate("tuned", against, PASSED, report, mlflow, "harmlessly fine-tuned: must pass")
     _gate("biased", against, FAILED, report, mlflow, "a bias was planted: must fail")
-    failing = _failing(report / "biased")
+    record = read_results(report / "biased" / "results.json")
+    failing = [check.item for check in record.checks if check.verdict == "fail"]
+    if record.verdict != "fail" or not failing:
+        raise FairgateError(f"the biased checkpoint's verdict is '{record.verdict}'.", where=str(report / "biased"))
     typer.secho("\nfairgate demo: base and tuned passed, biased failed, as they must.", bold=True)
     typer.echo(f"biased failed {', '.join(failing)}")
     typer.echo(f"see why, with pictures: {(report / 'biased' / 'report.html').resolve().as_uri()}")
@@ -162,13 +167,3 @@ def _gate(name: str, options: list[str], expected: int, report: Path, mlflow: st
             where=str(report / name),
             remedy="read the output above; if files are missing, run `dvc pull`",
         )
-
-
-def _failing(folder: Path) -> list[str]:
-    from fairgate.reports import read_results
-
-    record = read_results(folder / "results.json")
-    failing = [check.item for check in record.checks if check.verdict == "fail"]
-    if record.verdict != "fail" or not failing:
-        raise FairgateError(f"the biased checkpoint's verdict is '{record.verdict}'.", where=str(folder))
-    return failing

@@ -62,8 +62,18 @@ class Fairness:
         Where images form no sets, a group is compared with the mean of all groups. Compares with the baseline of the
         run. `probe` may be left out where the suite has one classification probe.
         """
+        if probe is None:
+            known = self._prepared.loaded.suite.probes.items()
+            named = [name for name, each in known if each.compared_as == "classification"]
+            if len(named) != 1:
+                raise SuiteError(
+                    f"suite '{self._prepared.loaded.name}' has {len(named)} classification probes.",
+                    where=self._prepared.loaded.where("probes"),
+                    remedy=f"say which: probe=... ({', '.join(named) or 'define one'})",
+                )
+            probe = named[0]
         result = self.check(
-            {"probe": probe or self._classification(), "metric": "group_gap", "over": list(over)}
+            {"probe": probe, "metric": "group_gap", "over": list(over)}
             | {"no_worse_than": "baseline", "margin": float(margin)},
             None,
         )
@@ -76,17 +86,6 @@ class Fairness:
         if self._scored is None:
             self._scored = gate.score(self._prepared, self._settings)
         return gate.decide_one(self._prepared, self._scored, check, subject)
-
-    def _classification(self) -> str:
-        probes = self._prepared.loaded.suite.probes
-        named = [name for name, probe in probes.items() if probe.compared_as == "classification"]
-        if len(named) != 1:
-            raise SuiteError(
-                f"suite '{self._prepared.loaded.name}' has {len(named)} classification probes.",
-                where=self._prepared.loaded.where("probes"),
-                remedy=f"say which: probe=... ({', '.join(named) or 'define one'})",
-            )
-        return named[0]
 
 
 class ScoredProbe:
