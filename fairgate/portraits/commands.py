@@ -73,10 +73,7 @@ def generate(
     write_png(
         out,
         lambda: contact_sheet(
-            open_pipeline(model),
-            seeds=seeds,
-            steps=STEPS if steps is None else steps,
-            guidance=GUIDANCE if guidance is None else guidance,
+            open_pipeline(model), seeds=seeds, steps=steps or STEPS, guidance=GUIDANCE if guidance is None else guidance
         ),
     )
     typer.echo(f"wrote {out}")

@@ -83,14 +83,9 @@ def _doctor(who: Wearer) -> None:
     garments.stethoscope(canvas)
 
 
-def _nurse(who: Wearer) -> None:
+def _with_cross(who: Wearer, plate: Colour, cross: Colour) -> None:
     canvas = _white_coat(who)
-    garments.cross(canvas, *garments.badge(canvas, who.scene, rx=4.4, ry=4.2), RED)
-
-
-def _pharmacist(who: Wearer) -> None:
-    canvas = _white_coat(who)
-    garments.cross(canvas, *garments.badge(canvas, who.scene, GREEN, rx=4.4, ry=4.2), WHITE)
+    garments.cross(canvas, *garments.badge(canvas, who.scene, plate, rx=4.4, ry=4.2), cross)
 
 
 def _fire_coat(who: Wearer) -> None:
@@ -195,8 +190,8 @@ OUTFITS: dict[str, tuple[Clothes, Hat | None]] = {
     "line cook": (lambda who: _cook(who, chef=False), lambda canvas, _: garments.toque(canvas, tall=False)),
     "server": (_server, None),
     "doctor": (_doctor, None),
-    "nurse": (_nurse, None),
-    "pharmacist": (_pharmacist, None),
+    "nurse": (lambda who: _with_cross(who, WHITE, RED), None),
+    "pharmacist": (lambda who: _with_cross(who, GREEN, WHITE), None),
     "firefighter": (_fire_coat, lambda canvas, _: garments.fire_helmet(canvas, (206, 60, 48))),
     "fire chief": (_fire_coat, lambda canvas, _: garments.fire_helmet(canvas, (240, 240, 238))),
     "police officer": (_police_officer, lambda canvas, _: garments.peaked_cap(canvas, NAVY, band=INK, emblem=GOLD)),

@@ -3,6 +3,7 @@ editor paint."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -71,16 +72,15 @@ class DrawnSets:
 
     def shares(self) -> NDArray[np.float64]:
         """P(picture) in the generator's training data as (sets, groups): exactly what is planted."""
-        labels = np.array(self.labels)[:, None]
-        male = np.array([gender == "male" for _, gender in GROUPS])[None]
-        cool = np.array([is_cool(background) for background in self.backgrounds])[:, None]
-        shares = np.zeros((len(self.labels), len(GROUPS)))
-        for label, share in zip(LABELS, label_shares(), strict=True):
-            for gender, p_gender in (("male", male_share(label)), ("female", 1 - male_share(label))):
-                for is_cool_too in (True, False):
-                    p_cool = COOL_SHARE[gender] if is_cool_too else 1 - COOL_SHARE[gender]
-                    cell = (labels == label) & (male == (gender == "male")) & (cool == is_cool_too)
-                    shares[cell] = share * p_gender * p_cool / max(cell.sum(), 1)
+        of_label = dict(zip(LABELS, label_shares(), strict=True))
+        kinds = [(label, is_cool(background)) for label, background in zip(self.labels, self.backgrounds, strict=True)]
+        pictures = Counter((*kind, gender) for kind in kinds for _, gender in GROUPS)
+        shares = np.zeros((len(kinds), len(GROUPS)))
+        for row, (label, cool) in enumerate(kinds):
+            for column, (_, gender) in enumerate(GROUPS):
+                p_gender = male_share(label) if gender == "male" else 1 - male_share(label)
+                p_cool = COOL_SHARE[gender] if cool else 1 - COOL_SHARE[gender]
+                shares[row, column] = of_label[label] * p_gender * p_cool / pictures[label, cool, gender]
         whole: NDArray[np.float64] = shares / shares.sum()
         return whole
 

@@ -122,7 +122,11 @@ def columns_of(model: Model, suite: SuitePrompts) -> Columns:
     """
     if isinstance(model, PrecomputedScores) and model.values == "probability":
         return Columns(dict(zip(suite.prompts, model.logits(suite.prompts).T, strict=True)), 1.0, True)
-    logits = _label_logits(model, suite.labels)
+    logits: dict[str, Floats] = {}
+    if suite.labels:
+        require_capability(model, "log_probabilities", "labels in which a bias is planted")
+        columns = cast(LabelModel, model).log_probabilities(suite.labels).T
+        logits = dict(zip(suite.labels, columns, strict=True))
     if not suite.queries and "similarity" not in model.capabilities:
         return Columns(logits, 1.0, False)
     require_capability(model, "similarity", "a query in which a bias is planted")
@@ -139,14 +143,6 @@ def columns_of(model: Model, suite: SuitePrompts) -> Columns:
             left_over = (ranker.similarity([prompts])[:, 0] - found.query(prompts)) * len(prompts) * found.scale
             found = found.with_columns({prompt: found.of[prompt] + left_over / len(own) for prompt in own})
     return found
-
-
-def _label_logits(model: Model, labels: Sequence[str]) -> dict[str, Floats]:
-    """Log-probabilities over all labels of a suite, by label, (images,) each."""
-    if not labels:
-        return {}
-    require_capability(model, "log_probabilities", "labels in which a bias is planted")
-    return dict(zip(labels, cast(LabelModel, model).log_probabilities(labels).T, strict=True))
 
 
 def _softmax_of(columns: Mapping[str, Floats], prompts: Sequence[str]) -> Floats:

@@ -30,7 +30,7 @@ def look_at_mlflow(uri: str | None, queue: Path, now: datetime) -> list[Finding]
 def _store(uri: str) -> Finding:
     where, database = redact(uri), sqlite_path(uri)
     if database is not None:
-        return _file(database, str(database))
+        return _file(database)
     try:
         with session(uri, "MLflow does not answer", "check the address and the server; runs wait until then") as client:
             client.search_experiments(max_results=1)
@@ -39,7 +39,8 @@ def _store(uri: str) -> Finding:
     return ok(AREA, "the server answers", where=where)
 
 
-def _file(database: Path, where: str) -> Finding:
+def _file(database: Path) -> Finding:
+    where = str(database)
     if not database.exists():
         return ok(AREA, "the store is not there yet; the first run makes it", where=where)
     try:
