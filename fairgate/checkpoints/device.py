@@ -33,10 +33,7 @@ def find_device(name: str) -> Device:
     """
     kind, _, ordinal = name.partition(":")
     if kind not in {"auto", "cpu", "cuda"} or (ordinal and (kind != "cuda" or not ordinal.isdigit())):
-        raise DeviceError(
-            f"'{name}' is not a device that fairgate knows.",
-            remedy="use one of auto, cpu, cuda, cuda:N",
-        )
+        raise DeviceError(f"'{name}' is not a device that fairgate knows.", remedy="use one of auto, cpu, cuda, cuda:N")
     if kind == "cpu":
         return Device("cpu", "fp32")
     gpus = cuda_generations() if torch_is_built_for_cuda() else []

@@ -79,12 +79,8 @@ def gated(
     prepared = gate.hold(prepared, settings)
     console = wide_console(120)
     with progress_line() as progress:
-        evaluation = gate.evaluate(
-            prepared,
-            settings,
-            command=command_line(suite, prepared.effective(settings)),
-            progress=progress,
-        )
+        command = command_line(suite, prepared.effective(settings))
+        evaluation = gate.evaluate(prepared, settings, command=command, progress=progress)
     evaluation = gate.publish(evaluation, prepared, settings)
     console.print(terminal_table(evaluation.record))
     for line in [*terminal_summary(evaluation.record, first_baseline=first_baseline), *evaluation.messages]:

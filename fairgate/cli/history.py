@@ -23,7 +23,7 @@ def history(
     pull_requests: Annotated[bool, typer.Option("--pull-requests", help="Runs of pull requests too.")] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="The newest N runs.")] = 100,
     mlflow: Annotated[
-        str, typer.Option("--mlflow", metavar="URI", envvar="FAIRGATE_MLFLOW", help="Store or server to read.")
+        str, typer.Option(metavar="URI", envvar="FAIRGATE_MLFLOW", help="Store or server to read.")
     ] = DEFAULT_URI,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it too: FILE.html or FILE.png.")] = None,
 ) -> None:

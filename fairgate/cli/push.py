@@ -22,21 +22,17 @@ def push(
     mlflow: Annotated[
         str | None,
         typer.Option(
-            "--mlflow",
             metavar="URI",
             envvar="FAIRGATE_MLFLOW",
             help="Store or server to send to (default: the one that each run was meant for).",
         ),
     ] = None,
-    queue: Annotated[Path, typer.Option("--queue", metavar="DIR", help="Folder of waiting runs.")] = DEFAULT_QUEUE,
+    queue: Annotated[Path, typer.Option(metavar="DIR", help="Folder of waiting runs.")] = DEFAULT_QUEUE,
     folder: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="Send this report folder instead of what waits.")
     ] = None,
     pull_request: Annotated[
-        int | None,
-        typer.Option(
-            "--pull-request", metavar="N", min=1, help="With --from: the pull request, whatever the record says."
-        ),
+        int | None, typer.Option(metavar="N", min=1, help="With --from: the pull request, whatever the record says.")
     ] = None,
 ) -> None:
     """Send waiting runs to MLflow. Each is removed only after MLflow took it; a second push sends nothing twice.

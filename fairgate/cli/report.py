@@ -67,10 +67,7 @@ def render(
     from fairgate import reports
 
     record = _record(folder)
-    pages = {
-        "comment.md": reports.render_comment(record, report_url),
-        "report.html": reports.render_html(record, None),
-    }
+    pages = {"comment.md": reports.render_comment(record, report_url), "report.html": reports.render_html(record, None)}
     with writing("the report", str(out)):
         reports.write_results(record, out)
         reports.write_metrics(record, out)

@@ -139,7 +139,7 @@ def _text(value: Any) -> str:
 
 def _corners(value: Any) -> Corners:
     numbers = isinstance(value, list) and all(isinstance(each, int | float) for each in value)
-    if not numbers or len(value) != 4 or not all(abs(each) <= 1e9 for each in value):  # nor NaN or infinity
+    if not numbers or len(value) != 4 or not all(abs(each) <= 1e9 for each in value):  # NaN is no number of pixels
         raise ValueError("four numbers: left, top, width and height in pixels")
     left, top, width, height = value
     return left, top, left + width, top + height

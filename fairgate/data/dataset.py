@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fairgate.data.manifest import CROSS, HARMFUL, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
-from fairgate.data.shard_reader import ShardReader, require_bounded
+from fairgate.data.shard_reader import ShardReader, encoded, require_bounded
 from fairgate.errors import DatasetError, first_harmful, suggestion
 
 if TYPE_CHECKING:
@@ -226,11 +226,10 @@ class Dataset(ShardReader):
     def _images(self, parquet: Any, shard: Shard, group: int) -> list[bytes]:
         table = self.read_group(parquet, shard, group, columns=["image.bytes"])
         images = table["image"].to_pylist() if "image" in table.column_names else [None]
-        found = [image.get("bytes") if isinstance(image, dict) else None for image in images]
-        encoded = [data for data in found if isinstance(data, bytes)]
-        if len(encoded) < len(found):
+        found = [data for data in map(encoded, images) if data is not None]
+        if len(found) < len(images):
             raise self.unreadable(shard, ValueError("a row has no image"))
-        return encoded
+        return found
 
     def _columns(self, shard: Shard, wanted: list[str]) -> Any:
         import pyarrow as pa

@@ -36,7 +36,14 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
     check_name(name, version if at else None)
     found = versions(name, root)
     if not found or (at and version not in found):
-        raise _absent(ref, name, version, found, root)
+        known = [entry.name for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
+        near = f"there is {', '.join(found)};" if found else did_you_mean(name, known)
+        fetched = "run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`"
+        raise DatasetError(
+            f"dataset '{name}' has no version '{version}'." if found else f"there is no dataset '{ref}'.",
+            where=str(root / name),
+            remedy=" ".join(filter(None, [near, fetched])),
+        )
     folder = root / name / (version if at else found[-1])
     # a link out of the repository would bring its pictures into the report; a shard may be one (DVC can link its
     # cache): it is held against the manifest's SHA-256 before it is scored
@@ -56,16 +63,6 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
             "name",
         )
     return dataset
-
-
-def _absent(ref: str, name: str, version: str, found: list[str], root: Path) -> DatasetError:
-    known = [entry.name for entry in root.iterdir() if entry.is_dir()] if root.is_dir() else []
-    near = f"there is {', '.join(found)};" if found else did_you_mean(name, known)
-    return DatasetError(
-        f"dataset '{name}' has no version '{version}'." if found else f"there is no dataset '{ref}'.",
-        where=str(root / name),
-        remedy=" ".join(filter(None, [near, "run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`"])),
-    )
 
 
 def release(

@@ -96,6 +96,12 @@ class ShardReader:
         )
 
 
+def encoded(image: object) -> bytes | None:
+    """The bytes of a stored image; of anything else none."""
+    held = image.get("bytes") if isinstance(image, dict) else None
+    return held if isinstance(held, bytes) else None
+
+
 def is_text(kind: Any) -> bool:
     """Whether an Arrow type holds text, coded or not."""
     import pyarrow as pa

@@ -17,7 +17,7 @@ from fairgate.data.manifest import Counts, Shard
 from fairgate.data.pixels import Pixels, many_pixels
 from fairgate.data.rows import TEXT_COLUMNS, Tally, require_distinct
 from fairgate.data.set_integrity import PULL, REBUILD, Kind, Problem, SetLedger
-from fairgate.data.shard_reader import ShardReader
+from fairgate.data.shard_reader import ShardReader, encoded
 from fairgate.data.shards import ContentHash
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest
@@ -164,7 +164,7 @@ class _Verification:
         first = 0
         for group in range(parquet.num_row_groups):
             table = self._dataset.read_group(parquet, shard, group)
-            images = [_encoded(image) for image in table["image"].to_pylist()]
+            images = [encoded(image) for image in table["image"].to_pylist()]
             yield table.drop_columns(["image"]).to_pylist(), images, first
             first += len(images)
 
@@ -213,12 +213,6 @@ class _Verification:
         if (content := self._content.hexdigest()) != manifest.fingerprint:
             what = f"the content's fingerprint is {content}; the manifest says {manifest.fingerprint}."
             self._found("wrong_fingerprint", what, where, f"{PULL}; if the content was meant to change, {REBUILD}")
-
-
-def _encoded(image: object) -> bytes | None:
-    """The bytes of a stored image; of anything else none, which is then said to be missing."""
-    held = image.get("bytes") if isinstance(image, dict) else None
-    return held if isinstance(held, bytes) else None
 
 
 def _flat(counts: Counts) -> dict[str, int]:

@@ -83,7 +83,14 @@ def read_table(path: Path, index: ImageIndex) -> ScoreTable:
     """Open a CSV or Parquet table and match its rows to the dataset's images, one to one. Raises ScoresError."""
     arrow = _read_parquet(path, len(index.set_id)) if path.suffix == ".parquet" else _read_csv(path)
     names: list[str] = arrow.column_names
-    keyed_by = _key_columns(names, path)
+    by_path = [name for name in PATH_COLUMNS if name in names]
+    keyed_by = ["set_id", "member"] if {"set_id", "member"} <= set(names) else by_path[:1]
+    if not keyed_by:
+        raise ScoresError(
+            "no column says which image a row belongs to.",
+            where=str(path),
+            remedy=f"add `set_id` and `member`, or one of {', '.join(PATH_COLUMNS)}; found: {_some(names)}",
+        )
     wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
     keys = ["/".join(parts) for parts in zip(*(column.tolist() for column in wanted), strict=True)]
     cells = [_texts(arrow.column(name), name, path) for name in keyed_by]
@@ -209,19 +216,6 @@ def _unreadable(path: Path, error: Exception) -> NoReturn:
     raise ScoresError(
         f"the table cannot be read ({error}).", where=str(path), remedy="write it as UTF-8 CSV or as Parquet"
     ) from error
-
-
-def _key_columns(names: Sequence[str], path: Path) -> list[str]:
-    if {"set_id", "member"} <= set(names):
-        return ["set_id", "member"]
-    by_path = [name for name in PATH_COLUMNS if name in names]
-    if not by_path:
-        raise ScoresError(
-            "no column says which image a row belongs to.",
-            where=str(path),
-            remedy=f"add `set_id` and `member`, or one of {', '.join(PATH_COLUMNS)}; found: {_some(names)}",
-        )
-    return by_path[:1]
 
 
 def _match(keys: list[str], found: list[str], keyed_by: list[str], path: Path) -> Rows:

@@ -138,7 +138,11 @@ def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None) -> list[Pushed]:
         return []
     try:
         with FileLock(queue / ".push.lock"):
-            _tidy(queue)
+            for leftover in queue.glob(f"{_SENT}*"):  # of a push that was killed
+                shutil.rmtree(leftover, ignore_errors=True)
+            for leftover in queue.glob(f"{_INCOMING}*"):  # of a run that was never whole
+                if time.time() - leftover.stat().st_mtime > 24 * 3600:
+                    shutil.rmtree(leftover, ignore_errors=True)
             return _send_all(sorted(waiting(queue)), uri)
     except OSError as error:
         raise TrackingError(
@@ -169,15 +173,6 @@ def _send_all(entries: Sequence[Path], uri: str | None) -> list[Pushed]:
                 sent.append(Pushed(entry, None, str(error)))
                 silent |= {parcel.uri} if unanswered(error) else set()
     return sent
-
-
-def _tidy(queue: Path) -> None:
-    """Remove what a push that was killed had sent already, and day-old pieces of runs that were never whole."""
-    for leftover in queue.glob(f"{_SENT}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    for leftover in queue.glob(f"{_INCOMING}*"):
-        if time.time() - leftover.stat().st_mtime > 24 * 3600:
-            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def waiting(queue: Path) -> Iterator[Path]:
