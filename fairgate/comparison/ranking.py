@@ -222,29 +222,25 @@ def _within(
     ]
     apart = [relative_difference(one[None, :]) for one in np.stack(chances, axis=1)]
     by_chance = np.quantile(apart, [0.5, 0.95], method="inverted_cdf")  # some may be infinite
-    differences = [
-        _difference(model, fixed, over, smaller.k, groups, np.array(of_groups).T, by_chance)
-        for model, of_groups in skews.items()
-    ]
+    differences = []
+    for model, of_groups in skews.items():
+        of_queries = np.array(of_groups).T
+        means, value = of_queries.mean(axis=0), relative_difference(of_queries)
+        differences.append(
+            RelativeDifference(
+                model=model,
+                fixed=fixed,
+                over=over,
+                k=smaller.k,
+                highest=groups[int(np.argmax(means))],
+                lowest=groups[int(np.argmin(means))],
+                value=value,
+                status=status_of(value),
+                null_median=float(by_chance[0]),
+                null_p95=float(by_chance[1]),
+            )
+        )
     return rows, differences
-
-
-def _difference(
-    model: str, fixed: str, over: str, k: int, groups: Sequence[str], skews: Floats, by_chance: Floats
-) -> RelativeDifference:
-    means, value = skews.mean(axis=0), relative_difference(skews)
-    return RelativeDifference(
-        model=model,
-        fixed=fixed,
-        over=over,
-        k=k,
-        highest=groups[int(np.argmax(means))],
-        lowest=groups[int(np.argmin(means))],
-        value=value,
-        status=status_of(value),
-        null_median=float(by_chance[0]),
-        null_p95=float(by_chance[1]),
-    )
 
 
 def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) -> list[RecallRow]:
@@ -262,24 +258,23 @@ def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) ->
     return rows
 
 
+_FIVE = ("lowest", "lower_quartile", "median", "upper_quartile", "highest")
+
+
 def summaries(skews: Sequence[SkewRow]) -> list[SkewSummary]:
     """The distribution over subjects, per model, grouping and cut; infinite values (no share desired) count as such."""
     found: list[SkewSummary] = []
     for over, k, model in dict.fromkeys((row.over, row.k, row.model) for row in skews):
         rows = [row for row in skews if (row.over, row.k, row.model) == (over, k, model)]
         values = np.array([row.value for row in rows], dtype=np.float64)
-        lowest, lower, median, upper, highest = (float(x) for x in np.quantile(values, [0, 0.25, 0.5, 0.75, 1]))
+        five = dict(zip(_FIVE, np.quantile(values, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True))
         found.append(
             SkewSummary(
                 model=model,
                 over=over,
                 k=k,
                 mean=float(values.mean()),
-                lowest=lowest,
-                lower_quartile=lower,
-                median=median,
-                upper_quartile=upper,
-                highest=highest,
+                **five,
                 null_median=float(np.median([row.null_median for row in rows])),
                 null_p95=float(np.median([row.null_p95 for row in rows])),
                 beyond=sum(row.value is not None and row.value > row.null_p95 for row in rows),

@@ -146,22 +146,17 @@ def _opened(
     opened: dict[str, gate.Scored] = {}
     for name, (uri, settings) in zip(short_names([uri for uri, _ in models]), models, strict=True):
         one = gate.score(prepared, replace(settings, model=uri, baseline="none"), progress)
-        _require_scored(one, uri)
+        for probe, scores in one.scores.items():
+            if missing := int((~np.isfinite(scores.value)).sum()):
+                raise ScoresError(
+                    f"probe '{probe}' has no score for {missing:,} of {scores.value.size:,} images.",
+                    where=uri,
+                    remedy="score every image: an audit compares models on the same sets",
+                )
         for other in opened.values():
             _require_another(one, other)
         opened[name] = one
     return opened
-
-
-def _require_scored(one: gate.Scored, uri: str) -> None:
-    for name, scores in one.scores.items():
-        missing = int((~np.isfinite(scores.value)).sum())
-        if missing:
-            raise ScoresError(
-                f"probe '{name}' has no score for {missing:,} of {scores.value.size:,} images.",
-                where=uri,
-                remedy="score every image: an audit compares models on the same sets",
-            )
 
 
 def _require_another(one: gate.Scored, other: gate.Scored) -> None:
@@ -203,26 +198,22 @@ def _probes(
         elif probe.positive_label is not None:
             found.append(compare_implicit(data, name, digests[name], probe.positive_label, answers(name)))
         elif probe.truth_of is not None and probe.compared_as == "classification":
-            margin = _margin(suite, name) if options.margin is None else options.margin
-            found.append(_classification(data, name, digests[name], answers(name), margin, probe.truth_of))
+            margin, given = _margin(suite, name) if options.margin is None else options.margin, answers(name)
+            fairness, pairs = compare_fairness(data, name, given, margin)
+            effects, refusals = group_effects(data, outcomes_of(given))
+            found.append(
+                ClassificationAudit(
+                    name=name,
+                    digest=digests[name],
+                    margin=margin,
+                    fairness=fairness,
+                    pairs=pairs,
+                    effects=effects,
+                    taken=taken_for(data, given, probe.truth_of),
+                    refusals=refusals,
+                )
+            )
     return found
-
-
-def _classification(
-    data: AuditData, name: str, digest: str, answers: Answers, margin: float, truth: str
-) -> ClassificationAudit:
-    fairness, pairs = compare_fairness(data, name, answers, margin)
-    effects, refusals = group_effects(data, outcomes_of(answers))
-    return ClassificationAudit(
-        name=name,
-        digest=digest,
-        margin=margin,
-        fairness=fairness,
-        pairs=pairs,
-        effects=effects,
-        taken=taken_for(data, answers, truth),
-        refusals=refusals,
-    )
 
 
 def _margin(suite: Suite, probe: str) -> float:
@@ -264,14 +255,14 @@ def short_names(uris: Sequence[str]) -> list[str]:
     longest = max((len(part) for part in parts), default=0)
     depth = [1] * len(uris)
     for _ in range(longest):
-        names = [_joined(part, take) for part, take in zip(parts, depth, strict=True)]
+        names = ["/".join(part[-take:]) for part, take in zip(parts, depth, strict=True)]
         clashing = [
             any(a == b and u != v for b, v in zip(names, uris, strict=True)) for a, u in zip(names, uris, strict=True)
         ]
         if not any(clashing):
             return names
         depth = [take + clash for take, clash in zip(depth, clashing, strict=True)]
-    names = [_joined(part, take) for part, take in zip(parts, depth, strict=True)]
+    names = ["/".join(part[-take:]) for part, take in zip(parts, depth, strict=True)]
     return [uri if names.count(name) > uris.count(uri) else name for name, uri in zip(names, uris, strict=True)]
 
 
@@ -279,7 +270,3 @@ def _parts(uri: str) -> list[str]:
     """`open_clip:local-dir:a/b` as its steps, without options and without the ending of a table of scores."""
     address = uri.partition("?")[0]
     return [part for part in re.split(r"[/:]", re.sub(r"\.(csv|parquet|safetensors|pt)$", "", address)) if part]
-
-
-def _joined(parts: Sequence[str], take: int) -> str:
-    return "/".join(parts[-take:])

@@ -43,8 +43,11 @@ def unpack_report(archive: Path, folder: Path) -> list[str]:
             if any(folder.iterdir()):
                 raise _refused("the folder to unpack into is not empty", folder, "name a new folder")
             for entry in entries:
-                if entry.filename in TAKEN:
-                    _take(opened, entry, folder)
+                if (
+                    entry.filename in TAKEN
+                ):  # zipfile reads no more than the header declares, and fails on anything else
+                    with opened.open(entry) as source, (folder / entry.filename).open("xb") as target:
+                        shutil.copyfileobj(source, target)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise _refused(f"the archive is damaged or forged ({error})", archive) from error
     except OSError as error:
@@ -99,12 +102,6 @@ def _fault(entry: zipfile.ZipInfo) -> str | None:
     if limit is not None and entry.file_size > limit:
         return f"would unpack to {entry.file_size / 2**20:,.0f} MB; the limit is {limit // 2**20} MB"
     return None
-
-
-def _take(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, folder: Path) -> None:
-    """Write one entry. zipfile reads no more than the header declares, and fails where that is not what there is."""
-    with opened.open(entry) as source, (folder / entry.filename).open("xb") as target:
-        shutil.copyfileobj(source, target)
 
 
 def _refused(problem: str, where: Path, remedy: str = _REMEDY) -> FairgateError:

@@ -205,9 +205,7 @@ def reading_order(checks: Iterable[CheckResult]) -> list[CheckResult]:
     return sorted(checks, key=lambda check: READING_ORDER.index(shown_verdict(check)))
 
 
-def by_outcome(
-    checks: Sequence[CheckResult],
-) -> tuple[list[CheckResult], list[CheckResult], list[CheckResult]]:
+def by_outcome(checks: Sequence[CheckResult]) -> tuple[list[CheckResult], list[CheckResult], list[CheckResult]]:
     """Checks that neither passed nor are waived, those that are waived, and those that passed."""
     waived = [check for check in checks if check.waived]
     passing = [check for check in checks if check.verdict == "pass"]

@@ -111,16 +111,16 @@ def drift_words(series: Series, move: Move) -> str:
 def moved_at(history: History) -> dict[str, list[str]]:
     """All moves in words by the place where they happened, oldest first; those for the worse first, then the largest
     against what the intervals allow."""
-    moves = [(series, move) for series in history.series for move in series.moves]
-    moves.sort(key=lambda one: (one[1].after.place, one[1].before.place, side(*one) != "worse", -_loud(one[1])))
+
+    def order(one: tuple[Series, Move]) -> tuple[int, int, bool, float]:
+        series, move = one
+        loud = abs(move.delta) / move.allowed if move.allowed else math.inf
+        return move.after.place, move.before.place, side(series, move) != "worse", -loud
+
     found: dict[str, list[str]] = {}
-    for series, move in moves:
+    for series, move in sorted(((one, move) for one in history.series for move in one.moves), key=order):
         found.setdefault(place_words(move), []).append(move_words(series, move))
     return found
-
-
-def _loud(move: Move) -> float:
-    return abs(move.delta) / move.allowed if move.allowed else math.inf
 
 
 def cut_words(point: Point) -> str:

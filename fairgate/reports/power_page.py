@@ -178,15 +178,13 @@ def _row(check: CheckPower) -> list[str]:
         return [*where, number(check.margin), f"{check.n_sets:,}", number(None), *(number(None) for _ in _STEPS)]
     return [
         *(*where, number(check.margin), f"{group.n_sets:,}", detectable_words(group)),
-        *(number(at_size(check, group, step * check.n_sets)) for step in _STEPS),
+        *(number(group.curve[_nearest(check.sizes, step * check.n_sets)]) for step in _STEPS),
         *(number(check.wanted), needed_words(check, group), sparkline(group.curve, check.margin)),
     ]
 
 
-def at_size(check: CheckPower, group: GroupPower, n_sets: int) -> float | None:
-    """The detectable regression at the size of the curve that is nearest to a number of sets."""
-    nearest = min(range(len(check.sizes)), key=lambda at: abs(math.log(check.sizes[at] / n_sets)))
-    return group.curve[nearest]
+def _nearest(sizes: Sequence[int], n_sets: int) -> int:
+    return min(range(len(sizes)), key=lambda at: abs(math.log(sizes[at] / n_sets)))
 
 
 def sparkline(curve: list[float | None], margin: float = 0.0, width: int = 10) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from fairgate.number_format import number
 from fairgate.plain_text import clean
 from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
-from fairgate.reports.charts import Estimate, GroupChart, GroupKey, estimate_of, groups_of, percent, strips_of
+from fairgate.reports.charts import GroupKey, estimate_of, groups_of, percent, strips_of
 from fairgate.reports.formatting import (
     by_outcome,
     common_cause,
@@ -22,7 +22,7 @@ from fairgate.reports.formatting import (
 from fairgate.reports.notes import change_cells, definition_words, notices, remarks
 from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
 from fairgate.reports.run_sparklines import Spark, sparks_of
-from fairgate.reports.run_tables import ConfusionTable, HeatMap, confusion_tables, effects_of, group_key, heat_map
+from fairgate.reports.run_tables import ConfusionTable, confusion_tables, effects_of, group_key, heat_map
 from fairgate.reports.sentences import sentence
 from fairgate.reports.standalone_page import render_page
 
@@ -53,23 +53,6 @@ _LEVELS: Final = (
     PageLimits(30, 10, 150, 50, 400, 10, 20, 2_000_000),
     PageLimits(10, 5, 50, 20, 100, 3, 10, 500_000),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CheckView:
-    """A check with all that is drawn for it."""
-
-    check: CheckResult
-    anchor: str
-    sentence: str
-    in_full: bool
-    estimate: Estimate | None = None
-    groups: GroupChart | None = None
-    heat: HeatMap | None = None
-    sets: Sequence[dict[str, Any]] = ()
-    confusion: ConfusionTable | None = None
-    history: Spark | None = None
-    unit: str = "value"
 
 
 def render_html(record: RunRecord, pictures: PictureSource | None, history: Sequence[PastValue] | None = None) -> str:
@@ -140,32 +123,29 @@ class _Views:
     rows_left: int
     shown_at: dict[str, str] = field(default_factory=dict)
 
-    def of(self, checks: Sequence[CheckResult], earlier: int, most: int) -> tuple[CheckView, ...]:
+    def of(self, checks: Sequence[CheckResult], earlier: int, most: int) -> list[dict[str, Any]]:
         """One view per check, after `earlier` others; the first `most` of them in full."""
-        return tuple(self.view(check, earlier + at, at < most) for at, check in enumerate(checks))
+        return [self.view(check, earlier + at, at < most) for at, check in enumerate(checks)]
 
-    def view(self, check: CheckResult, place: int, in_full: bool) -> CheckView:
+    def view(self, check: CheckResult, place: int, in_full: bool) -> dict[str, Any]:
         """A check with its drawings, or, where it is not shown in full, its sentence alone."""
-        anchor, said = f"check-{place + 1}", sentence(check, self.record)
+        anchor = f"check-{place + 1}"
+        view = {"check": check, "anchor": anchor, "sentence": sentence(check, self.record), "in_full": in_full}
         if not in_full:
-            return CheckView(check, anchor, said, in_full=False)
+            return view
         failing = check.verdict != "pass"
         grouped = len(check.groups) <= min(self.rows_left, _GROUPS_IN_A_CHECK)
         self.rows_left -= len(check.groups) if grouped else 0
         unit = measured_as(self.record, check)
-        return CheckView(
-            check,
-            anchor,
-            said,
-            in_full=True,
-            estimate=estimate_of(check),
-            groups=groups_of(check) if grouped else None,
-            heat=heat_map(check, self.key) if grouped else None,
-            sets=[self._set(check, worst, anchor, unit) for worst in shown_sets(check)],
-            confusion=self.tables.pop((check.probe, check.subject or ""), None) if failing else None,
-            history=self.sparks.get(check.item),
-            unit=unit,
-        )
+        return view | {
+            "estimate": estimate_of(check),
+            "groups": groups_of(check) if grouped else None,
+            "heat": heat_map(check, self.key) if grouped else None,
+            "sets": [self._set(check, worst, anchor, unit) for worst in shown_sets(check)],
+            "confusion": self.tables.pop((check.probe, check.subject or ""), None) if failing else None,
+            "history": self.sparks.get(check.item),
+            "unit": unit,
+        }
 
     def _set(self, check: CheckResult, worst: WorstSet, anchor: str, unit: str) -> dict[str, Any]:
         """What the template draws of a worst set: its members in the order of groups, each with its picture or why it

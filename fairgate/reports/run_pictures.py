@@ -14,8 +14,6 @@ PictureSource = Callable[[Sequence[str]], Mapping[str, Sequence[tuple[str, bytes
 """Given set ids, the encoded pictures of each set as (member, bytes); sets without pictures are left out."""
 
 MOST_SETS: Final = 24
-SETS_PER_CHECK: Final = 3
-IMAGES_PER_CHECK: Final = 6
 _SIDES: Final = (256, 160, 96)
 _MAGIC: Final = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 
@@ -39,15 +37,12 @@ def shown_sets(check: CheckResult) -> list[WorstSet]:
     if check.verdict == "pass":
         return []
     single = all(len(worst.members) == 1 for worst in check.worst_sets)
-    return check.worst_sets[: IMAGES_PER_CHECK if single else SETS_PER_CHECK]
+    return check.worst_sets[: 6 if single else 3]
 
 
 def wanted_sets(checks: Iterable[CheckResult]) -> list[str]:
     """The sets that the page lists: the worst few of each check that did not pass, in reading order, each once."""
-    found: dict[str, None] = {}
-    for check in checks:
-        found.update(dict.fromkeys(worst.set_id for worst in shown_sets(check)))
-    return list(found)
+    return list(dict.fromkeys(worst.set_id for check in checks for worst in shown_sets(check)))
 
 
 def album(given: Mapping[str, Sequence[tuple[str, bytes]]], set_ids: Sequence[str], budget: int) -> Album:
