@@ -54,39 +54,6 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """The estimate of a check against what it was held to."""
-
-    track: Track
-    scale: Scale
-    label: str
-    caption: str
-    bound_label: str
-    bound_anchor: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """One group: its value with interval and the baseline's, and how far it moved. `heading` names the attribute that
-    begins with it, where there are several; `small` says that it is too small to judge."""
-
-    group: GroupResult
-    value: Track
-    change: Track | None
-    heading: str | None = None
-    small: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GroupChart:
-    """Bars of all groups on one line, and where groups were compared with a baseline, their changes on another."""
-
-    rows: tuple[GroupRow, ...]
-    values: Scale
-    changes: Scale | None
-
-
-@dataclass(frozen=True, slots=True)
 class SubjectRow:
     """One subject of a check that has a result per subject."""
 
@@ -109,8 +76,8 @@ class Strip:
     noun: str = "subject"
 
 
-def estimate_of(check: CheckResult) -> Estimate | None:
-    """The estimate with its interval against the bound; None where there is no finite number to draw."""
+def estimate_of(check: CheckResult) -> dict[str, Any] | None:
+    """What the template draws of an estimate against its bound; None where there is no finite number to draw."""
     value, lo, hi = _held(check)
     if finite(value) is None or value is None or check.bound is None:
         return None
@@ -120,18 +87,21 @@ def estimate_of(check: CheckResult) -> Estimate | None:
     scale = scale_for([value, lo, hi, *bounds, *references])
     shown = with_interval(signed(value) if regression else number(value), lo, hi)
     required = {"at_least": "at least", "at_most": "at most", "no_worse_than": "margin"}[check.rule]
-    return Estimate(
-        track=_held_track(check, scale),
-        scale=scale,
-        label=f"{'change' if regression else 'estimate'} {shown}; {required} {number(check.bound)}",
-        caption=f"change against the {reference(check)}" if regression else "estimate",
-        bound_label=f"{required} {number(check.bound)}",
-        bound_anchor="end" if scale.place(bounds[0]) > 50 else "start",
-    )
+    return {
+        "track": _held_track(check, scale),
+        "scale": scale,
+        "label": f"{'change' if regression else 'estimate'} {shown}; {required} {number(check.bound)}",
+        "caption": f"change against the {reference(check)}" if regression else "estimate",
+        "bound_label": f"{required} {number(check.bound)}",
+        "bound_anchor": "end" if scale.place(bounds[0]) > 50 else "start",
+    }
 
 
-def groups_of(check: CheckResult) -> GroupChart | None:
-    """Bars by group, attribute after attribute, the worst group first; None for a check without groups."""
+def groups_of(check: CheckResult) -> dict[str, Any] | None:
+    """What the template draws by group, attribute after attribute, the worst group first; None for a check without
+    groups: values on one line and, where groups were compared with a baseline, their `changes` on another. `heading`
+    names the attribute that begins with a group, where there are several; `small` says that it is too small to judge.
+    """
     if not check.groups:
         return None
     attributes = by_attribute(check)
@@ -145,16 +115,16 @@ def groups_of(check: CheckResult) -> GroupChart | None:
     spread = [x for group in groups for x in (group.delta, group.delta_lo, group.delta_hi)]
     changes = scale_for([0.0, *margins, *spread]) if moved else None
     rows = [
-        GroupRow(
-            group,
-            _value_track(group, values),
-            change_track(check, group, changes) if changes else None,
-            headings.get(id(group)),
-            small.get(id(group)),
-        )
+        {
+            "group": group,
+            "value": _value_track(group, values),
+            "change": change_track(check, group, changes) if changes else None,
+            "heading": headings.get(id(group)),
+            "small": small.get(id(group)),
+        }
         for group in groups
     ]
-    return GroupChart(tuple(rows), values, changes)
+    return {"rows": rows, "scale": values, "changes": changes}
 
 
 def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:

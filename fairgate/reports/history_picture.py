@@ -63,22 +63,12 @@ def _panel(axes: Axes, series: Series, history: History) -> None:
             axes.hlines(point.bound, *ends, color=_BOUND, linestyle="dashed", linewidth=1)
     axes.scatter([p.place for p in series.points], [p.value for p in series.points], s=18, color=_NOW, zorder=3)
     for move in series.moves:
-        _ring(axes, move.after.place, move.after.value, named(move.after), _SIDES[side(series, move)], move.delta < 0)
+        x, y, colour = move.after.place, move.after.value, _SIDES[side(series, move)]
+        axes.scatter([x], [y], s=110, facecolors="none", edgecolors=colour, linewidths=1.6, zorder=4)
+        place: dict[str, Any] = {"xytext": (0, -22 if move.delta < 0 else 14), "textcoords": "offset points"}
+        look: dict[str, Any] = {"ha": "center", "color": colour, "fontsize": 8, "fontweight": "bold"}
+        axes.annotate(_plain(named(move.after)), (x, y), **place, **look)
     _axis(axes, series, len(history.runs))
-
-
-def _ring(axes: Axes, x: float, y: float, name: str, colour: str, below: bool) -> None:
-    axes.scatter([x], [y], s=110, facecolors="none", edgecolors=colour, linewidths=1.6, zorder=4)
-    axes.annotate(
-        _plain(name),
-        (x, y),
-        xytext=(0, -22 if below else 14),
-        textcoords="offset points",
-        ha="center",
-        color=colour,
-        fontsize=8,
-        fontweight="bold",
-    )
 
 
 def _axis(axes: Axes, series: Series, count: int) -> None:

@@ -162,7 +162,12 @@ def release(
     options = options or ReleaseOptions()
     name = name or build.dataset.name
     check_name(name)
-    _require_whole(build)
+    if (limit := build.dataset.manifest.recipe.get("limit")) is not None:
+        raise DatasetError(
+            f"the build was limited (--limit {limit}): it is a trial.",
+            where=str(build.folder),
+            remedy="build it without --limit, review that, and release it",
+        )
     balance = _require_balance(build, options.tolerance)
     sections = [balance_section(balance.ratio, options.tolerance)]
     records: Sequence[Record] = ()
@@ -196,16 +201,6 @@ def reviewed(
     shown = max((line.images for record in records for line in record.opened), default=1)
     label = partial(zero_shot.labels, dataset) if zero_shot is not None else None
     return records, figures_of(dataset, records, draw_sample(dataset, shown).items, label)
-
-
-def _require_whole(build: FinishedBuild) -> None:
-    limit = build.dataset.manifest.recipe.get("limit")
-    if limit is not None:
-        raise DatasetError(
-            f"the build was limited (--limit {limit}): it is a trial.",
-            where=str(build.folder),
-            remedy="build it without --limit, review that, and release it",
-        )
 
 
 def _require_balance(build: FinishedBuild, tolerance: float) -> Imbalance:
