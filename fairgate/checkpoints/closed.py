@@ -75,14 +75,10 @@ def require_closed_towers(config: dict[str, Any], where: str) -> None:
     if trunk and not (isinstance(trunk, str) and re.fullmatch(r"\w+(\.\w+)?", trunk)):
         raise _leaves("timm_model_name", trunk, where, "name an architecture of timm, such as convnext_base")
     options = text.get("tokenizer_kwargs") or {}
-    unknown = sorted(set(options) - _TOKENIZER_OPTIONS) if isinstance(options, dict) else ["tokenizer_kwargs"]
-    if unknown:
-        raise _leaves(
-            f"tokenizer_kwargs.{unknown[0]}",
-            options[unknown[0]] if isinstance(options, dict) else options,
-            where,
-            f"remove it; options that are passed on: {', '.join(sorted(_TOKENIZER_OPTIONS))}",
-        )
+    options = options if isinstance(options, dict) else {"tokenizer_kwargs": options}
+    if unknown := sorted(set(options) - _TOKENIZER_OPTIONS):
+        remedy = f"remove it; options that are passed on: {', '.join(sorted(_TOKENIZER_OPTIONS))}"
+        raise _leaves(f"tokenizer_kwargs.{unknown[0]}", options[unknown[0]], where, remedy)
 
 
 def require_text_tower(config: dict[str, Any], where: str) -> None:

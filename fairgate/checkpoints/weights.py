@@ -77,13 +77,9 @@ def _unwrapped(held: Any, path: Path) -> StateDict:
         state = held["state_dict"] if isinstance(held, Mapping) and "state_dict" in held else held
     tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
     if not tensors or not state:
-        found = (
-            ", ".join(str(key)[:40] for key in list(held)[:_SHOWN])
-            if isinstance(held, Mapping)
-            else type(held).__name__
-        )
+        found = [str(key)[:40] for key in list(held)[:_SHOWN]] if isinstance(held, Mapping) else [type(held).__name__]
         raise ModelError(
-            f"the file holds no state dict (found: {found}).",
+            f"the file holds no state dict (found: {', '.join(found)}).",
             where=str(path),
             remedy="save model.state_dict(), alone or under the key 'state_dict'",
         )

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from fairgate.builds import Factory, Ground, Ledger, PartStatus, part_states, read_build
+from fairgate.builds import Factory, Ground, Ledger, part_states, read_build
 from fairgate.errors import ModelError, RecipeError, harmless
 
 WIDTH = 110
@@ -47,7 +47,22 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         ground = None
         notes.append(f"whether anything is stale is not known here: {error.problem}")
     for each in part_states(factory, ground):
-        table.add_row(*[escape(cell) for cell in _cells(each)])
+        tally = each.tally
+        chosen = "" if each.chosen is None else f"{each.chosen:,}" + (f" of {each.wanted:,}" if each.short else "")
+        dropped = "\n".join(f"{harmless(reason)} {count:,}" for reason, count in tally.reasons.most_common())
+        work = "\n".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items()))
+        numbers = [f"{number:,}" for number in (each.shards, tally.started, tally.kept)]
+        cells = [
+            harmless(each.subject),
+            each.part,
+            each.state,
+            *numbers,
+            chosen,
+            dropped,
+            work,
+            f"{tally.seconds:,.1f}",
+        ]
+        table.add_row(*map(escape, cells))
         if each.stale:
             notes.append(f"{each.subject}, {each.part}: made otherwise ({each.stale}); it would be set aside")
     console.print(table)
@@ -55,22 +70,6 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         console.print(escape(harmless(note)), soft_wrap=True)
     if factory.places.dataset.is_dir():
         console.print(f"dataset: {escape(str(factory.places.dataset))}", soft_wrap=True)
-
-
-def _cells(each: PartStatus) -> list[str]:
-    tally = each.tally
-    return [
-        harmless(each.subject),
-        each.part,
-        each.state,
-        f"{each.shards:,}",
-        f"{tally.started:,}",
-        f"{tally.kept:,}",
-        "" if each.chosen is None else f"{each.chosen:,}" + (f" of {each.wanted:,}" if each.short else ""),
-        "\n".join(f"{harmless(reason)} {count:,}" for reason, count in tally.reasons.most_common()),
-        "\n".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items())),
-        f"{tally.seconds:,.1f}",
-    ]
 
 
 _COLUMNS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from fairgate.data.labels import Labels, inside, natural, read_labels, unique_ids
@@ -47,7 +46,7 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
     target = root / name / version
     refuse_existing(target)
     labels = read_labels(labels_csv)
-    plan = _plan(labels, images_dir, attributes, subject, subject_column, image_column)
+    plan = _Import(labels, images_dir, attributes, subject, subject_column, image_column)
     recipe = {
         "kind": "import",
         "labels": labels_csv.name,
@@ -77,19 +76,40 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
         ) from error
 
 
-@dataclass(frozen=True)
-class _ImportPlan:
-    """What a first pass over the labels found; `rows` is the second."""
+class _Import:
+    """Two passes over the labels: making one checks every cell that matters, `rows` is the second."""
 
-    labels: Labels
-    images_dir: Path | None
-    image_column: str
-    subject: str | None
-    subject_column: str | None
-    groups: dict[str, list[str]]
-    lines: dict[str, int]
-    found_by: str | None
-    ids: dict[str, str]
+    def __init__(
+        self,
+        labels: Labels,
+        images_dir: Path | None,
+        attributes: Sequence[str] | Mapping[str, Sequence[str]],
+        subject: str | None,
+        subject_column: str | None,
+        image_column: str | None,
+    ) -> None:
+        if bool(subject) == bool(subject_column):
+            raise DatasetError(
+                "what the images depict has to be said in one way.",
+                remedy="give either a subject for all of them (`--subject person`) or a column (`--subject-column`)",
+            )
+        if not attributes:
+            raise DatasetError(
+                "no attribute is named.",
+                where=labels.place(1),
+                remedy=f"name at least one column (`--attribute`); columns: {', '.join(labels.columns)}",
+            )
+        self.labels, self.images_dir, self.subject, self.subject_column = labels, images_dir, subject, subject_column
+        self.image_column = labels.image_column(image_column)
+        for attribute in attributes:
+            labels.column(attribute, "is named as an attribute")
+        if subject_column:
+            labels.column(subject_column, "should name the subjects")
+        declared = attributes if isinstance(attributes, Mapping) else {name: [] for name in attributes}
+        self.lines, seen = _first_pass(labels, self.image_column, declared, subject_column)
+        self.groups = {name: list(given) or sorted(seen[name], key=natural) for name, given in declared.items()}
+        self.found_by = None if images_dir is None else _look_up(labels, images_dir, self.lines)
+        self.ids = unique_ids(list(self.lines))
 
     def file_of(self, value: str) -> Path:
         """The image file that a line of the labels means."""
@@ -124,38 +144,6 @@ def _read(path: Path, place: str) -> bytes:
             where=f"{path} ({place})",
             remedy="make the file readable, or take the line out of the labels",
         ) from error
-
-
-def _plan(
-    labels: Labels,
-    images_dir: Path | None,
-    attributes: Sequence[str] | Mapping[str, Sequence[str]],
-    subject: str | None,
-    subject_column: str | None,
-    image_column: str | None,
-) -> _ImportPlan:
-    if bool(subject) == bool(subject_column):
-        raise DatasetError(
-            "what the images depict has to be said in one way.",
-            remedy="give either a subject for all of them (`--subject person`) or a column (`--subject-column`)",
-        )
-    if not attributes:
-        raise DatasetError(
-            "no attribute is named.",
-            where=labels.place(1),
-            remedy=f"name at least one column (`--attribute`); columns: {', '.join(labels.columns)}",
-        )
-    column = labels.image_column(image_column)
-    for attribute in attributes:
-        labels.column(attribute, "is named as an attribute")
-    if subject_column:
-        labels.column(subject_column, "should name the subjects")
-    declared = attributes if isinstance(attributes, Mapping) else {name: [] for name in attributes}
-    lines, seen = _first_pass(labels, column, declared, subject_column)
-    groups = {name: list(given) or sorted(seen[name], key=natural) for name, given in declared.items()}
-    found_by = None if images_dir is None else _look_up(labels, images_dir, lines)
-    ids = unique_ids(list(lines))
-    return _ImportPlan(labels, images_dir, column, subject, subject_column, groups, lines, found_by, ids)
 
 
 def _first_pass(

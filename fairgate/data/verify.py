@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -178,7 +178,10 @@ class _Verification:
             self._rows += 1
             self._sets.add(shard.file, str(row["set_id"]), str(row["member"]))
             self._tally.add(row)
-            self._groups(row, where)
+            for attribute, groups in self._manifest.attributes.items():
+                if row[attribute] not in groups:
+                    what = f"{row[attribute]!r} is not a declared group of '{attribute}' ({', '.join(groups)})."
+                    self._found("undeclared_group", what, where, REBUILD)
             if (pixels is None) != (self._manifest.image_encoding == "none"):
                 what = "the image is missing." if pixels is None else "there is an image in a dataset of labels only."
                 self._found("unreadable_image", what, where, PULL)
@@ -193,12 +196,6 @@ class _Verification:
             except DatasetError as error:
                 self._whole = False
                 self._found("bad_value", error.problem, where, error.remedy or REBUILD)
-
-    def _groups(self, row: Mapping[str, Any], where: str) -> None:
-        for attribute, groups in self._manifest.attributes.items():
-            if row[attribute] not in groups:
-                what = f"{row[attribute]!r} is not a declared group of '{attribute}' ({', '.join(groups)})."
-                self._found("undeclared_group", what, where, REBUILD)
 
     def _totals(self) -> None:
         manifest, where = self._manifest, str(self._dataset.folder / "manifest.json")

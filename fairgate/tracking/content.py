@@ -108,23 +108,22 @@ def metrics(record: RunRecord) -> dict[str, float]:
 
 
 def stems(record: RunRecord) -> dict[str, str]:
-    """What each item of a record is called in MLflow, in the record's order: `check-id/subject`, or `check-id/all`."""
+    """What each item of a record is called in MLflow, in the record's order: `check-id/subject`, or `check-id/all`.
+
+    A hash is added where another item has the name already.
+    """
     taken: dict[str, str] = {}
-    return {check.item: _stem(check, taken) for check in record.checks}
+    for check in record.checks:
+        stem = f"{check_part(check)}/{safe_part(check.about or WHOLE)}"[:LONGEST_NAME]
+        if stem.startswith("gate/") or taken.get(stem, check.item) != check.item:
+            stem = f"{stem}-{sha256_bytes(check.item.encode())[:8]}"
+        taken[stem] = check.item
+    return {item: stem for stem, item in taken.items()}
 
 
 def check_part(check: CheckResult) -> str:
     """The first part of a check's names in MLflow."""
     return safe_part(item_name(check.id, None, check.against))
-
-
-def _stem(check: CheckResult, taken: dict[str, str]) -> str:
-    """The item's stem; a hash is added where another item has it already."""
-    stem = f"{check_part(check)}/{safe_part(check.about or WHOLE)}"[:LONGEST_NAME]
-    if stem.startswith("gate/") or taken.get(stem, check.item) != check.item:
-        stem = f"{stem}-{sha256_bytes(check.item.encode())[:8]}"
-    taken[stem] = check.item
-    return stem
 
 
 def params(record: RunRecord) -> dict[str, str]:

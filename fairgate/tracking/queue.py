@@ -104,7 +104,10 @@ def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path, uri: str) ->
     ignore = queue / ".gitignore"
     if not ignore.exists():
         atomic_write(ignore, "*\n")
-    name = f"{_stamp(record)}-{content.safe_part(record.suite)}-{record.model.fingerprint[:8]}"
+    started = content.started_at(record)
+    plain_time = "".join(filter(str.isalnum, record.created_at)) or "undated"  # of a time that is not ISO 8601
+    stamp = started.strftime("%Y%m%dT%H%M%SZ") if started else plain_time
+    name = f"{stamp}-{content.safe_part(record.suite)}-{record.model.fingerprint[:8]}"
     entry = queue / name
     if entry.exists() and _key(entry) != content.run_key(record):
         entry = queue / f"{name}-{content.run_key(record)[:8]}"
@@ -241,11 +244,3 @@ def _key(entry: Path) -> str | None:
         return content.run_key(RunRecord.model_validate_json((entry / _RECORD).read_bytes()))
     except (OSError, ValidationError):
         return None
-
-
-def _stamp(record: RunRecord) -> str:
-    """`20260301T101500Z`; a time that is not ISO 8601 keeps its digits and letters."""
-    started = content.started_at(record)
-    if started is None:
-        return "".join(filter(str.isalnum, record.created_at)) or "undated"
-    return started.strftime("%Y%m%dT%H%M%SZ")
