@@ -70,22 +70,15 @@ def viable_groupings(
 
     Also the crossings that are left out, each with its emptiest group in words, counted in units.
     """
-    singles = tuple((name,) for name in attributes)
-    whole = tuple(attributes)
+    crossed: list[Crossing] = []
     left_out: dict[Crossing, str] = {}
-    if len(whole) < 2:
-        return singles, left_out
-    thin = _thinnest(index, whole, min_sets, unit)
-    if thin is None:
-        return (*singles, whole), left_out
-    left_out[whole] = thin
-    pairs = []
-    for pair in combinations(whole, 2) if len(whole) > 2 else ():
-        if (thin := _thinnest(index, pair, min_sets, unit)) is None:
-            pairs.append(pair)
-        else:
-            left_out[pair] = thin
-    return (*singles, *pairs), left_out
+    for width in sorted({2, len(attributes)}, reverse=True):
+        for grouping in () if crossed or width < 2 else combinations(attributes, width):
+            if (thin := _thinnest(index, grouping, min_sets, unit)) is None:
+                crossed.append(grouping)
+            else:
+                left_out[grouping] = thin
+    return (*((name,) for name in attributes), *crossed), left_out
 
 
 def _thinnest(index: GroupedRows, grouping: Crossing, min_sets: int, unit: str) -> str | None:

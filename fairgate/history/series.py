@@ -36,7 +36,7 @@ def suite_history(
     once = _told_once(wanted) if check is None else wanted
     shared = _shared_commits(runs)
     made = [_series(stem, question, runs, shared, by_commit) for stem, question in once.items()]
-    repeats = tuple(_named(stem, question) for stem, question in wanted.items() if stem not in once)
+    repeats = tuple(_item(stem, question) for stem, question in wanted.items() if stem not in once)
     return History(suite, tuple(runs), tuple(made), by_commit, repeats)
 
 
@@ -98,7 +98,7 @@ def _series(stem: str, question: Question, runs: Sequence[PastRun], shared: set[
         for place, run in enumerate(runs)
         if place not in measured and _part(stem) in run.questions and points and place > points[0].place
     )
-    series = Series(_named(stem, question), question, points, moves, None, without)
+    series = Series(_item(stem, question), question, points, moves, None, without)
     last = series.stretches[-1] if points else []
     if len(last) > 2 and not any(move.after in last for move in moves):
         return replace(series, drift=_move(last[0], last[-1], by_commit))
@@ -171,14 +171,12 @@ def _about(stem: str) -> str:
     return stem.partition("/")[2]
 
 
-def _item(stem: str) -> str:
-    return item_name(_part(stem), None if _about(stem) == WHOLE else _about(stem))
-
-
-def _named(stem: str, question: Question) -> str:
-    if question.against != "anchor":
-        return _item(stem)
-    return item_name(_part(stem).removesuffix("-anchor"), None if _about(stem) == WHOLE else _about(stem), "anchor")
+def _item(stem: str, question: Question | None = None) -> str:
+    """The item of a stem; of a question about the anchor, as it is named there."""
+    about = None if _about(stem) == WHOLE else _about(stem)
+    if question is not None and question.against == "anchor":
+        return item_name(_part(stem).removesuffix("-anchor"), about, "anchor")
+    return item_name(_part(stem), about)
 
 
 def _order(stem: str) -> tuple[str, bool, str]:

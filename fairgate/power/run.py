@@ -127,7 +127,8 @@ class _Look:
         except StatisticsError as error:
             why = "; ".join(filter(None, [error.problem.rstrip("."), error.remedy]))
             return power_of_check.model_copy(update={"unavailable": why})
-        sizes = _sizes(cell.n_sets)
+        evenly = np.round(cell.n_sets * np.geomspace(1 / 8, 32, _CURVE)).astype(int)
+        sizes = sorted({int(size) for size in evenly if size >= 2} | {cell.n_sets})
         # A dataset of another size holds every group in the present proportion.
         shares = found.n_sets / cell.n_sets
         curves = [
@@ -168,9 +169,3 @@ class _Look:
         drawn = resample([now, before], cell.n_sets, self.draws, Resamples(cell.n_sets, self.draws, rng))
         deltas = drawn[0].value - drawn[1].value
         return power_of_draws(now.value - before.value, deltas, n_sets=cell.n_sets, **options)
-
-
-def _sizes(n_sets: int) -> list[int]:
-    """Numbers of sets from an eighth of the present ones to 32 times as many, evenly by ratio."""
-    sizes = np.round(n_sets * np.geomspace(1 / 8, 32, _CURVE)).astype(int)
-    return sorted({int(size) for size in sizes if size >= 2} | {n_sets})

@@ -178,6 +178,7 @@ def terminal_lines(history: History) -> list[str]:
         "No number moved, as far as there are intervals." if unjudged(history) else "No number moved."
     ]
     earlier = len(places) - _PLACES
+    repeated = dict.fromkeys(clean(item.partition("[")[0], 80) for item in history.repeats)
     drifts = [f"drifted {drift_words(series, series.drift)}" for series in history.series if series.drift]
     return [
         *([f"{share_words(earlier, 'earlier place')} where numbers moved: see --out FILE.html"] if earlier > 0 else []),
@@ -186,7 +187,7 @@ def terminal_lines(history: History) -> list[str]:
         *_first(unjudged(history), _LINES),
         *_first(absent(history), _LINES),
         *_first(cuts(history), _LINES),
-        *([f"left out, same number as above: {', '.join(_checks(history.repeats))}"] * bool(history.repeats)),
+        *([f"left out, same number as above: {', '.join(repeated)}"] * bool(history.repeats)),
         *_branches(history),
         RULE,
         *(f"Note: {notice}" for notice in notices(history)),
@@ -241,8 +242,3 @@ def notices(history: History) -> list[str]:
 def _first(lines: Sequence[str], most: int) -> list[str]:
     indent = " " * (len(lines[0]) - len(lines[0].lstrip())) if lines else ""
     return at_most(lines, most, f"{indent}and {{}} more: see --out FILE.html, or narrow with --check")
-
-
-def _checks(items: Sequence[str]) -> list[str]:
-    """Items by the checks they are of."""
-    return list(dict.fromkeys(clean(item.partition("[")[0], 80) for item in items))

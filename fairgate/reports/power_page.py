@@ -51,7 +51,7 @@ def _view(checks: Sequence[CheckPower]) -> dict[str, Any]:
     ]
     return {
         "first": first,
-        "named": named(first),
+        "named": metric_words(first.metric) + (f" over {clean(first.over, 60)}" if first.over else ""),
         "figure": _figure(checks),
         "rows": rows,
         "scale": scale,
@@ -197,8 +197,3 @@ def sparkline(curve: list[float | None], margin: float = 0.0, width: int = 10) -
     taken = [None if x is None or math.isinf(x) else x - margin for x in curve[::step][:width]]
     top = max((x for x in taken if x is not None), default=1.0)
     return "".join("·" if x is None else _BARS[max(0, math.ceil(len(_BARS) * x / top - 1e-9) - 1)] for x in taken)
-
-
-def named(check: CheckPower) -> str:
-    """What a check measures, in words."""
-    return metric_words(check.metric) + (f" over {clean(check.over, 60)}" if check.over else "")

@@ -9,7 +9,7 @@ from typing import Final
 from fairgate.number_format import number
 from fairgate.plain_text import clean
 from fairgate.records import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
-from fairgate.reports.charts import BoxPlot, Scale, Track, percent, scale_for
+from fairgate.reports.charts import BoxPlot, Scale, Track, finite, percent, scale_for
 from fairgate.reports.data_table import (
     SHADES,
     Column,
@@ -77,10 +77,9 @@ def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
 
 def _box(row: SkewSummary, scale: Scale) -> BoxPlot | None:
     """The five numbers of the box, where there are subjects enough and all are finite."""
-    found = [x for x in (row.lowest, row.lower_quartile, row.median, row.upper_quartile, row.highest) if x is not None]
-    if row.subjects < 3 or len(found) < 5 or not all(math.isfinite(x) for x in found):
-        return None
-    return BoxPlot.of(found, scale)
+    five = (row.lowest, row.lower_quartile, row.median, row.upper_quartile, row.highest)
+    found = [x for x in map(finite, five) if x is not None]
+    return BoxPlot.of(found, scale) if row.subjects >= 3 and len(found) == 5 else None
 
 
 _CHANCE: Final = Column("fair ranker: median · 95%", name="fair ranker, median", aside="fair ranker, 95%")
@@ -98,7 +97,7 @@ def _beyond(value: float | None, p95: float, top: float) -> int:
 
 
 def _top(values: Iterable[float | None]) -> float:
-    return max((value for value in values if value is not None and math.isfinite(value)), default=0.0)
+    return max((value for value in map(finite, values) if value is not None), default=0.0)
 
 
 def skews_table(record: AuditRecord, probe: RetrievalAudit, over: str, k: int, noun: str) -> Table:
