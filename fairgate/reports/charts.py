@@ -54,20 +54,11 @@ class Track:
 
 
 @dataclass(frozen=True, slots=True)
-class SubjectRow:
-    """One subject of a check that has a result per subject."""
-
-    check: CheckResult
-    track: Track
-    held: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Strip:
     """All subjects of one check on one line, and the boxes that sum them up, now and `before` in the baseline."""
 
     first: CheckResult
-    rows: tuple[SubjectRow, ...]
+    rows: Sequence[dict[str, Any]]
     scale: Scale
     box: Track | None
     before: Track | None
@@ -154,7 +145,7 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
             five = [min(found), *statistics.quantiles(found, n=4, method="inclusive"), max(found)]
             boxes[at] = Track(box=BoxPlot.of(five, scale))
             said += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
-    rows = tuple(SubjectRow(check, _held_track(check, scale), _held(check)[0]) for check in ordered[:most])
+    rows = [{"check": one, "track": _held_track(one, scale), "held": _held(one)[0]} for one in ordered[:most]]
     return Strip(first, rows, scale, boxes[0], boxes[1], said, max(0, len(ordered) - most), noun)
 
 

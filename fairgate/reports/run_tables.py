@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from fairgate.number_format import number, signed
 from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification
-from fairgate.reports.charts import GroupKey, Scale, Track, change_track, finite, margins_of, scale_for
+from fairgate.reports.charts import GroupKey, Scale, change_track, finite, margins_of, scale_for
 from fairgate.reports.data_table import SHADES
 from fairgate.reports.formatting import check_name, reference, worse_is_higher
 
@@ -130,22 +130,13 @@ MOST_ROWS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeRow:
-    """One group in one subject (or word): how far it moved."""
-
-    about: str
-    group: GroupResult
-    track: Track
-
-
-@dataclass(frozen=True, slots=True)
 class Effects:
     """One check over all its subjects: a forest of the groups that moved furthest the wrong way, and a map of all."""
 
     name: str
     first: CheckResult
     noun: str
-    rows: tuple[ChangeRow, ...]
+    rows: Sequence[dict[str, Any]]
     scale: Scale
     more: int
     heat: HeatMap | None
@@ -167,6 +158,9 @@ def _effects(name: str, checks: Sequence[CheckResult], key: GroupKey, most: int)
     shown = moved[:MOST_ROWS]
     spread = [x for _, group in shown for x in (group.delta, group.delta_lo, group.delta_hi)]
     scale = scale_for([0.0, *margins_of(first), *spread])
-    rows = tuple(ChangeRow(check.about or "", group, change_track(check, group, scale)) for check, group in shown)
+    rows = [
+        {"about": check.about or "", "group": group, "track": change_track(check, group, scale)}
+        for check, group in shown
+    ]
     noun = "subject" if first.word is None else "word"
     return Effects(name, first, noun, rows, scale, len(moved) - len(rows), crossed_with_subjects(checks, key, most))

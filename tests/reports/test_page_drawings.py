@@ -133,7 +133,7 @@ def test_the_baselines_box_stands_under_this_runs_with_its_numbers_in_words() ->
 
 
 def test_checks_against_the_anchor_are_drawn_apart() -> None:
-    names = [strip.rows[0].check.against for strip in strips_of(team_record().checks)]
+    names = [strip.rows[0]["check"].against for strip in strips_of(team_record().checks)]
     assert names == [None, "anchor", None]
     page = render_html(team_record(), None)
     assert "change against the anchor; 4 subjects" in re.sub(r"\s+", " ", page)
@@ -144,11 +144,11 @@ def test_group_effects_are_told_worst_first_over_all_subjects() -> None:
     (effects,) = effects_of(checks, group_key(example_record().dataset), 40)
     assert len(effects.rows) == MOST_ROWS
     assert effects.more == len(SUBJECTS) * len(GROUPS) - MOST_ROWS
-    assert [(row.about, row.group.group) for row in effects.rows[:2]] == [
+    assert [(row["about"], row["group"].group) for row in effects.rows[:2]] == [
         ("doctor", "dark × female"),
         ("pilot", "dark × female"),
     ]
-    deltas = [row.group.delta for row in effects.rows]
+    deltas = [row["group"].delta for row in effects.rows]
     assert deltas == sorted(deltas, key=lambda delta: delta or 0.0)
     assert effects.heat is not None
     assert effects.heat.columns == GROUPS
@@ -158,7 +158,7 @@ def test_group_effects_are_told_worst_first_over_all_subjects() -> None:
 def test_where_more_is_worse_the_largest_change_is_first() -> None:
     checks = [gap_check(subject, "pass").model_copy(update={"better": "lower"}) for subject in SUBJECTS[:2]]
     (effects,) = effects_of(checks, group_key(example_record().dataset), 40)
-    deltas = [row.group.delta or 0.0 for row in effects.rows]
+    deltas = [row["group"].delta or 0.0 for row in effects.rows]
     assert deltas == sorted(deltas, reverse=True)
 
 
@@ -218,7 +218,7 @@ def test_a_group_that_a_subject_does_not_have_is_a_dash_and_what_was_not_compare
 def test_checks_without_a_bound_are_drawn_without_one() -> None:
     bare = [fairness_check(subject, 0.9, bound=None, verdict="error") for subject in SUBJECTS[:3]]
     (strip,) = strips_of(bare)
-    assert [row.track.bounds + row.track.bad for row in strip.rows] == [()] * 3
+    assert [row["track"].bounds + row["track"].bad for row in strip.rows] == [()] * 3
     assert strip.scale.low < 0.9 < strip.scale.high
 
 
