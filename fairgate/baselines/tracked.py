@@ -14,15 +14,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from fairgate.baselines.git import Repository
 from fairgate.ci import event_default_branch, in_ci
 from fairgate.errors import BaselineError, DatasetError, FairgateError, did_you_mean
 from fairgate.git import run_git
 from fairgate.remote import Fetched, Progress, Store, Tracked, fetch, is_pointer, open_store, read_file, read_pointers
-
-if TYPE_CHECKING:
-    from fairgate.baselines.git import Repository
 
 CONFIG, OWN = ".dvc/config", ".dvc/config.local"
 _MOST_BYTES = 32 << 20
@@ -47,10 +44,10 @@ def project_of(repository: Repository) -> Project:
     for folder in (root, *root.parents):
         if (folder / ".dvc").is_dir():
             inner = root.relative_to(folder).as_posix()
-            return Project(type(repository)(folder), "" if inner == "." else inner)
+            return Project(Repository(folder), "" if inner == "." else inner)
         if (folder / ".git").exists():
             break
-    return Project(type(repository)(root), "")
+    return Project(Repository(root), "")
 
 
 def pull(

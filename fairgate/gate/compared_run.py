@@ -208,10 +208,8 @@ class _SavedRun:
             found = _scored_now(info, self.run.score(model, [one.suite for one in definitions]), model)
             if record.dataset.fingerprint == data.fingerprint:
                 return found
-            now, then = (
-                frozenset(prepared.dataset.index.set_id),
-                read_set_ids(self.files.scores, record.coverage.expected_images),
-            )
+            now = frozenset(prepared.dataset.index.set_id)
+            then = read_set_ids(self.files.scores, record.coverage.expected_images)
             said = dataset_notices(record, data, len(prepared.dataset), now, then, self.against)
             return replace(found, notices=tuple(said))
         scores = read_scores(self.files.scores, prepared.dataset.index)

@@ -67,9 +67,18 @@ class _Comparison:
             before = f"not readable: {found.problem}"
             self.changes.append(DefinitionChange(what="the suite", before=before, now="readable"))
         else:
-            self._new_suite(base)
+            self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
+            gone = sorted(set(suites_at(self.repository, base)) - set(suite_names(self.prepared.root)))
+            if gone:
+                self.notices.append(
+                    f"this change adds suite '{self.here.name}' and deletes {_listed(gone)}: nobody has reviewed what "
+                    "the new one asks for"
+                )
         for place in others:
-            self._other(place, text, old)
+            try:
+                self._other(place, text, old)
+            except NoVerdict as trouble:
+                self.trouble = self.trouble or trouble
         self._baseline_files(base)
         self._newer_baselines(base, others)
         self._dataset_files(base)
@@ -100,15 +109,6 @@ class _Comparison:
             return load_text(text, self.here.path, shown=f"{FOLDER}/{self.here.name}.yaml at {place.commit[:7]}")
         except SuiteError as error:
             return error
-
-    def _new_suite(self, base: BaseCommit) -> None:
-        self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
-        gone = sorted(set(suites_at(self.repository, base)) - set(suite_names(self.prepared.root)))
-        if gone:
-            self.notices.append(
-                f"this change adds suite '{self.here.name}' and deletes {_listed(gone)}: nobody has reviewed what the "
-                "new one asks for"
-            )
 
     def _merge_base(self, old: LoadedSuite, base: BaseCommit) -> None:
         if self.prepared.deleted:
@@ -178,15 +178,17 @@ class _Comparison:
         return bool(there) and self.repository.differs(base.commit, path.as_posix())
 
     def _other(self, place: BaseCommit, at_base: bytes | None, old: LoadedSuite | None) -> None:
-        """Another base commit (the base's tip, or the default branch): its definition counts where it differs."""
+        """Another base commit (the base's tip, or the default branch): its definition counts where it differs.
+
+        Raises NoVerdict where this branch cannot be judged by it.
+        """
         text = self._text(place)
         if text is None or text == at_base:
             return
         rebase = f"rebase onto {place.ref}, or merge it into this branch"
         found = self._loaded(text, place)
         if isinstance(found, SuiteError):
-            self._stop(NoVerdict(f"{place.words}: {found.problem}", where=found.where, remedy=rebase))
-            return
+            raise NoVerdict(f"{place.words}: {found.problem}", where=found.where, remedy=rebase)
         known = [self.here, *(one.loaded for one in self.others), *([old] if old is not None else [])]
         moved = found.suite.dataset not in {one.suite.dataset for one in known}
         if not moved and any(same_verdicts(found.suite, one.suite) for one in known):
@@ -201,21 +203,16 @@ class _Comparison:
             problem = (
                 f"{place.words} judges on dataset '{found.suite.dataset}', this branch on '{known[0].suite.dataset}'."
             )
-            self._stop(NoVerdict(problem, where=found.where("dataset"), remedy=rebase))
-            return
+            raise NoVerdict(problem, where=found.where("dataset"), remedy=rebase)
         try:
             self.others.append(planned_on(found, self.prepared.dataset, place.decider))
         except SuiteError as error:
             problem = f"the checks of {place.words} cannot be evaluated on this branch: {error.problem}"
-            self._stop(NoVerdict(problem, where=error.where, remedy=rebase))
-            return
+            raise NoVerdict(problem, where=error.where, remedy=rebase) from error
         self.notices.append(
             f"{place.words} defines the gate otherwise ({_listed([one.what for one in changes])}): "
             "for each check the stricter definition counts"
         )
-
-    def _stop(self, trouble: NoVerdict) -> None:
-        self.trouble = self.trouble or trouble
 
     def _baseline_files(self, base: BaseCommit) -> None:
         """Records that are compared with, where this change edits them: read at the merge base, or reported."""

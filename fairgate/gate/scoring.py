@@ -74,11 +74,11 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     scorer = run.open(uri)
     definitions = _scored_definitions(run, scorer)
     baseline = compare_with(settings.baseline, definitions, scorer, run)
-    anchors: dict[str, ComparedRun | None] = {}
-    for one in definitions:
-        if one.suite.anchor is not None and one.suite.anchor not in anchors:
-            spec = one.suite.anchor
-            anchors[spec] = compare_with(spec, definitions, scorer, run, anchor=True, read_alike=baseline is None)
+    anchors = {
+        spec: compare_with(spec, definitions, scorer, run, anchor=True, read_alike=baseline is None)
+        for spec in dict.fromkeys(one.suite.anchor for one in definitions)
+        if spec is not None
+    }
     answers = []
     for place, one in enumerate(definitions):
         others = _those_there(baseline, anchors.get(one.suite.anchor or ""))

@@ -51,17 +51,17 @@ def rows(sets: int, seed: int = RELEASE_SEED) -> Iterator[dict[str, object]]:
                 }
 
 
-def write_occupations(folder: Path, *, sets: int, seed: int = RELEASE_SEED) -> Manifest:
+def write_occupations(folder: Path, *, sets: int) -> Manifest:
     """Draw the dataset into a new folder. Raises DatasetError when the folder is taken."""
     from fairgate.data import write_dataset
 
     return write_dataset(
         folder,
-        rows(sets, seed),
+        rows(sets),
         name=NAME,
         version="v1",
         attributes=ATTRIBUTES,
-        recipe={"name": "portraits", "sets_per_subject": sets, "seed": seed, "pixels": UNITS},
+        recipe={"name": "portraits", "sets_per_subject": sets, "seed": RELEASE_SEED, "pixels": UNITS},
         licence="Apache-2.0",
         counterfactual=True,
         notice=NOTICE,
@@ -69,12 +69,13 @@ def write_occupations(folder: Path, *, sets: int, seed: int = RELEASE_SEED) -> M
     )
 
 
-def contact_sheet(number: int = 0, *, seed: int = RELEASE_SEED, margin: int = 4) -> Image.Image:
+def contact_sheet(number: int = 0) -> Image.Image:
     """Set `number` of every label, a row each, its members in the order of the groups."""
+    margin = 4
     pitch = UNITS + margin
     sheet = Image.new("RGB", (len(GROUPS) * pitch + margin, len(LABELS) * pitch + margin), "white")
     for row, label in enumerate(LABELS):
-        scene = scene_of(seed, label, number)
+        scene = scene_of(RELEASE_SEED, label, number)
         for column, group in enumerate(GROUPS):
             sheet.paste(draw(scene, label, *group), (margin + column * pitch, margin + row * pitch))
     return sheet

@@ -71,10 +71,10 @@ TOO_YOUNG = 6
 """Every so many faces are labelled 10-19: an importer is to leave them out. They are drawn like the others."""
 
 
-def draw_chip(seed: int, number: int) -> tuple[Image.Image, dict[str, str]]:
+def draw_chip(number: int) -> tuple[Image.Image, dict[str, str]]:
     """Face `number`, from the fringe to the chin, and its labels; groups take turns."""
     skin_tone, gender = GROUPS[number % len(GROUPS)]
-    rng = stream(seed, "portraits", "photo faces", number)
+    rng = stream(0, "portraits", "photo faces", number)
     scene = replace(Scene.sample(rng), tilt=0.0)
     label = LABELS[int(rng.integers(len(LABELS)))]
     left, top, right, bottom = map(round, scene.face_box())
@@ -88,14 +88,14 @@ def draw_chip(seed: int, number: int) -> tuple[Image.Image, dict[str, str]]:
     }
 
 
-def write_chips(folder: Path, *, per_group: int, seed: int = 0) -> None:
+def write_chips(folder: Path, *, per_group: int) -> None:
     """Write `faces/` and `faces.csv` into a folder."""
     (folder / CHIPS).mkdir(parents=True)
     with (folder / LABELS_FILE).open("w", newline="", encoding="utf-8") as out:
         table = csv.DictWriter(out, CHIP_COLUMNS, lineterminator="\n")
         table.writeheader()
         for number in range(per_group * len(GROUPS)):
-            chip, labels = draw_chip(seed, number)
+            chip, labels = draw_chip(number)
             name = f"{CHIPS}/{number + 1:04d}.png"
             (folder / name).write_bytes(png(chip))
             table.writerow({"file": name, **labels})

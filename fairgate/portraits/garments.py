@@ -41,11 +41,10 @@ def v_neck(canvas: Canvas, colour: Colour, *, depth: float = 17.0, wide: float =
     canvas.polygon([(-wide, 1.5), (wide, 1.5), (1.2, depth), (-1.2, depth)], colour)
 
 
-def lapels(canvas: Canvas, colour: Colour, *, depth: float = 18.0) -> None:
-    """Two lapels that meet at `depth`, and the closing below them."""
-    half = [(6.5, 0.5), (11.5, 5.0), (10.2, 10.5), (7.4, 11.5), (0, depth + 1), (1.2, depth - 2)]
-    canvas.both_sides(half, colour)
-    canvas.stroke([(0, depth), (0, 44)], 0.8, mix(colour, INK, 0.35))
+def lapels(canvas: Canvas, colour: Colour) -> None:
+    """Two lapels, and the closing below them."""
+    canvas.both_sides([(6.5, 0.5), (11.5, 5.0), (10.2, 10.5), (7.4, 11.5), (0, 19), (1.2, 16)], colour)
+    canvas.stroke([(0, 18), (0, 44)], 0.8, mix(colour, INK, 0.35))
 
 
 def collar(canvas: Canvas, colour: Colour) -> None:

@@ -168,14 +168,11 @@ def train_vae(pictures: NDArray[np.uint8], *, seed: int, report: Report, steps: 
 
 def encode(vae: Any, pictures: NDArray[np.uint8]) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean and standard deviation of the latents (n, 4, LATENT, LATENT), scaled as the UNet sees them."""
-    means, deviations = [], []
     with torch.inference_mode():
-        for start in range(0, len(pictures), 128):
-            found = vae.encode(scaled(pictures[start : start + 128])).latent_dist
-            means.append(found.mean)
-            deviations.append(found.std)
-    factor = vae.config.scaling_factor
-    return torch.cat(means).clone() * factor, torch.cat(deviations).clone() * factor
+        starts = range(0, len(pictures), 128)
+        found = [vae.encode(scaled(pictures[start : start + 128])).latent_dist for start in starts]
+    means, deviations = torch.cat([one.mean for one in found]), torch.cat([one.std for one in found])
+    return means.clone() * vae.config.scaling_factor, deviations.clone() * vae.config.scaling_factor
 
 
 def _edges(pictures: torch.Tensor) -> torch.Tensor:

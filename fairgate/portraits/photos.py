@@ -170,7 +170,7 @@ def _said(rng: np.random.Generator, frames: tuple[str, ...], subject: str, gende
     )
 
 
-def write_photos(folder: Path, *, photos: int, faces: int = 12, seed: int = 0) -> int:
+def write_photos(folder: Path, *, photos: int, faces: int = 12) -> int:
     """Write images, captions.json, instances.json, faces with labels, and drawn.json (the truth) into a new folder.
 
     `photos` is a number per subject, `faces` per group. The number of photographs. Raises DatasetError when the folder
@@ -182,7 +182,7 @@ def write_photos(folder: Path, *, photos: int, faces: int = 12, seed: int = 0) -
     captions: list[dict[str, Any]] = []
     instances: list[dict[str, Any]] = []
     truth: list[dict[str, Any]] = []
-    every = (draw_photo(seed, subject, number) for subject in SUBJECTS for number in range(photos))
+    every = (draw_photo(0, subject, number) for subject in SUBJECTS for number in range(photos))
     for number, photo in enumerate(every, start=1):
         name = f"{number:012d}.png"
         (folder / "images" / name).write_bytes(png(photo.image))
@@ -210,7 +210,7 @@ def write_photos(folder: Path, *, photos: int, faces: int = 12, seed: int = 0) -
     _write(folder / "captions.json", {"images": images, "annotations": captions})
     _write(folder / "instances.json", {"images": images, "annotations": instances, "categories": categories})
     _write(folder / "drawn.json", {"photos": truth})
-    write_chips(folder, per_group=faces, seed=seed)
+    write_chips(folder, per_group=faces)
     return len(images)
 
 

@@ -16,6 +16,7 @@ from torch.nn import functional
 from fairgate.portraits.generator import open_pipeline, paint
 from fairgate.portraits.generator_models import scaled, seeded, torch_threads
 from fairgate.portraits.generator_training import Report, one_cycle
+from fairgate.portraits.pool import small
 from fairgate.portraits.standin_data import (
     SEED,
     Composite,
@@ -195,11 +196,11 @@ def make_standins(folder: Path, generator: Path, report: Report) -> None:
 
 def soften(vae: Any, portraits: list[Portrait]) -> NDArray[np.uint8]:
     """Portraits at the generator's size as its VAE gives them back, (n, SIDE, SIDE, 3)."""
-    small = np.stack([np.asarray(Image.fromarray(one.picture).reduce(3)) for one in portraits])
+    pictures = np.stack([small(Image.fromarray(one.picture)) for one in portraits])
     parts = []
     with torch.inference_mode():
-        for start in range(0, len(small), 128):
-            found = vae.encode(scaled(small[start : start + 128])).latent_dist.mean
+        for start in range(0, len(pictures), 128):
+            found = vae.encode(scaled(pictures[start : start + 128])).latent_dist.mean
             rebuilt = (vae.decode(found).sample.clamp(-1, 1) + 1) * 127.5
             parts.append(rebuilt.round().byte().permute(0, 2, 3, 1).numpy())
     return np.concatenate(parts)

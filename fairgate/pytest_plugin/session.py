@@ -92,7 +92,7 @@ class GateSession:
     def _given(self, key: str) -> str | None:
         """An option of the command line, the environment or the ini file."""
         option = OPTIONS[key]
-        typed: str | None = self.config.getoption(option.flag.lstrip("-").replace("-", "_"))
+        typed: str | None = self.config.getoption(option.flag)
         return typed or os.environ.get(option.environment) or self.config.getini(option.ini) or None
 
     def settings(self, name: str) -> Settings:
@@ -100,7 +100,7 @@ class GateSession:
         option = self.config.getoption
         settings = resolve(
             self.prepared[name].loaded.suite,
-            {key: option(one.flag.lstrip("-").replace("-", "_")) for key, one in OPTIONS.items()},
+            {key: option(one.flag) for key, one in OPTIONS.items()},
             ini=lambda key: self.config.getini(key) or None,
             allow_pickle=option("fairness_allow_pickle"),
         )

@@ -57,13 +57,12 @@ def healthy(findings: list[Finding]) -> bool:
     return all(one.level != "trouble" for one in findings)
 
 
-NOT_STARTED: Final = -1
 TOOK_TOO_LONG: Final = -2
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A program that ended: its exit code (or NOT_STARTED, TOOK_TOO_LONG) and what it wrote."""
+    """A program that ended: its exit code (-1: it did not start; or TOOK_TOO_LONG) and what it wrote."""
 
     code: int
     out: str
@@ -92,5 +91,5 @@ def run(words: Sequence[str], folder: Path, seconds: float, environment: Mapping
     except subprocess.TimeoutExpired:
         return Ran(TOOK_TOO_LONG, "", f"no answer within {seconds:g} s")
     except OSError as error:
-        return Ran(NOT_STARTED, "", str(error))
+        return Ran(-1, "", str(error))
     return Ran(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))

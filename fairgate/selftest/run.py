@@ -15,7 +15,7 @@ from fairgate.selftest.finding import Finding, Progress, of_error, trouble
 from fairgate.selftest.machine import cache_of, look_at_git, look_at_machine
 from fairgate.selftest.proof import prove
 from fairgate.selftest.pytest_setup import Ini, look_at_pytest, read_ini
-from fairgate.selftest.suite_inputs import git_refs, look_at_models, look_at_suite
+from fairgate.selftest.suite_inputs import look_at_models, look_at_suite
 from fairgate.selftest.workflows import look_at_workflows
 from fairgate.suites import OPTIONS, Settings, suite_names, suite_path
 from fairgate.tracking import DEFAULT_QUEUE
@@ -72,7 +72,8 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
     found += look_at_workflows(root)
     progress("git, DVC, MLflow")
     specs = [spec for one, settings in suites.values() for spec in (settings.baseline, one.loaded.suite.anchor) if spec]
-    found += look_at_git(root, git_refs(specs))
+    refs = dict.fromkeys(spec.removeprefix("git:") for spec in specs if spec.startswith("git:"))
+    found += look_at_git(root, list(refs))
     found += look_at_dvc(root)
     uri = options.mlflow or _said("mlflow", ini) or OPTIONS["mlflow"].default
     found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
@@ -100,17 +101,14 @@ def _prepared(root: Path, names: Sequence[str], options: SelfTestOptions, ini: I
 
 
 def _on_suites(suites: _Suites, options: SelfTestOptions, progress: Progress) -> list[Finding]:
-    found, seen = list[Finding](), set[str]()
-    today = datetime.now(UTC).date()
+    found, today = list[Finding](), datetime.now(UTC).date()
     for name, (prepared, settings) in suites.items():
         progress(f"suite {name}: baseline, waivers")
         found += look_at_suite(prepared, settings, today)
         found += look_at_models(prepared, settings)
-    for prepared, _ in suites.values():
-        if prepared.dataset.manifest.ref not in seen:
-            seen.add(prepared.dataset.manifest.ref)
-            progress(f"dataset {prepared.dataset.manifest.ref}")
-            found += look_at_dataset(prepared.dataset, options.full)
+    for ref, dataset in {one.dataset.manifest.ref: one.dataset for one, _ in suites.values()}.items():
+        progress(f"dataset {ref}")
+        found += look_at_dataset(dataset, options.full)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Final
@@ -12,7 +11,7 @@ from fairgate import gate
 from fairgate.baselines import BaselineSpec, RecordFiles, mismatch, parse_baseline, require_own_scores
 from fairgate.errors import BaselineError, FairgateError
 from fairgate.probes import METRIC_VERSION, read_scores, scores_digest
-from fairgate.records import Against, RunRecord, item_name
+from fairgate.records import Against, item_name
 from fairgate.selftest.finding import Finding, of_error, ok, trouble, warning
 from fairgate.suites import LoadedSuite, Settings, advice, probe_digests
 
@@ -63,11 +62,6 @@ def look_at_models(prepared: gate.Prepared, settings: Settings) -> list[Finding]
         *_compared(area, settings.baseline, prepared, settings, "baseline"),
         *_compared(area, prepared.loaded.suite.anchor or "none", prepared, settings, "anchor"),
     ]
-
-
-def git_refs(specs: list[str]) -> list[str]:
-    """The refs of all `git:` baselines, each once."""
-    return list(dict.fromkeys(spec.removeprefix("git:") for spec in specs if spec.startswith("git:")))
 
 
 def _checkpoint(area: str, prepared: gate.Prepared, settings: Settings) -> Finding:
@@ -128,37 +122,26 @@ def _record(
         scores = read_scores(files.scores, prepared.dataset.index)
         require_own_scores(record, scores_digest(scores), where)
         what = f"the {role} of {record.created_at[:10]} is there, of the same data and probes"
-        return [ok(area, what, where=where), *_entropies(area, record, prepared, role, where)]
-    version = _made_by(record, prepared, compared)
-    reason = f"it was made by metric version {version}, and this fairgate has {METRIC_VERSION}" if version else differs
-    try:
-        again = gate.open_model(record.model.uri, prepared, settings)
-    except FairgateError as error:
-        what = f"the {role} cannot be compared: {reason}; nor can its checkpoint be scored again: {error.problem}"
-        return [trouble(area, what, where=where, remedy=_MAKE)]
-    if again.fingerprint != record.model.fingerprint:
-        what = f"the {role} cannot be compared: {reason}; and '{record.model.uri}' is another checkpoint by now."
-        return [trouble(area, what, where=where, remedy=_MAKE)]
-    what = f"the {role}'s checkpoint is scored again in every run: {reason}."
-    return [warning(area, what, where=where, remedy=_MAKE)]
-
-
-def _entropies(area: str, record: RunRecord, prepared: gate.Prepared, role: Against, where: str) -> list[Finding]:
-    """Whether P(true) can be compared at the record's label temperature without scoring its checkpoint."""
-    lacking = sorted(gate.needs_entropy(prepared.planned, role) - record.answer_entropy.keys())
-    if not lacking:
-        return []
-    what = (
-        f"the {role}'s record holds no mean answer entropies of {', '.join(lacking)}: its checkpoint is scored again "
-        "for them in every run, and where it is not to be had, no regression of P(true) passes."
-    )
-    return [warning(area, what, where=where, remedy=_MAKE)]
-
-
-def _made_by(record: RunRecord, prepared: gate.Prepared, compared: Mapping[str, str]) -> int | None:
-    """The older metric version with which today's probes have the record's digests; None where there is none."""
+        found = [ok(area, what, where=where)]
+        if lacking := sorted(gate.needs_entropy(prepared.planned, role) - record.answer_entropy.keys()):
+            what = (
+                f"the {role}'s record holds no mean answer entropies of {', '.join(lacking)}: its checkpoint is scored "
+                "again for them in every run, and where it is not to be had, no regression of P(true) passes."
+            )
+            found.append(warning(area, what, where=where, remedy=_MAKE))
+        return found
     for version in range(METRIC_VERSION - 1, 0, -1):
         then = probe_digests(prepared.loaded.suite, metric_version=version)
         if all(record.probes.get(name) == then[name] for name in compared):
-            return version
-    return None
+            differs = f"it was made by metric version {version}, and this fairgate has {METRIC_VERSION}"
+            break
+    try:
+        again = gate.open_model(record.model.uri, prepared, settings)
+    except FairgateError as error:
+        what = f"the {role} cannot be compared: {differs}; nor can its checkpoint be scored again: {error.problem}"
+        return [trouble(area, what, where=where, remedy=_MAKE)]
+    if again.fingerprint != record.model.fingerprint:
+        what = f"the {role} cannot be compared: {differs}; and '{record.model.uri}' is another checkpoint by now."
+        return [trouble(area, what, where=where, remedy=_MAKE)]
+    what = f"the {role}'s checkpoint is scored again in every run: {differs}."
+    return [warning(area, what, where=where, remedy=_MAKE)]
