@@ -31,7 +31,7 @@ def _made_team(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tiny checkpoints; main holds `base` in use, with its baseline. The dataset is not in git: a job has it pulled."""
     folder = tmp_path_factory.mktemp("team-world")
     root = folder / "root"
-    write_portraits(root / "datasets" / "faces" / "v1", "v1", range(40))
+    write_portraits(root / "datasets" / "faces" / "v1", "v1", range(32))
     (root / "fairness_suites").mkdir()
     (root / "fairness_suites" / "jobs.yaml").write_text(TEAM_SUITE, encoding="utf-8")
     repository = opened(root, folder, ignore="datasets/\n")
