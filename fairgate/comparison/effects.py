@@ -4,7 +4,7 @@ associations: P(positive label) by group and within sets (paper 1)."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,10 +123,10 @@ def taken_for(data: AuditData, answers: Answers, truth: str) -> list[TakenFor]:
     says what is right, where there is one (`truth`): who is taken for whom is a question about its groups.
     """
     return [
-        TakenFor(model=model, over=CROSS.join(grouping), **asdict(taken))
+        TakenFor(model=model, over=CROSS.join(grouping), **taken.model_dump(exclude={"probe"}))
         for grouping in finest(data.groupings, None if truth == "subject" else truth)
         for model, scores in answers.items()
-        for taken in wrong_answers(data.index, scores, grouping)
+        for taken in wrong_answers("", data.index, scores, grouping)
     ]
 
 

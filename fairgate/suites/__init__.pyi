@@ -1,9 +1,6 @@
-from .advising import advice as advice
 from .attainable import fair_rankers as fair_rankers
 from .attainable import require_attainable as require_attainable
 from .attainable import require_groups_present as require_groups_present
-from .confusion_counts import confusions as confusions
-from .confusion_counts import wrong_answers as wrong_answers
 from .deciding import decide as decide
 from .load import FOLDER as FOLDER
 from .load import LoadedSuite as LoadedSuite
@@ -15,10 +12,14 @@ from .options import OPTIONS as OPTIONS
 from .plan import PlannedCheck as PlannedCheck
 from .plan import plan_check as plan_check
 from .plan import plan_checks as plan_checks
+from .plan import require_waived_checks as require_waived_checks
 from .probing import probe_digests as probe_digests
 from .probing import prompt_count as prompt_count
 from .probing import run_probes as run_probes
+from .result import confusions as confusions
 from .result import undecided as undecided
+from .result import waive as waive
+from .result import wrong_answers as wrong_answers
 from .scaffold import new_suite as new_suite
 from .schema import Check as Check
 from .schema import Suite as Suite
@@ -32,10 +33,9 @@ from .suite_diff import same_verdicts as same_verdicts
 from .suite_diff import stricter as stricter
 from .suite_diff import with_subjects_of as with_subjects_of
 from .temperature import LabelTemperature as LabelTemperature
+from .temperature import advice as advice
 from .temperature import temperature_notices as temperature_notices
 from .validate import leaves as leaves
 from .validate import require_inside as require_inside
-from .waivers import require_waived_checks as require_waived_checks
-from .waivers import waive as waive
 from .yaml_source import Source as Source
 from .yaml_source import read_source as read_source

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError
-from fairgate.measures import Cell, Cells, FairRankings, GroupedRows, galleries_of
+from fairgate.measures import Cells, FairRankings, GroupedRows, galleries_of
 from fairgate.metrics import NullSkew
 from fairgate.suites.plan import PlannedCheck
 
@@ -22,15 +21,18 @@ def require_groups_present(planned: Sequence[PlannedCheck], index: GroupedRows) 
     A ranking needs every group in every gallery: one that a subject lacks has no place in its top k.
     """
     cells = Cells(index)
-    for one in planned:
-        if not one.groupings:
-            continue
+    for one in (one for one in planned if one.groupings):
         cell = cells.of(one.subject, one.groupings)
         galleries = [("", np.arange(len(cell.rows)))]
         if one.metric.spec.rankings and not one.words:
             galleries = [(gallery.name, gallery.rows) for gallery in galleries_of(one.request(), cell)]
         for name, rows in galleries:
-            absent = _absent(cell, rows)
+            absent = [
+                group
+                for codes, groups in zip(cell.group_codes, cell.groups, strict=True)
+                for group, count in zip(groups, np.bincount(codes[rows], minlength=len(groups)), strict=True)
+                if count == 0
+            ]
             if absent:
                 shown = ", ".join(absent[:NAMED]) + (f" and {len(absent) - NAMED} more" if len(absent) > NAMED else "")
                 of = f" of '{name}'" if name else ""
@@ -41,15 +43,6 @@ def require_groups_present(planned: Sequence[PlannedCheck], index: GroupedRows) 
                 )
 
 
-def _absent(cell: Cell, rows: NDArray[np.int64]) -> list[str]:
-    return [
-        name
-        for codes, names in zip(cell.group_codes, cell.groups, strict=True)
-        for name, count in zip(names, np.bincount(codes[rows], minlength=len(names)), strict=True)
-        if count == 0
-    ]
-
-
 def fair_rankers(planned: Sequence[PlannedCheck], index: GroupedRows, min_sets: int = 0) -> dict[str, NullSkew]:
     """By check item, what a perfectly fair ranker has: for every check that counts a top k over groups.
 
@@ -58,50 +51,37 @@ def fair_rankers(planned: Sequence[PlannedCheck], index: GroupedRows, min_sets: 
     """
     cells, rankings = Cells(index), FairRankings()
     found: dict[str, NullSkew] = {}
-    for one in planned:
-        if not one.groupings:
-            continue
+    for one in (one for one in planned if one.groupings):
         cell = cells.of(one.subject, one.groupings)
-        if one.metric.counts_groups:
-            _require_images(one, cell)
+        sizes = dict.fromkeys(one.words, len(cell.rows)) or Counter(cell.subject.tolist())
+        for name, images in sizes.items():
+            if one.metric.counts_groups and (one.check.k or 0) > images:
+                raise SuiteError(
+                    f"check '{one.check.id}' ranks the top {one.check.k} of '{name}', which has {images} images.",
+                    where=one.where,
+                    remedy=f"choose k below {images}",
+                )
         fair = one.metric.fair_chance(one.request(min_sets), cell, rankings)
         if fair is not None:
             found[one.item] = fair
     return found
 
 
-def _require_images(one: PlannedCheck, cell: Cell) -> None:
-    sizes = dict.fromkeys(one.words, len(cell.rows)) or Counter(cell.subject.tolist())
-    for name, images in sizes.items():
-        if (one.check.k or 0) > images:
-            raise SuiteError(
-                f"check '{one.check.id}' ranks the top {one.check.k} of '{name}', which has {images} images.",
-                where=one.where,
-                remedy=f"choose k below {images}",
-            )
-
-
 def require_attainable(planned: Sequence[PlannedCheck], null: Mapping[str, NullSkew]) -> None:
     """Raise SuiteError for a bound that a perfectly fair ranker misses half of the time."""
     for one in planned:
-        if one.item in null:
-            _require_attainable(one, null[one.item])
-
-
-def _require_attainable(one: PlannedCheck, null: NullSkew) -> None:
-    check = one.check
-    missed = (check.at_most is not None and check.at_most < null.median) or (
-        check.at_least is not None and check.at_least > null.median
-    )
-    if not missed:
-        return
-    higher = one.metric.spec.better == "higher"
-    name = check.metric.replace("_at_k", f"@{check.k}").replace("_", " ")
-    raise SuiteError(
-        f"check '{check.id}' wants {name} of {check.rule.replace('_', ' ')} {check.bound:g}, and a perfectly fair "
-        f"ranker would have {null.median:.3g} half of the time on '{one.subject or one.word or 'all subjects'}' "
-        f"({'at least' if higher else 'at most'} {null.p95:.3g} in 95 of 100 rankings).",
-        where=one.where,
-        remedy=f"{'lower' if higher else 'raise'} the bound beyond the fair ranker's 95% point, {null.p95:.3g}, or "
-        "rank more images (larger k)",
-    )
+        check, fair = one.check, null.get(one.item)
+        if fair is None or check.rule == "no_worse_than":
+            continue
+        if check.bound >= fair.median if check.rule == "at_most" else check.bound <= fair.median:
+            continue
+        higher = one.metric.spec.better == "higher"
+        name = check.metric.replace("_at_k", f"@{check.k}").replace("_", " ")
+        raise SuiteError(
+            f"check '{check.id}' wants {name} of {check.rule.replace('_', ' ')} {check.bound:g}, and a perfectly fair "
+            f"ranker would have {fair.median:.3g} half of the time on '{one.about or 'all subjects'}' "
+            f"({'at least' if higher else 'at most'} {fair.p95:.3g} in 95 of 100 rankings).",
+            where=one.where,
+            remedy=f"{'lower' if higher else 'raise'} the bound beyond the fair ranker's 95% point, {fair.p95:.3g}, or "
+            "rank more images (larger k)",
+        )

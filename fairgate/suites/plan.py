@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairgate.errors import SuiteError
+from fairgate.errors import SuiteError, suggestion
 from fairgate.measures import METRICS, Crossing, Metric, MetricRequest
 from fairgate.probes import DatasetFacts, dataset_has
 from fairgate.records import CROSS, Against, item_name
 from fairgate.suites.load import LoadedSuite
-from fairgate.suites.schema import Check
+from fairgate.suites.schema import Check, Suite
 from fairgate.suites.validate import require_utility
-from fairgate.suites.yaml_source import Loc
+from fairgate.suites.yaml_source import Loc, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +149,23 @@ def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: 
     if len(set(named)) < len(named):
         raise SuiteError(f"check '{check.id}' names an attribute twice.", where=where, remedy="name each once")
     return (tuple(named),)
+
+
+def require_waived_checks(suite: Suite, planned: Sequence[PlannedCheck], source: Source) -> None:
+    """Raise SuiteError for a waiver of a check, subject or word that is not there."""
+    for place, waiver in enumerate(suite.waivers):
+        ids = [check.id for check in suite.checks]
+        if waiver.check not in ids:
+            raise SuiteError(
+                f"a waiver names the check '{waiver.check}', which this suite does not have.",
+                where=source.where(("waivers", place, "check")),
+                remedy=suggestion(waiver.check, ids, f"checks here: {', '.join(ids)}"),
+            )
+        about = list(dict.fromkeys(one.about for one in planned if one.check.id == waiver.check and one.about))
+        if waiver.subject is not None and waiver.subject not in about:
+            listed = f"it is about: {', '.join(about)}" if about else "it has one item for all; leave `subject` out"
+            raise SuiteError(
+                f"a waiver names '{waiver.subject}', which check '{waiver.check}' is not about.",
+                where=source.where(("waivers", place, "subject")),
+                remedy=suggestion(waiver.subject, about, listed),
+            )

@@ -1,19 +1,22 @@
-"""Turn an assessed check into a result: its verdict, its numbers, and the details for reports."""
+"""Turn an assessed check into a result: its verdict, its numbers, its waiver, and the details for reports."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any
 
 import numpy as np
 
 from fairgate.errors import FairgateError, harmless
-from fairgate.measures import Cell, GroupedRows, Measure
+from fairgate.measures import Crossing, GroupedRows
 from fairgate.metrics import NullSkew
 from fairgate.probes import ProbeScores
-from fairgate.records import CheckResult, GroupResult, MemberResult, WorstSet, status_of
+from fairgate.records import CheckResult, GroupResult, MemberResult, Misclassification, Waiver, WorstSet, status_of
 from fairgate.suites.compare import Assessed
 from fairgate.suites.plan import PlannedCheck
-from fairgate.suites.schema import Suite
+from fairgate.suites.schema import Suite, Waived
 from fairgate.suites.verdicts import Verdicts, judge
 
 SHOWN = 4
@@ -93,15 +96,26 @@ def _shown(one: Assessed, at: int) -> tuple[float, float | None, float | None, s
 
 
 def _worst_sets(one: Assessed, index: GroupedRows, at: int | None) -> list[WorstSet]:
-    """The worst sets, for the report; none for a regression that could not be tested."""
+    """The four sets (of single images, six) with the most badness, or, against a baseline, whose badness grew most.
+
+    Right-or-wrong answers tie: among equals, the set with the lowest mean score comes first. Where the group `at`
+    settled the check, only sets that hold it. Sets in which nothing is bad are not listed, nor is any of a regression
+    that could not be tested.
+    """
     if one.planned.check.no_worse_than is not None and one.paired is None:
         return []
-    before = one.before if one.paired else None
+    cell, badness = one.cell, one.now.badness
+    if one.paired is not None and one.before is not None:
+        badness = badness - one.before.badness
     scores = one.answers[0]
     if len(one.answers) > 1:  # of several words, the mean similarity
         scores = ProbeScores(np.mean([each.value for each in one.answers], axis=0))
-    group = one.now.groups[at] if one.by_group and at is not None else None
-    return worst_sets(one.cell, index, scores, one.now, before, group=group)
+    score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
+    worst = np.lexsort((score, -badness))
+    if one.by_group and at is not None:
+        worst = worst[cell.sets_with(one.now.groups[at])[worst]]
+    chosen = worst[badness[worst] > 0][: IMAGES_SHOWN if cell.unit == "images" else SHOWN]
+    return [_worst_set(int(code), one, index, scores) for code in chosen]
 
 
 def _groups(one: Assessed, verdicts: Verdicts) -> list[GroupResult]:
@@ -134,35 +148,14 @@ def _groups(one: Assessed, verdicts: Verdicts) -> list[GroupResult]:
     return results
 
 
-def worst_sets(
-    cell: Cell,
-    index: GroupedRows,
-    scores: ProbeScores,
-    now: Measure,
-    before: Measure | None,
-    *,
-    group: str | None = None,
-) -> list[WorstSet]:
-    """The four sets (of single images, six) with the most badness, or, against a baseline, whose badness grew most.
-
-    Right-or-wrong answers tie: among equals, the set with the lowest mean score comes first. With `group`, only sets
-    that hold the group. Sets in which nothing is bad are not listed.
-    """
-    most = IMAGES_SHOWN if cell.unit == "images" else SHOWN
-    badness = now.badness if before is None else now.badness - before.badness
-    score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
-    worst = np.lexsort((score, -badness))
-    holding = cell.sets_with(group) if group is not None else np.ones(cell.n_sets, dtype=bool)
-    chosen = worst[holding[worst] & (badness[worst] > 0)][:most]
-    return [_worst_set(int(code), cell, index, scores, float(now.badness[code])) for code in chosen]
-
-
-def _worst_set(code: int, cell: Cell, index: GroupedRows, scores: ProbeScores, badness: float) -> WorstSet:
-    rows = cell.rows[np.flatnonzero(cell.set_code == code)[:MEMBERS_SHOWN]]
+def _worst_set(code: int, one: Assessed, index: GroupedRows, scores: ProbeScores) -> WorstSet:
+    cell = one.cell
+    places = np.flatnonzero(cell.set_code == code)
+    rows = cell.rows[places[:MEMBERS_SHOWN]]
     return WorstSet(
         set_id=str(cell.set_ids[code]),
-        subject=str(cell.subject[np.flatnonzero(cell.set_code == code)[0]]),
-        spread=badness if len(rows) > 1 else None,
+        subject=str(cell.subject[places[0]]),
+        spread=float(one.now.badness[code]) if len(rows) > 1 else None,
         members=[
             MemberResult(
                 member=str(index.member[row]),
@@ -174,3 +167,53 @@ def _worst_set(code: int, cell: Cell, index: GroupedRows, scores: ProbeScores, b
             for row in rows
         ],
     )
+
+
+def wrong_answers(
+    probe: str, index: GroupedRows, scores: ProbeScores, grouping: Crossing
+) -> Iterator[Misclassification]:
+    """Wrong answers per subject, group and label; of a group the commonest first. None where nothing was predicted."""
+    if scores.predicted is None or scores.correct is None:
+        return
+    codes, names = index.codes(grouping)
+    for subject in dict.fromkeys(index.subject.tolist()):
+        rows = np.flatnonzero(index.subject == subject)
+        totals = np.bincount(codes[rows], minlength=len(names))
+        wrong = rows[~scores.correct[rows]].tolist()
+        taken = Counter((int(codes[row]), str(scores.predicted[row])) for row in wrong)
+        for (code, label), count in sorted(taken.items(), key=lambda one: (one[0][0], -one[1], one[0][1])):
+            yield Misclassification(
+                probe=probe, subject=subject, group=names[code], predicted=label, count=count, total=int(totals[code])
+            )
+
+
+def confusions(
+    index: GroupedRows, scores: Mapping[str, ProbeScores], planned: Sequence[PlannedCheck]
+) -> list[Misclassification]:
+    """Wrong answers per probe, subject, group and predicted label.
+
+    Groups are those of the check that crosses most attributes, or of all attributes where no check has groups: finer
+    cells would hold a handful of images each.
+    """
+    found: list[Misclassification] = []
+    for probe, one in scores.items():
+        crossings = [grouping for check in planned if check.check.probe == probe for grouping in check.groupings]
+        grouping = max(crossings, key=len, default=tuple(index.attributes))
+        found += wrong_answers(probe, index, one, grouping)
+    return found
+
+
+def waive(checks: Sequence[CheckResult], waivers: Sequence[Waived], today: date) -> list[CheckResult]:
+    """Mark the checks that a waiver covers, its last day included. An expired waiver is marked and waives nothing.
+
+    A waiver of one subject takes precedence over one of the whole check.
+    """
+    found: dict[tuple[str, str | None], Waived] = {(waiver.check, waiver.subject): waiver for waiver in waivers}
+    marked = []
+    for check in checks:
+        waiver = found.get((check.id, check.about)) or found.get((check.id, None))
+        if waiver is not None and check.verdict != "pass":
+            said = Waiver(until=waiver.until.isoformat(), reason=waiver.reason, expired=today > waiver.until)
+            check = check.model_copy(update={"waiver": said})  # noqa: PLW2901
+        marked.append(check)
+    return marked

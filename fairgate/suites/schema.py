@@ -6,6 +6,7 @@ from datetime import date
 from typing import Annotated, Any, Literal, Union
 
 from pydantic import (
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -22,60 +23,39 @@ from fairgate.probes import PROBES, Name, Probe, Prose, SuiteSection, Text
 from fairgate.records import Against, Rule
 
 
-class _Known:
-    """A name of the registry of metrics, looked up when a suite is read, so that installed packages can add some."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(_metric)
-
-    def __get_pydantic_json_schema__(
-        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"enum": list(METRICS), "type": "string"}
-
-
 def _is_metric(name: Any) -> bool:
     return isinstance(name, str) and name in METRICS
 
 
-def _metric(name: Any) -> str:
+def _metric(name: Any) -> Any:
+    """Looked up when a suite is read, so that installed packages can add some."""
     if not _is_metric(name):
         *first, last = (f"'{known}'" for known in METRICS)
         raise PydanticKnownError("literal_error", {"expected": f"{', '.join(first)} or {last}"})
-    return str(name)
+    return name
 
 
-MetricName = Annotated[str, _Known()]
+def _names_of_metrics(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(METRICS)
 
 
 class _ProbeOfKind:
     """A probe of a kind that is registered, of which its own settings are read."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(_probe)
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, Probe) else _kinds().validate_python(value)
+        )
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        kinds: Any = Union[tuple(PROBES.values())]  # noqa: UP007
-        either: Any = Annotated[kinds, Field(discriminator="kind")]
-        return handler(TypeAdapter(either).core_schema)
+        return handler(_kinds().core_schema)
 
 
-def _probe(value: Any) -> Probe:
-    if isinstance(value, Probe):
-        return value
-    if not isinstance(value, dict):
-        raise PydanticKnownError("model_attributes_type")
-    kind = value.get("kind")
-    if "kind" not in value:
-        raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
-    if not isinstance(kind, str) or kind not in PROBES:
-        known = ", ".join(f"'{name}'" for name in PROBES)
-        raise PydanticKnownError(
-            "union_tag_invalid", {"discriminator": "'kind'", "tag": str(kind), "expected_tags": known}
-        )
-    return PROBES[kind].model_validate(value)
+def _kinds() -> TypeAdapter[Probe]:
+    kinds: Any = Union[tuple(PROBES.values())]  # noqa: UP007
+    return TypeAdapter(Annotated[kinds, Field(discriminator="kind")])
 
 
 class Groups(SuiteSection):
@@ -132,7 +112,9 @@ class Check(SuiteSection):
 
     id: Name = Field(description="Name of the check in tables, records and waivers; unique in the suite.")
     probe: str = Field(description="The probe, by its name under `probes`.")
-    metric: MetricName = Field(description="What is computed from the probe's answers.")
+    metric: Annotated[str, BeforeValidator(_metric)] = Field(
+        description="What is computed from the probe's answers.", json_schema_extra=_names_of_metrics
+    )
     by: Literal["subject", "word"] | None = Field(
         default=None, description="One check for every subject, or for every word of an association probe."
     )

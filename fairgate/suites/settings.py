@@ -55,6 +55,9 @@ def resolve(
     env = os.environ if environment is None else environment
     in_suite = {"model": suite.model, "baseline": suite.baseline, "on-inconclusive": suite.on_inconclusive}
 
+    def named(name: str) -> str | None:
+        return cli.get(name) or env.get(OPTIONS[name].environment)
+
     def value(name: str) -> str | None:
         option = OPTIONS[name]
         places = (
@@ -90,16 +93,12 @@ def resolve(
         report=Path(report) if report else None,
         mlflow=None if mlflow == "off" else mlflow,
         on_inconclusive=value("on-inconclusive") or "fail",
-        leniency_is_the_suites=not any(
-            (cli.get("on-inconclusive"), env.get(OPTIONS["on-inconclusive"].environment), not suite.on_inconclusive)
-        ),
+        leniency_is_the_suites=bool(suite.on_inconclusive) and not named("on-inconclusive"),
         device=value("device") or "auto",
         cache=None if cache == "off" else Path(cache) if cache else default_cache(env),
         allow_pickle=allow_pickle,
         bases=named_bases(cli.get("base"), env),
-        from_suite=frozenset(
-            name for name in ("model", "baseline") if not (cli.get(name) or env.get(OPTIONS[name].environment))
-        ),
+        from_suite=frozenset(name for name in ("model", "baseline") if not named(name)),
         pull_request=bool(env.get(GITHUB_BASE)),
     )
 

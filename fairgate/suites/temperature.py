@@ -1,4 +1,4 @@
-"""What a change of the label temperature alone does to a suite's numbers, as a notice for the reviewer."""
+"""What a change of the label temperature alone does, as a notice for the reviewer, or can do, as advice."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairgate.errors import FairgateError
-from fairgate.measures import Cells, GroupedRows, measure
+from fairgate.errors import FairgateError, SuiteError
+from fairgate.measures import METRICS, Cells, GroupedRows, measure
 from fairgate.number_format import three_decimals
 from fairgate.probes import Entropies, ProbeScores
 from fairgate.records import Against
+from fairgate.suites.load import LoadedSuite
 from fairgate.suites.plan import PlannedCheck
+from fairgate.suites.schema import Check
 
 _SHOWN = 3
 
@@ -47,8 +49,19 @@ def temperature_notices(
         moved = [text for one in concerned if (text := _moved(one, cells, candidate[probe], at_theirs))]
         if moved:
             subjects = index.subject.tolist()
-            entropies = [float(np.mean([run.entropies[probe][one] for one in subjects])) for run in runs]
-            notices.append(_notice(probe, moved, entropies, runs, against))
+            before, now = (float(np.mean([run.entropies[probe][one] for one in subjects])) for run in runs)
+            scales = [run.logit_scale for run in runs]
+            scale = ""
+            if scales[0] is not None and scales[1] is not None and scales[0] != scales[1]:
+                scale = f"; logit scale {scales[0]:.4g} to {scales[1]:.4g}"
+            more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
+            notices.append(
+                f"label temperature: the mean entropy of the answers to '{probe}' changed from "
+                f"{three_decimals(before)} ({against}) to {three_decimals(now)} nats{scale}. That alone moves "
+                f"{', '.join(moved[:_SHOWN])}{more}. Regressions of P(true) are decided at both temperatures, bounds "
+                "at the model's own. If the change is on purpose, first merge a waiver for the checks that it moves, "
+                "then this checkpoint"
+            )
     return notices
 
 
@@ -60,13 +73,10 @@ def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeSc
     except FairgateError:
         return None  # the check's own result says so
     if one.against is None:
-        sides = [value >= one.bound for value in (now.value, then.value)]
-        bound = f" (wanted at least {three_decimals(one.bound)})"
-        return (
-            f"{one.item} from {three_decimals(then.value)} to {three_decimals(now.value)}{bound}"
-            if sides[0] != sides[1]
-            else None
-        )
+        if (now.value >= one.bound) == (then.value >= one.bound):
+            return None
+        moved = f"{one.item} from {three_decimals(then.value)} to {three_decimals(now.value)}"
+        return f"{moved} (wanted at least {three_decimals(one.bound)})"
     changes = np.abs(now.group_values - then.group_values) if now.groups else np.abs([now.value - then.value])
     if not (changes > one.bound).any():
         return None
@@ -77,23 +87,32 @@ def _moved(one: PlannedCheck, cells: Cells, own: ProbeScores, at_theirs: ProbeSc
     return f"{name} from {three_decimals(float(before))} to {three_decimals(float(after))}"
 
 
-def _notice(
-    probe: str,
-    moved: Sequence[str],
-    entropies: Sequence[float],
-    runs: tuple[LabelTemperature, LabelTemperature],
-    against: Against,
-) -> str:
-    before, now = entropies
-    scales = [run.logit_scale for run in runs]
-    scale = ""
-    if scales[0] is not None and scales[1] is not None and scales[0] != scales[1]:
-        scale = f"; logit scale {scales[0]:.4g} to {scales[1]:.4g}"
-    more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
-    return (
-        f"label temperature: the mean entropy of the answers to '{probe}' changed from {three_decimals(before)} "
-        f"({against}) to {three_decimals(now)} nats{scale}. That alone moves {', '.join(moved[:_SHOWN])}{more}. "
-        "Regressions of P(true) "
-        "are decided at both temperatures, bounds at the model's own. If the change is on purpose, first merge a "
-        "waiver for the checks that it moves, then this checkpoint"
-    )
+def advice(loaded: LoadedSuite) -> list[SuiteError]:
+    """Bounds on P(true) that a change of the label temperature alone can meet, by probe: advice on a valid suite.
+
+    A temperature under which no answer is certain shrinks every spread and every gap of P(true). It shows in P(true)
+    itself, and in a regression of such a metric, which is decided at two temperatures.
+    """
+    suite, found = loaded.suite, list[SuiteError]()
+    for name, probe in suite.probes.items():
+        metric, over = probe.sees_temperature
+        bounds = [one for one in suite.checks if one.probe == name and _is_open(one)]
+        compared = any(one.no_worse_than and (one.probe, one.metric) == (name, metric) for one in suite.checks)
+        if not bounds or compared:
+            continue
+        named = ", ".join(f"'{one.id}'" for one in bounds)
+        found.append(
+            SuiteError(
+                f"a checkpoint can meet {named} by its label temperature alone: when no answer is certain, every "
+                "difference of P(true) is small.",
+                where=loaded.where("checks", suite.checks.index(bounds[0])),
+                remedy=f"add `- {{id: {metric.replace('_', '-')}-no-worse, probe: {name}, metric: {metric}, {over}"
+                "no_worse_than: baseline, margin: 0.05}`",
+            )
+        )
+    return found
+
+
+def _is_open(check: Check) -> bool:
+    spec = METRICS[check.metric].spec
+    return spec.tempered and not spec.utility and check.no_worse_than is None

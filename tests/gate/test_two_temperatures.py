@@ -17,8 +17,7 @@ from fairgate.pytest_plugin.fixture import Fairness
 from fairgate.records import RunRecord
 from fairgate.reports import read_results
 from fairgate.selftest.suite_inputs import look_at_suite
-from fairgate.suites import resolve
-from fairgate.suites.advising import advice
+from fairgate.suites import advice, resolve
 
 PROMPTS = [f"a photo of a {label}" for labels in LABELS.values() for label in labels]
 SURE = "  - {id: sure, probe: labels, metric: p_true, no_worse_than: baseline, margin: 0.02}\n"

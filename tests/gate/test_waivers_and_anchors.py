@@ -13,8 +13,8 @@ from fairgate import gate
 from fairgate.errors import SuiteError
 from fairgate.records import RunRecord
 from fairgate.suites import resolve
+from fairgate.suites.result import waive
 from fairgate.suites.schema import Waived
-from fairgate.suites.waivers import waive
 
 BIASED = "scores:biased.csv?values=logit"
 EVERYTHING = (  # of biased.csv
