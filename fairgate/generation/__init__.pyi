@@ -1,5 +1,5 @@
-from .diffusion.load import quiet as quiet
 from .diffusion.pipeline import StableDiffusion as StableDiffusion
+from .diffusion.schedule import quiet as quiet
 from .registry import files_digest as files_digest
 from .registry import model_fingerprint as model_fingerprint
 from .registry import modules_for as modules_for

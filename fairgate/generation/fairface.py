@@ -126,21 +126,15 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     require_weights(path)
     files = HashedFiles.of({"weights": path})
     finder = DlibFinder(options.side, options.upsample) if options.faces == "dlib" else WholeImage()
-    model = _load(path)
-    files.require_unchanged()
-    fingerprint = files.fingerprint(races=str(options.races), **finder.identity)
-    return FairFace(str(options), fingerprint, where, model, options.races, finder)
-
-
-def _load(path: Path) -> Any:
-    """The network in float32. Its shapes are held against the file's before memory is taken for either."""
     state = read_state_dict(path)
-    with torch.device("meta"):
+    with torch.device("meta"):  # its shapes are compared with the file's before memory is taken for either
         model = resnet34(num_classes=OUTPUTS)
     require_fit(state, model, str(path), f"a ResNet-34 with {OUTPUTS} outputs (FairFace)")
     require_finite(state, str(path))
     model.load_state_dict(state, assign=True)
-    return model.float().eval()
+    files.require_unchanged()
+    fingerprint = files.fingerprint(races=str(options.races), **finder.identity)
+    return FairFace(str(options), fingerprint, where, model.float().eval(), options.races, finder)
 
 
 class FairFace(Perceiver):
@@ -188,10 +182,6 @@ class FoundFace:
     chip: Image
     box: Box
 
-    @property
-    def area(self) -> float:
-        return (self.box.right - self.box.left) * (self.box.bottom - self.box.top)
-
 
 class WholeImage:
     """Takes every picture as one face: for pictures that are face crops already.
@@ -236,8 +226,13 @@ class DlibFinder:
             for one in found:
                 faces.append(self._landmarks(pixels, one.rect))
             chips = self._dlib.get_face_chips(pixels, faces, size=CHIP, padding=PADDING)
-        cut = [_face(chip, one, scale) for chip, one in zip(chips, found, strict=True)]
-        return sorted(cut, key=lambda face: -face.area)
+        cut = []
+        for chip, one in zip(chips, found, strict=True):
+            left, top, right, bottom = one.rect.left(), one.rect.top(), one.rect.right() + 1, one.rect.bottom() + 1
+            score = min(max(float(one.confidence), 0.0), 1.0)
+            box = Box(left / scale, top / scale, right / scale, bottom / scale, score, "face")
+            cut.append(FoundFace(fromarray(chip), box))
+        return sorted(cut, key=lambda face: (face.box.left - face.box.right) * (face.box.bottom - face.box.top))
 
 
 def searched_size(size: tuple[int, int], side: int) -> tuple[int, int]:
@@ -248,14 +243,6 @@ def searched_size(size: tuple[int, int], side: int) -> tuple[int, int]:
     """
     width, height = (max(1, length * side // max(size)) for length in size)
     return width, height
-
-
-def _face(chip: Any, found: Any, scale: float) -> FoundFace:
-    rect = found.rect
-    left, top, right, bottom = rect.left(), rect.top(), rect.right() + 1, rect.bottom() + 1
-    score = min(max(float(found.confidence), 0.0), 1.0)
-    box = Box(left / scale, top / scale, right / scale, bottom / scale, score, "face")
-    return FoundFace(fromarray(chip), box)
 
 
 def _model_files() -> HashedFiles:

@@ -49,7 +49,10 @@ class GroundingDino(FolderPerceiver):
 
         A box scores above `box_threshold` (its likeliest token); its label holds the tokens above `text_threshold`.
         """
-        tokens = self._read(text)
+        plain = text.strip().lower().rstrip(". ")  # the model was trained on lower-case phrases that end with a dot
+        if not plain:
+            raise ModelError("no text says what to detect.", where=self.uri, remedy="name it, for example 'person'")
+        tokens = self._tokens([f"{plain}."], self._model.config.max_text_len, remedy="name less at once")
         found: list[list[Box]] = [[] for _ in images]
         with self._running("detect"):
             for group, inputs in self._batches(images, tokens):
@@ -67,13 +70,6 @@ class GroundingDino(FolderPerceiver):
                     found[position] = _boxes(result, images[position].size)
         self.spent["grounding_dino"] += len(images)
         return found
-
-    def _read(self, text: str) -> dict[str, torch.Tensor]:
-        """The model was trained on lower-case phrases that end with a dot."""
-        plain = text.strip().lower().rstrip(". ")
-        if not plain:
-            raise ModelError("no text says what to detect.", where=self.uri, remedy="name it, for example 'person'")
-        return self._tokens([f"{plain}."], self._model.config.max_text_len, remedy="name less at once")
 
 
 def _boxes(result: Any, size: tuple[int, int]) -> list[Box]:

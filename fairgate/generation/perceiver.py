@@ -69,19 +69,22 @@ class FolderPerceiver(Perceiver):
         found.files.require_unchanged()
         return cls(uri, found.fingerprint, device, model, processor)
 
-    def _prepared(self, image: Image) -> Any:
-        """An image as tensors for the model, alone. Raises ModelError where a folder's settings make it enormous."""
-        prepared = self._processor.image_processor(images=image.convert("RGB"), return_tensors="pt")
-        require_modest(prepared["pixel_values"], self.uri)
-        return prepared
-
     def _batches(
         self, images: Sequence[Image], tokens: dict[str, torch.Tensor]
     ) -> Iterator[tuple[list[int], dict[str, torch.Tensor]]]:
-        """Inputs of the model for pictures of one size, each with each text, and the positions of these pictures."""
-        prepared = [self._prepared(image) for image in images]
+        """Inputs of the model for pictures of one size, each with each text, and the positions of these pictures.
+
+        Raises ModelError where a folder's settings make a picture enormous.
+        """
+        prepared = []
+        for image in images:
+            prepared.append(self._processor.image_processor(images=image.convert("RGB"), return_tensors="pt"))
+            require_modest(prepared[-1]["pixel_values"], self.uri)
         texts = tokens["input_ids"].shape[0]
-        for group in alike([picture["pixel_values"].shape for picture in prepared]):
+        alike: dict[Any, list[int]] = {}  # pictures in one batch are not padded to each other's size
+        for position, picture in enumerate(prepared):
+            alike.setdefault(tuple(picture["pixel_values"].shape), []).append(position)
+        for group in alike.values():
             inputs = {
                 name: torch.cat([prepared[position][name] for position in group]).repeat_interleave(texts, dim=0)
                 for name in ("pixel_values", "pixel_mask")
@@ -118,15 +121,3 @@ def device_of(name: str) -> Device:
     device = Device(find_device(name).name, "fp32")
     require_device(device)
     return device
-
-
-def alike(shapes: Sequence[Any]) -> list[list[int]]:
-    """Positions of equal shapes together: pictures in one batch are not padded to each other's size.
-
-    >>> alike([(3, 8), (3, 4), (3, 8)])
-    [[0, 2], [1]]
-    """
-    groups: dict[Any, list[int]] = {}
-    for position, shape in enumerate(shapes):
-        groups.setdefault(tuple(shape), []).append(position)
-    return list(groups.values())

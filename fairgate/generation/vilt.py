@@ -70,16 +70,13 @@ class ViltVQA(FolderPerceiver):
         tokens = self._tokens(list(questions), limit, remedy="shorten the question")
         with self._running("answer questions"):
             for group, inputs in self._batches(images, tokens):
-                found[group] = self._forward(inputs).reshape(len(group), len(questions), -1)
+                # ViLT shuffles the patches by the global generator; with it fixed, the last bits stay as they are
+                with torch.random.fork_rng(devices=[]):
+                    torch.default_generator.manual_seed(0)
+                    logits = self._model(**inputs).logits
+                answered = torch.sigmoid(logits.double()).cpu().numpy()
+                if np.isnan(answered).any():
+                    raise self._diverged()
+                found[group] = answered.reshape(len(group), len(questions), -1)
         self.spent["vilt"] += len(images) * len(questions)
         return found
-
-    def _forward(self, inputs: dict[str, torch.Tensor]) -> Probabilities:
-        # ViLT shuffles the patches by the global generator; with it fixed, the last bits stay as they are
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(0)
-            logits = self._model(**inputs).logits
-        found = torch.sigmoid(logits.double()).cpu().numpy()
-        if np.isnan(found).any():
-            raise self._diverged()
-        return np.asarray(found)

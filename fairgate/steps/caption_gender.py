@@ -38,7 +38,7 @@ TABLE_4: tuple[Row, ...] = (
     ("him", "her", "them"),
 )
 """The published rows. The paper prints `their` for his/hers; `his` and `her` have two uses each (see
-`_neutral_pronoun`): his bike -> their bike, the bike is his -> theirs; her bike, next to her."""
+`neutralise`): his bike -> their bike, the bike is his -> theirs; her bike, next to her."""
 
 OF_THE_CODE: tuple[Row, ...] = (
     ("uncle", "aunt", "relative"),
@@ -137,7 +137,7 @@ _NEXT_WORD = re.compile(r"\s+[\"'“‘(]*([^\W_]+(?:[-'’][^\W_]+)*)")
 _PLURAL_OWNS = re.compile(r"['’](?=\s+\w)")
 _IN_QUOTES = re.compile(r"(?<!\w)['‘](?!\s)(?:[^'’‘]|(?<=\w)['’](?=\w))*\Z")
 _APOSTROPHE_S = re.compile(r"(['’])(s)(?!\w)", re.IGNORECASE)
-_ARTICLE_BEFORE = re.compile(r"(?<!\w)(an?)(?=\s+$)", re.IGNORECASE)
+_ARTICLE_BEFORE = re.compile(r"(?<!\w)(a)n?(?=\s+$)", re.IGNORECASE)
 
 
 def named_gender(caption: str, words: GenderWords = WORDS) -> Named:
@@ -174,9 +174,13 @@ def neutralise(caption: str, words: GenderWords = WORDS) -> str:
     """
 
     def put(word: str, after: str) -> str:
-        if word in ("his", "her", "hers"):
-            return _neutral_pronoun(word, after)
-        return words.neutral[word]
+        if word not in ("his", "her", "hers"):
+            return words.neutral[word]
+        if word == "hers":
+            return "theirs"
+        if not _is_object(after):
+            return "their"
+        return "them" if word == "her" else "theirs"
 
     return _replaced(caption, words, put)
 
@@ -214,20 +218,16 @@ def _replaced(caption: str, words: GenderWords, put: Callable[[str, str], str]) 
         new = put(word.lower(), after)
         end = match.end()
         if new != word.lower():
-            before = _with_article_for(new, before)
+            before = _ARTICLE_BEFORE.sub(r"\1n" if new[0] in "aeiou" else r"\1", before)
             ending, length = _ending(word.lower(), new, caption[: match.start()], after)
             end += length
             new += ending
-        done += [before, _in_case_of(word, new)]
+        if word.isupper() and len(word) > 1:
+            new = new.upper()
+        elif word[0].isupper():
+            new = new[0].upper() + new[1:]
+        done += [before, new]
     return "".join([*done, caption[end:]])
-
-
-def _neutral_pronoun(word: str, after: str) -> str:
-    if word == "hers":
-        return "theirs"
-    if not _is_object(after):
-        return "their"
-    return "them" if word == "her" else "theirs"
 
 
 def _is_object(after: str) -> bool:
@@ -254,14 +254,3 @@ def _ending(word: str, new: str, before: str, after: str) -> tuple[str, int]:
 def _plural(word: str) -> bool:
     """Whether its possessive is an apostrophe alone: boys', not waitress's."""
     return word.endswith("s") and not word.endswith("ss")
-
-
-def _with_article_for(noun: str, before: str) -> str:
-    """The text before a noun, with the article that the noun needs: an uncle -> a relative."""
-    return _ARTICLE_BEFORE.sub(lambda article: article[1][0] + "n" * (noun[0] in "aeiou"), before)
-
-
-def _in_case_of(word: str, new: str) -> str:
-    if word.isupper() and len(word) > 1:
-        return new.upper()
-    return new[0].upper() + new[1:] if word[0].isupper() else new

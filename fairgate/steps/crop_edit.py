@@ -22,8 +22,7 @@ from PIL.Image import Image
 from fairgate.errors import RecipeError
 from fairgate.generation import Editor, Matcher, Sampling
 from fairgate.metrics import NeighbourShares, neighbour_shares
-from fairgate.steps.batches import Batches
-from fairgate.steps.contract import Drop, Maker, Meter, Row, SetRows
+from fairgate.steps.contract import Batches, Drop, Maker, Meter, Row, SetRows
 from fairgate.steps.person_photographs import BOX, PHOTO, Photographs, box_of, pasted
 from fairgate.steps.pictures import picture, png
 from fairgate.steps.provenance import made_with, spending

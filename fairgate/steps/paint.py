@@ -9,8 +9,7 @@ from typing import ClassVar
 from PIL.Image import Image
 
 from fairgate.generation import Inpainter, Painter, Sampling
-from fairgate.steps.batches import Batches
-from fairgate.steps.contract import Maker, Meter, Row, SetRows
+from fairgate.steps.contract import Batches, Maker, Meter, Row, SetRows
 from fairgate.steps.pictures import mask, picture
 from fairgate.steps.provenance import COLUMNS, SEED, made_with, spending
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from fairgate.errors import RecipeError
 from fairgate.generation import Box, Detector, Face, FaceReader, Mask, Segmenter, VQAModel
-from fairgate.steps.batches import Batches
-from fairgate.steps.contract import Drop, Maker, Meter, Row, SetRows
+from fairgate.steps.contract import Batches, Drop, Maker, Meter, Row, SetRows
 from fairgate.steps.pictures import mask_png, picture
 from fairgate.steps.provenance import spending
 
@@ -56,15 +55,17 @@ class Perceive(Maker):
         column = f"perceived_{self.traits[0].attribute}"
         waiting = [(rows, row) for rows in sets for row in rows.rows if column not in row]
         with spending(self.reader, meter):
-            read = self._batches(self._read, [row for _, row in waiting], self.batch, meter)
+            read = self._batches(
+                lambda some: self.reader.read([picture(row["image"]) for row in some]),
+                [row for _, row in waiting],
+                self.batch,
+                meter,
+            )
         for (rows, row), faces in zip(waiting, read, strict=True):
             drop = self._judge(row, faces)
             if drop is not None:
                 first = rows.drop
                 rows.drop = drop if first is None else replace(first, also=(*first.also, str(row["member"])))
-
-    def _read(self, rows: Sequence[Row]) -> list[list[Face]]:
-        return self.reader.read([picture(row["image"]) for row in rows])
 
     def _judge(self, row: Row, faces: Sequence[Face]) -> Drop | None:
         member = str(row["member"])
@@ -73,24 +74,22 @@ class Perceive(Maker):
         drop = None
         for trait in self.traits:
             prompted = str(row[trait.attribute])
-            groups = self._groups(faces[0], trait, trait.word(prompted))
+            word, groups = trait.word(prompted), faces[0].probabilities.get(trait.attribute, {})
+            if word not in groups:
+                known = (
+                    f"its groups: {', '.join(groups)}" if groups else f"it reads: {', '.join(faces[0].probabilities)}"
+                )
+                raise RecipeError(
+                    f"the face reader has no group '{word}' of '{trait.attribute}'.",
+                    where=self.reader.uri,
+                    remedy=f"say what it calls the group (`reads_as`); {known}",
+                )
             perceived = trait.group(faces[0].perceived(trait.attribute))
             row[f"perceived_{trait.attribute}"] = perceived
-            row[f"p_{trait.attribute}"] = float(groups[trait.word(prompted)])
+            row[f"p_{trait.attribute}"] = float(groups[word])
             if trait.must_match and perceived != prompted and drop is None:
                 drop = Drop("perceived_otherwise", measured=row[f"p_{trait.attribute}"], member=member)
         return drop
-
-    def _groups(self, face: Face, trait: Trait, word: str) -> Mapping[str, float]:
-        groups = face.probabilities.get(trait.attribute, {})
-        if word not in groups:
-            known = f"its groups: {', '.join(groups)}" if groups else f"it reads: {', '.join(face.probabilities)}"
-            raise RecipeError(
-                f"the face reader has no group '{word}' of '{trait.attribute}'.",
-                where=self.reader.uri,
-                remedy=f"say what it calls the group (`reads_as`); {known}",
-            )
-        return groups
 
 
 @dataclass(frozen=True, slots=True)

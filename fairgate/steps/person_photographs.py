@@ -14,9 +14,8 @@ from PIL.Image import Image
 from fairgate.data import UnreadableImage, decode
 from fairgate.errors import DatasetError
 from fairgate.generation import FaceReader, Matcher
-from fairgate.steps.batches import Batches
 from fairgate.steps.caption_gender import WORDS, GenderWords, image_gender, named_gender, neutralise, with_gender
-from fairgate.steps.contract import Drop, Judge, Maker, Meter, SetRows
+from fairgate.steps.contract import Batches, Drop, Judge, Maker, Meter, SetRows
 from fairgate.steps.pictures import picture, png
 from fairgate.steps.provenance import GENERATOR, HOW, SEED, spending
 

@@ -40,7 +40,7 @@ def test_a_seed_of_63_bits_is_taken(tiny: Any) -> None:
 
 
 def test_noise_and_embeddings_are_the_same_whoever_asks_with_them(tiny: Any) -> None:
-    from fairgate.generation.diffusion.loop import generators_of
+    from fairgate.generation.diffusion.paint import generators_of
 
     model = tiny("painter", "sdxl").model
     both = model.noise(generators_of([5, 6]), (SIDE, SIDE))
@@ -131,7 +131,7 @@ def test_pictures_of_any_size_are_worked_on_and_come_back_at_their_own(size: tup
 
 
 def test_strength_says_how_much_of_the_picture_is_kept(tiny: Any) -> None:
-    from fairgate.generation.diffusion.loop import generators_of
+    from fairgate.generation.diffusion.paint import generators_of
 
     restyler = tiny("restyler", "sd1")
     model = restyler.model

@@ -10,7 +10,7 @@ from PIL import Image
 
 from fairgate.errors import DatasetError, DeviceError
 from fairgate.steps import Meter
-from fairgate.steps.batches import Batches, SmallerBatches
+from fairgate.steps.contract import Batches, SmallerBatches
 from fairgate.steps.pictures import mask, mask_png, picture, png
 
 

@@ -13,8 +13,7 @@ from PIL import Image
 
 from fairgate.generation import Box, Face, Mask, Sampling
 from fairgate.steps import Meter, SetRows
-from fairgate.steps.batches import SmallerBatches
-from fairgate.steps.contract import Maker
+from fairgate.steps.contract import Maker, SmallerBatches
 from fairgate.steps.paint import Paint, Variant, Vary
 from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Trait, VisualQuestion
 

@@ -18,11 +18,12 @@ from torch.nn.functional import interpolate
 
 from fairgate.checkpoints import naming
 from fairgate.errors import ModelError
-from fairgate.generation.diffusion.loop import After, generators_of
 from fairgate.generation.diffusion.paint import (
+    After,
     Diffusing,
     Size,
     at_size,
+    generators_of,
     pixels_of,
     require_one_each,
     through,

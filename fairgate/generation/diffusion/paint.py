@@ -1,5 +1,9 @@
 """A Stable Diffusion as painter, restyler and editor, and what every diffusion role shares: a loaded model, pictures of
-sizes that a VAE can halve, one way through base and refiner, and its refusals."""
+sizes that a VAE can halve, one way through base and refiner, and its refusals.
+
+diffusers' pipelines take one guidance scale for a batch; here every edit has its own, so that edits at several scales
+run together. At equal scales the pictures are theirs (tests/generation/test_diffusion_against_stock.py).
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,15 @@ from PIL.Image import Image, Resampling
 
 from fairgate.checkpoints import MAX_SIDE, naming
 from fairgate.errors import ModelError
-from fairgate.generation.diffusion.loop import After, denoise, generators_of, guided, guided_by_image
 from fairgate.generation.diffusion.pipeline import StableDiffusion, joined
 from fairgate.generation.diffusion.schedule import Schedule
 from fairgate.generation.roles import Sampling
 
 Size = tuple[int, int]
+Predict = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""(scaled latents, timestep) -> the noise, or whatever the model predicts, under guidance."""
+After = Callable[[int, torch.Tensor], torch.Tensor]
+"""(number of the step that was made, latents) -> latents."""
 
 
 def square(model: StableDiffusion, side: int | None) -> Size:
@@ -114,28 +121,9 @@ def through(
     `after` makes what is done after each step of a schedule; `more` are further channels for the base's UNet.
     Raises ModelError where `how.refine_from` is set and the model has no refiner.
     """
-    second = _refining(model, how)
-    if second is not None and how.refine_from is not None:
-        schedule.stop_at(how.refine_from)
-    predict = _guided(model, prompts, how.guidance, how.negative, more)
-    latents = denoise(schedule, latents, predict, generators, after(schedule) if after else None)
-    if second is None or model.refiner is None:
-        return latents
-    scale = how.guidance if how.refine_guidance is None else how.refine_guidance
-    predict = _guided(model.refiner, prompts, scale, how.negative)
-    return denoise(second, latents, predict, generators, after(second) if after else None)
-
-
-def _guided(
-    model: StableDiffusion, prompts: Sequence[str], scale: float, negative: str | None, more: torch.Tensor | None = None
-) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    positive, unwanted = model.embed_prompts(prompts), model.embed_negative(negative, len(prompts))
-    return guided(model, positive, unwanted, [scale] * len(prompts), more)
-
-
-def _refining(model: StableDiffusion, how: Sampling) -> Schedule | None:
+    predict = guided(model, prompts, how.guidance, how.negative, more)
     if how.refine_from is None:
-        return None
+        return denoise(schedule, latents, predict, generators, after(schedule) if after else None)
     if model.refiner is None or not 0 < how.refine_from < 1:
         raise ModelError(
             f"refine_from is {how.refine_from}, and "
@@ -144,7 +132,91 @@ def _refining(model: StableDiffusion, how: Sampling) -> Schedule | None:
             remedy="name a refiner (hf:BASE?refiner=REFINER) and the share of the schedule at which it takes over, "
             "or leave refine_from out",
         )
-    return model.refiner.schedule(how.steps, how.scheduler).start_at(how.refine_from)
+    second = model.refiner.schedule(how.steps, how.scheduler).start_at(how.refine_from)
+    schedule.stop_at(how.refine_from)
+    latents = denoise(schedule, latents, predict, generators, after(schedule) if after else None)
+    scale = how.guidance if how.refine_guidance is None else how.refine_guidance
+    predict = guided(model.refiner, prompts, scale, how.negative)
+    return denoise(second, latents, predict, generators, after(second) if after else None)
+
+
+@torch.inference_mode()
+def denoise(
+    schedule: Schedule,
+    latents: torch.Tensor,
+    predict: Predict,
+    generators: Sequence[torch.Generator],
+    after: After | None = None,
+) -> torch.Tensor:
+    """Run latents through a schedule. `after` may change them after each step (inpainting does), or only look."""
+    draws = schedule.draws(generators)
+    for number, timestep in enumerate(schedule.timesteps):
+        predicted = predict(schedule.scheduler.scale_model_input(latents, timestep), timestep)
+        latents = schedule.scheduler.step(predicted, timestep, latents, return_dict=False, **draws)[0]
+        if after is not None:
+            latents = after(number, latents)
+    return latents
+
+
+def generators_of(seeds: Sequence[int]) -> list[torch.Generator]:
+    """One generator per image, on the CPU."""
+    return [torch.Generator("cpu").manual_seed(int(seed)) for seed in seeds]
+
+
+def guided(
+    model: StableDiffusion, prompts: Sequence[str], scale: float, negative: str | None, more: torch.Tensor | None = None
+) -> Predict:
+    """Classifier-free guidance: two evaluations per image, one where the scale is not above 1.
+
+    `more` holds channels that the UNet sees after the latents (n, c, h, w): the mask of an inpainting model.
+    """
+    positive, unwanted = model.embed_prompts(prompts), model.embed_negative(negative, len(prompts))
+    alone = scale <= 1
+    conditioning = positive if alone else unwanted + positive
+    channels = more if more is None or alone else torch.cat([more, more])
+
+    def predict(latents: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        batch = latents if alone else torch.cat([latents, latents])
+        inputs = batch if channels is None else torch.cat([batch, channels], dim=1)
+        found = model.predict(inputs, timestep, conditioning)
+        if alone:
+            return found
+        without, with_text = found.chunk(2)
+        return without + scale * (with_text - without)
+
+    return predict
+
+
+def guided_by_image(
+    model: StableDiffusion, instructions: Sequence[str], hows: Sequence[Sampling], image: torch.Tensor
+) -> Predict:
+    """InstructPix2Pix: three evaluations per image (text and image, image alone, neither).
+
+    `image` is the picture's latents (1, 4, h, w), unscaled. Where no text scale is above 1, or no image scale is at
+    least 1, diffusers guides by nothing; such a batch is one evaluation per image here, too.
+    """
+    prompts = model.embed_prompts(instructions)
+    negative = joined([model.embed_negative(how.negative, 1) for how in hows])
+    image = image.repeat(len(instructions), 1, 1, 1)
+    scales = torch.tensor(
+        [[how.guidance, how.image_guidance] for how in hows], dtype=torch.float32, device=model.device
+    )
+    text, picture = scales[:, :, None, None, None].unbind(1)
+    on = (text > 1) & (picture >= 1)
+    alone = not bool(on.any())
+    text, picture = torch.where(on, text, 1.0), torch.where(on, picture, 1.0)
+    conditioning = prompts if alone else prompts + negative + negative
+    channels = image if alone else torch.cat([image, image, torch.zeros_like(image)])
+
+    def predict(latents: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
+        batch = latents if alone else torch.cat([latents] * 3)
+        found = model.predict(torch.cat([batch, channels], dim=1), timestep, conditioning)
+        if alone:
+            return found
+        with_text, with_image, without = found.chunk(3)
+        return without + text * (with_text - with_image) + picture * (with_image - without)
+
+    return predict
 
 
 def require_one_each(prompts: Sequence[str], *others: Sequence[object]) -> None:
@@ -182,14 +254,7 @@ class DiffusionEditor(Diffusing):
         size = working_size(image.size, model.vae_factor, hows[0].size)
         with naming(self.uri, "edit"):
             picture = model.encode(pixels_of(model, [image], size), scaled=False)
-            predict = guided_by_image(
-                model,
-                model.embed_prompts(instructions),
-                joined([model.embed_negative(how.negative, 1) for how in hows]),
-                picture.repeat(len(instructions), 1, 1, 1),
-                [how.guidance for how in hows],
-                [how.image_guidance for how in hows],
-            )
+            predict = guided_by_image(model, instructions, hows, picture)
             schedule = model.schedule(hows[0].steps, hows[0].scheduler)
             latents = denoise(schedule, schedule.begin(model.noise(generators, size)), predict, generators)
             made = model.decode(latents)

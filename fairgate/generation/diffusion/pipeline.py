@@ -1,7 +1,7 @@
 """A loaded Stable Diffusion (1.x, 2.x, XL, refiner, InstructPix2Pix): its parts, and what each does to a batch.
 
 One class for all of them: the pipelines of diffusers differ in how they run these parts, which is in
-`diffusion.loop` and in the roles. The safety checker is never loaded: it blackens pictures, more often for some groups
+`diffusion.paint` and in the roles. The safety checker is never loaded: it blackens pictures, more often for some groups
 than for others, which would bias the dataset; people review what is released.
 """
 
@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import torch
+import transformers
 from diffusers.image_processor import VaeImageProcessor
 from PIL.Image import Image
 
-from fairgate.checkpoints import find_device
+from fairgate.checkpoints import find_device, naming_folder, require_finite, require_loaded, require_stored
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
-from fairgate.generation.diffusion.load import load_text_encoder, load_tokenizer, load_unet_or_vae
-from fairgate.generation.diffusion.schedule import Schedule, make_scheduler, read_schedule
+from fairgate.generation.diffusion.schedule import Schedule, make_scheduler, quiet, read_schedule
 from fairgate.hashing import digest
 
 KEPT_BYTES = 64 << 20
@@ -86,18 +87,18 @@ class StableDiffusion:
         names, variant = found.components, found.variant
         readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
         cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
-        self.tokenizers = [load_tokenizer(names[name], found.folder / name) for name in cutters]
+        self.tokenizers = [_tokenizer(names[name], found.folder / name) for name in cutters]
         self.text_encoders = [
             shared
             if kin is not None and (shared := kin.same(name, found)) is not None
-            else load_text_encoder(names[name], found.folder / name, variant).to(self.device)
+            else _text_encoder(names[name], found.folder / name, variant).to(self.device)
             for name in readers
         ]
         self._readers = dict(zip(readers, self.text_encoders, strict=True))
-        self.unet = load_unet_or_vae(names["unet"], found.folder / "unet", self.dtype, variant).to(self.device)
+        self.unet = _unet_or_vae(names["unet"], found.folder / "unet", self.dtype, variant).to(self.device)
         if kin is None:
             own = variant if found.vae.parent == found.folder else None  # a VAE from elsewhere has names of its own
-            self.vae = load_unet_or_vae(names["vae"], found.vae, torch.float32, own).to(self.device)
+            self.vae = _unet_or_vae(names["vae"], found.vae, torch.float32, own).to(self.device)
         else:
             self.vae = kin.vae
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
@@ -249,6 +250,47 @@ class StableDiffusion:
         return torch.cat([first, first[:, :2] if aesthetic is None else aesthetic], dim=1)
 
 
+def _unet_or_vae(class_name: str, folder: Path, dtype: torch.dtype, variant: str | None = None) -> Any:
+    """A UNet or VAE of diffusers. Raises ModelError: tensors missing, misshapen, made up or NaN."""
+    return _loaded(getattr(diffusers, class_name), folder, variant, low_cpu_mem_usage=True, torch_dtype=dtype)
+
+
+def _text_encoder(class_name: str, folder: Path, variant: str | None = None) -> Any:
+    """A text encoder of transformers, in float32. Raises ModelError as above."""
+    return _loaded(getattr(transformers, class_name), folder, variant).float()
+
+
+def _loaded(model_class: Any, folder: Path, variant: str | None, **options: Any) -> Any:
+    with quiet(), naming_folder(folder), torch.random.fork_rng(devices=[]):
+        require_stored(_described(model_class, folder), folder.glob("*.safetensors"), str(folder))
+        model, report = model_class.from_pretrained(
+            folder,
+            variant=variant,
+            use_safetensors=True,
+            local_files_only=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **options,
+        )
+    require_loaded(report, str(folder), model_class.__name__)
+    require_finite(model.state_dict(), str(folder))
+    return model.requires_grad_(False).eval()
+
+
+def _tokenizer(class_name: str, folder: Path) -> Any:
+    """A tokenizer of transformers. Raises ModelError."""
+    with quiet(), naming_folder(folder):
+        return getattr(transformers, class_name).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _described(model_class: Any, folder: Path) -> Any:
+    """The model of a folder's config, without weights."""
+    with torch.device("meta"):
+        if issubclass(model_class, diffusers.ModelMixin):
+            return model_class.from_config(model_class.load_config(folder, local_files_only=True))
+        return model_class(model_class.config_class.from_pretrained(folder, local_files_only=True))
+
+
 def _require_plain(model: StableDiffusion) -> None:
     """Raises ModelError for parts that do not fit together, and for a UNet with inputs that these pipelines lack."""
     config, latents = model.unet.config, model.latent_channels
@@ -275,21 +317,17 @@ def load_stable_diffusion(
     A refiner keeps its own UNet and scheduler; pictures are decoded by the base's VAE, whose latents both share.
     """
     second = find_pipeline(PipelineAddress(address.refiner, variant=address.variant), base) if address.refiner else None
-    if second is not None:
-        _require_pair(found, second, uri)
+    refines = second is None or (second.is_refiner and second.is_xl and second.channels == 4)
+    if second is not None and (not refines or found.is_refiner or not found.is_xl):
+        raise ModelError(
+            f"{second.folder} ({second.pipeline}) cannot refine what {found.folder} ({found.pipeline}) makes.",
+            where=uri,
+            remedy="the base is to be an SDXL model, and the refiner SDXL's (requires_aesthetics_score in its "
+            "model_index.json): hf:BASE?refiner=stabilityai/stable-diffusion-xl-refiner-1.0",
+        )
     model = StableDiffusion(found, uri, device)
     if second is not None:
         model.refiner = StableDiffusion(second, f"hf:{address.refiner}", device, kin=model)
         model.refiner.spent = model.spent
         model.fingerprint = digest({"base": model.fingerprint, "refiner": model.refiner.fingerprint})
     return model
-
-
-def _require_pair(base: PipelineFiles, refiner: PipelineFiles, uri: str) -> None:
-    if not (base.is_xl and refiner.is_refiner and refiner.is_xl and refiner.channels == 4) or base.is_refiner:
-        raise ModelError(
-            f"{refiner.folder} ({refiner.pipeline}) cannot refine what {base.folder} ({base.pipeline}) makes.",
-            where=uri,
-            remedy="the base is to be an SDXL model, and the refiner SDXL's (requires_aesthetics_score in its "
-            "model_index.json): hf:BASE?refiner=stabilityai/stable-diffusion-xl-refiner-1.0",
-        )

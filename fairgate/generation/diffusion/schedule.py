@@ -12,10 +12,11 @@ from typing import Any
 
 import diffusers
 import torch
+from diffusers.utils import logging as diffusers_logging
+from transformers.utils import logging as transformers_logging
 
-from fairgate.checkpoints import read_config
+from fairgate.checkpoints import read_config, silenced
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.generation.diffusion.load import quiet
 
 SCHEDULERS = {
     "ddim": "DDIMScheduler",
@@ -79,6 +80,11 @@ def make_scheduler(schedule: ScheduleConfig, short: str | None = None) -> Any:
             where=schedule.where,
             remedy="name another scheduler",
         ) from error
+
+
+def quiet() -> contextlib.AbstractContextManager[None]:
+    """No progress bars and no reports of diffusers or transformers on standard error."""
+    return silenced(diffusers_logging, transformers_logging)
 
 
 @contextlib.contextmanager
@@ -149,22 +155,6 @@ class Schedule:
         found: torch.Tensor = self.scheduler.add_noise(latents, noise, self.timesteps[step : step + 1])
         return found
 
-    def scaled(self, latents: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
-        """Latents as the UNet takes them at a timestep."""
-        found: torch.Tensor = self.scheduler.scale_model_input(latents, timestep)
-        return found
-
-    def step(
-        self,
-        predicted: torch.Tensor,
-        timestep: torch.Tensor,
-        latents: torch.Tensor,
-        generators: Sequence[torch.Generator],
-    ) -> torch.Tensor:
-        """The next latents; a scheduler that draws noise draws each image's from its own generator."""
-        more = {"generator": list(generators)} if self._takes_generator else {}
-        found: torch.Tensor = self.scheduler.step(predicted, timestep, latents, return_dict=False, **more)[0]
-        return found
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        return iter(self.timesteps)
+    def draws(self, generators: Sequence[torch.Generator]) -> dict[str, list[torch.Generator]]:
+        """What the scheduler's `step` takes besides: a scheduler that draws noise draws each image's from its own."""
+        return {"generator": list(generators)} if self._takes_generator else {}

@@ -26,6 +26,7 @@ Mode = Literal["self", "cross"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 BLOCK_BYTES = {"cpu": 8 << 20, "cuda": 1 << 30}
 """Scores that are held at once: a block that stays in a CPU's cache is fastest there; a GPU wants large products."""
+_ADDED = ("spatial_norm", "group_norm", "norm_cross", "norm_q", "norm_k", "add_k_proj")
 _WIDE_SUMS = hasattr(torch.ops.aten.bmm, "dtype")  # since torch 2.8, on CUDA: products of halves, given in float32
 
 
@@ -91,12 +92,11 @@ class SharedAttention:
         ours, contexts = hidden[free:], context[free:]
         base = self._base_member(attn, ours[::members], contexts[::members])
         groups = sharing.groups - sharing.free
-        values = _grouped(_heads(attn, attn.to_v(contexts)), groups)
+        values = torch.unflatten(_heads(attn, attn.to_v(contexts)), 0, (groups, -1))
         words = sharing.words if sharing.mode == "cross" else None
         seen = wide_product(base, values if words is None else by_words(words, values), attn.scale)
         if words is not None and any(words.keeps_own):
-            query, key = _project(attn, ours, contexts)
-            query, key = _grouped(query, groups), _grouped(key, groups)
+            query, key = (torch.unflatten(each, 0, (groups, -1)) for each in _project(attn, ours, contexts))
             seen = seen + own_words(words, query, key, values, attn.scale)
         seen = _joined(seen.flatten(0, 1))
         return torch.cat([_stock(attn, hidden[:free], context[:free]), seen]) if free else seen
@@ -120,8 +120,13 @@ def shared_attention(unet: Any, mode: Mode) -> Iterator[Sharing]:
     if mode not in MODES:
         raise ModelError(f"there is no sharing mode '{mode}'.", remedy=f"modes: {', '.join(MODES)}")
     for name, layer in unet.named_modules():
-        if hasattr(layer, "set_processor"):
-            _refuse_unknown(name, layer)
+        # Stable Diffusion 1, 2 and XL have plain layers: what others add would be lost in silence
+        added = [part for part in _ADDED if getattr(layer, part, None) not in (None, False)]
+        if added and hasattr(layer, "set_processor"):
+            raise ModelError(
+                f"attention sharing does not know {', '.join(added)} of the UNet's layer '{name}'.",
+                remedy="use a UNet of Stable Diffusion 1, 2 or XL",
+            )
     before = unet.attn_processors
     sharing = Sharing(mode)
     unet.set_attn_processor(SharedAttention(sharing))
@@ -129,20 +134,6 @@ def shared_attention(unet: Any, mode: Mode) -> Iterator[Sharing]:
         yield sharing
     finally:
         unet.set_attn_processor(before)
-
-
-def _refuse_unknown(name: str, layer: Any) -> None:
-    """Stable Diffusion 1, 2 and XL have plain layers: what others add would be lost in silence."""
-    added = [
-        part
-        for part in ("spatial_norm", "group_norm", "norm_cross", "norm_q", "norm_k", "add_k_proj")
-        if getattr(layer, part, None) is not None and getattr(layer, part) is not False
-    ]
-    if added:
-        raise ModelError(
-            f"attention sharing does not know {', '.join(added)} of the UNet's layer '{name}'.",
-            remedy="use a UNet of Stable Diffusion 1, 2 or XL",
-        )
 
 
 def _stock(attn: Any, hidden: Tensor, context: Tensor) -> Tensor:
@@ -163,11 +154,6 @@ def _heads(attn: Any, projected: Tensor) -> Tensor:
 def _joined(seen: Tensor) -> Tensor:
     """(rows, heads, tokens, features) -> (rows, tokens, heads * features)"""
     return seen.transpose(1, 2).flatten(2)
-
-
-def _grouped(rows: Tensor, groups: int) -> Tensor:
-    """(rows, ...) -> (groups, members, ...)"""
-    return rows.reshape(groups, -1, *rows.shape[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,14 +212,12 @@ def wide_product(base: BaseMember, values: Tensor, scale: float, block_bytes: in
 
 def probabilities(query: Tensor, keyed: Tensor, scale: float) -> Tensor:
     """Attention probabilities in float32, of scores that were never in half precision: it would round or overflow."""
-    return torch.softmax(_scores(query, keyed, scale), dim=-1)
-
-
-def _scores(query: Tensor, keyed: Tensor, scale: float) -> Tensor:
     if _WIDE_SUMS and query.is_cuda and query.dtype != torch.float32:
         scores = torch.bmm(query.flatten(0, -3), keyed.flatten(0, -3), out_dtype=torch.float32)
-        return scores.mul_(scale).reshape(*query.shape[:-1], keyed.shape[-1])
-    return (query.float() * scale) @ keyed.float()
+        scores = scores.mul_(scale).reshape(*query.shape[:-1], keyed.shape[-1])
+    else:
+        scores = (query.float() * scale) @ keyed.float()
+    return torch.softmax(scores, dim=-1)
 
 
 def by_words(words: Words, values: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ split inside each step, and the later pieces reuse the base member's queries and
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from fairgate.errors import DeviceError, ModelError
 from fairgate.generation.diffusion.pipeline import Conditioning, StableDiffusion
+from fairgate.generation.diffusion.schedule import Schedule
 from fairgate.generation.roles import Sampling
 from fairgate.generation.shared_attention.alignment import align_tokens
 from fairgate.generation.shared_attention.attention import Mode, Sharing, Words, shared_attention
@@ -94,16 +94,14 @@ class SetPainting:
         begin, end = canvases[0].done if canvases else 0, self.steps if until is None else until
         if not canvases or begin >= end:
             return
-        scheduler = self._schedule(begin, end).scheduler
-        options: dict[str, Any] = {}
-        if "generator" in inspect.signature(scheduler.step).parameters:
-            options["generator"] = [generator for canvas in canvases for generator in canvas.noises]
+        schedule = self._schedule(begin, end)
+        scheduler, draws = schedule.scheduler, schedule.draws([each for canvas in canvases for each in canvas.noises])
         latents, expected = torch.cat([canvas.latents for canvas in canvases]), None
         with shared_attention(self.parts.unet, self.mode) as sharing:
             for step in range(begin, end):
                 time = scheduler.timesteps[step]
                 noise = self._fitting(canvases, scheduler.scale_model_input(latents, time), time, step, sharing)
-                stepped = scheduler.step(noise, time, latents, **options)
+                stepped = scheduler.step(noise, time, latents, **draws)
                 latents, expected = stepped.prev_sample, getattr(stepped, "pred_original_sample", None)
         members = len(self.captions)
         for number, canvas in enumerate(canvases):
@@ -122,7 +120,7 @@ class SetPainting:
             )
         return self.parts.decode(latents)
 
-    def _schedule(self, begin: int = 0, end: int | None = None) -> Any:
+    def _schedule(self, begin: int = 0, end: int | None = None) -> Schedule:
         """The schedule from a step on. Raises ModelError where a scheduler that looks back would be cut in two."""
         schedule = self.parts.schedule(self.how.steps, self.how.scheduler)
         if (begin > 0 or (end is not None and end < self.steps)) and _looks_back(schedule.scheduler):
@@ -168,19 +166,15 @@ class SetPainting:
             for chosen, first, last in _pieces(numbers, members, self.rows // halves):
                 rows = [number * members + member for number in chosen for member in range(first, last)]
                 if shared:
-                    self._share(sharing, len(chosen), halves, first, last)
+                    sharing.groups, crossed = len(chosen) * halves, self.mode == "cross"
+                    sharing.free = len(chosen) if crossed and halves == 2 else 0
+                    sharing.leads, sharing.keep = first == 0, last < members
+                    sharing.words = self._words.rows(first, last) if crossed else None
                 else:
                     sharing.alone()
                 scales = [max(1.0, canvases[number].attempt.guidance) for number in chosen for _ in range(first, last)]
                 noise[rows] = self._predict(latents[rows], time, rows, scales if halves == 2 else None)
         return noise
-
-    def _share(self, sharing: Sharing, attempts: int, halves: int, first: int, last: int) -> None:
-        """Set up sharing for the next rows: members `first` to `last` of so many attempts."""
-        sharing.groups = attempts * halves
-        sharing.free = attempts if self.mode == "cross" and halves == 2 else 0
-        sharing.leads, sharing.keep = first == 0, last < len(self.captions)
-        sharing.words = self._words.rows(first, last) if self.mode == "cross" else None
 
     def _predict(self, latents: Tensor, time: Tensor, rows: Sequence[int], scales: Sequence[float] | None) -> Tensor:
         """One pass of the UNet over the rows, under guidance with their unconditional halves before them."""
