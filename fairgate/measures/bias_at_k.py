@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError, suggestion
 from fairgate.measures.cell import Cell, Floats
-from fairgate.measures.contract import RANKED, Cut, Drawn, Limits, Measure, MetricRequest
+from fairgate.measures.contract import Cut, Drawn, Limits, Measure, MetricRequest
 from fairgate.measures.galleries import Answer, Grouping, Query
-from fairgate.measures.limits import bootstrapped, same_attribute, stacked
+from fairgate.measures.limits import Stacked, from_parts, same_attribute
 from fairgate.measures.registry import register
-from fairgate.measures.top_k import TopK
+from fairgate.measures.top_k import TopK, spec_at_k
 from fairgate.metrics import bias_of_counts, bias_tie_range
 from fairgate.probes import DatasetFacts
-from fairgate.records import CROSS, MetricSpec
-from fairgate.statistics import Unavailable, extreme_interval
-
-_OF = "limits of the group that is shown more"
+from fairgate.records import CROSS
+from fairgate.statistics import Interval, Unavailable, extreme_interval
 
 
 class TwoGroups(Cut):
@@ -29,6 +27,15 @@ class TwoGroups(Cut):
 
     first: str | None = None
     second: str | None = None
+
+    @property
+    def named(self) -> tuple[str, str] | None:
+        """Both, where they are named."""
+        return None if self.first is None or self.second is None else (self.first, self.second)
+
+    def compared(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """The two."""
+        return np.array([0, 1] if self.named is None else [names.index(name) for name in self.named])
 
     def refusal(self, over: str | Sequence[str] | None) -> tuple[str, str, str] | None:
         """Two groups are named, or none, and of one attribute."""
@@ -46,25 +53,22 @@ class TwoGroups(Cut):
 class Bias(TopK):
     """|first - second| / (first + second) in the top k: signed by group, and held to the size of the larger."""
 
-    spec = MetricSpec(
+    spec = spec_at_k(
         name="bias_at_k",
         meaning="how unequally the top k shows two groups: |first - second| / (first + second), averaged over queries",
-        probes=RANKED,
         better="lower",
         lowest=0,
         highest=1,
-        per_group="yes",
-        rankings=True,
         jointly=True,
         display="Bias",
         alias="bias",
-        usual_k=100,
     )
     Settings = TwoGroups
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """It compares two groups: of an attribute that has two, or the two that are named."""
-        two = _two(r)
+        assert isinstance(r.settings, TwoGroups)
+        two = r.settings.named
         for crossing in r.crossings:
             groups = [CROSS.join(group) for group in product(*(dataset.attributes[name] for name in crossing))]
             if two is None:
@@ -83,11 +87,6 @@ class Bias(TopK):
                         remedy=suggestion(named, groups, f"groups: {', '.join(groups)}"),
                     )
 
-    def keep(self, r: MetricRequest, names: Sequence[str]) -> NDArray[np.int64]:
-        """The two that are compared."""
-        two = _two(r)
-        return np.array([0, 1] if two is None else [names.index(name) for name in two])
-
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
         """Bias towards each of the two."""
         first, second = grouping.included
@@ -98,26 +97,27 @@ class Bias(TopK):
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """From the larger of the two groups' shares of what is shown of both: 2 share - 1."""
         assert now.counted is not None
-        parts = stacked(r, cell, now, drawn)
-        if isinstance(parts, Unavailable):
-            return bootstrapped(parts, _OF, cell, drawn, alpha)
         both: Floats = (now.counted.shown @ same_attribute(now))[:, now.judged_or_all]
-        if both.min() == 0:
-            return bootstrapped(Unavailable("neither group is in the top k"), _OF, cell, drawn, alpha)
-        share = extreme_interval(
-            (1 + parts.values) / 2,
-            (1 + parts.draws) / 2,
-            n_sets=parts.sets,
-            which="max",
-            alpha=alpha,
-            trials=both,
-            attribute=parts.attribute,
-            names=parts.names,
-        )
-        if not isinstance(share, Unavailable):
+
+        def find(parts: Stacked) -> Interval | Unavailable:
+            if both.min() == 0:
+                return Unavailable("neither group is in the top k")
+            share = extreme_interval(
+                (1 + parts.values) / 2,
+                (1 + parts.draws) / 2,
+                n_sets=parts.sets,
+                which="max",
+                alpha=alpha,
+                trials=both,
+                attribute=parts.attribute,
+                names=parts.names,
+            )
+            if isinstance(share, Unavailable):
+                return share
             estimate, lo, hi = (2 * x - 1 for x in (share.estimate, share.lo, share.hi))
-            share = replace(share, estimate=estimate, lo=max(0.0, lo), hi=hi)
-        return bootstrapped(share, _OF, cell, drawn, alpha)
+            return replace(share, estimate=estimate, lo=max(0.0, lo), hi=hi)
+
+        return from_parts(find, r, cell, now, drawn, alpha, of="limits of the group that is shown more")
 
     def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
         """From that of the signed bias. 0 lies inside where the sign can turn; it need not be reachable."""
@@ -126,9 +126,3 @@ class Bias(TopK):
         signed = bias_tie_range(similarity, labels, r.cut.k, groups=groups, first=first, second=second)
         low, high = float(signed.lowest[0]), float(signed.highest[0])
         return 0.0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
-
-
-def _two(r: MetricRequest) -> tuple[str, str] | None:
-    assert isinstance(r.settings, TwoGroups)
-    first, second = r.settings.first, r.settings.second
-    return None if first is None or second is None else (first, second)

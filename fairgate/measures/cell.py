@@ -107,18 +107,14 @@ class Cells:
 
     def of(self, subject: str | None, crossings: tuple[Crossing, ...]) -> Cell:
         """The images of one subject, or (None) of all."""
-        key = (subject, crossings)
-        if key not in self._known:
-            self._known[key] = self._coded(*key)
-        return self._known[key]
-
-    def _coded(self, subject: str | None, crossings: tuple[Crossing, ...]) -> Cell:
-        index = self.index
+        index, key = self.index, (subject, crossings)
+        if key in self._known:
+            return self._known[key]
         everything = np.arange(len(index.subject), dtype=np.int64)
         rows = everything if subject is None else np.flatnonzero(index.subject == subject)
         set_ids, set_code = np.unique(index.set_id[rows], return_inverse=True)
         codings = [index.codes(crossing) for crossing in crossings]
-        return Cell(
+        self._known[key] = Cell(
             rows=rows,
             set_code=set_code.astype(np.int64),
             set_ids=set_ids,
@@ -126,3 +122,4 @@ class Cells:
             group_codes=tuple(np.asarray(codes, dtype=np.int64)[rows] for codes, _ in codings),
             groups=tuple(tuple(names) for _, names in codings),
         )
+        return self._known[key]

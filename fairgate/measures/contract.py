@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from fairgate.measures.cell import Cell, Counts, Crossing, Floats
-from fairgate.measures.fair_chance import FairRankings
 from fairgate.metrics import NullSkew
 from fairgate.probes import DatasetFacts, ProbeScores
 from fairgate.records import Extreme, MetricSpec
+from fairgate.statistics import Interval, Unavailable
 
 Answers = Sequence[ProbeScores]
 """The scores that a metric reads: those of its probe, or one per word of an association."""
@@ -23,6 +23,9 @@ Answers = Sequence[ProbeScores]
 Parts = tuple[tuple[Floats, ...], ...]
 """By grouping and query, what the value is an extreme of: (parts,), or (draws, parts) of resamples. The value is the
 worst grouping's mean over queries of the extreme part."""
+
+FairRankings = dict[tuple[object, ...], tuple[Floats, ...]]
+"""By a gallery's composition, which subjects often share, (draws, parts) of fair rankers for every grouping."""
 
 CLASSIFIED = ("zero_shot_classification",)
 RETRIEVED = ("retrieval",)
@@ -37,6 +40,10 @@ class MetricSettings(BaseModel):
     def refusal(self, over: str | Sequence[str] | None) -> tuple[str, str, str] | None:
         """Why a check with these settings over these groups makes no sense, a remedy and the key; None if it does."""
         return None
+
+    def compared(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """Of a grouping's groups, the positions of those that the metric is about: all."""
+        return np.arange(len(names))
 
 
 class Cut(MetricSettings):
@@ -190,12 +197,10 @@ class Metric(ABC):
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Limits of a measured and resampled value at confidence 1 - alpha, or why there are none."""
-        plain = percentile_of(cell, alpha)
-        lows, highs = percentiles(drawn.groups, alpha) if drawn.groups is not None else (None, None)
         if now.extreme is not None:
-            return Limits(None, None, "no interval: the value is its worst group's", lows, highs, plain)
-        lo, hi = percentiles(drawn.value, alpha)
-        return Limits(float(lo), float(hi), plain, lows, highs, plain if lows is not None else "")
+            return limits_of(Unavailable("the value is its worst group's"), cell, drawn, alpha)
+        lo, hi = (float(limit) for limit in percentiles(drawn.value, alpha))
+        return limits_of(Interval(now.value, lo, hi, "percentile", len(drawn.value)), cell, drawn, alpha)
 
     def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> NullSkew | None:
         """The value of a perfectly fair ranker; None for what is no count of a top k."""
@@ -213,6 +218,13 @@ def percentiles(draws: Floats, alpha: float) -> tuple[Floats, Floats]:
     return lo, hi
 
 
-def percentile_of(cell: Cell, alpha: float) -> str:
-    """How percentiles were found, in words."""
-    return f"{1 - alpha:.0%} bootstrap of {cell.unit}, percentile"
+def limits_of(
+    found: Interval | Unavailable, cell: Cell, drawn: Drawn, alpha: float, *, how: str | None = None
+) -> Limits:
+    """An interval of the value, with percentiles of every group; `how` it was found (None: as percentiles too)."""
+    plain = f"{1 - alpha:.0%} bootstrap of {cell.unit}, percentile"
+    lows, highs = percentiles(drawn.groups, alpha) if drawn.groups is not None else (None, None)
+    if isinstance(found, Unavailable):
+        reason = found.reason.replace(" sets ", f" {cell.unit} ")
+        return Limits(None, None, f"no interval: {reason}", lows, highs, plain)
+    return Limits(found.lo, found.hi, how or plain, lows, highs, plain)

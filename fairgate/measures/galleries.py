@@ -72,16 +72,7 @@ class Gallery:
     groupings: tuple[Grouping, ...]
 
 
-Keep = Callable[[Sequence[str]], NDArray[np.int64]]
-"""Names of a grouping's groups to the positions of those that a metric is about."""
-
-
-def everyone(names: Sequence[str]) -> NDArray[np.int64]:
-    """All groups."""
-    return np.arange(len(names))
-
-
-def galleries_of(r: MetricRequest, cell: Cell, keep: Keep = everyone) -> list[Gallery]:
+def galleries_of(r: MetricRequest, cell: Cell) -> list[Gallery]:
     """One gallery per subject in the cell, or, for an association, all of the cell once for every word.
 
     Joint groups are those that the gallery shows.
@@ -92,7 +83,7 @@ def galleries_of(r: MetricRequest, cell: Cell, keep: Keep = everyone) -> list[Ga
         crossing = np.ravel_multi_index([codes[rows] for codes in cell.group_codes], sizes)
         shown, joint = np.unique(crossing, return_inverse=True)
         groupings = tuple(
-            Grouping(of.astype(np.int64), len(names), keep(names))
+            Grouping(of.astype(np.int64), len(names), r.settings.compared(names))
             for of, names in zip(np.unravel_index(shown, sizes), cell.groups, strict=True)
         )
         return Gallery(name, rows, joint.astype(np.int64), groupings)
@@ -103,9 +94,9 @@ def galleries_of(r: MetricRequest, cell: Cell, keep: Keep = everyone) -> list[Ga
     return [gallery(name, np.flatnonzero(cell.subject == name)) for name in dict.fromkeys(cell.subject.tolist())]
 
 
-def queries_of(r: MetricRequest, cell: Cell, answers: Answers, keep: Keep = everyone) -> list[Query]:
+def queries_of(r: MetricRequest, cell: Cell, answers: Answers) -> list[Query]:
     """Every ranking of a check. Raises MetricError for one that has the same similarity with every image."""
-    galleries = galleries_of(r, cell, keep)
+    galleries = galleries_of(r, cell)
     scores = answers if r.words else [answers[0]] * len(galleries)
     return [_query(r, cell, *one) for one in zip(galleries, scores, strict=True)]
 

@@ -9,8 +9,8 @@ import numpy as np
 from fairgate.errors import SuiteError
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import CLASSIFIED, Answers, Drawn, Limits, Measure, Metric, MetricRequest
+from fairgate.measures.image_means import shares, worst_group_mean
 from fairgate.measures.limits import worst_group
-from fairgate.measures.means import shares, worst_group_mean
 from fairgate.measures.registry import register
 from fairgate.metrics import set_deviation
 from fairgate.probes import DatasetFacts

@@ -5,6 +5,7 @@ The value of most checks is its worst group's, and percentiles of an extreme mis
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,25 +13,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.measures.cell import Cell, Floats
-from fairgate.measures.contract import Drawn, Limits, Measure, MetricRequest, percentile_of, percentiles
+from fairgate.measures.contract import Drawn, Limits, Measure, MetricRequest, limits_of
 from fairgate.statistics import Interval, Unavailable, extreme_interval
 
 WORST = "limits of the worst group"
 
 
-def limits(found: Interval | Unavailable, how: str, cell: Cell, drawn: Drawn, alpha: float) -> Limits:
-    """An interval of the value with percentiles of every group; `how` it was found."""
-    lows, highs = percentiles(drawn.groups, alpha) if drawn.groups is not None else (None, None)
-    plain = percentile_of(cell, alpha)
-    if isinstance(found, Unavailable):
-        reason = found.reason.replace(" sets ", f" {cell.unit} ")
-        return Limits(None, None, f"no interval: {reason}", lows, highs, plain)
-    return Limits(found.lo, found.hi, how, lows, highs, plain)
-
-
 def bootstrapped(found: Interval | Unavailable, of: str, cell: Cell, drawn: Drawn, alpha: float) -> Limits:
     """An interval from resampled sets; `of` says what it is an interval of."""
-    return limits(found, f"{1 - alpha:.0%} bootstrap of {cell.unit}, {of}", cell, drawn, alpha)
+    return limits_of(found, cell, drawn, alpha, how=f"{1 - alpha:.0%} bootstrap of {cell.unit}, {of}")
+
+
+def from_parts(
+    find: Callable[[Stacked], Interval | Unavailable],
+    r: MetricRequest,
+    cell: Cell,
+    now: Measure,
+    drawn: Drawn,
+    alpha: float,
+    *,
+    of: str = WORST,
+) -> Limits:
+    """The interval that `find` makes of the stacked parts, where they have one."""
+    parts = stacked(r, cell, now, drawn)
+    return bootstrapped(parts if isinstance(parts, Unavailable) else find(parts), of, cell, drawn, alpha)
 
 
 def worst_group(
@@ -45,20 +51,20 @@ def worst_group(
 ) -> Limits:
     """Limits of a worst group. `trials` (queries, groups) are the images that a share is of; `degrees` is the number of
     sets that Student's t takes, where groups have images of their own."""
-    parts = stacked(r, cell, now, drawn)
-    if isinstance(parts, Unavailable):
-        return bootstrapped(parts, WORST, cell, drawn, alpha)
-    found = extreme_interval(
-        parts.values,
-        parts.draws,
-        n_sets=parts.sets if degrees is None else degrees,
-        which=now.extreme or "max",
-        alpha=alpha,
-        trials=trials,
-        attribute=parts.attribute,
-        names=parts.names,
-    )
-    return bootstrapped(found, WORST, cell, drawn, alpha)
+
+    def find(parts: Stacked) -> Interval | Unavailable:
+        return extreme_interval(
+            parts.values,
+            parts.draws,
+            n_sets=parts.sets if degrees is None else degrees,
+            which=now.extreme or "max",
+            alpha=alpha,
+            trials=trials,
+            attribute=parts.attribute,
+            names=parts.names,
+        )
+
+    return from_parts(find, r, cell, now, drawn, alpha)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,8 @@ def stacked(r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn) -> Stacked
     if len(values) > 1:
         if r.words:
             return Unavailable("the words share their sets, so that an average of extremes has none; ask `by: word`")
-        sets = _sets_of_subjects(cell)
+        subjects = dict.fromkeys(cell.subject.tolist())  # in the order of the queries
+        sets = np.array([len(np.unique(cell.set_code[cell.subject == name])) for name in subjects], dtype=np.float64)
     return Stacked(values, draws, attribute, _names_of_parts(now), sets)
 
 
@@ -103,9 +110,3 @@ def _names_of_parts(now: Measure) -> list[str]:
         for names, queries in zip(spoken, now.parts, strict=True)
         for name in np.resize(names, len(queries[0])).tolist()
     ]
-
-
-def _sets_of_subjects(cell: Cell) -> Floats:
-    """Number of sets of every subject, in the order of the cell's queries."""
-    names = dict.fromkeys(cell.subject.tolist())
-    return np.array([len(np.unique(cell.set_code[cell.subject == name])) for name in names], dtype=np.float64)

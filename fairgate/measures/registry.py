@@ -18,11 +18,11 @@ _FAMILIES = {
     "p_true": "image_means",
     "group_gap": "group_gap",
     "recall_at_k": "image_means",
-    "max_skew_at_k": "skew",
-    "min_skew_at_k": "skew",
-    "ndkl_at_k": "divergence",
+    "max_skew_at_k": "desired_shares",
+    "min_skew_at_k": "desired_shares",
+    "ndkl_at_k": "desired_shares",
     "bias_at_k": "bias_at_k",
-    "normalized_entropy_at_k": "divergence",
+    "normalized_entropy_at_k": "desired_shares",
     "c_asc": "c_asc",
 }
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairgate.measures.cell import Cell
-from fairgate.measures.contract import CLASSIFIED, Answers, Drawn, Limits, Measure, Metric, MetricRequest
-from fairgate.measures.limits import limits
+from fairgate.measures.contract import CLASSIFIED, Answers, Drawn, Limits, Measure, Metric, MetricRequest, limits_of
 from fairgate.measures.registry import register
 from fairgate.metrics import fairness, set_std
 from fairgate.records import MetricSpec
@@ -45,4 +44,5 @@ class SetFairness(Metric):
         found = median_interval(now.badness, alpha=alpha)
         if not isinstance(found, Unavailable):
             found = replace(found, estimate=1 - found.estimate, lo=1 - found.hi, hi=1 - found.lo)
-        return limits(found, f"{1 - alpha:.0%} order statistics of the spreads inside sets", cell, drawn, alpha)
+        how = f"{1 - alpha:.0%} order statistics of the spreads inside sets"
+        return limits_of(found, cell, drawn, alpha, how=how)

@@ -5,13 +5,24 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.measures.cell import Cell, Counts, Floats
-from fairgate.measures.contract import Answers, Counted, Cut, Measure, Metric, MetricRequest, Parts, Ties
-from fairgate.measures.fair_chance import NULL_DRAWS, FairRankings, summary
+from fairgate.measures.contract import (
+    RANKED,
+    Answers,
+    Counted,
+    Cut,
+    FairRankings,
+    Measure,
+    Metric,
+    MetricRequest,
+    Parts,
+    Ties,
+)
 from fairgate.measures.galleries import (
     Answer,
     Gallery,
@@ -33,9 +44,13 @@ from fairgate.metrics import (
     weighted_group_counts,
 )
 from fairgate.randomness import stream
+from fairgate.records import MetricSpec
 
-Folded = tuple[Floats, Floats]
-"""Images of a grouping's groups shown in the top k, and present in the gallery, both (draws, groups)."""
+NULL_DRAWS = 2000
+"""Rankings of a fair ranker, where its value is drawn."""
+
+spec_at_k = partial(MetricSpec, probes=RANKED, per_group="yes", rankings=True, usual_k=100)
+"""The spec of a metric of the top k."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +66,8 @@ class RankedGallery:
     @classmethod
     def of(cls, query: Query, k: int) -> RankedGallery:
         """Rank a query's gallery. Raises MetricError as the ranking metrics do."""
-        order = ranking(query.similarity[None, :], _anybody(query), k, groups=2)[0]
+        anybody = np.arange(len(query.joint)) > 0  # some groups with an image each: the order does not depend on them
+        order = ranking(query.similarity[None, :], anybody.astype(np.int64), k, groups=2)[0]
         return cls(query.similarity[order], query.joint[order], query.sets[order], len(query.groupings[0].of), k)
 
     @property
@@ -86,10 +102,6 @@ class TopK(Metric):
 
     Settings = Cut
 
-    def keep(self, r: MetricRequest, names: Sequence[str]) -> NDArray[np.int64]:
-        """Positions of the groups that the metric is about: all."""
-        return np.arange(len(names))
-
     @abstractmethod
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
         """The metric from images per group shown and present, both (draws, groups)."""
@@ -104,9 +116,10 @@ class TopK(Metric):
         gallery: RankedGallery,
         counts: Counts,
         grouping: Grouping,
-        folded: Folded,
+        folded: tuple[Floats, Floats],
     ) -> Answer:
-        """The metric under set multiplicities (draws, sets), which give the `folded` counts."""
+        """The metric under set multiplicities (draws, sets), which give the `folded` counts of the grouping's groups:
+        shown in the top k, and present in the gallery, both (draws, groups)."""
         return self.of_counts(r, *folded, grouping)
 
     def drawn_fairly(self, r: MetricRequest, gallery: Gallery, rng: np.random.Generator) -> tuple[Floats, ...]:
@@ -120,7 +133,7 @@ class TopK(Metric):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The worst grouping's mean over queries of every query's extreme part."""
-        queries = queries_of(r, cell, answers, lambda names: self.keep(r, names))
+        queries = queries_of(r, cell, answers)
         galleries = [RankedGallery.of(query, r.cut.k) for query in queries]
         ranked = [self._ranked(r, *one) for one in zip(queries, galleries, strict=True)]
 
@@ -145,7 +158,7 @@ class TopK(Metric):
         without groups in fewer than `min_sets` sets: the top k of every query is a random draw from its gallery,
         independent of the others'."""
         name, cut = self.spec.name, r.cut
-        galleries = galleries_of(r, cell, lambda names: self.keep(r, names))
+        galleries = galleries_of(r, cell)
         rng = stream(0, "fair ranker", name, cut.k, len(galleries))
         queries = []
         for gallery in galleries:
@@ -155,7 +168,10 @@ class TopK(Metric):
         enough = large_enough(cell.group_sets()[included], blocks, self.spec, r.min_sets)
         parts: Parts = tuple(zip(*queries, strict=True))
         parts = parts_of(parts, blocks, enough) if enough.any() else parts
-        return summary(value_of(parts, self.spec.extreme), self.spec.better)
+        values = value_of(parts, self.spec.extreme)
+        far = 0.95 if self.spec.better == "lower" else 0.05
+        median, worse = np.quantile(values, [0.5, far], method="inverted_cdf")
+        return NullSkew(mean=float(values.mean()), median=float(median), p95=float(worse), draws=NULL_DRAWS)
 
     def _fair_parts(self, r: MetricRequest, gallery: Gallery, rankings: FairRankings) -> tuple[Floats, ...]:
         name, cut = self.spec.name, r.cut
@@ -169,23 +185,16 @@ class TopK(Metric):
         """Ties at the cut of any of a check's rankings."""
         if not any(gallery.tied for gallery in galleries):
             return Ties(decided=False)
-        ranges = [[self.tie_range(r, *one) for one in pairs] for pairs in _by_grouping(queries)]
+        ranges = [
+            [self.tie_range(r, query, query.groupings[place]) for query in queries]
+            for place in range(len(queries[0].groupings))
+        ]
         known = [[one for one in ones if one is not None] for ones in ranges]
         if known != ranges:
             return Ties(decided=True)
         worst = max if self.spec.extreme == "max" else min
         lowest, highest = (float(worst(np.mean([one[side] for one in ones]) for ones in known)) for side in (0, 1))
         return Ties(decided=True, lowest=lowest, highest=highest)
-
-
-def _by_grouping(queries: Sequence[Query]) -> list[list[tuple[Query, Grouping]]]:
-    """Every grouping of a check, on all of its rankings."""
-    return [[(query, query.groupings[place]) for query in queries] for place in range(len(queries[0].groupings))]
-
-
-def _anybody(query: Query) -> NDArray[np.int64]:
-    """Some groups, both of which have an image: an order of images does not depend on groups."""
-    return (np.arange(len(query.joint)) > 0).astype(np.int64)
 
 
 def _counted(galleries: Sequence[RankedGallery], queries: Sequence[Query]) -> Counted:

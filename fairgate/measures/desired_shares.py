@@ -1,19 +1,22 @@
-"""NDKL and normalised entropy: how far is the top k as a whole from the desired shares, or from equal ones?"""
+"""Skew, NDKL and normalised entropy: whom does the top k show too often, and how far is it from the desired shares?
+
+Geyik et al. 2019; the entropy is So-B-IT's, and compares with equal shares.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fairgate.measures.cell import Cell, Counts, Floats
-from fairgate.measures.contract import RANKED, Drawn, Limits, Measure, MetricRequest
-from fairgate.measures.fair_chance import NULL_DRAWS
+from fairgate.measures.contract import Counted, Drawn, Limits, Measure, MetricRequest
 from fairgate.measures.galleries import Answer, Gallery, Grouping, Query
-from fairgate.measures.limits import bootstrapped
+from fairgate.measures.limits import Stacked, bootstrapped, from_parts, same_attribute
 from fairgate.measures.registry import register
-from fairgate.measures.top_k import Folded, RankedGallery, TopK
+from fairgate.measures.top_k import NULL_DRAWS, RankedGallery, TopK, spec_at_k
 from fairgate.metrics import (
     entropy_of_counts,
     entropy_tie_range,
@@ -21,31 +24,102 @@ from fairgate.metrics import (
     fair_rankings,
     ndkl_of_ranking,
     skew_of_counts,
+    skew_tie_range,
 )
-from fairgate.records import MetricSpec
-from fairgate.statistics import Interval, Unavailable, divergence_interval
+from fairgate.statistics import Interval, Unavailable, divergence_interval, skew_interval
 
 _SIZE = "for galleries of this size"
+
+
+class _Skew(TopK):
+    def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
+        """Log ratio of every group's share to its desired share."""
+        skew = skew_of_counts(shown, present, desired=r.cut.desired)
+        return skew, skew
+
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+        """Limits of the group with the most extreme skew."""
+        assert now.counted is not None
+        images, desired = now.counted.images[:, now.judged_or_all], _desired(r, now, now.counted)
+
+        def find(parts: Stacked) -> Interval | Unavailable:
+            return skew_interval(
+                parts.values,
+                parts.draws,
+                k=r.cut.k,
+                images=images,
+                n_sets=parts.sets,
+                desired=desired,
+                which=self.spec.extreme,
+                alpha=alpha,
+                attribute=parts.attribute,
+                names=parts.names,
+            )
+
+        return from_parts(find, r, cell, now, drawn, alpha)
+
+    def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
+        """Over all orders of tied images."""
+        labels, cut = grouping.of[query.joint], r.cut
+        similarity = query.similarity[None, :]
+        extreme = self.spec.extreme
+        found = skew_tie_range(similarity, labels, cut.k, groups=grouping.size, extreme=extreme, desired=cut.desired)
+        return float(found.lowest[0]), float(found.highest[0])
+
+
+def _desired(r: MetricRequest, now: Measure, counted: Counted) -> Any:
+    """The groups' desired shares; where only some groups are judged, as shares of all images all the same."""
+    if now.judged_or_all.all():
+        return r.cut.desired
+    weight = counted.images if r.cut.desired == "dataset" else np.ones(counted.images.shape)
+    shares = weight / (weight @ same_attribute(now))
+    return shares[:, now.judged_or_all]
+
+
+@register
+class MaxSkew(_Skew):
+    """The largest skew of a group."""
+
+    spec = spec_at_k(
+        name="max_skew_at_k",
+        meaning="log ratio of the most over-represented group's share of the top k to its desired share",
+        better="lower",
+        lowest=0,
+        highest=math.inf,
+        display="MaxSkew",
+        alias="max_skew",
+    )
+
+
+@register
+class MinSkew(_Skew):
+    """The smallest skew of a group."""
+
+    spec = spec_at_k(
+        name="min_skew_at_k",
+        meaning="log ratio of the most under-represented group's share of the top k to its desired share",
+        better="higher",
+        lowest=-math.inf,
+        highest=0,
+        display="MinSkew",
+        alias="min_skew",
+    )
 
 
 @register
 class NDKL(TopK):
     """Divergence of every prefix of the top k from the desired shares (Geyik et al. 2019); groups show their skew."""
 
-    spec = MetricSpec(
+    spec = spec_at_k(
         name="ndkl_at_k",
         meaning="discounted KL divergence of every prefix of the top k from the desired shares",
-        probes=RANKED,
         better="lower",
         lowest=0,
         highest=math.inf,
-        per_group="yes",
-        rankings=True,
         jointly=True,
         group_bound="none",
         display="NDKL",
         alias="ndkl",
-        usual_k=100,
     )
 
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
@@ -59,7 +133,7 @@ class NDKL(TopK):
         gallery: RankedGallery,
         counts: Counts,
         grouping: Grouping,
-        folded: Folded,
+        folded: tuple[Floats, Floats],
     ) -> Answer:
         """NDKL of every resampled ranking."""
         _, skew = self.of_counts(r, *folded, grouping)
@@ -90,20 +164,16 @@ class NDKL(TopK):
 class NormalizedEntropy(TopK):
     """Entropy of the groups in the top k over that of equal shares (So-B-IT); groups show their skew."""
 
-    spec = MetricSpec(
+    spec = spec_at_k(
         name="normalized_entropy_at_k",
         meaning="how evenly the top k is spread over the groups: its entropy over that of equal shares",
-        probes=RANKED,
         better="higher",
         lowest=0,
         highest=1,
-        per_group="yes",
-        rankings=True,
         jointly=True,
         group_bound="none",
         display="normalised entropy",
         alias="entropy",
-        usual_k=100,
     )
 
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
