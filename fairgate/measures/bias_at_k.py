@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from fairgate.errors import SuiteError, suggestion
 from fairgate.measures.cell import Cell, Floats
 from fairgate.measures.contract import Cut, Drawn, Limits, Measure, MetricRequest
-from fairgate.measures.galleries import Answer, Grouping, Query
+from fairgate.measures.galleries import Answer, Grouping
 from fairgate.measures.limits import Stacked, from_parts, same_attribute
 from fairgate.measures.registry import register
 from fairgate.measures.top_k import TopK, spec_at_k
-from fairgate.metrics import bias_of_counts, bias_tie_range
+from fairgate.metrics import TieRange, bias_of_counts, bias_tie_range
 from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS
 from fairgate.statistics import Interval, Unavailable, extreme_interval
@@ -119,10 +119,11 @@ class Bias(TopK):
 
         return from_parts(find, r, cell, now, drawn, alpha, of="limits of the group that is shown more")
 
-    def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
+    def tie_range(
+        self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
+    ) -> TieRange | None:
         """From that of the signed bias. 0 lies inside where the sign can turn; it need not be reachable."""
-        (first, second), similarity = grouping.included.tolist(), query.similarity[None, :]
-        labels, groups = grouping.of[query.joint], grouping.size
-        signed = bias_tie_range(similarity, labels, r.cut.k, groups=groups, first=first, second=second)
-        low, high = float(signed.lowest[0]), float(signed.highest[0])
-        return 0.0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
+        first, second = grouping.included.tolist()
+        signed = bias_tie_range(similarity, labels, r.cut.k, groups=grouping.size, first=first, second=second)
+        sizes, turns = np.abs([signed.lowest, signed.highest]), (signed.lowest <= 0) & (signed.highest >= 0)
+        return TieRange(np.where(turns, 0.0, sizes.min(axis=0)), sizes.max(axis=0), signed.tied)

@@ -10,14 +10,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import Counted, Drawn, Limits, Measure, MetricRequest
-from fairgate.measures.galleries import Answer, Gallery, Grouping, Query
+from fairgate.measures.galleries import Answer, Gallery, Grouping
 from fairgate.measures.limits import Stacked, bootstrapped, from_parts, same_attribute
 from fairgate.measures.registry import register
 from fairgate.measures.top_k import NULL_DRAWS, RankedGallery, TopK, spec_at_k
 from fairgate.metrics import (
+    TieRange,
     entropy_of_counts,
     entropy_tie_range,
     fair_counts,
@@ -58,13 +60,12 @@ class _Skew(TopK):
 
         return from_parts(find, r, cell, now, drawn, alpha)
 
-    def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
+    def tie_range(
+        self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
+    ) -> TieRange | None:
         """Over all orders of tied images."""
-        labels, cut = grouping.of[query.joint], r.cut
-        similarity = query.similarity[None, :]
-        extreme = self.spec.extreme
-        found = skew_tie_range(similarity, labels, cut.k, groups=grouping.size, extreme=extreme, desired=cut.desired)
-        return float(found.lowest[0]), float(found.highest[0])
+        k, desired, extreme = r.cut.k, r.cut.desired, self.spec.extreme
+        return skew_tie_range(similarity, labels, k, groups=grouping.size, extreme=extreme, desired=desired)
 
 
 def _desired(r: MetricRequest, now: Measure, counted: Counted) -> Any:
@@ -155,10 +156,6 @@ class NDKL(TopK):
         """Limits of the largest grouping's mean over queries."""
         return bootstrapped(_divergence(r, now, drawn, alpha, to_one=False), _SIZE, cell, drawn, alpha)
 
-    def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
-        """None: every place counts."""
-        return None
-
 
 @register
 class NormalizedEntropy(TopK):
@@ -189,11 +186,11 @@ class NormalizedEntropy(TopK):
             found = replace(found, estimate=1 - found.estimate, lo=max(0.0, 1 - found.hi), hi=1 - found.lo)
         return bootstrapped(found, _SIZE, cell, drawn, alpha)
 
-    def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
+    def tie_range(
+        self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
+    ) -> TieRange | None:
         """Over all orders of tied images."""
-        labels, similarity = grouping.of[query.joint], query.similarity[None, :]
-        found = entropy_tie_range(similarity, labels, r.cut.k, groups=grouping.size)
-        return float(found.lowest[0]), float(found.highest[0])
+        return entropy_tie_range(similarity, labels, r.cut.k, groups=grouping.size)
 
 
 def _divergence(r: MetricRequest, now: Measure, drawn: Drawn, alpha: float, *, to_one: bool) -> Interval | Unavailable:

@@ -13,7 +13,6 @@ from fairgate.errors import MetricError
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import Answers, Counted, Drawn, Measure, MetricRequest, Ties
 from fairgate.measures.parts import value_of
-from fairgate.probes import ProbeScores
 from fairgate.records import Extreme
 
 Answer = tuple[Floats, Floats]
@@ -97,20 +96,18 @@ def galleries_of(r: MetricRequest, cell: Cell) -> list[Gallery]:
 def queries_of(r: MetricRequest, cell: Cell, answers: Answers) -> list[Query]:
     """Every ranking of a check. Raises MetricError for one that has the same similarity with every image."""
     galleries = galleries_of(r, cell)
-    scores = answers if r.words else [answers[0]] * len(galleries)
-    return [_query(r, cell, *one) for one in zip(galleries, scores, strict=True)]
-
-
-def _query(r: MetricRequest, cell: Cell, gallery: Gallery, scores: ProbeScores) -> Query:
-    similarity = scores.value[cell.rows[gallery.rows]]
-    if similarity.min() == similarity.max():
-        raise MetricError(
-            f"every image has the same similarity ({similarity[0]:.4g}) with the query of '{gallery.name}': the model "
-            "tells none from another, and the order of files would decide.",
-            where=f"probe '{r.probe}'",
-            remedy="check the checkpoint, or the prompt's column in the table of scores",
-        )
-    return Query(similarity, gallery.joint, cell.set_code[gallery.rows], gallery.groupings, cell.n_sets)
+    queries = []
+    for gallery, scores in zip(galleries, answers if r.words else [answers[0]] * len(galleries), strict=True):
+        similarity = scores.value[cell.rows[gallery.rows]]
+        if similarity.min() == similarity.max():
+            raise MetricError(
+                f"every image has the same similarity ({similarity[0]:.4g}) with the query of '{gallery.name}': the "
+                "model tells none from another, and the order of files would decide.",
+                where=f"probe '{r.probe}'",
+                remedy="check the checkpoint, or the prompt's column in the table of scores",
+            )
+        queries.append(Query(similarity, gallery.joint, cell.set_code[gallery.rows], gallery.groupings, cell.n_sets))
+    return queries
 
 
 def places_of_groups(groupings: Sequence[Grouping]) -> tuple[list[int], tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 
 import numpy as np
 from pydantic import Field
@@ -74,6 +75,9 @@ def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> Measure:
     )
 
 
+_spec = partial(MetricSpec, better="higher", lowest=0, highest=1, per_group="maybe", utility=True)
+
+
 class _Right(Metric):
     """The mean of something between 0 and 1 per image; over groups, the worst group's."""
 
@@ -102,16 +106,11 @@ class _Right(Metric):
 class Accuracy(_Right):
     """Share of images whose most probable label is the true one."""
 
-    spec = MetricSpec(
+    spec = _spec(
         name="accuracy",
         meaning="share of images whose most probable label is the true one; with `over`, of the worst group",
         probes=CLASSIFIED,
-        better="higher",
-        lowest=0,
-        highest=1,
-        per_group="maybe",
         truth=True,
-        utility=True,
         turns=True,
         worst_set="{count} wrong",
         alias="accuracy",
@@ -126,16 +125,11 @@ class Accuracy(_Right):
 class PTrue(_Right):
     """Mean P(true label)."""
 
-    spec = MetricSpec(
+    spec = _spec(
         name="p_true",
         meaning="mean P(true label): sees what accuracy no longer does; with `over`, of the worst group",
         probes=CLASSIFIED,
-        better="higher",
-        lowest=0,
-        highest=1,
-        per_group="maybe",
         truth=True,
-        utility=True,
         tempered=True,
         display="mean P(true)",
         plain="mean P(true)",
@@ -157,16 +151,11 @@ class Nearest(MetricSettings):
 class Recall(_Right):
     """Share of images that find their own subject's query."""
 
-    spec = MetricSpec(
+    spec = _spec(
         name="recall_at_k",
         meaning="share of images whose own subject's query is among the k nearest of all subjects' queries; with "
         "`over`, of the worst group",
         probes=RETRIEVED,
-        better="higher",
-        lowest=0,
-        highest=1,
-        per_group="maybe",
-        utility=True,
         turns=True,
         display="Recall",
         alias="recall",

@@ -33,14 +33,8 @@ def _checked(name: str, thing: Any) -> Metric:
         raise TypeError("it is no fairgate.measures.Metric")
     if metric.spec.name != name:
         raise TypeError(f"its spec names it '{metric.spec.name}'")
-    _require_readable_k(name, metric.needs_k)
-    return metric
-
-
-def _require_readable_k(name: str, needs_k: bool) -> None:
-    """Raise TypeError for a name from which a record's readers would not find k: `max_skew_at_100` holds both."""
-    known, k = name_and_k(name)
-    if needs_k and (name.count("_at_k") != 1 or not name.endswith("_at_k")):
+    known, k = name_and_k(name)  # as a record's readers do: `max_skew_at_100` holds both
+    if metric.needs_k and (name.count("_at_k") != 1 or not name.endswith("_at_k")):
         better = f"{known.replace('_at_k', '')}_at_k"
         raise TypeError(
             f"it takes a `k`, and its name does not end in `_at_k`, where records write it: call it '{better}'"
@@ -48,6 +42,7 @@ def _require_readable_k(name: str, needs_k: bool) -> None:
     if k:
         better = f"{known.removesuffix('_at_k')}_{k}"
         raise TypeError(f"it takes no `k`, and records would read {k} as one from its name: call it '{better}'")
+    return metric
 
 
 METRICS: Registry[Metric] = Registry(

@@ -37,6 +37,7 @@ from fairgate.measures.galleries import (
 from fairgate.measures.parts import large_enough, parts_of, value_of
 from fairgate.metrics import (
     NullSkew,
+    TieRange,
     counts_at_k_weighted,
     fair_counts,
     ndkl_at_k_weighted,
@@ -106,9 +107,12 @@ class TopK(Metric):
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
         """The metric from images per group shown and present, both (draws, groups)."""
 
-    @abstractmethod
-    def tie_range(self, r: MetricRequest, query: Query, grouping: Grouping) -> tuple[float, float] | None:
-        """Its smallest and largest value over all orders of tied images; None where every place counts."""
+    def tie_range(
+        self, r: MetricRequest, similarity: Floats, labels: NDArray[np.int64], grouping: Grouping
+    ) -> TieRange | None:
+        """Its smallest and largest value over all orders of tied images, from similarity (1, images) and groups
+        (images,); None where every place counts."""
+        return None
 
     def resampled(
         self,
@@ -185,15 +189,17 @@ class TopK(Metric):
         """Ties at the cut of any of a check's rankings."""
         if not any(gallery.tied for gallery in galleries):
             return Ties(decided=False)
-        ranges = [
-            [self.tie_range(r, query, query.groupings[place]) for query in queries]
-            for place in range(len(queries[0].groupings))
-        ]
-        known = [[one for one in ones if one is not None] for ones in ranges]
-        if known != ranges:
-            return Ties(decided=True)
-        worst = max if self.spec.extreme == "max" else min
-        lowest, highest = (float(worst(np.mean([one[side] for one in ones]) for ones in known)) for side in (0, 1))
+        ends = []
+        for place in range(len(queries[0].groupings)):
+            ranges = []
+            for query in queries:
+                grouping = query.groupings[place]
+                found = self.tie_range(r, query.similarity[None, :], grouping.of[query.joint], grouping)
+                if found is None:
+                    return Ties(decided=True)
+                ranges.append((found.lowest[0], found.highest[0]))
+            ends.append(np.mean(ranges, axis=0))
+        lowest, highest = (np.max if self.spec.extreme == "max" else np.min)(ends, axis=0).tolist()
         return Ties(decided=True, lowest=lowest, highest=highest)
 
 

@@ -12,8 +12,16 @@ from fairgate.probes.answers import (
 )
 from fairgate.probes.association import associate
 from fairgate.probes.classification import classify
-from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has
-from fairgate.probes.registry import PROBES, register, value_name
+from fairgate.probes.contract import (
+    PROBES,
+    Choice,
+    DatasetFacts,
+    Probe,
+    RankingQuery,
+    dataset_has,
+    register,
+    value_name,
+)
 from fairgate.probes.retrieval import retrieve
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, with_article
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies

@@ -13,8 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from fairgate.errors import SuiteError, suggestion
 from fairgate.models import Capability, LabelModel
 from fairgate.probes.answers import Contest, ProbeScores, Rows
-from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has
-from fairgate.probes.registry import register
+from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has, register
 from fairgate.probes.settings import Prose, Text, checked_template, filled, in_words, plain
 
 

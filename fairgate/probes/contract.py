@@ -1,16 +1,20 @@
-"""The contract of a probe: its settings in a suite, the capability it needs, how it runs, and what it returns."""
+"""The contract of a probe: its settings in a suite, the capability it needs, how it runs, and what it returns.
+
+Each kind registers itself when it is imported; installed packages add theirs.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError, suggestion
 from fairgate.models import Capability
+from fairgate.plugins import Registry
 from fairgate.probes.answers import ProbeScores, Rows
 from fairgate.probes.settings import SuiteSection
 
@@ -154,3 +158,45 @@ def dataset_has(attribute: str, who: str, dataset: DatasetFacts, where: str) -> 
             where=where,
             remedy=suggestion(attribute, dataset.attributes, recorded),
         )
+
+
+def _checked(name: str, thing: Any) -> type[Probe]:
+    if not (isinstance(thing, type) and issubclass(thing, Probe)):
+        raise TypeError("it is no subclass of fairgate.probes.Probe")
+    if _kind(thing) != name:
+        raise TypeError(f"its kind is '{_kind(thing)}'")
+    return thing
+
+
+def _kind(probe: type[Probe]) -> str:
+    """The one value of a probe's `kind`, a Literal."""
+    (kind,) = probe.model_fields["kind"].annotation.__args__  # type: ignore[union-attr] # a Literal
+    return str(kind)
+
+
+PROBES: Registry[type[Probe]] = Registry(
+    "probe",
+    {
+        "zero_shot_classification": "fairgate.probes.classification",
+        "retrieval": "fairgate.probes.retrieval",
+        "association": "fairgate.probes.association",
+    },
+    _checked,
+)
+P = TypeVar("P", bound=Probe)
+
+
+def register(probe: type[P]) -> type[P]:
+    """Class decorator: make a probe known by its kind. Raises FairgateError for a kind that is taken."""
+    PROBES.register(_kind(probe), probe)
+    return probe
+
+
+def value_name(digest_kind: str) -> str:
+    """What the number of an image is, of a probe that a record calls by this kind: `P(true)`, `cosine`, or `value`."""
+    names: dict[str, str] = {}
+    for kind in PROBES:
+        names |= PROBES[kind].value_names
+        if digest_kind in names:
+            break
+    return names.get(digest_kind, "value")

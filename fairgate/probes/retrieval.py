@@ -11,8 +11,7 @@ from pydantic import Field, field_validator
 
 from fairgate.models import Capability, SimilarityModel
 from fairgate.probes.answers import ProbeScores, Rows
-from fairgate.probes.contract import Probe, RankingQuery
-from fairgate.probes.registry import register
+from fairgate.probes.contract import Probe, RankingQuery, register
 from fairgate.probes.settings import Text, checked_template, filled, in_words
 
 

@@ -109,12 +109,6 @@ def paired_statistic_test(
 
 def compare_draws(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int, design: Design) -> PairedComparison:
     """The comparison of `paired_statistic_test`, before its family is decided."""
-    evidence = drawn_evidence(delta_hat, delta_draws, n_sets=n_sets, design=design)
-    return PairedComparison(design, evidence, "percentile and basic bootstrap", len(np.asarray(delta_draws)))
-
-
-def drawn_evidence(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int, design: Design) -> Evidence:
-    """Evidence from estimates () or (groups,) and their draws (draws,) or (draws, groups)."""
     delta = design.sign * np.atleast_1d(np.asarray(delta_hat, dtype=np.float64))
     table = design.sign * np.asarray(delta_draws, dtype=np.float64)
     table = table[:, None] if table.ndim == 1 else table
@@ -140,7 +134,8 @@ def drawn_evidence(delta_hat: ArrayLike, delta_draws: ArrayLike, *, n_sets: int,
             columns=np.arange(delta.size),
         )
 
-    return Evidence(delta, error, n, judged, under=side(-1.0), over=side(1.0), least=np.zeros(delta.size))
+    evidence = Evidence(delta, error, n, judged, under=side(-1.0), over=side(1.0), least=np.zeros(delta.size))
+    return PairedComparison(design, evidence, "percentile and basic bootstrap", len(table))
 
 
 def _wider(score: FloatArray) -> FloatArray:

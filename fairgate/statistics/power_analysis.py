@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,6 +25,7 @@ from fairgate.errors import StatisticsError
 from fairgate.statistics._limits import (
     SPARSE,
     SPARSE_ANSWERS,
+    SimultaneousLimits,
     are_answers,
     departures,
     is_mute,
@@ -33,7 +34,7 @@ from fairgate.statistics._limits import (
 )
 from fairgate.statistics.draws import FloatArray, Source
 from fairgate.statistics.family import RESERVE
-from fairgate.statistics.paired import differences, drawn_evidence
+from fairgate.statistics.paired import compare_draws, differences
 from fairgate.statistics.paired_result import Design, Harm
 from fairgate.statistics.regression import contrast_evidence
 
@@ -50,7 +51,7 @@ class Power:
     reach: FloatArray
     """How far beyond the margin an estimate must lie to fail: the test's own simultaneous limit"""
     caution: FloatArray
-    """How many times larger the error may be in truth; error and reach are multiplied by it"""
+    """How many times larger the error may be in truth, its upper limit; error and reach are multiplied by it"""
     n_sets: NDArray[np.int64]
     margin: float
     alpha: float
@@ -152,19 +153,8 @@ def power(
     tails = _kurtosis(table - found.mean)
     # The heaviest of all: a group whose large values stayed out of the sample looks steady.
     tails[~sparse] = tails[~sparse].max(initial=3.0)
-    return Power(
-        standard_error=found.error,
-        reach=np.maximum(found.below, found.above) if harm == "either" else found.above,
-        caution=_caution(2 * found.n_sets / (tails - 1), odds),
-        n_sets=found.n_sets,
-        margin=margin,
-        alpha=alpha,
-        odds=odds,
-        wanted=wanted,
-        harm=harm,
-        _step=np.where(sparse, largest, np.nan),
-        _answers=answers,
-    )
+    dense = _power(found, design, odds, wanted, 2 * found.n_sets / (tails - 1))
+    return replace(dense, _step=np.where(sparse, largest, np.nan), _answers=answers)
 
 
 def power_of_draws(
@@ -183,22 +173,11 @@ def power_of_draws(
     The standard error is the draws' standard deviation. Raises StatisticsError as `power` does.
     """
     design = _checked(Design(margin, alpha, harm), odds, wanted)
-    evidence = drawn_evidence(delta_hat, delta_draws, n_sets=n_sets, design=design)
+    evidence = compare_draws(delta_hat, delta_draws, n_sets=n_sets, design=design).evidence
     if (np.ptp(np.asarray(delta_draws, dtype=np.float64), axis=0) == 0).any():
         raise _still("the drawn differences do not vary.")
     found = limits(evidence, design.alpha_each_side)
-    return Power(
-        standard_error=evidence.error,
-        reach=found.above,
-        caution=_caution(evidence.n_sets.astype(np.float64) - 1, odds),
-        n_sets=evidence.n_sets,
-        margin=margin,
-        alpha=alpha,
-        odds=odds,
-        wanted=wanted,
-        harm=harm,
-        _step=np.full(evidence.mean.shape, np.nan),
-    )
+    return replace(_power(found, design, odds, wanted, found.n_sets.astype(np.float64) - 1), reach=found.above)
 
 
 def power_of_images(
@@ -221,17 +200,22 @@ def power_of_images(
     design = _checked(Design(margin, alpha, harm), odds, wanted)
     samples = _samples(changes, design)
     found = limits(contrast_evidence(samples, alpha=alpha, draws=draws, rng=rng), design.alpha_each_side)
+    return _power(found, design, odds, wanted, _freedom(samples))
+
+
+def _power(found: SimultaneousLimits, design: Design, odds: float, wanted: float | None, freedom: FloatArray) -> Power:
+    """Of limits of differences, none of them sparse, whose errors are known with such degrees of freedom."""
     return Power(
         standard_error=found.error,
-        reach=np.maximum(found.below, found.above) if harm == "either" else found.above,
-        caution=_caution(_freedom(samples), odds),
+        reach=np.maximum(found.below, found.above) if design.harm == "either" else found.above,
+        caution=np.sqrt(freedom / chdtri(freedom, odds)),
         n_sets=found.n_sets,
-        margin=margin,
-        alpha=alpha,
+        margin=design.margin,
+        alpha=design.alpha,
         odds=odds,
         wanted=wanted,
-        harm=harm,
-        _step=np.full(len(samples), np.nan),
+        harm=design.harm,
+        _step=np.full(found.error.shape, np.nan),
     )
 
 
@@ -282,12 +266,6 @@ def _kurtosis(deviation: FloatArray) -> FloatArray:
     ratio = np.divide(np.nanmean(deviation**4, axis=0), square**2, out=np.full(square.shape, 3.0), where=square > 0)
     most: FloatArray = np.maximum(ratio, 3.0)
     return most
-
-
-def _caution(freedom: FloatArray, odds: float) -> FloatArray:
-    """The upper limit of a standard deviation over its estimate."""
-    factor: FloatArray = np.sqrt(freedom / chdtri(freedom, odds))
-    return factor
 
 
 def _checked(design: Design, odds: float, wanted: float | None) -> Design:

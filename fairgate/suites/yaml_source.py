@@ -128,7 +128,17 @@ def _refuse(problem: str, event: yaml.Event) -> NoReturn:
 def _plain(node: yaml.Node, loc: Loc, lines: dict[Loc, int], shown: str) -> Any:
     lines[loc] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
-        return _mapping(node, loc, lines, shown)
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            place = f"{shown}:{key_node.start_mark.line + 1}"
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise SuiteError("a key must be plain text.", where=place, remedy="write the key as a word")
+            key = key_node.value
+            if key in result:
+                raise SuiteError(f"the key '{key}' stands twice.", where=place, remedy="keep one of them")
+            result[key] = _plain(value_node, (*loc, key), lines, shown)
+            lines[(*loc, key)] = key_node.start_mark.line + 1
+        return result
     if isinstance(node, yaml.SequenceNode):
         return [_plain(child, (*loc, index), lines, shown) for index, child in enumerate(node.value)]
     try:
@@ -137,17 +147,3 @@ def _plain(node: yaml.Node, loc: Loc, lines: dict[Loc, int], shown: str) -> Any:
         raise SuiteError(
             f"the value '{node.value:.60}' is not plain data.", where=f"{shown}:{lines[loc]}", remedy="quote it"
         ) from error
-
-
-def _mapping(node: yaml.MappingNode, loc: Loc, lines: dict[Loc, int], shown: str) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key_node, value_node in node.value:
-        place = f"{shown}:{key_node.start_mark.line + 1}"
-        if not isinstance(key_node, yaml.ScalarNode):
-            raise SuiteError("a key must be plain text.", where=place, remedy="write the key as a word")
-        key = key_node.value
-        if key in result:
-            raise SuiteError(f"the key '{key}' stands twice.", where=place, remedy="keep one of them")
-        result[key] = _plain(value_node, (*loc, key), lines, shown)
-        lines[(*loc, key)] = key_node.start_mark.line + 1
-    return result
