@@ -1,4 +1,7 @@
-"""The contract of a recipe: settings, and parts that turn starting sets into finished sets, shard by shard."""
+"""The contract of a recipe: settings, and parts that turn starting sets into finished sets, shard by shard.
+
+Recipes by name: each registers itself when it is imported; installed packages add theirs.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from itertools import islice
 from math import ceil
 from pathlib import Path
 from string import Formatter
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fairgate.errors import RecipeError, did_you_mean, suggestion
+from fairgate.plugins import Registry
 from fairgate.randomness import stream
 from fairgate.steps import Row, SetRows, Step, Trace
 
@@ -94,7 +99,7 @@ class Part(ABC):
 
     settings: RecipeSettings
     name: ClassVar[str]
-    ignores: ClassVar[tuple[str, ...]] = ()
+    ignores: tuple[str, ...] = ()
     """Settings and roles of models that do not change what a shard of this part holds: those that only `target_sets`,
     `choose` or a later part read. Another change of a setting or model makes all shards of a part stale. A batch size
     is not among them: sums over a batch of another size round otherwise, in the last bits."""
@@ -172,3 +177,53 @@ class Recipe(ABC):
         Default: every member's columns and the set's, with `set_id` and `subject`.
         """
         return [{**rows.columns, **row, "set_id": rows.set_id, "subject": rows.subject} for row in rows.rows]
+
+
+R = TypeVar("R", bound=Recipe)
+
+_OWN = ("occupations", "social_counterfactuals", "social_identities", "gensynth", "genswap", "faces")
+"""Each is a module of this package."""
+
+
+def _checked(name: str, thing: Any) -> type[Recipe]:
+    if not (isinstance(thing, type) and issubclass(thing, Recipe)):
+        raise TypeError("it is no subclass of fairgate.recipes.Recipe")
+    if thing.name != name:
+        raise TypeError(f"its name is '{thing.name}'")
+    return thing
+
+
+RECIPES: Registry[type[Recipe]] = Registry("recipe", {name: f"fairgate.recipes.{name}" for name in _OWN}, _checked)
+
+
+def register(recipe: type[R]) -> type[R]:
+    """Class decorator: make a recipe known by its name. Raises FairgateError for a name that is taken."""
+    RECIPES.register(recipe.name, recipe)
+    return recipe
+
+
+def recipe_names() -> list[str]:
+    """Every recipe there is."""
+    return list(RECIPES)
+
+
+def open_recipe(name: str, settings: Mapping[str, Any], *, where: str = "settings") -> Recipe:
+    """The recipe of a name with its settings set. Raises RecipeError for an unknown recipe, setting or value."""
+    if name not in RECIPES:
+        raise RecipeError(
+            f"there is no recipe '{name}'.",
+            where=where,
+            remedy=suggestion(name, RECIPES, f"recipes: {', '.join(RECIPES)}"),
+        )
+    recipe = RECIPES[name]
+    try:
+        return recipe(recipe.Settings.model_validate(dict(settings)))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        hint = did_you_mean(place, recipe.Settings.model_fields) if first["type"] == "extra_forbidden" else None
+        raise RecipeError(
+            f"recipe '{name}' does not take {place or 'this'}: {first['msg']}.",
+            where=f"{where}: {place}",
+            remedy=hint or f"settings: {', '.join(recipe.Settings.model_fields)}",
+        ) from error

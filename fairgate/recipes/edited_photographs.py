@@ -27,6 +27,7 @@ from fairgate.steps import (
     Photographs,
     SetRows,
     Step,
+    Trace,
 )
 
 PAPER = "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
@@ -57,6 +58,7 @@ class PhotographSettings(RecipeSettings):
     )
     face_reader: str = "fairface:models/fairface_alldata_4race_20191111.pt"
     min_side: int = Field(1, ge=1, description="Shortest side of a person box, in pixels.")
+    sets: int | None = Field(None, ge=1, description="Sets to keep per subject; the paper keeps what it finds.")
 
     @field_validator("subjects")
     @classmethod
@@ -85,6 +87,10 @@ class PhotographSettings(RecipeSettings):
     def photographs(self) -> Photographs:
         return Photographs(self.images)
 
+    def crop_matcher(self, device: str) -> Matcher | None:
+        """The model that embeds crops, where the recipe needs one."""
+        return None
+
 
 class EditedPart(Part):
     """A part of `gensynth` or `genswap`, whose sets are photographs."""
@@ -102,10 +108,28 @@ class EditedPart(Part):
         return in_shards(copies, self.settings)
 
 
+class MembersPart(EditedPart):
+    """The part that makes the members: it ends with the wanted number of sets, where one is set."""
+
+    ignores = ("sets", "wave")
+
+    def target_sets(self, subject: str) -> int | None:
+        """None: the paper keeps what it finds."""
+        return self.settings.sets
+
+    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
+        return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
+
+
 class PhotographsPart(EditedPart):
     """Photographs of a subject -> those with one person and one gender named, each with its crop as member `photo`."""
 
     name: ClassVar[str] = "photos"
+
+    def __init__(self, settings: PhotographSettings) -> None:
+        super().__init__(settings)
+        read = {*PhotographSettings.model_fields, "matcher"} - {"sets"}
+        self.ignores = tuple(name for name in type(settings).model_fields if name not in read)
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """Every captioned image of the subject, by ascending id."""
@@ -123,16 +147,12 @@ class PhotographsPart(EditedPart):
         steps: list[Step] = [
             OnePerson(settings.min_side),
             LabelByCaptions(settings.words),
-            CropPerson(settings.photographs, self.matcher(device)),
+            CropPerson(settings.photographs, settings.crop_matcher(device)),
         ]
         if settings.perceived:
             reader = open_model("face_reader", settings.face_reader, device=device)
             steps.append(PerceivePerson(reader, tuple(settings.perceived)))
         return steps
-
-    def matcher(self, device: str) -> Matcher | None:
-        """The model that embeds crops, where the recipe needs one."""
-        return None
 
 
 class EditedPhotographs(Recipe):

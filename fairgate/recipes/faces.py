@@ -24,8 +24,7 @@ from pydantic import Field, model_validator
 
 from fairgate.data import MEMBER, OWN_COLUMNS, inside, read_coco, read_labels, unique_ids
 from fairgate.errors import DatasetError
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, in_shards
-from fairgate.recipes.registry import register
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, in_shards, register
 from fairgate.steps import (
     Labelled,
     Likeness,

@@ -22,16 +22,15 @@ from pydantic import Field, field_validator
 from fairgate.data import inside, read_labels
 from fairgate.errors import RecipeError
 from fairgate.generation import open_model
-from fairgate.recipes.contract import Before, Part, RecipeSettings
+from fairgate.recipes.contract import Before, Part, RecipeSettings, register
 from fairgate.recipes.edited_photographs import (
     GROUPS,
-    EditedPart,
     EditedPhotographs,
+    MembersPart,
     PhotographSettings,
     PhotographsPart,
 )
-from fairgate.recipes.registry import register
-from fairgate.steps import DescribeMembers, FacePool, FindFace, SetRows, Step, SwapFace, Trace
+from fairgate.steps import DescribeMembers, FacePool, FindFace, SetRows, Step, SwapFace
 
 MIN_AGE = 20
 """The paper: "age attribute is greater than 19"; FairFace's groups are 0-2, 3-9, 10-19, 20-29, ..., more than 70."""
@@ -55,7 +54,6 @@ class GenswapSettings(PhotographSettings):
     face_text: str = Field("face", description="The detector's text.")
     box_threshold: float = Field(0.35, ge=0, le=1)
     text_threshold: float = Field(0.25, ge=0, le=1)
-    sets: int | None = Field(None, ge=1, description="Sets to keep per subject; the paper keeps what it finds.")
 
     @field_validator("face_genders")
     @classmethod
@@ -65,20 +63,10 @@ class GenswapSettings(PhotographSettings):
         return {group: words[group] for group in GROUPS}
 
 
-class GenswapPhotos(PhotographsPart):
-    """As in `gensynth`, without embeddings: nothing is filtered."""
-
-    ignores = (
-        *("detector", "face_text", "box_threshold", "text_threshold", "faces", "face_labels", "face_file_column"),
-        *("face_gender_column", "face_age_column", "face_genders", "min_age", "sets", "only"),
-    )
-
-
-class Swaps(EditedPart):
+class Swaps(MembersPart):
     """A photograph -> a member per gender, or dropped where no face is found."""
 
     name: ClassVar[str] = "swaps"
-    ignores = ("sets",)
     settings: GenswapSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
@@ -107,12 +95,6 @@ class Swaps(EditedPart):
             SwapFace(settings.photographs, context),
             DescribeMembers(settings.words),
         ]
-
-    def target_sets(self, subject: str) -> int | None:
-        return self.settings.sets
-
-    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
-        return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
 
 
 def faces_of(settings: GenswapSettings) -> FacePool:
@@ -165,7 +147,7 @@ class Genswap(EditedPhotographs):
     settings: GenswapSettings
 
     def parts(self) -> Sequence[Part]:
-        return [GenswapPhotos(self.settings), Swaps(self.settings)]
+        return [PhotographsPart(self.settings), Swaps(self.settings)]
 
     def models(self) -> Mapping[str, str]:
         """One role, and a face reader where an attribute is perceived."""

@@ -25,15 +25,15 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 
 from fairgate.generation import Matcher, Sampling, open_model
-from fairgate.recipes.contract import Before, Part, RecipeSettings
+from fairgate.recipes.contract import Before, Part, RecipeSettings, register
 from fairgate.recipes.edited_photographs import (
     GROUPS,
     EditedPart,
     EditedPhotographs,
+    MembersPart,
     PhotographSettings,
     PhotographsPart,
 )
-from fairgate.recipes.registry import register
 from fairgate.steps import (
     PHOTO,
     Candidate,
@@ -45,7 +45,6 @@ from fairgate.steps import (
     NeighbourRule,
     SetRows,
     Step,
-    Trace,
     candidates,
 )
 
@@ -102,7 +101,6 @@ class GensynthSettings(PhotographSettings):
     pilot_photos: int = Field(
         PILOT_PHOTOS, ge=1, description="Photographs whose crops and edits are the filter's pool."
     )
-    sets: int | None = Field(None, ge=1, description="Sets to keep per subject; the paper keeps what it finds.")
     wave: int = Field(1, ge=1, description="Edits that are made before they are judged; changes no choice.")
     batch: int = Field(8, ge=1, description="Edits that the editor is given at once.")
 
@@ -141,25 +139,13 @@ class GensynthSettings(PhotographSettings):
         """Eq. 5 with these thresholds."""
         return NeighbourRule(self.neighbours, self.group_neighbours or self.neighbours, self.tau_real, self.tau_group)
 
-    def workshop(self, device: str) -> EditWorkshop:
-        return EditWorkshop(
-            open_model("editor", self.editor, device=device),
-            open_model("matcher", self.matcher, device=device),
-            self.batch,
-        )
-
-
-class GensynthPhotos(PhotographsPart):
-    """As in `genswap`, with the embedding of every crop."""
-
-    ignores = (
-        *("editor", "instructions", "guidances", "edit_steps", "image_guidance", "size", "scheduler", "neighbours"),
-        *("tau_real", "group_neighbours", "tau_group", "pilot_photos", "sets", "wave", "batch"),
-    )
-
-    def matcher(self, device: str) -> Matcher | None:
-        found: Matcher = open_model("matcher", self.settings.matcher, device=device)  # type: ignore[attr-defined]
+    def crop_matcher(self, device: str) -> Matcher:
+        """The filter's: real crops are in its pool."""
+        found: Matcher = open_model("matcher", self.matcher, device=device)
         return found
+
+    def workshop(self, device: str) -> EditWorkshop:
+        return EditWorkshop(open_model("editor", self.editor, device=device), self.crop_matcher(device), self.batch)
 
 
 class Pilot(EditedPart):
@@ -183,11 +169,10 @@ class Pilot(EditedPart):
         return [EditAll(settings.workshop(device), settings.photographs, settings.candidates)]
 
 
-class Edits(EditedPart):
+class Edits(MembersPart):
     """A photograph -> its accepted edit of each group, or dropped with the group that has none."""
 
     name: ClassVar[str] = "edits"
-    ignores = ("sets", "wave")
     settings: GensynthSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
@@ -218,12 +203,6 @@ class Edits(EditedPart):
             DescribeMembers(settings.words),
         ]
 
-    def target_sets(self, subject: str) -> int | None:
-        return self.settings.sets
-
-    def choose(self, subject: str, traces: Sequence[Trace]) -> list[str]:
-        return [trace.set_id for trace in traces if trace.kept][: self.settings.sets]
-
 
 @register
 class Gensynth(EditedPhotographs):
@@ -234,7 +213,7 @@ class Gensynth(EditedPhotographs):
     settings: GensynthSettings
 
     def parts(self) -> Sequence[Part]:
-        return [GensynthPhotos(self.settings), Pilot(self.settings), Edits(self.settings)]
+        return [PhotographsPart(self.settings), Pilot(self.settings), Edits(self.settings)]
 
     def models(self) -> Mapping[str, str]:
         """Two roles, and a face reader where an attribute is perceived."""

@@ -31,10 +31,10 @@ from fairgate.recipes.contract import (
     RecipeSettings,
     drawn,
     in_shards,
+    register,
     require_fields,
     single_pictures,
 )
-from fairgate.recipes.registry import register
 from fairgate.steps import (
     COLUMNS,
     Ask,
@@ -184,7 +184,7 @@ class Pool(Part):
     """Base pictures that show the occupation, undistorted and in colour; the most real of them are chosen."""
 
     name: ClassVar[str] = "pool"
-    ignores: ClassVar[tuple[str, ...]] = ("candidates", "pool", "sets", *_OF_SETS)
+    ignores = ("candidates", "pool", "sets", *_OF_SETS)
     settings: OccupationSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
@@ -222,7 +222,7 @@ class Sets(Part):
     """A base picture -> one member per group, or dropped at the first member that is not perceived as intended."""
 
     name: ClassVar[str] = "sets"
-    ignores: ClassVar[tuple[str, ...]] = ("candidates", "pool", "sets", *_OF_POOL)
+    ignores = ("candidates", "pool", "sets", *_OF_POOL)
     settings: OccupationSettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:

@@ -32,8 +32,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields
-from fairgate.recipes.registry import register
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, register, require_fields
 from fairgate.steps import (
     SHARE,
     CaptionMatcher,
@@ -206,15 +205,18 @@ class SocialSettings(RecipeSettings):
 
 
 class Attempts(Part):
-    """Attempts at the sets of one subject: one for each prefix."""
+    """Attempts at the sets of one subject: one for each prefix.
+
+    With pruning attempts are compared with each other, and `kept` decides how many go on.
+    """
 
     name: ClassVar[str] = "sets"
-    ignores: ClassVar[tuple[str, ...]] = ("kept",)
     settings: SocialSettings
 
-    @property
-    def block(self) -> int:
-        return self.settings.shard_sets
+    def __init__(self, settings: SocialSettings) -> None:
+        super().__init__(settings)
+        pruned = settings.prune_keep is not None
+        self.ignores, self.block = ((), settings.attempts) if pruned else (("kept",), settings.shard_sets)
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """A block of the attempts at one set of captions."""
@@ -277,16 +279,6 @@ class Attempts(Part):
         ]
 
 
-class PrunedAttempts(Attempts):
-    """The same with pruning: attempts are compared with each other, and `kept` decides how many go on."""
-
-    ignores: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def block(self) -> int:
-        return self.settings.attempts
-
-
 @register
 class SocialCounterfactuals(Recipe):
     """Counterfactual sets over two social attributes."""
@@ -298,7 +290,7 @@ class SocialCounterfactuals(Recipe):
     settings: SocialSettings
 
     def parts(self) -> Sequence[Part]:
-        return [Attempts(self.settings) if self.settings.prune_keep is None else PrunedAttempts(self.settings)]
+        return [Attempts(self.settings)]
 
     def subjects(self) -> list[str]:
         return list(self.settings.subjects) or different(subjects_of(self.settings.of))

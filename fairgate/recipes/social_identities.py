@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, require_fields, single_pictures
-from fairgate.recipes.registry import register
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, register, require_fields, single_pictures
 from fairgate.steps import Paint, SetRows, Step, Trace
 
 PAPER = "Saravanan et al., Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models, 2023"
@@ -62,7 +61,7 @@ class Headshots(Part):
     """A picture per set, painted from the identity's caption."""
 
     name: ClassVar[str] = "headshots"
-    ignores: ClassVar[tuple[str, ...]] = ("images", "subject")
+    ignores = ("images", "subject")
     settings: IdentitySettings
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:

@@ -71,20 +71,18 @@ class Perceive(Maker):
         member = str(row["member"])
         if len(faces) != 1:
             return Drop("several_faces" if faces else "no_face", float(len(faces)), 1.0, member)
-        drop = None
+        drop, face = None, faces[0]
         for trait in self.traits:
             prompted = str(row[trait.attribute])
-            word, groups = trait.word(prompted), faces[0].probabilities.get(trait.attribute, {})
+            word, groups = trait.word(prompted), face.probabilities.get(trait.attribute, {})
             if word not in groups:
-                known = (
-                    f"its groups: {', '.join(groups)}" if groups else f"it reads: {', '.join(faces[0].probabilities)}"
-                )
+                known = f"its groups: {', '.join(groups)}" if groups else f"it reads: {', '.join(face.probabilities)}"
                 raise RecipeError(
                     f"the face reader has no group '{word}' of '{trait.attribute}'.",
                     where=self.reader.uri,
                     remedy=f"say what it calls the group (`reads_as`); {known}",
                 )
-            perceived = trait.group(faces[0].perceived(trait.attribute))
+            perceived = trait.group(face.perceived(trait.attribute))
             row[f"perceived_{trait.attribute}"] = perceived
             row[f"p_{trait.attribute}"] = float(groups[word])
             if trait.must_match and perceived != prompted and drop is None:
