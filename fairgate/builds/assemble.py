@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fairgate.builds.part_output import Chosen
+from fairgate.builds.part import Chosen
 from fairgate.builds.paths import DATASET, Places
 from fairgate.builds.plan import Ground
 from fairgate.builds.shard_store import Watcher, storing
-from fairgate.builds.shards import StoredSet, pixel_digest, stored
+from fairgate.builds.shards import pixel_digest, stored
 from fairgate.builds.yields import WRITTEN, Census, write_yields
 from fairgate.data import Manifest, read_manifest, write_dataset
 from fairgate.errors import DatasetError, RecipeError
@@ -71,8 +71,7 @@ def _facts(name: str, ground: Ground, finished: Mapping[str, Chosen]) -> dict[st
     }
     if ground.limit is not None:
         made["limit"] = ground.limit
-    sets = digest({subject: chosen.chain for subject, chosen in finished.items()})
-    lineage = {"sets": sets}
+    lineage = {"sets": digest({subject: chosen.chain for subject, chosen in finished.items()})}
     lineage |= {f"model {role}": found for role, found in ground.models.items()}
     lineage |= {f"input {role}": found for role, found in ground.inputs.items()}
     limited = f" A trial: at most {ground.limit} starting sets per subject and part." if ground.limit else ""
@@ -113,18 +112,14 @@ def _rows(recipe: Recipe, finished: Mapping[str, Chosen], census: Census) -> Ite
     for subject, chosen in finished.items():
         census.subject(subject)
         for each in chosen.stored(chosen.set_ids):
-            yield from _finished_rows(recipe, each, census)
+            # The stored digest of a picture that the recipe hands on unchanged: it need not be decoded again.
+            stored_rows = zip(each.rows.rows, each.pixels, strict=False)
+            known = {row["image"]: pixels for row, pixels in stored_rows if isinstance(row.get("image"), bytes)}
+            for row in recipe.finish(each.rows):
+                where = f"set '{row.get('set_id')}', member '{row.get('member')}'"
+                values = {name: stored(value, f"{where}, column '{name}'") for name, value in row.items()}
+                image = row.get("image")
+                pixels = known.get(image) if isinstance(image, bytes) else None
+                census.add(values, pixels or pixel_digest(image, values.get("image")))
+                yield {name: cell.tolist() if isinstance(cell, np.ndarray) else cell for name, cell in values.items()}
         chosen.let_go()
-
-
-def _finished_rows(recipe: Recipe, each: StoredSet, census: Census) -> Iterator[dict[str, object]]:
-    # The stored digest of a picture that the recipe hands on unchanged: it need not be decoded again.
-    stored_rows = zip(each.rows.rows, each.pixels, strict=False)
-    known = {row["image"]: pixels for row, pixels in stored_rows if isinstance(row.get("image"), bytes)}
-    for row in recipe.finish(each.rows):
-        where = f"set '{row.get('set_id')}', member '{row.get('member')}'"
-        values = {name: stored(value, f"{where}, column '{name}'") for name, value in row.items()}
-        image = row.get("image")
-        pixels = (known.get(image) if isinstance(image, bytes) else None) or pixel_digest(image, values.get("image"))
-        census.add(values, pixels)
-        yield {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}

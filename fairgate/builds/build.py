@@ -11,8 +11,7 @@ from typing import Literal
 
 from fairgate.builds.assemble import assemble
 from fairgate.builds.params import PARAMS
-from fairgate.builds.part import PartBuild
-from fairgate.builds.part_output import Chosen
+from fairgate.builds.part import Chosen, PartBuild
 from fairgate.builds.paths import DATASET, Places, pick, require_different_folders
 from fairgate.builds.plan import Ground, what_changed
 from fairgate.builds.shard_store import Quiet, ShardStore, Watcher, read_ledger, read_part, storing
@@ -20,7 +19,7 @@ from fairgate.builds.yields import PartTally
 from fairgate.data import Manifest
 from fairgate.engines import Engine, one_thread_each
 from fairgate.hashing import digest
-from fairgate.recipes import Part, Recipe
+from fairgate.recipes import Recipe
 
 
 @dataclass(frozen=True)
@@ -76,27 +75,21 @@ class Factory:
 
     def _subject(self, ground: Ground, subject: str, engine: Engine | None, last: str | None = None) -> Chosen:
         """The parts of a subject up to `last`, which alone may be made where it is named; else all, by the engine."""
-        chosen = Chosen()
-        for part in self.recipe.parts():
-            chosen = self._part(ground, part, subject, chosen, engine if last in (None, part.name) else None)
-            if part.name == last:
-                break
-        return chosen
-
-    def _part(self, ground: Ground, part: Part, subject: str, before: Chosen, engine: Engine | None) -> Chosen:
-        plan = ground.plan(part, subject, before.chain)
-        store = ShardStore(self.places.part(subject, part.name), plan)
-        self._set_aside(store, plan, subject, part.name)
-        attributes, command = list(self.recipe.attributes()), self._command(subject)
-        chosen = PartBuild(part, subject, before, store, attributes, self.watch, self.limit, command).run(engine)
-        before.let_go()
-        return chosen
-
-    def _command(self, subject: str) -> str:
         limit = f" --limit {self.limit}" if self.limit else ""
         params = f" --params {shlex.quote(str(self.params))}" if self.params != PARAMS else ""
         out = f" --out {shlex.quote(str(self.out))}" if self.out != Path("build") else ""
-        return f"fairgate build {self.name} --subject {shlex.quote(subject)}{limit}{params}{out}"
+        command = f"fairgate build {self.name} --subject {shlex.quote(subject)}{limit}{params}{out}"
+        attributes, chosen = list(self.recipe.attributes()), Chosen()
+        for part in self.recipe.parts():
+            before, plan = chosen, ground.plan(part, subject, chosen.chain)
+            store = ShardStore(self.places.part(subject, part.name), plan)
+            self._set_aside(store, plan, subject, part.name)
+            making = PartBuild(part, subject, before, store, attributes, self.watch, self.limit, command)
+            chosen = making.run(engine if last in (None, part.name) else None)
+            before.let_go()
+            if part.name == last:
+                break
+        return chosen
 
     def _set_aside(self, store: ShardStore, plan: dict[str, object], subject: str, part: str) -> None:
         """Move shards of another plan away, and bring back those of this one: two plans are never mixed."""

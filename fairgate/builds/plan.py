@@ -114,7 +114,14 @@ class Ground:
     def of(cls, recipe: Recipe, limit: int | None = None) -> Ground:
         """Hashes the files of every model and input. Raises ModelError or RecipeError for one that is not there."""
         models = {role: model_fingerprint(role, uri) for role, uri in recipe.models().items()}
-        inputs = {name: _input_digest(name, path) for name, path in recipe.inputs().items()}
+        for name, path in recipe.inputs().items():
+            if not path.exists():
+                raise RecipeError(
+                    f"the recipe reads '{name}', and it is not there.",
+                    where=str(path),
+                    remedy="check the path; if DVC tracks it, run `dvc pull`",
+                )
+        inputs = {name: files_digest(path) for name, path in recipe.inputs().items()}
         return cls(recipe, models, inputs, code_digest(recipe), limit)
 
     def plan(self, part: Part, subject: str, before: str) -> dict[str, Any]:
@@ -151,13 +158,3 @@ def what_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
         else:
             changes.append(_SHOWN.get(name, name))
     return "; ".join(changes)
-
-
-def _input_digest(name: str, path: Path) -> str:
-    if not path.exists():
-        raise RecipeError(
-            f"the recipe reads '{name}', and it is not there.",
-            where=str(path),
-            remedy="check the path; if DVC tracks it, run `dvc pull`",
-        )
-    return files_digest(path)

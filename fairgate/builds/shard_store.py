@@ -163,15 +163,12 @@ class ShardStore:
         ledger = read_ledger(shard_path(self.folder, index, "json"))
         if ledger is None or (ledger.plan, ledger.index, ledger.starts) != (self.digest, index, starts):
             return None
-        return ledger if self._is_whole(ledger) else None
-
-    def _is_whole(self, ledger: Ledger) -> bool:
         if ledger.file is None:
-            return not ledger.kept_ids
-        path = shard_path(self.folder, ledger.index, "parquet")
+            return None if ledger.kept_ids else ledger
+        path = shard_path(self.folder, index, "parquet")
         if ledger.file != path.name or not path.is_file() or path.stat().st_size != ledger.bytes:
-            return False
-        return sha256_file(path) == ledger.sha256
+            return None
+        return ledger if sha256_file(path) == ledger.sha256 else None
 
     def plan_of_ledgers(self) -> str | None:
         """The plan that the shards here say they were made under, where `part.json` cannot say it; None without any."""

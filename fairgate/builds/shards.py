@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -110,11 +110,14 @@ def encode(sets: Sequence[SetRows]) -> Encoded:
     size = 0
     for rows in sets:
         lines = _lines(rows, content)
-        if size and size + _size(lines) > GROUP_BYTES:
+        more = 0
+        for value in (each for line in lines for each in line.values()):
+            more += value.nbytes if isinstance(value, np.ndarray) else len(value) if isinstance(value, bytes) else 16
+        if size and size + more > GROUP_BYTES:
             groups.append([])
             size = 0
         groups[-1] += lines
-        size += _size(lines)
+        size += more
     return Encoded(_file(groups) if sets else None, content.hexdigest())
 
 
@@ -132,14 +135,6 @@ def _lines(rows: SetRows, content: Any) -> list[dict[str, Any]]:
         of_set = dict.fromkeys(own) if lines else own
         lines.append({**frame, "members": len(rows.rows), "pixels": pixels, **of_set, **values})
     return lines
-
-
-def _size(lines: list[dict[str, Any]]) -> int:
-    return sum(_bytes(value) for line in lines for value in line.values())
-
-
-def _bytes(value: Any) -> int:
-    return len(value) if isinstance(value, bytes) else value.nbytes if isinstance(value, np.ndarray) else 16
 
 
 def _file(groups: list[list[dict[str, Any]]]) -> bytes:
@@ -208,17 +203,16 @@ def decode(table: pa.Table) -> Iterator[StoredSet]:
             for name in arrays:
                 if line[name] is not None:
                     line[name] = np.array(line[name], dtype=kinds[name])
-        yield _set(first, lines[start : start + first["members"]])
+        members = lines[start : start + first["members"]]
+        rows = SetRows(
+            set_id=first["set_id"],
+            subject=first["subject"],
+            names=tuple(json.loads(first["names"])),
+            seed=first["seed"],
+            rows=[
+                {name[len(ROW) :]: value for name, value in line.items() if name.startswith(ROW)} for line in members
+            ],
+            columns={name[len(SET) :]: value for name, value in first.items() if name.startswith(SET)},
+        )
+        yield StoredSet(rows, tuple(line["pixels"] for line in members))
         start = stop
-
-
-def _set(first: Mapping[str, Any], lines: list[dict[str, Any]]) -> StoredSet:
-    rows = SetRows(
-        set_id=first["set_id"],
-        subject=first["subject"],
-        names=tuple(json.loads(first["names"])),
-        seed=first["seed"],
-        rows=[{name[len(ROW) :]: value for name, value in line.items() if name.startswith(ROW)} for line in lines],
-        columns={name[len(SET) :]: value for name, value in first.items() if name.startswith(SET)},
-    )
-    return StoredSet(rows, tuple(line["pixels"] for line in lines))

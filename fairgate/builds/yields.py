@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairgate.atomic import atomic_write
-from fairgate.builds.part_output import Chosen
+from fairgate.builds.part import Chosen
 from fairgate.builds.paths import Places
 from fairgate.builds.shard_store import Ledger, SetRecord, finished_ledgers, storing
 from fairgate.data import Manifest
@@ -149,36 +149,29 @@ def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
 
 
 def _subject(subject: str, parts: Mapping[str, PartTally], chosen: int, census: Census) -> SubjectYield:
+    made: dict[str, PartYield] = {}
+    for name, tally in parts.items():
+        # Members may be made one after the other until one fails, later groups less often: shares compare.
+        groups: dict[str, dict[str, GroupYield]] = {}
+        for (attribute, group), tried in sorted(tally.tried.items()):
+            failed = tally.failed[attribute, group]
+            shares = GroupYield(tried=tried, failed=failed, passed_share=round(1 - failed / tried, 4))
+            groups.setdefault(attribute, {})[group] = shares
+        made[name] = PartYield(
+            started=tally.started,
+            kept=tally.kept,
+            kept_share=round(tally.kept / tally.started, 4) if tally.started else 0.0,
+            dropped=dict(sorted(tally.reasons.items())),
+            groups=groups,
+        )
     return SubjectYield(
         sets=chosen,
         images=census.images_of(subject),
         exact_duplicates=census.exact(subject),
         balance={name: _balance(groups) for name, groups in census.groups_of(subject).items()},
-        parts={
-            name: PartYield(
-                started=tally.started,
-                kept=tally.kept,
-                kept_share=round(tally.kept / tally.started, 4) if tally.started else 0.0,
-                dropped=dict(sorted(tally.reasons.items())),
-                groups=_by_group(tally),
-            )
-            for name, tally in parts.items()
-        },
+        parts=made,
         per_image=_per_image(_spent(parts), census.images_of(subject)),
     )
-
-
-def _by_group(tally: PartTally) -> dict[str, dict[str, GroupYield]]:
-    """Attribute -> group -> its members.
-
-    Where members are made one after the other until one fails, later groups are tried less often: shares compare.
-    """
-    found: dict[str, dict[str, GroupYield]] = {}
-    for (attribute, group), tried in sorted(tally.tried.items()):
-        failed = tally.failed[attribute, group]
-        share = round(1 - failed / tried, 4)
-        found.setdefault(attribute, {})[group] = GroupYield(tried=tried, failed=failed, passed_share=share)
-    return found
 
 
 def _spent(parts: Mapping[str, PartTally]) -> Counter[str]:
