@@ -1,24 +1,31 @@
-"""From chosen sets to a dataset: streamed, counted, searched for duplicates, and swapped in whole."""
+"""From chosen sets to a dataset: streamed, counted, searched for duplicates, and swapped in whole; and its yields: how
+much of what was started came out, and why the rest did not, per subject, member and group."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from fairgate.atomic import atomic_write
 from fairgate.builds.part import Chosen
 from fairgate.builds.paths import DATASET, Places
 from fairgate.builds.plan import Ground
-from fairgate.builds.shard_store import Watcher, storing
+from fairgate.builds.shard_store import Ledger, SetRecord, Watcher, finished_ledgers, storing
 from fairgate.builds.shards import pixel_digest, stored
-from fairgate.builds.yields import WRITTEN, Census, write_yields
 from fairgate.data import Manifest, read_manifest, write_dataset
 from fairgate.errors import DatasetError, RecipeError
 from fairgate.hashing import digest
 from fairgate.recipes import Recipe
+from fairgate.records import DROPS_FILE, PLOT_FILE, YIELD_FILE, BuildYield, GroupYield, PartYield, SubjectYield
 
 VERSION = "v1"
 """Of every build; a release counts on."""
@@ -123,3 +130,182 @@ def _rows(recipe: Recipe, finished: Mapping[str, Chosen], census: Census) -> Ite
                 census.add(values, pixels or pixel_digest(image, values.get("image")))
                 yield {name: cell.tolist() if isinstance(cell, np.ndarray) else cell for name, cell in values.items()}
         chosen.let_go()
+
+
+class Census:
+    """Takes rows one by one; holds eight bytes per image. The dataset's own subjects may put several together."""
+
+    def __init__(self, attributes: Mapping[str, Sequence[str]]) -> None:
+        self._attributes = attributes
+        self._pixels: dict[str, array[int]] = {}
+        self._groups: Counter[tuple[str, str, str]] = Counter()
+        self._subject = ""
+
+    def subject(self, subject: str) -> None:
+        """Rows of this subject follow."""
+        self._subject = subject
+        self._pixels[subject] = array("Q")
+
+    def add(self, row: Mapping[str, Any], pixels: str | None) -> None:
+        if pixels is not None:
+            self._pixels[self._subject].append(int(pixels[:16], 16))
+        for attribute in self._attributes:
+            self._groups[self._subject, attribute, str(row.get(attribute))] += 1
+
+    def exact(self, subject: str | None = None) -> int:
+        """Images whose pixels another image before them has, of all subjects or within one."""
+        parts = self._pixels.values() if subject is None else [self._pixels[subject]]
+        found = np.concatenate([np.array(part, dtype=np.uint64) for part in parts])
+        return len(found) - len(np.unique(found))
+
+    def images_of(self, subject: str) -> int:
+        return len(self._pixels[subject])
+
+    def groups_of(self, subject: str) -> dict[str, dict[str, int]]:
+        """Attribute -> group -> rows of one subject; 0 for a group that it has none of."""
+        return {
+            attribute: {group: self._groups[subject, attribute, group] for group in groups}
+            for attribute, groups in self._attributes.items()
+        }
+
+
+WRITTEN = (YIELD_FILE, PLOT_FILE, DROPS_FILE)
+WHOLE = "(set)"
+"""In place of the member, where a set was dropped as a whole."""
+
+
+@dataclass
+class PartTally:
+    """What became of the starting sets of one part. `blamed` counts (reason, attribute or "member", group).
+
+    `tried` and `failed` count members by (attribute, group): those made, and those that failed where a set was dropped.
+    A set is blamed on one member, the one that its drop names.
+    """
+
+    started: int = 0
+    kept: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    blamed: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    tried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def add(self, ledger: Ledger) -> None:
+        self.counts.update(ledger.counts)
+        self.seconds += ledger.seconds
+        for record in ledger.sets:
+            self.started += 1
+            self.tried.update(_groups(record, ledger.attributes))
+            for member in (record.member, *record.also):
+                if member is not None:
+                    self.failed.update(_groups(record, ledger.attributes, member))
+            if record.reason is None:
+                self.kept += 1
+            else:
+                self.reasons[record.reason] += 1
+                self.blamed[record.reason, "member", record.member or WHOLE] += 1
+                if record.member is not None:
+                    for kind, group in _groups(record, ledger.attributes, record.member):
+                        self.blamed[record.reason, kind, group] += 1
+
+
+def _groups(record: SetRecord, attributes: list[str], member: str | None = None) -> Iterator[tuple[str, str]]:
+    """(attribute, group) of every member of a set, or of one of them, as far as groups are known."""
+    for name, groups in zip(record.members, record.groups, strict=False):
+        if member in (None, name):
+            yield from ((attribute, group) for attribute, group in zip(attributes, groups, strict=True) if group)
+
+
+def write_yields(
+    places: Places, recipe: Recipe, finished: Mapping[str, Chosen], manifest: Manifest, census: Census
+) -> None:
+    """Write `yield.json` (for `dvc metrics show`), `yield.csv` (for `dvc plots`) and `drops.csv` (by group)."""
+    subjects: dict[str, SubjectYield] = {}
+    lines: list[tuple[str, ...]] = []
+    total: Counter[str] = Counter()
+    for subject, chosen in finished.items():
+        parts = {part.name: PartTally() for part in recipe.parts()}
+        for name, tally in parts.items():
+            for ledger in finished_ledgers(places.part(subject, name)):
+                tally.add(ledger)
+        subjects[subject] = _subject(subject, parts, len(chosen.set_ids), census)
+        total.update(_spent(parts))
+        lines += _lines(subject, parts)
+    summary = BuildYield(
+        sets=manifest.n_sets,
+        images=manifest.n_rows,
+        per_image=_per_image(total, manifest.n_rows),
+        balance={name: _balance(groups) for name, groups in manifest.counts.groups.items()},
+        exact_duplicates=census.exact(),
+        subjects=subjects,
+    ).model_dump()
+    # A plot adds up what it is given: sets are in it once, and not again for each of their groups.
+    once = [(subject, f"{part}: {reason}", count) for subject, part, over, _, reason, count in lines if over == "all"]
+    with storing(places.root):
+        atomic_write(places.root / YIELD_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+        atomic_write(places.root / PLOT_FILE, _table(("subject", "outcome", "count"), once))
+        atomic_write(
+            places.root / DROPS_FILE, _table(("subject", "part", "attribute", "group", "reason", "count"), lines)
+        )
+
+
+def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def _subject(subject: str, parts: Mapping[str, PartTally], chosen: int, census: Census) -> SubjectYield:
+    made: dict[str, PartYield] = {}
+    for name, tally in parts.items():
+        # Members may be made one after the other until one fails, later groups less often: shares compare.
+        groups: dict[str, dict[str, GroupYield]] = {}
+        for (attribute, group), tried in sorted(tally.tried.items()):
+            failed = tally.failed[attribute, group]
+            shares = GroupYield(tried=tried, failed=failed, passed_share=round(1 - failed / tried, 4))
+            groups.setdefault(attribute, {})[group] = shares
+        made[name] = PartYield(
+            started=tally.started,
+            kept=tally.kept,
+            kept_share=round(tally.kept / tally.started, 4) if tally.started else 0.0,
+            dropped=dict(sorted(tally.reasons.items())),
+            groups=groups,
+        )
+    return SubjectYield(
+        sets=chosen,
+        images=census.images_of(subject),
+        exact_duplicates=census.exact(subject),
+        balance={name: _balance(groups) for name, groups in census.groups_of(subject).items()},
+        parts=made,
+        per_image=_per_image(_spent(parts), census.images_of(subject)),
+    )
+
+
+def _spent(parts: Mapping[str, PartTally]) -> Counter[str]:
+    spent: Counter[str] = Counter()
+    for tally in parts.values():
+        spent.update(tally.counts)
+    return spent
+
+
+def _per_image(spent: Mapping[str, int], images: int) -> dict[str, float]:
+    """Evaluations per image of the finished dataset, all dropped ones paid for."""
+    return {what: round(count / images, 3) for what, count in sorted(spent.items())} if images else {}
+
+
+def _balance(groups: Mapping[str, int]) -> float:
+    """Images of the smallest group over those of the largest: 1 is balanced, 0 where a group has none."""
+    return round(min(groups.values()) / max(groups.values()), 4) if groups and max(groups.values()) else 0.0
+
+
+def _lines(subject: str, parts: Mapping[str, PartTally]) -> Iterator[tuple[str, ...]]:
+    for name, tally in parts.items():
+        yield subject, name, "all", "all", "started", str(tally.started)
+        yield subject, name, "all", "all", "kept", str(tally.kept)
+        for reason, count in sorted(tally.reasons.items()):
+            yield subject, name, "all", "all", reason, str(count)
+        for (reason, attribute, group), count in sorted(tally.blamed.items()):
+            yield subject, name, attribute, group, reason, str(count)

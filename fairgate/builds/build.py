@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from fairgate.builds.assemble import assemble
+from fairgate.builds.assemble import PartTally, assemble
 from fairgate.builds.params import PARAMS
 from fairgate.builds.part import Chosen, PartBuild
 from fairgate.builds.paths import DATASET, Places, pick, require_different_folders
 from fairgate.builds.plan import Ground, what_changed
 from fairgate.builds.shard_store import Quiet, ShardStore, Watcher, read_ledger, read_part, storing
-from fairgate.builds.yields import PartTally
 from fairgate.data import Manifest
 from fairgate.engines import Engine, one_thread_each
 from fairgate.hashing import digest

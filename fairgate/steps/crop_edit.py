@@ -134,6 +134,11 @@ class NeighbourRule:
         edit = NeighbourShares(np.array([shares.real]), np.array([shares.group]))
         return bool(edit.exceed(self.tau_real, self.tau_group)[0])
 
+    def nearness(self, shares: EditShares) -> tuple[bool, float]:
+        """Orders misses: the right group first, then the larger share of real neighbours, or of the group."""
+        right = shares.group > self.tau_group
+        return right, shares.real if right else shares.group
+
 
 @dataclass(frozen=True, slots=True)
 class NeighbourPool:
@@ -185,15 +190,6 @@ class NeighbourPool:
         return EditShares(real=float(found.real[0]), group=float(found.group[0]))
 
 
-@dataclass(slots=True)
-class _Search:
-    """The search for one group's edit: how many were tried, the accepted edit, and its shares or the best miss's."""
-
-    tried: int = 0
-    found: Row | None = None
-    shares: EditShares = field(default_factory=lambda: EditShares(0.0, 0.0))
-
-
 @dataclass(frozen=True, slots=True)
 class EditUntilAccepted(Maker):
     """One accepted edit of each group, tried in an order drawn from the set's own stream; the other group comes first.
@@ -225,51 +221,40 @@ class EditUntilAccepted(Maker):
         members: dict[str, Row] = {}
         groups = list(dict.fromkeys(one.group for one in self.candidates))
         for group in sorted(groups, key=lambda group: group == rows.columns["original_gender"]):
-            search = self._search(rows, group, photo.crop(box_of(rows)), made, meter)
-            if search.found is None:
-                rows.drop = self._why(group, search.shares)
+            found, shares, tried = self._search(rows, group, photo.crop(box_of(rows)), made, meter)
+            if found is None:
+                right, measured = self.rule.nearness(shares)
+                reason, limit = ("unlike_real", self.rule.tau_real) if right else ("wrong_group", self.rule.tau_group)
+                rows.drop = Drop(reason, measured, limit, group)
                 rows.rows = [*members.values(), {"member": group, "gender": group}]  # who was tried, for the yields
                 return
             members[group] = {
-                **{name: value for name, value in search.found.items() if name != "embedding"},
+                **{name: value for name, value in found.items() if name != "embedding"},
                 "member": group,
-                "image": pasted(photo, picture(search.found["image"]), box_of(rows)),
-                "p_real": search.shares.real,
-                "p_group": search.shares.group,
-                "tried": search.tried,
+                "image": pasted(photo, picture(found["image"]), box_of(rows)),
+                "p_real": shares.real,
+                "p_group": shares.group,
+                "tried": tried,
             }
         rows.rows = [members[group] for group in groups]
 
-    def _search(self, rows: SetRows, group: str, crop: Image, made: Mapping[str, Row], meter: Meter) -> _Search:
-        """The first accepted candidate of a group, in random order."""
+    def _search(
+        self, rows: SetRows, group: str, crop: Image, made: Mapping[str, Row], meter: Meter
+    ) -> tuple[Row | None, EditShares, int]:
+        """A group's first accepted candidate in random order, its shares or the best miss's, how many were tried."""
         choices = [one for one in self.candidates if one.group == group]
         order = [choices[place] for place in rows.stream("order", group).permutation(len(choices))]
-        search = _Search()
+        best, tried = EditShares(0.0, 0.0), 0
         for start in range(0, len(order), self.wave):
             wave = order[start : start + self.wave]
             new = [one for one in wave if one.name not in made]
             fresh = {str(row["member"]): row for row in self.workshop.edit(rows, crop, new, meter)} if new else {}
             for one in wave:
                 row: dict[str, Any] = made.get(one.name) or fresh[one.name]
-                search.tried += 1
+                tried += 1
                 meter.count("judged")
                 shares = self.pool.shares(row["embedding"], group, rows.set_id, self.rule)
                 if self.rule.accepts(shares):
-                    search.found, search.shares = row, shares
-                    return search
-                search.shares = self._better(search.shares, shares)
-        return search
-
-    def _better(self, best: EditShares, other: EditShares) -> EditShares:
-        """The nearer miss: the right group first, then the larger share of real neighbours."""
-
-        def nearness(one: EditShares) -> tuple[bool, float]:
-            right = one.group > self.rule.tau_group
-            return right, one.real if right else one.group
-
-        return max(best, other, key=nearness)
-
-    def _why(self, group: str, best: EditShares) -> Drop:
-        if best.group > self.rule.tau_group:
-            return Drop("unlike_real", measured=best.real, limit=self.rule.tau_real, member=group)
-        return Drop("wrong_group", measured=best.group, limit=self.rule.tau_group, member=group)
+                    return row, shares, tried
+                best = max(best, shares, key=self.rule.nearness)
+        return None, best, tried

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from fairgate.builds.assemble import Census
 from fairgate.builds.shards import StoredSet, decode, encode
-from fairgate.builds.yields import Census
 from fairgate.data.pixels import pixels_of
 from fairgate.errors import RecipeError
 from fairgate.steps import SetRows

@@ -9,8 +9,8 @@ from typing import Any
 
 from PIL import Image
 
+from fairgate.builds.assemble import PartTally
 from fairgate.builds.shard_store import Ledger, SetRecord, record_of
-from fairgate.builds.yields import PartTally
 from fairgate.generation import Face
 from fairgate.steps import Meter, SetRows, run_steps
 from fairgate.steps.perceive import Perceive, Trait
