@@ -1,9 +1,13 @@
-"""Find a suite by name and read it strictly; errors say where they are and how to fix them."""
+"""Find a suite by name and read it strictly; errors say where they are and how to fix them.
+
+Refused before a dataset is known: keys that are unknown, checks that make no sense by themselves, suites without a
+check of utility, and names of files outside of the repository.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,20 +16,25 @@ from pydantic import ValidationError
 
 from fairgate.errors import SuiteError, did_you_mean, suggestion
 from fairgate.hashing import digest
-from fairgate.measures import METRICS
-from fairgate.probes import PROBES
-from fairgate.suites import schema
-from fairgate.suites.validate import check_makes_sense, leaves, require_inside, require_utility
+from fairgate.measures import METRICS, Metric, MetricSpec
+from fairgate.models import local_path
+from fairgate.probes import PROBES, with_article
+from fairgate.suites.schema import Check, DecisionRule, Groups, Suite, Waived, own_settings
 from fairgate.suites.yaml_source import Loc, Source, parse_source, read_source
 
 FOLDER = "fairness_suites"
+
+Refuse = Callable[..., SuiteError]
+
+# DVC can link what it tracks to a cache elsewhere; there, files are named by their content
+_DVC_CACHE = re.compile(r"/files/md5/[0-9a-f]{2}/[0-9a-f]{30}$")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedSuite:
     """A valid suite with the file it came from. `digest` names its meaning, not its comments or line breaks."""
 
-    suite: schema.Suite
+    suite: Suite
     path: Path
     source: Source
     digest: str
@@ -80,7 +89,7 @@ def load_text(text: bytes, path: Path, *, shown: str) -> LoadedSuite:
 def _checked(source: Source) -> LoadedSuite:
     path = source.path
     try:
-        suite = schema.Suite.model_validate(source.data)
+        suite = Suite.model_validate(source.data)
     except ValidationError as error:
         raise _suite_error(error, source) from error
     if suite.suite != path.stem:
@@ -136,20 +145,206 @@ def _is_branch(part: Any) -> bool:
 
 
 _SECTIONS: dict[str, type[Any]] = {
-    "checks": schema.Check,
-    "groups": schema.Groups,
-    "decision": schema.DecisionRule,
-    "waivers": schema.Waived,
+    "checks": Check,
+    "groups": Groups,
+    "decision": DecisionRule,
+    "waivers": Waived,
 }
 
 
 def _known_keys(parent: Loc, source: Source) -> list[str]:
-    model: type[Any] = _SECTIONS.get(str(parent[0]), schema.Suite) if parent else schema.Suite
+    model: type[Any] = _SECTIONS.get(str(parent[0]), Suite) if parent else Suite
     if parent[:1] == ("probes",):
         probe = source.data["probes"].get(parent[1], {}) if len(parent) > 1 else {}
         model = PROBES.get(str(probe.get("kind"))) or PROBES["zero_shot_classification"]
     own: Iterable[str] = ()
-    if model is schema.Check and len(parent) > 1:
+    if model is Check and len(parent) > 1:
         metric = source.data["checks"][parent[1]].get("metric")
-        own = schema.own_settings(metric) if isinstance(metric, str) and metric in METRICS else ()
+        own = own_settings(metric) if isinstance(metric, str) and metric in METRICS else ()
     return [*(field.alias or name for name, field in model.model_fields.items()), *own]
+
+
+def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) -> None:
+    """Raise SuiteError for a check that its probe, its metric or its bound makes meaningless."""
+
+    def refuse(problem: str, remedy: str, *key: str) -> SuiteError:
+        return SuiteError(f"check '{check.id}' {problem}", where=source.where(("checks", index, *key)), remedy=remedy)
+
+    metric = METRICS[check.metric]
+    spec = metric.spec
+    probe = suite.probes.get(check.probe)
+    if probe is None:
+        raise refuse(
+            f"asks the probe '{check.probe}', which this suite does not define.",
+            suggestion(check.probe, suite.probes, f"probes here: {', '.join(suite.probes)}"),
+            "probe",
+        )
+    if probe.answers_as not in spec.probes:
+        raise refuse(
+            f"measures {check.metric} on {with_article(probe.kind)} probe.",
+            f"{check.metric} needs {with_article(' or '.join(spec.probes))} probe",
+            "probe",
+        )
+    if spec.truth and probe.truth_of is None:
+        positive = f"'{probe.positive_label}' is a positive label: " if probe.positive_label else ""
+        raise refuse(
+            f"measures {check.metric} on the probe '{check.probe}', where no image is right or wrong.",
+            f"{positive}ask `fairness` or `group_gap` of it, and {check.metric} of a probe with a truth",
+            "probe",
+        )
+    if check.by == "word" and not probe.ranked_words:
+        raise refuse(
+            "is `by: word`, and its probe has no words.", "write `by: subject`, or ask an association probe", "by"
+        )
+    if metric.needs_k != (check.k is not None):
+        rankings = ", ".join(name for name, one in METRICS.items() if one.needs_k)
+        raise refuse(f"{'lacks' if metric.needs_k else 'has'} a `k`.", f"`k` is for rankings: {rankings}", "k")
+    if spec.per_group == "yes" and check.over is None:
+        raise refuse(
+            f"measures {check.metric} over no attribute.", "say `over: each`, `over: crossed` or name attributes"
+        )
+    if spec.per_group == "no" and check.over is not None:
+        raise refuse(
+            f"gives `over`, which {check.metric} does not use.",
+            "remove `over`: the spread inside a set already is over its members",
+            "over",
+        )
+    _takes_its_keys(check, metric, refuse)
+    try:
+        refusal = check.settings.refusal(check.over)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise refuse(
+            f"gives {check.metric} a `{key}` that it cannot take: {first['msg']}.", f"set `{key}`", key
+        ) from error
+    if refusal is not None:
+        raise refuse(*refusal)
+    _bound_is_reachable(check, spec, refuse)
+
+
+def _takes_its_keys(check: Check, metric: Metric, refuse: Refuse) -> None:
+    """Refuse a key of every check that is a setting of other metrics only."""
+    settings = {name for one in METRICS.values() for name in one.Settings.model_fields}
+    for key, field in Check.model_fields.items():
+        others = key in settings and key not in metric.Settings.model_fields
+        if others and field.default is None and getattr(check, key) is not None:
+            raise refuse(f"names `{key}`, which {check.metric} does not use.", f"remove `{key}`", key)
+
+
+def _bound_is_reachable(check: Check, spec: MetricSpec, refuse: Refuse) -> None:
+    if check.no_worse_than:
+        if max(check.bound, check.anchor_margin or 0) >= spec.highest - spec.lowest:
+            raise refuse(
+                f"has a margin of {check.bound:g}, and {check.metric} cannot fall that far: it would never fail.",
+                "choose the smallest loss that you would not accept",
+                "margin",
+            )
+        return
+    wanted = "at_least" if spec.better == "higher" else "at_most"
+    bound, given = check.bound, check.rule
+    if given != wanted:
+        raise refuse(
+            f"puts `{given}` on {check.metric}, of which {spec.better} is better.",
+            f"write `{wanted}: {bound:g}`",
+            given,
+        )
+    if not spec.lowest <= bound <= spec.highest:
+        raise refuse(
+            f"has a bound of {bound:g} that {check.metric} cannot reach: it lies between {spec.lowest:.3g} and "
+            f"{spec.highest:.3g}.",
+            "choose a bound inside that range",
+            given,
+        )
+
+
+def require_utility(suite: Suite, source: Source, *, subjects: int | None = None) -> None:
+    """Raise SuiteError for a suite with checks of bias and none of utility. `subjects`: how many the dataset shows.
+
+    A model that answers the same for every image treats everybody alike. What shows it is accuracy among labels of
+    which several are true for some image, or recall_at_k among several subjects, held to more than chance.
+    """
+    if all(METRICS[check.metric].spec.utility for check in suite.checks):
+        return
+    useful = [check for check in suite.checks if METRICS[check.metric].spec.utility]
+    if any(_sees_blindness(check, suite, subjects) for check in useful):
+        return
+    if not useful:
+        why = "none asks whether the model is still of use"
+    else:
+        why = f"'{useful[0].id}' would pass one too: {_why_blind(useful[0], suite, subjects)}"
+    raise SuiteError(
+        f"a model that answers the same for every image would pass the checks of bias here, and {why}.",
+        where=source.where(("checks", suite.checks.index(useful[0])) if useful else ("checks",)),
+        remedy=_remedy(suite),
+    )
+
+
+def _sees_blindness(check: Check, suite: Suite, subjects: int | None) -> bool:
+    chance = _chance(check, suite, subjects)
+    return chance < 1 and (check.at_least is None or check.at_least > chance)
+
+
+def _chance(check: Check, suite: Suite, subjects: int | None) -> float:
+    """The value of a model that ignores its images: 1 where each image has labels of its own."""
+    labels = suite.probes[check.probe].blind_labels(subjects)
+    value = METRICS[check.metric].blind_value(check.settings, labels, subjects)
+    return 1.0 if value is None else value
+
+
+def _why_blind(check: Check, suite: Suite, subjects: int | None) -> str:
+    chance = _chance(check, suite, subjects)
+    if chance == 1:
+        return f"each image of '{check.probe}' has one right answer among its own labels, whatever it shows"
+    return f"{check.rule.replace('_', ' ')} {check.bound:g} is no more than chance, {chance:.2g}"
+
+
+def _remedy(suite: Suite) -> str:
+    """A line to paste: recall on a retrieval probe, or accuracy where all subjects share their labels."""
+    compared = suite.baseline is not None or any(check.no_worse_than for check in suite.checks)
+    rule = "no_worse_than: baseline, margin: 0.02" if compared else "at_least: 0.80"
+    for name, probe in suite.probes.items():
+        if (keys := probe.utility_check(name)) is not None:
+            return f"add `- {{{keys}, {rule}}}`"
+    return (
+        'add a probe `search: {kind: retrieval, prompts: ["a photo of {a_subject}"]}` and the check '
+        f"`- {{id: finds-its-subject, probe: search, metric: recall_at_k, k: 1, {rule}}}`"
+    )
+
+
+def require_inside(suite: Suite, source: Source, root: Path) -> None:
+    """Raise SuiteError where the suite's model, baseline or anchor is a file outside of the repository, by `..`, as an
+    absolute path or through a link. Whoever types a URI on the command line may name any file of theirs."""
+    for key, text in (("model", suite.model), ("baseline", suite.baseline), ("anchor", suite.anchor)):
+        if text is not None and any(leaves(path, root) for path in named_files(text)):
+            option = "baseline" if key == "anchor" else key
+            raise SuiteError(
+                f"`{key}` names a file outside of the repository, which a suite may not.",
+                where=source.where((key,)),
+                remedy=f"put it into the repository (DVC can track it), or type it: --fairness-{option} '{text}'",
+            )
+
+
+def named_files(text: str) -> list[Path]:
+    """The files and folders that a model URI or a baseline names; of a record, its two files."""
+    kind, _, target = text.partition(":")
+    if kind == "file":
+        path = Path(target)
+        return [path, path / "results.json", path / "scores.parquet", path.parent / "scores.parquet"]
+    named = local_path(target if kind == "model" else text)
+    return [] if named is None else [named]
+
+
+def leaves(path: Path | None, root: Path) -> bool:
+    """Whether a path, as it is written or through links, leads out of a repository."""
+    if path is None:
+        return False
+    if path.parts[:1] and path.parts[0].startswith("~"):
+        return True
+    try:
+        real = (root / path).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL: opening it says what is wrong
+        return False
+    return not real.is_relative_to(root.resolve()) and not (
+        _DVC_CACHE.search(real.as_posix()) and not path.is_absolute()
+    )

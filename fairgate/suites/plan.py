@@ -9,9 +9,8 @@ from fairgate.errors import SuiteError, suggestion
 from fairgate.measures import METRICS, Crossing, Metric, MetricRequest
 from fairgate.probes import DatasetFacts, dataset_has
 from fairgate.records import CROSS, Against, item_name
-from fairgate.suites.load import LoadedSuite
+from fairgate.suites.load import LoadedSuite, require_utility
 from fairgate.suites.schema import Check, Suite
-from fairgate.suites.validate import require_utility
 from fairgate.suites.yaml_source import Loc, Source
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from itertools import combinations
 
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
 from fairgate.models import Capable, indistinct, require_capability
-from fairgate.probes import METRIC_VERSION, Probe, ProbeScores, Rows
+from fairgate.probes import METRIC_VERSION, ProbeScores, Rows
 from fairgate.suites.schema import Suite
 
 _SHOWN = 5
@@ -50,20 +51,15 @@ def require_distinct(model: Capable, suite: Suite, subjects: Sequence[str]) -> N
     Equal prompts inside one averaged query are only warned of: they weigh double.
     """
     for name, probe in suite.probes.items():
-        for what, answers in _questions(probe, subjects):
-            _require(model, name, what, answers)
-        if several := [query.prompts for query in probe.queries(subjects) if len(query.prompts) > 1]:
+        queries = probe.queries(subjects)
+        contests = {tuple(one.prompts.items()): one.prompts for one in probe.choices(subjects)}
+        for one in contests.values():
+            _require(model, name, "labels", {label: [prompt] for label, prompt in one.items()})
+        if queries:
+            what = "words" if probe.ranked_words else "subjects"
+            _require(model, name, what, {query.name: list(query.prompts) for query in queries})
+        if several := [query.prompts for query in queries if len(query.prompts) > 1]:
             _warn_of_doubles(model, name, several)
-
-
-def _questions(probe: Probe, subjects: Sequence[str]) -> list[tuple[str, dict[str, list[str]]]]:
-    """What must differ: for every question its answers' names, each with the prompts that the model sees."""
-    contests = {tuple(one.prompts.items()): one.prompts for one in probe.choices(subjects)}
-    found = [("labels", {label: [prompt] for label, prompt in one.items()}) for one in contests.values()]
-    if queries := probe.queries(subjects):
-        what = "words" if probe.ranked_words else "subjects"
-        found.append((what, {query.name: list(query.prompts) for query in queries}))
-    return found
 
 
 def _require(model: Capable, probe: str, what: str, answers: dict[str, list[str]]) -> None:
@@ -83,8 +79,7 @@ def _warn_of_doubles(model: Capable, probe: str, queries: Sequence[Sequence[str]
     doubles = [
         f"'{one}' and '{other}'"
         for query in queries
-        for place, one in enumerate(query)
-        for other in query[place + 1 :]
+        for one, other in combinations(query, 2)
         if (one, other) in equal or (other, one) in equal
     ]
     if doubles:
