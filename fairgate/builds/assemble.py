@@ -17,9 +17,8 @@ import numpy as np
 
 from fairgate.atomic import atomic_write
 from fairgate.builds.part import Chosen
-from fairgate.builds.paths import DATASET, Places
 from fairgate.builds.plan import Ground
-from fairgate.builds.shard_store import Ledger, SetRecord, Watcher, finished_ledgers, storing
+from fairgate.builds.shard_store import DATASET, Ledger, Places, SetRecord, Watcher, finished_ledgers, storing
 from fairgate.builds.shards import pixel_digest, stored
 from fairgate.data import Manifest, read_manifest, write_dataset
 from fairgate.errors import DatasetError, RecipeError

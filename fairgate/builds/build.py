@@ -12,9 +12,19 @@ from typing import Literal
 from fairgate.builds.assemble import PartTally, assemble
 from fairgate.builds.params import PARAMS
 from fairgate.builds.part import Chosen, PartBuild
-from fairgate.builds.paths import DATASET, Places, pick, require_different_folders
 from fairgate.builds.plan import Ground, what_changed
-from fairgate.builds.shard_store import Quiet, ShardStore, Watcher, read_ledger, read_part, storing
+from fairgate.builds.shard_store import (
+    DATASET,
+    Places,
+    Quiet,
+    ShardStore,
+    Watcher,
+    pick,
+    read_ledger,
+    read_part,
+    require_different_folders,
+    storing,
+)
 from fairgate.data import Manifest
 from fairgate.engines import Engine, one_thread_each
 from fairgate.hashing import digest

@@ -44,7 +44,14 @@ class ViltVQA(FolderPerceiver):
 
         Raises ModelError for an answer that is not among the model's, and for a question that is too long for it.
         """
-        wanted = [self._position(answer) for answer in answers]
+        for answer in answers:
+            if answer not in self._answers:
+                raise ModelError(
+                    f"'{answer}' is not among the {len(self._answers):,} answers of the model.",
+                    where=self.uri,
+                    remedy=did_you_mean(answer, self._answers) or "choose one that its config.json lists (id2label)",
+                )
+        wanted = [self._answers.index(answer) for answer in answers]
         chosen: Probabilities = self._probabilities(images, questions)[:, :, wanted]
         return chosen
 
@@ -52,15 +59,6 @@ class ViltVQA(FolderPerceiver):
         """The likeliest answer to each question about each image."""
         best = self._probabilities(images, questions).argmax(axis=2)
         return [[self._answers[position] for position in row] for row in best]
-
-    def _position(self, answer: str) -> int:
-        if answer not in self._answers:
-            raise ModelError(
-                f"'{answer}' is not among the {len(self._answers):,} answers of the model.",
-                where=self.uri,
-                remedy=did_you_mean(answer, self._answers) or "choose one that its config.json lists (id2label)",
-            )
-        return self._answers.index(answer)
 
     def _probabilities(self, images: Sequence[Image], questions: Sequence[str]) -> Probabilities:
         found = np.empty((len(images), len(questions), len(self._answers)))

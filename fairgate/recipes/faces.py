@@ -112,13 +112,6 @@ def photographs_of_cfd(folder: Path) -> Iterator[Photograph]:
         yield Photograph(path, labels, columns=columns)
 
 
-def photographs_of_coco(instances: Path, captions: Path) -> Iterator[Photograph]:
-    """Every captioned image of COCO's files, in the order of their ids, with the gender that its captions name."""
-    for image in read_coco(captions, instances):
-        columns = {"image_id": image.image_id, **image.columns()}
-        yield Photograph(image.file, {"gender": image_gender(image.captions)}, image.captions[0].strip(), columns)
-
-
 class FaceSettings(RecipeSettings):
     """Settings of `faces`."""
 
@@ -157,12 +150,16 @@ class FaceSettings(RecipeSettings):
     def listed(self) -> Iterator[Photograph]:
         """Every photograph, in a fixed order. Raises DatasetError where the labels cannot be read."""
         if self.layout == "table" and self.labels:
-            return photographs_of_table(self.labels, self.groups(), self.image_column)
-        if self.layout == "coco" and self.labels and self.captions:
-            return photographs_of_coco(self.labels, self.captions)
-        found = photographs_of_cfd(self.folder)
-        wanted = self.expressions or ["", *CFD_EXPRESSIONS.values()]
-        return (photograph for photograph in found if photograph.columns["expression"] in wanted)
+            yield from photographs_of_table(self.labels, self.groups(), self.image_column)
+        elif self.layout == "coco" and self.labels and self.captions:
+            for image in read_coco(self.captions, self.labels):
+                columns = {"image_id": image.image_id, **image.columns()}
+                gender = {"gender": image_gender(image.captions)}
+                yield Photograph(image.file, gender, image.captions[0].strip(), columns)
+        else:
+            wanted = self.expressions or ["", *CFD_EXPRESSIONS.values()]
+            found = photographs_of_cfd(self.folder)
+            yield from (photograph for photograph in found if photograph.columns["expression"] in wanted)
 
 
 class ListedPhotographs(Part):

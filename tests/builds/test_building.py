@@ -302,7 +302,7 @@ def test_a_status_opens_no_model_and_none_of_their_libraries() -> None:
 
 
 def test_two_builds_of_one_name_do_not_run_at_once(fairgate: Fairgate) -> None:
-    from fairgate.builds.paths import Places
+    from fairgate.builds.shard_store import Places
 
     with Places(Path("build/toys")).held(["baker"]):
         said = fairgate("toys", code=4).output

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from fairgate.builds.params import build_names, read_build
-from fairgate.builds.paths import slug
+from fairgate.builds.shard_store import slug
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PIPELINES = ("dvc.yaml", "gpu/dvc.yaml")
