@@ -136,7 +136,7 @@ def _by_captions(recipe: SocialCounterfactuals, subject: str) -> list[list[SetRo
 
 def compare_social(build: str, attempts: int, keep: float) -> tuple[Bill, Bill, Bill, float]:
     """Published, recipe, recipe with pruning; and the largest difference between pictures of the first two."""
-    settings: SocialSettings = read_build(build).settings  # type: ignore[assignment]
+    settings: SocialSettings = read_build(build).settings
     told = {**settings.model_dump(), "attempts": attempts, "prefixes": settings.prefixes[:1], "prune_keep": None}
     told |= {"kept": max(1, attempts // 10)}
     plain: Any = open_recipe("social_counterfactuals", told)

@@ -34,7 +34,7 @@ class FairgateError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles of any subclass, whatever its own constructor takes: another process may have raised it."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined] # what pickle itself calls
 
     def __str__(self) -> str:
         lines = [self.problem]

@@ -84,10 +84,6 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
     if not coverage.complete:
         checks = [check.model_copy(update={"verdict": "error"}) for check in checks]
     place = environment(prepared.root, scored.device if scored else settings.device, _plugins(prepared, settings))
-    pointers: list[str] = []
-    if prepared.compared is not None:
-        own = local_path(settings.model)
-        pointers = changed_pointers(Repository(prepared.root), prepared.compared.commit, own)
     record = RunRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
@@ -108,7 +104,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         environment=place,
         notices=[
             *prepared.notices,
-            *pointers,
+            *_pointer_notices(prepared, settings.model),
             *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
         ],
@@ -196,6 +192,13 @@ def _plugins(prepared: Prepared, settings: Settings) -> dict[str, str]:
         **PROBES.packages_of(probe.kind for suite in suites for probe in suite.probes.values()),
         **FAMILIES.packages_of([settings.model.partition(":")[0]]),
     }
+
+
+def _pointer_notices(prepared: Prepared, model: str) -> list[str]:
+    """Pointers that are not as at the merge base, but for the candidate's own; empty where there is no merge base."""
+    if prepared.compared is None:
+        return []
+    return changed_pointers(Repository(prepared.root), prepared.compared.commit, local_path(model))
 
 
 def _plugin_notices(now: Mapping[str, str], others: Mapping[Against, ComparedRun]) -> list[str]:

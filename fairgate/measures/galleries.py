@@ -102,7 +102,7 @@ def queries_of(r: MetricRequest, cell: Cell, answers: Answers) -> list[Query]:
         if similarity.min() == similarity.max():
             raise MetricError(
                 f"every image has the same similarity ({similarity[0]:.4g}) with the query of '{gallery.name}': the "
-                "model tells none from another, and the order of files would decide.",
+                "model does not tell them apart, and the order of files would decide.",
                 where=f"probe '{r.probe}'",
                 remedy="check the checkpoint, or the prompt's column in the table of scores",
             )

@@ -76,7 +76,7 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         raise MetricError(
             f"the metric '{r.metric}' gives `paired` the shape {found.paired.shape}, where {wanted} is needed.",
             where=r.where or f"probe '{r.probe}'",
-            remedy="tell the package that adds the metric: `paired` is (sets, groups), or (sets, 1) without groups",
+            remedy="report it to the package that adds the metric: `paired` is (sets, groups), or (sets, 1)",
         )
     if not found.groups:
         return found

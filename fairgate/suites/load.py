@@ -175,7 +175,7 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
     probe = suite.probes.get(check.probe)
     if probe is None:
         raise refuse(
-            f"asks the probe '{check.probe}', which this suite does not define.",
+            f"names the probe '{check.probe}', which this suite does not define.",
             suggestion(check.probe, suite.probes, f"probes here: {', '.join(suite.probes)}"),
             "probe",
         )
@@ -270,7 +270,7 @@ def require_utility(suite: Suite, source: Source, *, subjects: int | None = None
     if any(_sees_blindness(check, suite, subjects) for check in useful):
         return
     if not useful:
-        why = "none asks whether the model is still of use"
+        why = "none says whether the model is still of use"
     else:
         why = f"'{useful[0].id}' would pass one too: {_why_blind(useful[0], suite, subjects)}"
     raise SuiteError(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fairgate.ci import event_default_branch, in_ci
 from fairgate.errors import SettingsError, suggestion
-from fairgate.suites.options import OPTIONS
+from fairgate.suites.options import OPTIONS, Option
 from fairgate.suites.schema import Suite
 
 GITHUB_BASE = "GITHUB_BASE_REF"
@@ -67,14 +67,8 @@ def resolve(
             (option.ini, ini(option.ini)),
         )
         for place, text in places:
-            if text and option.choices and text not in option.choices:
-                raise SettingsError(
-                    f"'{text}' is not a value of {option.flag}.",
-                    where=place,
-                    remedy=suggestion(text, option.choices, f"one of: {', '.join(option.choices)}"),
-                )
             if text:
-                return text
+                return _checked(option, text, place)
         return option.default
 
     model = value("model")
@@ -129,6 +123,16 @@ def default_cache(environment: Mapping[str, str]) -> Path:
     """The default folder of the embedding cache: in the user's cache folder."""
     home = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "fairgate"
+
+
+def _checked(option: Option, text: str, place: str) -> str:
+    if option.choices and text not in option.choices:
+        raise SettingsError(
+            f"'{text}' is not a value of {option.flag}.",
+            where=place,
+            remedy=suggestion(text, option.choices, f"one of: {', '.join(option.choices)}"),
+        )
+    return text
 
 
 def command_line(suite: str, settings: Settings) -> str:

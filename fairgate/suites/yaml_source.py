@@ -135,7 +135,7 @@ def _plain(node: yaml.Node, loc: Loc, lines: dict[Loc, int], shown: str) -> Any:
                 raise SuiteError("a key must be plain text.", where=place, remedy="write the key as a word")
             key = key_node.value
             if key in result:
-                raise SuiteError(f"the key '{key}' stands twice.", where=place, remedy="keep one of them")
+                raise SuiteError(f"the key '{key}' is given twice.", where=place, remedy="keep one of them")
             result[key] = _plain(value_node, (*loc, key), lines, shown)
             lines[(*loc, key)] = key_node.start_mark.line + 1
         return result

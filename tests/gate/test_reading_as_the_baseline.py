@@ -91,18 +91,18 @@ def never(_: Model) -> tuple[dict[str, object], ...]:
 
 def test_a_baseline_that_cannot_be_had_is_said_and_known_to_differ_or_not() -> None:
     uri = f"open_clip:local-dir:{CHECKPOINTS / 'tuned'}"
-    candidate = open_scorer(uri, Nothing(), device="cpu", cache=None)  # type: ignore[arg-type] # no image is read
-    same = counterpart(candidate, candidate, gone, never, "baseline")  # type: ignore[arg-type]
+    candidate = open_scorer(uri, Nothing(), device="cpu", cache=None)
+    same = counterpart(candidate, candidate, gone, never, "baseline")
     assert (same.changed, same.notice, same.withheld) == ("", None, None)
-    other = counterpart(candidate, reading("another", candidate.preprocessing), gone, never, "baseline")  # type: ignore[arg-type]
+    other = counterpart(candidate, reading("another", candidate.preprocessing), gone, never, "baseline")
     assert other.changed == "tokenizer"
     assert "could not be judged with: the checkpoint is gone" in str(other.withheld)
     assert "comparisons with the baseline cannot pass" in str(other.notice)
-    unknown = counterpart(candidate, reading(None, None), gone, never, "baseline")  # type: ignore[arg-type]
+    unknown = counterpart(candidate, reading(None, None), gone, never, "baseline")
     assert (unknown.changed, unknown.withheld) == ("", None)
     assert "does not say which tokenizer and preprocessing" in str(unknown.notice)
-    base = open_scorer(BASE, Nothing(), device="cpu", cache=None)  # type: ignore[arg-type] # no image is read
-    assert counterpart(candidate, reading(None, None), lambda: base, never, "baseline").notice is None  # type: ignore[arg-type]
+    base = open_scorer(BASE, Nothing(), device="cpu", cache=None)
+    assert counterpart(candidate, reading(None, None), lambda: base, never, "baseline").notice is None
 
 
 def reader(tokenizer: str, preprocessing: str) -> Mock:
@@ -111,7 +111,7 @@ def reader(tokenizer: str, preprocessing: str) -> Mock:
     def reading_as(_: Model, **parts: bool) -> Mock:
         return Mock(swapped=tuple(part for part, swap in parts.items() if swap))
 
-    found = Mock(spec=open_scorer(BASE, Nothing(), device="cpu", cache=None), precision="fp32")  # type: ignore[arg-type]
+    found = Mock(spec=open_scorer(BASE, Nothing(), device="cpu", cache=None), precision="fp32")
     found.tokenizer, found.preprocessing = tokenizer, preprocessing
     found.reading_as.side_effect = reading_as
     found.embeds_alike.return_value = False

@@ -91,7 +91,7 @@ def test_a_repository_without_suites_says_so(tmp_path: Path) -> None:
         ("dataset: toy", "dataset: ../../etc/passwd", "dataset", "JSON schema"),
         ("kind: retrieval", "kind: os.system", "kind|probes", "JSON schema"),
         ("  - {id: useful", "  - {id: fairness\n  - {id: useful", "not valid YAML", "fix"),
-        ("suite: jobs", "suite: jobs\nsuite: jobs", "stands twice", "keep one"),
+        ("suite: jobs", "suite: jobs\nsuite: jobs", "is given twice", "keep one"),
         ("suite: jobs", "suite: &a jobs\nmodel: *a", "aliases", "fix"),
         ("suite: jobs", "suite: jobs\n? [a, b]\n: c", "plain text", "as a word"),
         ("schema: 1", "schema: !!python/object/apply:os.system ['true']", "tags", ""),

@@ -23,7 +23,7 @@ def refused(toy: Toy, text: str) -> SuiteError:
 
 def test_a_suite_without_a_utility_check_is_refused_with_a_line_to_paste(toy: Toy) -> None:
     error = refused(toy, NONE)
-    assert "none asks whether the model is still of use" in error.problem
+    assert "none says whether the model is still of use" in error.problem
     line = "- {id: finds-its-subject, probe: search, metric: recall_at_k, k: 1, no_worse_than: baseline, margin: 0.02}"
     assert line in str(error.remedy)
     assert str(error.where).startswith("fairness_suites/jobs.yaml:")

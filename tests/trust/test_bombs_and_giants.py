@@ -244,7 +244,7 @@ def test_a_manifest_that_says_what_no_release_says_is_refused(toy: Toy, change: 
         ("a: " + "9" * 100_000, "at most 2,000"),
         ("a: '" + "x" * 100_000 + "'", "at most 2,000"),
         ("a:\n" + "- 1\n" * 100_000, "more than 20,000 values"),
-        ("x: 1\n" * 3, "stands twice"),
+        ("x: 1\n" * 3, "is given twice"),
         ('a: "\\UFFFFFFFF"', "names no character"),
         ("a: \0", "not valid YAML"),
         ("a: 1\n---\nb: 2", "not valid YAML"),
