@@ -1,15 +1,15 @@
-"""A small vector canvas on PIL: smooth shapes in picture units, supersampled, flat colours; and the palette."""
+"""A small vector canvas on PIL: smooth shapes in picture units, supersampled, flat colours; the palette; and the canvas
+with whom it shows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw
 
-from fairgate.portraits.scene import Hair
+from fairgate.portraits.scene import Hair, Scene
 
 Colour = tuple[int, int, int]
 Points = Sequence[tuple[float, float]]
@@ -64,16 +64,20 @@ class Canvas:
         self._pen = ImageDraw.Draw(self._image)
         self.place()
 
-    def place(self, x: float = 0.0, y: float = 0.0, *, degrees: float = 0.0, width: float = 1.0) -> None:
-        """Move the frame: the origin to (x, y), turned clockwise by `degrees`, widened by `width`."""
+    def place(self, x: float = 0.0, y: float = 0.0, *, degrees: float = 0.0) -> None:
+        """Move the frame: the origin to (x, y), turned clockwise by `degrees`."""
         turn = np.deg2rad(degrees)
         rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
-        self._matrix = np.diag([width, 1.0]) @ rotation * _SUPERSAMPLING
+        self._matrix = rotation * _SUPERSAMPLING
         self._origin = np.array([x, y]) * _SUPERSAMPLING
 
     def polygon(self, points: Points | NDArray[np.float64], colour: Colour) -> None:
         """Fill a straight-edged outline."""
         self._pen.polygon(self._pixels(points), fill=colour)
+
+    def box(self, left: float, top: float, right: float, bottom: float, colour: Colour) -> None:
+        """Fill a rectangle."""
+        self.polygon([(left, top), (right, top), (right, bottom), (left, bottom)], colour)
 
     def both_sides(self, points: Points, colour: Colour) -> None:
         """Fill a straight-edged outline mirrored at x = 0, and the outline itself."""
@@ -156,27 +160,20 @@ BACKGROUNDS: tuple[tuple[Colour, Colour], ...] = (
 ACCENTS: tuple[Colour, ...] = ((196, 58, 62), (52, 104, 170), (226, 142, 48), (112, 76, 150), (34, 132, 126))
 
 
-@dataclass(frozen=True, slots=True)
-class Complexion:
-    """The shades that one skin tone needs."""
+class Figure(Canvas):
+    """A canvas with whom it shows: the scene, the gender presentation, the width of the shoulders, and the shades of
+    skin, hair and clothes."""
 
-    base: Colour
-    shadow: Colour
-    deep: Colour
-    glow: Colour
-    lips: Colour
-    lips_made_up: Colour
-
-
-def complexion(skin_tone: str, warmth: float) -> Complexion:
-    """Shades of a skin tone; `warmth` in -1..1 is the scene's, the same for every member of a set."""
-    base = mix(SKIN[skin_tone], (255, 190, 150) if warmth > 0 else (190, 170, 190), abs(warmth) * 0.06)
-    shadow = mix(base, (92, 30, 30), 0.2)
-    return Complexion(
-        base=base,
-        shadow=shadow,
-        deep=mix(base, (60, 16, 20), 0.45),
-        glow=mix(base, (240, 100, 90), 0.2),
-        lips=mix(base, (150, 50, 55), 0.42),
-        lips_made_up=mix(base, (190, 26, 58), 0.68),
-    )
+    def __init__(self, scene: Scene, skin_tone: str, gender: str) -> None:
+        super().__init__(BACKGROUNDS[scene.background][0])
+        self.scene = scene
+        self.male = gender == "male"
+        self.width = 1.04 if self.male else 0.9
+        self.hair = HAIR[scene.hair]
+        self.accent = ACCENTS[scene.accent]
+        light = (255, 190, 150) if scene.warmth > 0 else (190, 170, 190)  # the same for every member of a set
+        self.skin = mix(SKIN[skin_tone], light, abs(scene.warmth) * 0.06)
+        self.shadow = mix(self.skin, (92, 30, 30), 0.2)
+        self.deep = mix(self.skin, (60, 16, 20), 0.45)
+        self.glow = mix(self.skin, (240, 100, 90), 0.2)
+        self.lips = mix(self.skin, (150, 50, 55), 0.42) if self.male else mix(self.skin, (190, 26, 58), 0.68)

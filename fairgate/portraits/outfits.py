@@ -1,205 +1,314 @@
-"""What each label wears. Neighbours share a cut and differ in small things; the table at the end names them all."""
+"""What each label wears. Neighbours share a cut and differ in small things; the table at the end names them all.
+
+Clothes are drawn in the frame of the body, whose origin is the base of the neck; hats in the frame of the head.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
-from fairgate.portraits import garments
 from fairgate.portraits.canvas import (
-    ACCENTS,
     GOLD,
     GREEN,
     INK,
     NAVY,
     PAPER,
     RED,
+    SHADOW,
     STEEL,
     WHITE,
     YELLOW,
-    Canvas,
     Colour,
-    Complexion,
+    Figure,
+    Points,
+    mirrored,
     mix,
     moved,
 )
-from fairgate.portraits.scene import Scene
 
 BLACK: Colour = (44, 46, 56)
 OVERALL: Colour = (62, 98, 146)
 TURNOUT: Colour = (56, 58, 66)
 SIGNAL: Colour = (244, 130, 48)
 
-
-@dataclass(frozen=True, slots=True)
-class Wearer:
-    """Whose body is dressed: the canvas, the scene, the shades of the skin and the width of the shoulders."""
-
-    canvas: Canvas
-    scene: Scene
-    skin: Complexion
-    width: float
-
-    @property
-    def accent(self) -> Colour:
-        """The scene's own colour, worn where an outfit leaves the colour open."""
-        return ACCENTS[self.scene.accent]
-
-    def torso(self, colour: Colour) -> Canvas:
-        """Dress shoulders and chest; returns the canvas for what goes on top."""
-        garments.torso(self.canvas, self.scene, colour, width=self.width)
-        return self.canvas
+_TORSO: Points = mirrored([(0.0, 2.0), (8.0, 3.2), (19.0, 6.4), (28.0, 11.5), (32.6, 22.0), (34.5, 46.0), (0.0, 50.0)])
 
 
-def _cook(who: Wearer, *, chef: bool) -> None:
-    canvas = who.torso(PAPER)
-    garments.double_breasted(canvas)
+def _torso(figure: Figure, colour: Colour) -> None:
+    """Shoulders and chest in one colour, with a shaded side and the lines of the arms."""
+    width = figure.width
+    body = [(x * width, y) for x, y in _TORSO]
+    figure.blob(body, colour)
+    side = 1 if figure.scene.light_left else -1
+    shaded = [(23 * width, 0), (50, 0), (50, 60), (25.5 * width, 60), (24 * width, 24)]
+    figure.shade(body, [(side * x, y) for x, y in shaded], mix(colour, (30, 40, 80), 0.14))
+    for x in (-23.5 * width, 23.5 * width):
+        figure.stroke([(x, 22), (x * 1.02, 30), (x, 44)], 0.9, mix(colour, (20, 24, 60), 0.3))
+
+
+def _v_neck(figure: Figure, colour: Colour, *, depth: float = 17.0, wide: float = 7.5) -> None:
+    """The opening of a coat or jacket, filled with what is worn under it."""
+    figure.polygon([(-wide, 1.5), (wide, 1.5), (1.2, depth), (-1.2, depth)], colour)
+
+
+def _lapels(figure: Figure, colour: Colour) -> None:
+    """Two lapels, and the closing below them."""
+    figure.both_sides([(6.5, 0.5), (11.5, 5.0), (10.2, 10.5), (7.4, 11.5), (0, 19), (1.2, 16)], colour)
+    figure.stroke([(0, 18), (0, 44)], 0.8, mix(colour, INK, 0.35))
+
+
+def _collar(figure: Figure, colour: Colour) -> None:
+    """A shirt collar with its two points."""
+    figure.both_sides([(7.2, 0.2), (8.2, 3.6), (4.6, 9.4), (0.2, 5.2)], colour)
+
+
+def _tie(figure: Figure, *, end: float = 22.0) -> None:
+    """A dark knotted tie that ends at `end`."""
+    figure.polygon([(-1.9, 4.6), (1.9, 4.6), (1.2, 7.8), (-1.2, 7.8)], INK)
+    figure.polygon([(-1.2, 7.8), (1.2, 7.8), (2.3, end - 2), (0, end), (-2.3, end - 2)], INK)
+
+
+def _neckerchief(figure: Figure) -> None:
+    """A knotted neckerchief with two tails."""
+    figure.blob([(-8.6, 1.4), (0, 5.6), (8.6, 1.4), (7.6, 5.4), (0, 9.2), (-7.6, 5.4)], figure.accent)
+    deep = mix(figure.accent, INK, 0.22)
+    figure.both_sides([(0, 7.2), (5.2, 13.2), (1.4, 14.6)], deep)
+    figure.ellipse(0, 7.4, 2.1, 1.9, deep)
+
+
+def _badge(figure: Figure, colour: Colour, rx: float, ry: float) -> tuple[float, float]:
+    """A plate on the chest; returns its centre, for the sign on it."""
+    x, y = 14.0 + figure.scene.detail_x, 20.0 + figure.scene.detail_y
+    figure.box(x - rx, y - ry, x + rx, y + ry, mix(colour, INK, 0.28))
+    rx, ry = rx - 0.5, ry - 0.5
+    figure.box(x - rx, y - ry, x + rx, y + ry, colour)
+    return x, y
+
+
+def _wings(figure: Figure) -> None:
+    """A gold pin in the form of wings."""
+    x, y = 14.5 + figure.scene.detail_x, 17.5 + figure.scene.detail_y
+    figure.stroke(moved(x, y, [(-5.0, -0.9), (-2.4, -0.2), (0, 0.7), (2.4, -0.2), (5.0, -0.9)]), 1.7, GOLD, taper=True)
+    figure.ellipse(x, y + 0.3, 1.4, 1.4, GOLD)
+
+
+def _buttons(figure: Figure, colour: Colour, *columns: float, top: float, step: float, rows: int) -> None:
+    """Rows of round buttons."""
+    for x in columns:
+        for row in range(rows):
+            figure.ellipse(x, top + row * step, 1.15, 1.15, colour)
+
+
+def _cook(figure: Figure, *, chef: bool) -> None:
+    _torso(figure, PAPER)
+    figure.polygon([(-7.0, 1.0), (8.4, 1.0), (9.6, 46.0), (-9.6, 46.0)], WHITE)
+    figure.stroke([(8.4, 4.0), (9.6, 24.0), (9.6, 46.0)], 0.9, SHADOW)
+    figure.both_sides([(7.6, 0.0), (8.4, 4.2), (2.2, 7.4), (0, 4.6)], PAPER)
+    _buttons(figure, (128, 136, 152), -5.2, 5.2, top=14.5, step=6.5, rows=4)
     if chef:
-        garments.neckerchief(canvas, who.accent)
+        _neckerchief(figure)
 
 
-def _server(who: Wearer) -> None:
-    canvas = who.torso(WHITE)
-    canvas.polygon([(-15, 4), (-7.5, 2.5), (0, 22), (7.5, 2.5), (15, 4), (17.5, 46), (-17.5, 46)], BLACK)
-    garments.buttons(canvas, STEEL, columns=(0.0,), top=26.0, step=5.5)
-    garments.collar(canvas, PAPER)
-    canvas.both_sides([(0, 6.4), (5.6, 3.4), (5.6, 9.4)], INK)
-    canvas.ellipse(0, 6.4, 1.4, 1.5, BLACK)
+def _server(figure: Figure) -> None:
+    _torso(figure, WHITE)
+    figure.polygon([(-15, 4), (-7.5, 2.5), (0, 22), (7.5, 2.5), (15, 4), (17.5, 46), (-17.5, 46)], BLACK)
+    _buttons(figure, STEEL, 0.0, top=26.0, step=5.5, rows=4)
+    _collar(figure, PAPER)
+    figure.both_sides([(0, 6.4), (5.6, 3.4), (5.6, 9.4)], INK)
+    figure.ellipse(0, 6.4, 1.4, 1.5, BLACK)
 
 
-def _white_coat(who: Wearer) -> Canvas:
-    canvas = who.torso(WHITE)
-    garments.v_neck(canvas, mix(who.accent, WHITE, 0.45))
-    garments.collar(canvas, mix(who.accent, WHITE, 0.6))
-    garments.lapels(canvas, (222, 228, 237))
-    garments.buttons(canvas, STEEL, columns=(2.6,), top=24.0, step=6.5, rows=3)
-    return canvas
+def _white_coat(figure: Figure) -> None:
+    _torso(figure, WHITE)
+    _v_neck(figure, mix(figure.accent, WHITE, 0.45))
+    _collar(figure, mix(figure.accent, WHITE, 0.6))
+    _lapels(figure, (222, 228, 237))
+    _buttons(figure, STEEL, 2.6, top=24.0, step=6.5, rows=3)
 
 
-def _doctor(who: Wearer) -> None:
-    canvas = _white_coat(who)
-    x, y = garments.badge(canvas, who.scene)
-    canvas.polygon([(x - 2.8, y - 0.6), (x + 2.8, y - 0.6), (x + 2.8, y + 0.6), (x - 2.8, y + 0.6)], STEEL)
-    garments.stethoscope(canvas)
+def _doctor(figure: Figure) -> None:
+    _white_coat(figure)
+    x, y = _badge(figure, WHITE, 4.6, 3.6)
+    figure.box(x - 2.8, y - 0.6, x + 2.8, y + 0.6, STEEL)
+    tube = (44, 60, 84)
+    figure.stroke([(8.4, 1.0), (9.8, 8.0), (8.6, 15.0), (6.0, 19.0)], 1.7, tube)
+    figure.stroke([(-8.4, 1.0), (-10.6, 8.0), (-11.4, 14.0), (-11.0, 19.5)], 1.7, tube)
+    figure.ellipse(5.6, 20.4, 1.5, 1.5, STEEL)
+    figure.ellipse(-11.0, 22.2, 3.4, 3.4, tube)
+    figure.ellipse(-11.0, 22.2, 2.1, 2.1, (214, 222, 230))
 
 
-def _with_cross(who: Wearer, plate: Colour, cross: Colour) -> None:
-    canvas = _white_coat(who)
-    garments.cross(canvas, *garments.badge(canvas, who.scene, plate, rx=4.4, ry=4.2), cross)
+def _with_cross(figure: Figure, plate: Colour, cross: Colour) -> None:
+    _white_coat(figure)
+    x, y = _badge(figure, plate, 4.4, 4.2)
+    long, thick = 2.7, 2.7 * 0.36
+    figure.box(x - long, y - thick, x + long, y + thick, cross)
+    figure.box(x - thick, y - long, x + thick, y + long, cross)
 
 
-def _fire_coat(who: Wearer) -> None:
-    canvas = who.torso(TURNOUT)
-    width = who.width
+def _fire_coat(figure: Figure) -> None:
+    _torso(figure, TURNOUT)
+    wide = 33 * figure.width
     for y in (24.0, 36.0):
-        canvas.polygon([(-33 * width, y), (33 * width, y), (33 * width, y + 5.0), (-33 * width, y + 5.0)], YELLOW)
-        canvas.polygon(
-            [(-33 * width, y + 1.6), (33 * width, y + 1.6), (33 * width, y + 3.4), (-33 * width, y + 3.4)],
-            (222, 226, 222),
-        )
-    canvas.blob([(-10, 1), (0, 7), (10, 1), (11, 7), (0, 13), (-11, 7)], mix(TURNOUT, INK, 0.5))
-    canvas.stroke([(0, 10), (0, 46)], 1.2, INK)
+        figure.box(-wide, y, wide, y + 5.0, YELLOW)
+        figure.box(-wide, y + 1.6, wide, y + 3.4, (222, 226, 222))
+    figure.blob([(-10, 1), (0, 7), (10, 1), (11, 7), (0, 13), (-11, 7)], mix(TURNOUT, INK, 0.5))
+    figure.stroke([(0, 10), (0, 46)], 1.2, INK)
     for y in (16.0, 32.0):
-        canvas.polygon([(-3.2, y), (3.2, y), (3.2, y + 2.2), (-3.2, y + 2.2)], STEEL)
+        figure.box(-3.2, y, 3.2, y + 2.2, STEEL)
 
 
-def _police_officer(who: Wearer) -> None:
-    canvas = who.torso((74, 104, 152))
-    garments.collar(canvas, (58, 86, 132))
-    garments.tie(canvas, INK)
-    x, y = 14.0 + who.scene.detail_x, 18.5 + who.scene.detail_y
+def _police_officer(figure: Figure) -> None:
+    _torso(figure, (74, 104, 152))
+    _collar(figure, (58, 86, 132))
+    _tie(figure)
+    x, y = 14.0 + figure.scene.detail_x, 18.5 + figure.scene.detail_y
     star = [(-3.4, -3.6), (0, -5.0), (3.4, -3.6), (2.6, 2.4), (0, 4.6), (-2.6, 2.4)]
-    canvas.polygon(moved(x, y, star), GOLD)
-    canvas.ellipse(x, y - 0.6, 1.4, 1.4, NAVY)
-    canvas.both_sides([(13, 4.5), (24, 9.0), (23, 12.5), (12.4, 8.0)], NAVY)
+    figure.polygon(moved(x, y, star), GOLD)
+    figure.ellipse(x, y - 0.6, 1.4, 1.4, NAVY)
+    figure.both_sides([(13, 4.5), (24, 9.0), (23, 12.5), (12.4, 8.0)], NAVY)
 
 
-def _overall(who: Wearer) -> Canvas:
-    canvas = who.torso(OVERALL)
-    garments.v_neck(canvas, (226, 228, 226), depth=11.0, wide=6.0)
-    garments.collar(canvas, mix(OVERALL, INK, 0.22))
-    canvas.stroke([(0, 10.5), (0, 46)], 1.0, mix(OVERALL, WHITE, 0.3))
+def _overall(figure: Figure) -> None:
+    _torso(figure, OVERALL)
+    _v_neck(figure, (226, 228, 226), depth=11.0, wide=6.0)
+    _collar(figure, mix(OVERALL, INK, 0.22))
+    figure.stroke([(0, 10.5), (0, 46)], 1.0, mix(OVERALL, WHITE, 0.3))
+    figure.both_sides([(8.4, 25.5), (19.6, 25.5), (19.2, 36.5), (8.8, 36.5)], mix(OVERALL, INK, 0.2))
+    figure.both_sides([(8.4, 25.5), (19.6, 25.5), (19.6, 28.5), (8.4, 28.5)], mix(OVERALL, INK, 0.34))
+
+
+def _mechanic(figure: Figure) -> None:
+    _overall(figure)
+    x, y, wrench = 14.0 + figure.scene.detail_x, 25.5, (206, 212, 218)
+    figure.stroke([(x, y), (x, y - 6.0)], 2.0, wrench)
     for side in (-1, 1):
-        x = side * 14.0
-        canvas.polygon([(x - 5.6, 25.5), (x + 5.6, 25.5), (x + 5.2, 36.5), (x - 5.2, 36.5)], mix(OVERALL, INK, 0.2))
-        canvas.polygon([(x - 5.6, 25.5), (x + 5.6, 25.5), (x + 5.6, 28.5), (x - 5.6, 28.5)], mix(OVERALL, INK, 0.34))
-    return canvas
+        figure.stroke([(x, y - 6.2), (x + side * 2.3, y - 8.0), (x + side * 1.8, y - 11.0)], 1.7, wrench)
 
 
-def _mechanic(who: Wearer) -> None:
-    canvas = _overall(who)
-    x, y = 14.0 + who.scene.detail_x, 25.5
-    canvas.stroke([(x, y), (x, y - 6.0)], 2.0, (206, 212, 218))
-    for side in (-1, 1):
-        canvas.stroke([(x, y - 6.2), (x + side * 2.3, y - 8.0), (x + side * 1.8, y - 11.0)], 1.7, (206, 212, 218))
-
-
-def _electrician(who: Wearer) -> None:
-    canvas = _overall(who)
-    x, y = garments.badge(canvas, who.scene, YELLOW, rx=4.2, ry=4.6)
+def _electrician(figure: Figure) -> None:
+    _overall(figure)
+    x, y = _badge(figure, YELLOW, 4.2, 4.6)
     flash = [(1.4, -3.6), (-2.4, 0.6), (-0.2, 0.6), (-1.4, 3.6), (2.4, -0.8), (0.2, -0.8)]
-    canvas.polygon(moved(x, y, flash), INK)
+    figure.polygon(moved(x, y, flash), INK)
 
 
-def _engineer(who: Wearer) -> None:
-    canvas = who.torso((206, 218, 232))
-    canvas.polygon([(-22, 8), (-8, 2.5), (0, 15), (8, 2.5), (22, 8), (20, 46), (-20, 46)], SIGNAL)
-    canvas.both_sides([(11.4, 4), (15.4, 5.4), (14.4, 46), (10.4, 46)], YELLOW)
-    garments.collar(canvas, WHITE)
-    canvas.stroke([(0, 15), (0, 46)], 0.9, mix(SIGNAL, INK, 0.35))
+def _engineer(figure: Figure) -> None:
+    _torso(figure, (206, 218, 232))
+    figure.polygon([(-22, 8), (-8, 2.5), (0, 15), (8, 2.5), (22, 8), (20, 46), (-20, 46)], SIGNAL)
+    figure.both_sides([(11.4, 4), (15.4, 5.4), (14.4, 46), (10.4, 46)], YELLOW)
+    _collar(figure, WHITE)
+    figure.stroke([(0, 15), (0, 46)], 0.9, mix(SIGNAL, INK, 0.35))
 
 
-def _uniform(who: Wearer, *, tied: bool) -> Canvas:
-    canvas = who.torso(NAVY)
-    garments.v_neck(canvas, WHITE)
-    garments.collar(canvas, PAPER)
+def _uniform(figure: Figure, *, tied: bool, buttons: Colour) -> None:
+    _torso(figure, NAVY)
+    _v_neck(figure, WHITE)
+    _collar(figure, PAPER)
     if tied:
-        garments.tie(canvas, INK, end=19.0)
-    garments.lapels(canvas, mix(NAVY, INK, 0.35))
-    return canvas
+        _tie(figure, end=19.0)
+    _lapels(figure, mix(NAVY, INK, 0.35))
+    _buttons(figure, buttons, -4.0, 4.0, top=23.5, step=6.0, rows=3)
 
 
-def _pilot(who: Wearer) -> None:
-    canvas = _uniform(who, tied=True)
-    garments.wings(canvas, who.scene)
+def _pilot(figure: Figure) -> None:
+    _uniform(figure, tied=True, buttons=GOLD)
+    _wings(figure)
+    stripe = [(-0.8, 6.2), (0.8, 6.6), (0.6, 11.4), (-1.0, 11.0)]
     for side in (-1, 1):
         for step in range(3):
-            x = side * (15.5 + 3.2 * step) * who.width
-            stripe = [(-0.8, 6.2), (0.8, 6.6), (0.6, 11.4), (-1.0, 11.0)]
-            canvas.polygon(moved(x, 1.2 * step, stripe), GOLD)
-    garments.buttons(canvas, GOLD, columns=(-4.0, 4.0), top=23.5, step=6.0, rows=3)
+            figure.polygon(moved(side * (15.5 + 3.2 * step) * figure.width, 1.2 * step, stripe), GOLD)
 
 
-def _flight_attendant(who: Wearer) -> None:
-    canvas = _uniform(who, tied=False)
-    garments.neckerchief(canvas, who.accent)
-    garments.wings(canvas, who.scene)
-    garments.buttons(canvas, GOLD, columns=(-4.0, 4.0), top=23.5, step=6.0, rows=3)
+def _flight_attendant(figure: Figure) -> None:
+    _uniform(figure, tied=False, buttons=GOLD)
+    _neckerchief(figure)
+    _wings(figure)
 
 
-def _driver(who: Wearer) -> None:
-    canvas = _uniform(who, tied=True)
-    garments.buttons(canvas, STEEL, columns=(-4.0, 4.0), top=23.5, step=6.0, rows=3)
+_DOME: Points = mirrored([(0.0, -28.0), (9.0, -26.0), (15.2, -19.0), (16.6, -10.0), (0.0, -8.6)])
 
 
-Clothes = Callable[[Wearer], None]
-Hat = Callable[[Canvas, Colour], None]
+def _toque(figure: Figure, *, tall: bool) -> None:
+    """A cook's hat: the chef's tall one, or the low cap of the line."""
+    if tall:
+        figure.blob(mirrored([(0, -37.5), (9, -37.2), (18.2, -32.5), (18.6, -25.5), (14.4, -19.0), (0, -16)]), WHITE)
+        for x, bend in ((-8.0, -2.0), (-2.6, -0.6), (2.8, 0.6), (8.2, 2.0)):
+            figure.stroke([(x, -18.5), (x + bend * 0.3, -24.5), (x + bend, -30.5)], 0.9, SHADOW, taper=True)
+    else:
+        figure.blob(mirrored([(0, -26.8), (9, -26.2), (14.6, -21.5), (15.4, -15.0), (0, -13)]), WHITE)
+    figure.blob(mirrored([(0, -20.2), (8, -19.8), (15.2, -17.6), (15.6, -10.6), (8, -12.6), (0, -13.2)]), PAPER)
+    figure.stroke([(-15.2, -17.4), (-8, -19.8), (0, -20.4), (8, -19.8), (15.2, -17.4)], 0.8, SHADOW)
 
-OUTFITS: dict[str, tuple[Clothes, Hat | None]] = {
-    "chef": (lambda who: _cook(who, chef=True), lambda canvas, _: garments.toque(canvas, tall=True)),
-    "line cook": (lambda who: _cook(who, chef=False), lambda canvas, _: garments.toque(canvas, tall=False)),
+
+def _fire_helmet(figure: Figure, *, colour: Colour) -> None:
+    """A fire helmet with comb, brim and front plate."""
+    deep = mix(colour, INK, 0.22)
+    figure.blob(_DOME, colour)
+    figure.blob(mirrored([(0, -31.0), (2.4, -30.0), (3.0, -22.0), (0, -12.0)]), deep)
+    for side in (-1, 1):
+        figure.stroke([(side * 9.0, -25.4), (side * 12.4, -18.0), (side * 13.0, -11.0)], 1.0, deep, taper=True)
+    figure.blob(mirrored([(0, -12.6), (14, -11.6), (21.0, -7.2), (19.5, -4.8), (12, -7.6), (0, -8.8)]), deep)
+    figure.polygon([(-4.6, -23.0), (4.6, -23.0), (5.0, -15.0), (0, -11.0), (-5.0, -15.0)], INK)
+    figure.polygon([(-3.7, -22.1), (3.7, -22.1), (4.0, -15.4), (0, -12.2), (-4.0, -15.4)], GOLD)
+
+
+def _hard_hat(figure: Figure) -> None:
+    """A construction helmet with three ribs and a short brim."""
+    colour = (246, 206, 70)
+    deep = mix(colour, INK, 0.18)
+    figure.blob(_DOME, colour)
+    for x in (-6.0, 0.0, 6.0):
+        figure.stroke([(x, -26.4 + abs(x) * 0.15), (x * 1.25, -19.0), (x * 1.35, -12.5)], 1.7, deep, taper=True)
+    figure.blob(mirrored([(0, -12.2), (12, -11.4), (18.6, -8.8), (15.0, -6.8), (0, -8.4)]), deep)
+
+
+def _peaked_cap(figure: Figure, *, colour: Colour, emblem: bool) -> None:
+    """A uniform cap with a dark band, a black visor and, where there is one, a gold emblem."""
+    figure.blob(mirrored([(0, -28.4), (10, -27.4), (19.2, -22.6), (17.0, -16.2), (0, -14.0)]), colour)
+    edge = [(-18.6, -21.6), (-9, -18.6), (0, -17.8), (9, -18.6), (18.6, -21.6)]
+    figure.stroke(edge, 0.9, mix(colour, WHITE, 0.18), taper=True)
+    figure.blob(mirrored([(0, -17.2), (9, -17.0), (15.8, -15.4), (15.4, -9.4), (0, -11.2)]), INK)
+    figure.blob(mirrored([(0, -11.6), (9, -11.2), (14.6, -9.6), (9.6, -5.9), (0, -4.9)]), INK)
+    figure.stroke([(-10.6, -8.6), (-5, -6.8), (0, -6.4)], 0.8, STEEL, taper=True)
+    if emblem:
+        figure.ellipse(0, -19.0, 3.2, 3.5, GOLD)
+        figure.ellipse(0, -19.0, 1.5, 1.7, mix(GOLD, INK, 0.35))
+
+
+def _side_cap(figure: Figure) -> None:
+    """A small cap worn high on the head, with a coloured edge."""
+    figure.blob(mirrored([(0, -27.6), (7, -26.4), (14.2, -19.6), (14.8, -14.6), (7, -15.8), (0, -16.2)]), NAVY)
+    figure.stroke([(-14.4, -15.0), (-7, -16.4), (0, -16.8), (7, -16.4), (14.4, -15.0)], 1.5, figure.accent)
+
+
+def _work_cap(figure: Figure) -> None:
+    """A cloth cap with a short visor."""
+    colour = (52, 80, 122)
+    deep = mix(colour, INK, 0.3)
+    figure.blob(mirrored([(0, -26.6), (9, -25.0), (15.0, -18.6), (15.8, -10.6), (0, -11.6)]), colour)
+    figure.stroke([(0, -26.2), (0, -14.5)], 0.8, deep)
+    figure.blob(mirrored([(0, -12.8), (9, -12.2), (15.6, -10.2), (9.6, -6.6), (0, -5.8)]), deep)
+
+
+Worn = Callable[[Figure], None]
+
+OUTFITS: dict[str, tuple[Worn, Worn | None]] = {
+    "chef": (partial(_cook, chef=True), partial(_toque, tall=True)),
+    "line cook": (partial(_cook, chef=False), partial(_toque, tall=False)),
     "server": (_server, None),
     "doctor": (_doctor, None),
-    "nurse": (lambda who: _with_cross(who, WHITE, RED), None),
-    "pharmacist": (lambda who: _with_cross(who, GREEN, WHITE), None),
-    "firefighter": (_fire_coat, lambda canvas, _: garments.fire_helmet(canvas, (206, 60, 48))),
-    "fire chief": (_fire_coat, lambda canvas, _: garments.fire_helmet(canvas, (240, 240, 238))),
-    "police officer": (_police_officer, lambda canvas, _: garments.peaked_cap(canvas, NAVY, band=INK, emblem=GOLD)),
-    "mechanic": (_mechanic, lambda canvas, _: garments.work_cap(canvas, (52, 80, 122))),
-    "electrician": (_electrician, lambda canvas, _: garments.work_cap(canvas, (52, 80, 122))),
-    "engineer": (_engineer, lambda canvas, _: garments.hard_hat(canvas, (246, 206, 70))),
-    "pilot": (_pilot, lambda canvas, _: garments.peaked_cap(canvas, WHITE, band=INK, emblem=GOLD)),
-    "flight attendant": (_flight_attendant, lambda canvas, accent: garments.side_cap(canvas, NAVY, accent)),
-    "driver": (_driver, lambda canvas, _: garments.peaked_cap(canvas, BLACK, band=INK, emblem=None)),
+    "nurse": (partial(_with_cross, plate=WHITE, cross=RED), None),
+    "pharmacist": (partial(_with_cross, plate=GREEN, cross=WHITE), None),
+    "firefighter": (_fire_coat, partial(_fire_helmet, colour=(206, 60, 48))),
+    "fire chief": (_fire_coat, partial(_fire_helmet, colour=(240, 240, 238))),
+    "police officer": (_police_officer, partial(_peaked_cap, colour=NAVY, emblem=True)),
+    "mechanic": (_mechanic, _work_cap),
+    "electrician": (_electrician, _work_cap),
+    "engineer": (_engineer, _hard_hat),
+    "pilot": (_pilot, partial(_peaked_cap, colour=WHITE, emblem=True)),
+    "flight attendant": (_flight_attendant, _side_cap),
+    "driver": (partial(_uniform, tied=True, buttons=STEEL), partial(_peaked_cap, colour=BLACK, emblem=False)),
 }
 """What every drawn label wears: clothes, and a hat where there is one."""
