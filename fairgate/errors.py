@@ -95,18 +95,24 @@ class TrackingError(FairgateError):
     """MLflow did not take a run. Never changes a verdict."""
 
 
-def harmless(text: str) -> str:
-    """Foreign text on one line of at most 2,000 characters, without what a terminal or a CI log would act on.
+def harmless(text: str, limit: int | None = LONGEST) -> str:
+    """Foreign text on one line of at most `limit` characters, without what a terminal or a CI log would act on.
 
     Control characters (escape sequences), those that change the direction of writing and halves of characters become
-    �, and nothing reads as a workflow command of GitHub (`::error::`, `##[group]`).
+    �, and nothing reads as a workflow command of GitHub (`::error::`, `##[group]`). Where something is cut, the last
+    character is an ellipsis.
 
     >>> harmless("two\\n::error::lines")
     'two ::error::lines'
     """
     joined = _UNSEEN.sub("�", _BREAKS.sub(" ", text))
     joined = _COMMAND.sub(lambda found: " ".join(found.group()), joined)
-    return joined if len(joined) <= LONGEST else f"{joined[: LONGEST - 1]}…"
+    return joined if limit is None or len(joined) <= limit else f"{joined[: limit - 1]}…"
+
+
+def clean(text: str, limit: int | None = None) -> str:
+    """Foreign text for a report: `harmless`, with white space joined and, without a limit, in full."""
+    return harmless(" ".join(text.split()), limit)
 
 
 def first_harmful(texts: Collection[str]) -> str | None:

@@ -21,14 +21,19 @@ def lazy_face(package: str, file: str) -> tuple[Callable[[str], Any], list[str]]
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        thing = getattr(import_module(homes[name]), name)
+        module, own = homes[name]
+        thing = getattr(import_module(module), own)
         setattr(sys.modules[package], name, thing)
         return thing
 
     return load, list(homes)
 
 
-def homes_of(package: str, stub: Path) -> dict[str, str]:
-    """Every name of a lazy face, with the module that its stub takes it from."""
+def homes_of(package: str, stub: Path) -> dict[str, tuple[str, str]]:
+    """Every name of a lazy face, with the module that its stub takes it from and its name there."""
     taken = [node for node in ast.parse(stub.read_bytes()).body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: f"{package}." * node.level + str(node.module) for node in taken for alias in node.names}
+    return {
+        alias.asname or alias.name: (f"{package}." * node.level + str(node.module), alias.name)
+        for node in taken
+        for alias in node.names
+    }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from fairgate.plain_text import clean
+from fairgate.errors import clean
 
 _PUNCTUATION: Final = re.compile(r"([\\`*_{}\[\]()#|~^$])")
 _AUTOLINKED: Final = re.compile(r"([@#]|GH-|://|www)", re.IGNORECASE)

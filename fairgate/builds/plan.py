@@ -65,13 +65,13 @@ def _imports(path: Path) -> list[str]:
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             homes = _homes(node.module)
-            named = [homes.get(alias.name, f"{node.module}.{alias.name}") for alias in node.names]
+            named = [homes.get(alias.name, (f"{node.module}.{alias.name}",))[0] for alias in node.names]
             found += [node.module, *named]
     return found
 
 
 @cache
-def _homes(package: str) -> dict[str, str]:
+def _homes(package: str) -> dict[str, tuple[str, str]]:
     """The modules that a package's lazy face takes its names from, as its stub says; none for another module."""
     path = _source(package)
     stub = path.with_suffix(".pyi") if path else None

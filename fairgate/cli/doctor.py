@@ -60,7 +60,7 @@ def _table(found: list[Finding]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from fairgate.plain_text import clean
+    from fairgate.errors import clean
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", no_wrap=True)

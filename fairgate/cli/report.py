@@ -47,7 +47,7 @@ def check(
     if verdict:
         typer.echo(record.verdict)
         return
-    from fairgate.plain_text import clean
+    from fairgate.errors import clean
     from fairgate.reports import totals, verdict_words
 
     typer.echo(f"{folder}: {clean(record.suite, 80)}: {verdict_words(record)} ({totals(record)}); the record is whole")

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairgate.errors import clean
 from fairgate.number_format import number, signed
-from fairgate.plain_text import clean
 from fairgate.records import CheckResult, GroupResult, WorstSet
 from fairgate.reports import (
     SYMBOL,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from fairgate.plain_text import clean
+from fairgate.errors import clean
 from fairgate.records import CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import reading_order, totals, verdict_words
 from fairgate.reports.notes import definition_words, notices, provenance, remarks, verdict_notes

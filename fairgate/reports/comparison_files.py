@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from fairgate.errors import clean
 from fairgate.number_format import ABSENT
-from fairgate.plain_text import clean
 from fairgate.records import (
     AuditRecord,
     ClassificationAudit,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from fairgate.plain_text import clean
+from fairgate.errors import clean
 from fairgate.records import AuditRecord, ClassificationAudit
 from fairgate.reports.comparison_findings import disagreements, findings, refusal_words, small_differences
 from fairgate.reports.comparison_tables import overview

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
+from fairgate.errors import clean
 from fairgate.number_format import ABSENT, number
-from fairgate.plain_text import clean
 from fairgate.records import (
     SHUT,
     Against,

@@ -6,7 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairgate.plain_text import clean
+from fairgate.errors import clean
 from fairgate.records import History, Series
 from fairgate.reports.formatting import metric_words, share_words
 from fairgate.reports.history_text import named, notices, side, span_words

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from fairgate.errors import clean
 from fairgate.number_format import number, signed
-from fairgate.plain_text import clean
 from fairgate.records import RULE, History, Move, Point, Series
 from fairgate.reports.formatting import at_most, metric_words, share_words, with_interval
 from fairgate.reports.text_table import text_table

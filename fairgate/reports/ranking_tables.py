@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from fairgate.errors import clean
 from fairgate.number_format import number
-from fairgate.plain_text import clean
 from fairgate.records import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
 from fairgate.reports.charts import BoxPlot, Scale, Track, finite, percent, scale_for
 from fairgate.reports.data_table import (

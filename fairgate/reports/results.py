@@ -13,9 +13,8 @@ from typing import Any, Final, NoReturn
 from pydantic import ValidationError
 
 from fairgate.atomic import atomic_write
-from fairgate.errors import BaselineError
+from fairgate.errors import BaselineError, clean
 from fairgate.hashing import require_regular
-from fairgate.plain_text import clean
 from fairgate.records import SCHEMA_VERSION, SEVERITY, CheckResult, Coverage, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import compared_with, reference, spec_of, tally
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fairgate.errors import clean
 from fairgate.number_format import number
-from fairgate.plain_text import clean
 from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
 from fairgate.reports.charts import GroupKey, estimate_of, groups_of, percent, strips_of
 from fairgate.reports.formatting import (

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fairgate.errors import clean
 from fairgate.number_format import number, signed
-from fairgate.plain_text import clean
 from fairgate.records import CheckResult, PastValue, RunRecord
 from fairgate.reports.charts import finite, scale_for
 from fairgate.reports.formatting import moment, share_words

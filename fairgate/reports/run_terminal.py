@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from fairgate.errors import clean
 from fairgate.number_format import ABSENT, number, signed
-from fairgate.plain_text import clean
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.ci import inert
 from fairgate.reports.formatting import (

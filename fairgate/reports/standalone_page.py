@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from fairgate import plain_text
+from fairgate.errors import clean
 from fairgate.number_format import number, signed
 from fairgate.reports import formatting, notes
 from fairgate.version import __version__
@@ -56,7 +56,7 @@ def _text(name: str) -> str:
 
 def safe_link(url: str | None) -> str | None:
     """The address if it may be linked (http or https), else None."""
-    return url if url is not None and url == plain_text.clean(url) and url.startswith(("http://", "https://")) else None
+    return url if url is not None and url == clean(url) and url.startswith(("http://", "https://")) else None
 
 
 def _exact(value: float) -> str:
@@ -80,7 +80,7 @@ def _environment() -> Environment:
         "shown_verdict": formatting.shown_verdict,
         "notes": notes.verdict_notes,
         "waiver": notes.waiver_words,
-        "clean": plain_text.clean,
+        "clean": clean,
         "exact": _exact,
         "interval": formatting.interval,
         "link": safe_link,

@@ -15,8 +15,8 @@ from example_records import (
     skew_check,
 )
 
+from fairgate.errors import clean
 from fairgate.number_format import number, signed
-from fairgate.plain_text import clean
 from fairgate.records import CheckResult, Coverage, RunRecord
 from fairgate.reports import common_cause, render_comment, render_html, terminal_summary
 from fairgate.reports.formatting import (
