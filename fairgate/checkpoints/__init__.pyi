@@ -7,7 +7,6 @@ from .device import find_device as find_device
 from .encoder import Checkpoint as Checkpoint
 from .encoder import Embeddings as Embeddings
 from .encoder import Encoder as Encoder
-from .encoder import Guarded as Guarded
 from .encoder import naming as naming
 from .encoder import versions as versions
 from .files import MAX_SIDE as MAX_SIDE
@@ -23,6 +22,7 @@ from .files import require_weights as require_weights
 from .files import resolve as resolve
 from .files import split_options as split_options
 from .torch_runtime import Halving as Halving
+from .torch_runtime import encoder_of as encoder_of
 from .torch_runtime import require_device as require_device
 from .torch_runtime import scoring as scoring
 from .torch_runtime import unit_or_error as unit_or_error

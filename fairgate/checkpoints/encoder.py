@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,60 +18,24 @@ from fairgate.hashing import digest
 Embeddings = NDArray[np.float32]
 
 
-class Encoder(Protocol):
-    """A loaded two-tower model: `scale` multiplies cosines into logits, `bias` is added (0 where there is none)."""
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """A loaded two-tower model: `scale` multiplies cosines into logits, `bias` is added (0 where there is none).
+
+    `vocabulary` is the number of tokens that the text tower knows.
+    """
 
     scale: float
     bias: float
-
-    @property
-    def vocabulary(self) -> int:
-        """Number of tokens that the text tower knows."""
-        ...
-
-    def prepare(self, image: Any) -> Any:
-        """A Pillow RGB image as the tensor that the image tower takes. Called from several threads."""
-        ...
-
-    def encode_images(self, prepared: Sequence[Any]) -> Embeddings:
-        """(images, dim) float32, of any length."""
-        ...
-
-    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
-        """What the text tower is given: `ids` (prompts, length), and a `mask` where it takes one."""
-        ...
-
-    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
-        """(prompts, dim) float32, of any length."""
-        ...
-
-
-class Guarded:
-    """An encoder whose failures name the model: its config may load and still make no picture or prompt computable."""
-
-    def __init__(self, encoder: Encoder, where: str) -> None:
-        self._encoder, self._where = encoder, where
-        self.scale, self.bias = encoder.scale, encoder.bias
-
-    def prepare(self, image: Any) -> Any:
-        with naming(self._where, "prepare a picture"):
-            return self._encoder.prepare(image)
-
-    def encode_images(self, prepared: Sequence[Any]) -> Embeddings:
-        with naming(self._where, "embed pictures"):
-            return self._encoder.encode_images(prepared)
-
-    @property
-    def vocabulary(self) -> int:
-        return self._encoder.vocabulary
-
-    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
-        with naming(self._where, "read prompts"):
-            return self._encoder.tokens(prompts)
-
-    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
-        with naming(self._where, "embed prompts"):
-            return self._encoder.encode_tokens(tokens)
+    vocabulary: int
+    prepare: Callable[[Any], Any]
+    """A Pillow RGB image as the tensor that the image tower takes. Called from several threads."""
+    encode_images: Callable[[Sequence[Any]], Embeddings]
+    """Prepared images to (images, dim) float32, of any length."""
+    tokens: Callable[[Sequence[str]], Mapping[str, Any]]
+    """Prompts as what the text tower is given: `ids` (prompts, length), and a `mask` where it takes one."""
+    encode_tokens: Callable[[Mapping[str, Any]], Embeddings]
+    """Tokens to (prompts, dim) float32, of any length."""
 
 
 @contextmanager
@@ -115,6 +79,18 @@ class Checkpoint:
         """Digest that names embeddings of this model at a precision."""
         named = {"fingerprint": self.fingerprint, "identity": dict(self.identity), "precision": device.precision}
         return digest({**named, **more})
+
+    def open(self, device: Device, uri: str) -> Encoder:
+        """The loaded model. Its failures, then and later, name it: what loads may still make nothing computable."""
+        with naming(uri, "be loaded"):
+            encoder = self.load(device)
+        return replace(
+            encoder,
+            prepare=naming(uri, "prepare a picture")(encoder.prepare),
+            encode_images=naming(uri, "embed pictures")(encoder.encode_images),
+            tokens=naming(uri, "read prompts")(encoder.tokens),
+            encode_tokens=naming(uri, "embed prompts")(encoder.encode_tokens),
+        )
 
 
 def versions(*packages: str) -> dict[str, str]:

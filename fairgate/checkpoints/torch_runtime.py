@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
 from fairgate.checkpoints.device import Device, no_cuda
-from fairgate.checkpoints.encoder import Embeddings
+from fairgate.checkpoints.encoder import Embeddings, Encoder
 from fairgate.errors import DeviceError, ModelError
 
 _AUTOCAST = {"amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}
@@ -43,6 +43,33 @@ def scoring(device: Device) -> Iterator[None]:
     finally:
         matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, cudnn.deterministic = before
         torch.use_deterministic_algorithms(deterministic)
+
+
+def encoder_of(
+    model: Any,
+    device: Device,
+    *,
+    vocabulary: int,
+    prepare: Callable[[Any], Any],
+    images: Callable[[torch.Tensor], torch.Tensor],
+    tokens: Callable[[Sequence[str]], Mapping[str, Any]],
+    texts: Callable[[Mapping[str, Any]], torch.Tensor],
+) -> Encoder:
+    """The encoder of a model on a device, by `images`, features of a batch of pixels, and `texts`, those of tokens."""
+    scale, bias = (getattr(model, name, None) for name in ("logit_scale", "logit_bias"))
+
+    def array(features: torch.Tensor) -> Embeddings:
+        return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
+
+    return Encoder(
+        scale=1.0 if scale is None else float(scale.detach().exp()),
+        bias=0.0 if bias is None else float(bias.detach()),
+        vocabulary=vocabulary,
+        prepare=prepare,
+        encode_images=lambda prepared: array(images(torch.stack(list(prepared)).to(device.name))),
+        tokens=tokens,
+        encode_tokens=lambda found: array(texts({name: each.to(device.name) for name, each in found.items()})),
+    )
 
 
 class Halving:

@@ -46,21 +46,62 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
     target = root / name / version
     refuse_existing(target)
     labels = read_labels(labels_csv)
-    plan = _Import(labels, images_dir, attributes, subject, subject_column, image_column)
+    if bool(subject) == bool(subject_column):
+        raise DatasetError(
+            "what the images depict has to be said in one way.",
+            remedy="give either a subject for all of them (`--subject person`) or a column (`--subject-column`)",
+        )
+    if not attributes:
+        raise DatasetError(
+            "no attribute is named.",
+            where=labels.place(1),
+            remedy=f"name at least one column (`--attribute`); columns: {', '.join(labels.columns)}",
+        )
+    column = labels.image_column(image_column)
+    for attribute in attributes:
+        labels.column(attribute, "is named as an attribute")
+    if subject_column:
+        labels.column(subject_column, "should name the subjects")
+    declared = attributes if isinstance(attributes, Mapping) else {attribute: [] for attribute in attributes}
+    lines, groups = _first_pass(labels, column, declared, subject_column)
+    found_by = None if images_dir is None else _look_up(labels, images_dir, lines)
+    ids = unique_ids(list(lines))
+
+    def file_of(value: str) -> Path:
+        return (images_dir or Path()) / (PurePosixPath(value).name if found_by == "file name" else value)
+
+    def rows() -> Iterator[dict[str, object]]:
+        """One row per line, image read when its turn comes."""
+        taken = {column, subject_column, "caption"}
+        for done, (line, fields) in enumerate(labels, start=1):
+            value = fields[column]
+            row: dict[str, object] = {
+                "image": None if images_dir is None else _read(file_of(value), labels.place(line)),
+                "path": value,
+                "set_id": ids[value],
+                "member": MEMBER,
+                "subject": subject or fields[subject_column or ""],
+                "caption": fields.get("caption", ""),
+            }
+            extras = {name: text for name, text in fields.items() if name not in taken}
+            yield row | {(f"label_{name}" if name in OWN_COLUMNS else name): text for name, text in extras.items()}
+            if progress is not None:
+                progress(done, len(lines))
+
     recipe = {
         "kind": "import",
         "labels": labels_csv.name,
-        "image_column": plan.image_column,
+        "image_column": column,
         "subject_column": subject_column,
-        "images_found_by": plan.found_by,
+        "images_found_by": found_by,
     }
     try:
         return write_dataset(
             target,
-            plan.rows(progress),
+            rows(),
             name=name,
             version=version,
-            attributes=plan.groups,
+            attributes=groups,
             recipe=recipe,
             licence=licence,
             counterfactual=False,
@@ -68,70 +109,12 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
             about="Imported photographs with their labels." if images_dir else "Imported labels, without images.",
         )
     except UnreadableRow as error:
-        value = next(path for path, set_id in plan.ids.items() if set_id == error.set_id)
+        value = next(path for path, set_id in ids.items() if set_id == error.set_id)
         raise DatasetError(
             error.problem,
-            where=f"{plan.file_of(value)} ({labels.place(plan.lines[value])})",
+            where=f"{file_of(value)} ({labels.place(lines[value])})",
             remedy="replace the file with a whole image, or take the line out of the labels",
         ) from error
-
-
-class _Import:
-    """Two passes over the labels: making one checks every cell that matters, `rows` is the second."""
-
-    def __init__(
-        self,
-        labels: Labels,
-        images_dir: Path | None,
-        attributes: Sequence[str] | Mapping[str, Sequence[str]],
-        subject: str | None,
-        subject_column: str | None,
-        image_column: str | None,
-    ) -> None:
-        if bool(subject) == bool(subject_column):
-            raise DatasetError(
-                "what the images depict has to be said in one way.",
-                remedy="give either a subject for all of them (`--subject person`) or a column (`--subject-column`)",
-            )
-        if not attributes:
-            raise DatasetError(
-                "no attribute is named.",
-                where=labels.place(1),
-                remedy=f"name at least one column (`--attribute`); columns: {', '.join(labels.columns)}",
-            )
-        self.labels, self.images_dir, self.subject, self.subject_column = labels, images_dir, subject, subject_column
-        self.image_column = labels.image_column(image_column)
-        for attribute in attributes:
-            labels.column(attribute, "is named as an attribute")
-        if subject_column:
-            labels.column(subject_column, "should name the subjects")
-        declared = attributes if isinstance(attributes, Mapping) else {name: [] for name in attributes}
-        self.lines, seen = _first_pass(labels, self.image_column, declared, subject_column)
-        self.groups = {name: list(given) or sorted(seen[name], key=natural) for name, given in declared.items()}
-        self.found_by = None if images_dir is None else _look_up(labels, images_dir, self.lines)
-        self.ids = unique_ids(list(self.lines))
-
-    def file_of(self, value: str) -> Path:
-        """The image file that a line of the labels means."""
-        return (self.images_dir or Path()) / (PurePosixPath(value).name if self.found_by == "file name" else value)
-
-    def rows(self, progress: Progress | None) -> Iterator[dict[str, object]]:
-        """One row per line, image read when its turn comes."""
-        for done, (line, fields) in enumerate(self.labels, start=1):
-            value = fields[self.image_column]
-            row: dict[str, object] = {
-                "image": None if self.images_dir is None else _read(self.file_of(value), self.labels.place(line)),
-                "path": value,
-                "set_id": self.ids[value],
-                "member": MEMBER,
-                "subject": self.subject or fields[self.subject_column or ""],
-                "caption": fields.get("caption", ""),
-            }
-            taken = {self.image_column, self.subject_column, "caption"}
-            extras = {column: text for column, text in fields.items() if column not in taken}
-            yield row | {(f"label_{name}" if name in OWN_COLUMNS else name): text for name, text in extras.items()}
-            if progress is not None:
-                progress(done, len(self.lines))
 
 
 def _read(path: Path, place: str) -> bytes:
@@ -148,8 +131,8 @@ def _read(path: Path, place: str) -> bytes:
 
 def _first_pass(
     labels: Labels, column: str, attributes: Mapping[str, Sequence[str]], subject_column: str | None
-) -> tuple[dict[str, int], dict[str, set[str]]]:
-    """Line of each image, and the groups of each attribute; every cell that matters is checked."""
+) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """Line of each image, and the groups of each attribute, in order; every cell that matters is checked."""
     lines: dict[str, int] = {}
     spelled: dict[PurePosixPath, int] = {}
     groups: dict[str, set[str]] = {attribute: set() for attribute in attributes}
@@ -177,7 +160,7 @@ def _first_pass(
                     remedy=f"declared groups: {', '.join(declared)}",
                 )
             groups[attribute].add(fields[attribute])
-    return lines, groups
+    return lines, {name: list(given) or sorted(groups[name], key=natural) for name, given in attributes.items()}
 
 
 def _look_up(labels: Labels, images_dir: Path, lines: dict[str, int]) -> str:

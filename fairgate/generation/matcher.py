@@ -6,9 +6,9 @@ gate. DINO is the encoder of the neighbour filter in paper 5's appendix F.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Sized
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -18,15 +18,13 @@ from fairgate.checkpoints import (
     LOCAL,
     Checkpoint,
     Device,
-    Embeddings,
     Encoder,
-    Guarded,
     Halving,
+    encoder_of,
     find_folder,
     load_model,
     loading,
     model_folder,
-    naming,
     read_config,
     scoring,
     unit_or_error,
@@ -46,9 +44,7 @@ def open_matcher(uri: str, address: str, *, device: str, base: Path) -> Towers:
     """Load two towers, or one. Raises ModelError or DeviceError."""
     where = device_of(device)
     found = open_clip.checkpoint(uri, address, base) if uri.startswith("open_clip:") else _of_folder(address, base)
-    with naming(uri, "be loaded"):
-        encoder = found.load(where)
-    return Towers(uri, found.fingerprint, where, Guarded(encoder, uri))
+    return Towers(uri, found.fingerprint, where, found.open(where, uri))
 
 
 def _of_folder(address: str, base: Path) -> Checkpoint:
@@ -106,34 +102,29 @@ def _checkpoint_of_images(folder: Path) -> Checkpoint:
         model = load_model(getattr(transformers, _IMAGES_ALONE[found.kind]), found, unused=("pooler.",), **without)
         with loading(found) as path:
             processor = transformers.AutoImageProcessor.from_pretrained(path, **LOCAL)
-        return ImageEncoder(model, processor, device, str(found.path))
 
-    return Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)
+        def prepare(image: Image) -> torch.Tensor:
+            tensor: torch.Tensor = processor(images=image, return_tensors="pt")["pixel_values"][0]
+            require_modest(tensor, str(found.path))  # DINOv2 takes any size
+            return tensor
 
+        def refused(prompts: Sized) -> NoReturn:
+            raise ModelError(
+                f"the model embeds images alone, and {len(prompts)} texts were given to it.",
+                where=str(found.path),
+                remedy="use a CLIP or a SigLIP where texts are compared with images",
+            )
 
-class ImageEncoder:
-    """The class token of the last layer after its norm, which DINO's own nearest-neighbour classifier uses."""
-
-    scale, bias, vocabulary = 1.0, 0.0, 0
-
-    def __init__(self, model: Any, processor: Any, device: Device, where: str) -> None:
-        self._model, self._processor, self._device, self._where = model.to(device.name), processor, device.name, where
-
-    def prepare(self, image: Any) -> torch.Tensor:
-        tensor: torch.Tensor = self._processor(images=image, return_tensors="pt")["pixel_values"][0]
-        require_modest(tensor, self._where)  # DINOv2 takes any size
-        return tensor
-
-    def encode_images(self, prepared: Sequence[torch.Tensor]) -> Embeddings:
-        hidden = self._model(pixel_values=torch.stack(list(prepared)).to(self._device)).last_hidden_state
-        return np.asarray(hidden[:, 0].float().cpu().numpy(), dtype=np.float32)
-
-    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
-        raise ModelError(
-            f"the model embeds images alone, and {len(prompts)} texts were given to it.",
-            where=self._where,
-            remedy="use a CLIP or a SigLIP where texts are compared with images",
+        model = model.to(device.name)
+        return encoder_of(
+            model,
+            device,
+            vocabulary=0,
+            prepare=prepare,
+            # the class token of the last layer after its norm, which DINO's own nearest-neighbour classifier uses
+            images=lambda pixels: model(pixel_values=pixels).last_hidden_state[:, 0],
+            tokens=refused,
+            texts=refused,
         )
 
-    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
-        raise NotImplementedError  # `tokens` refuses every text
+    return Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)

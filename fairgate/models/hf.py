@@ -7,15 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from fairgate.checkpoints import (
     IMAGE_CONFIGS,
     LOCAL,
     TOKENIZER_FILES,
     Checkpoint,
     Device,
-    Embeddings,
     Encoder,
     TransformersFolder,
     find_folder,
@@ -74,52 +71,37 @@ def checkpoint(folder: Path) -> Checkpoint:
 def _load(found: TransformersFolder, device: Device) -> Encoder:
     from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel, SiglipModel
 
+    from fairgate.checkpoints import encoder_of
+
     found.files.require_unchanged()
-    model = load_model({"clip": CLIPModel, "siglip": SiglipModel}[found.kind], found)
+    model = load_model({"clip": CLIPModel, "siglip": SiglipModel}[found.kind], found).to(device.name)
     with loading(found) as folder:
         processor = AutoImageProcessor.from_pretrained(folder, **LOCAL)
         tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL)
-    return HfEncoder(model.to(device.name), processor, tokenizer, device)
+    config = model.config.text_config
+    options = {"padding": "max_length", "truncation": True, "max_length": int(config.max_position_embeddings)}
 
-
-class HfEncoder:
-    """Both towers of a CLIP or SigLIP of transformers with the folder's own processor and tokenizer."""
-
-    def __init__(self, model: Any, processor: Any, tokenizer: Any, device: Device) -> None:
-        self._model, self._processor, self._tokenizer, self._device = model, processor, tokenizer, device.name
-        self._length = int(model.config.text_config.max_position_embeddings)
+    def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
+        cut = tokenizer(list(prompts), return_tensors="pt", **options)
         # SigLIP was trained without a mask, on prompts padded to the full length
-        self._masked = model.config.model_type == "clip"
-        bias = getattr(model, "logit_bias", None)
-        self.scale = float(model.logit_scale.detach().exp())
-        self.bias = 0.0 if bias is None else float(bias.detach())
+        return {"ids": cut["input_ids"], **({"mask": cut["attention_mask"]} if found.kind == "clip" else {})}
 
-    def prepare(self, image: Any) -> torch.Tensor:
-        tensor: torch.Tensor = self._processor(images=image, return_tensors="pt")["pixel_values"][0]
-        return tensor
+    def texts(given: Mapping[str, Any]) -> torch.Tensor:
+        mask = {"attention_mask": given["mask"]} if "mask" in given else {}
+        return _features(model.get_text_features(input_ids=given["ids"], **mask))
 
-    def encode_images(self, prepared: Sequence[torch.Tensor]) -> Embeddings:
-        import torch
-
-        pixels = torch.stack(list(prepared)).to(self._device)
-        return _to_numpy(self._model.get_image_features(pixel_values=pixels))
-
-    @property
-    def vocabulary(self) -> int:
-        return int(self._model.config.text_config.vocab_size)
-
-    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
-        tokens = self._tokenizer(
-            list(prompts), padding="max_length", truncation=True, max_length=self._length, return_tensors="pt"
-        )
-        return {"ids": tokens["input_ids"], **({"mask": tokens["attention_mask"]} if self._masked else {})}
-
-    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
-        mask = {"attention_mask": tokens["mask"].to(self._device)} if "mask" in tokens else {}
-        return _to_numpy(self._model.get_text_features(input_ids=tokens["ids"].to(self._device), **mask))
+    return encoder_of(
+        model,
+        device,
+        vocabulary=int(config.vocab_size),
+        prepare=lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0],
+        images=lambda pixels: _features(model.get_image_features(pixel_values=pixels)),
+        tokens=tokens,
+        texts=texts,
+    )
 
 
-def _to_numpy(features: Any) -> Embeddings:
+def _features(output: Any) -> torch.Tensor:
     """transformers 5 wraps features in an object, transformers 4 returns the tensor."""
-    embeddings = getattr(features, "pooler_output", features)
-    return np.asarray(embeddings.float().cpu().numpy(), dtype=np.float32)
+    features: torch.Tensor = getattr(output, "pooler_output", output)
+    return features

@@ -1,14 +1,13 @@
-"""The half of the open_clip adapter that imports it: build, load, encode."""
+"""The half of the open_clip adapter that imports it: build and load."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import open_clip
 import torch
 from open_clip.convert import convert_state_dict
@@ -17,7 +16,7 @@ from open_clip.pretrained import download_pretrained, get_pretrained_cfg
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
 from transformers import dynamic_module_utils
 
-from fairgate.checkpoints import Device, Embeddings, StateDict, read_state_dict, require_finite, require_fit
+from fairgate.checkpoints import Device, Encoder, StateDict, encoder_of, read_state_dict, require_finite, require_fit
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.models.open_clip import Parts
 
@@ -28,42 +27,7 @@ _BUILD_ERRORS = (
 )
 
 
-class OpenClipEncoder:
-    """Both towers of an open_clip model with its own validation transform and tokenizer."""
-
-    def __init__(self, model: Any, transform: Any, tokenizer: Any, device: Device) -> None:
-        self._model, self._transform, self._tokenizer, self._device = model, transform, tokenizer, device.name
-        bias = getattr(model, "logit_bias", None)
-        self.scale = float(model.logit_scale.detach().exp())
-        self.bias = 0.0 if bias is None else float(bias.detach())
-
-    def prepare(self, image: Any) -> torch.Tensor:
-        tensor: torch.Tensor = self._transform(image)
-        return tensor
-
-    def encode_images(self, prepared: Sequence[torch.Tensor]) -> Embeddings:
-        return _to_numpy(self._model.encode_image(torch.stack(list(prepared)).to(self._device)))
-
-    @property
-    def vocabulary(self) -> int:
-        text = getattr(self._model, "text", self._model)
-        embedding = getattr(text, "token_embedding", None) or text.transformer.get_input_embeddings()
-        return int(embedding.num_embeddings)
-
-    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
-        return {"ids": self._tokenizer(list(prompts))}
-
-    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
-        return _to_numpy(self._model.encode_text(tokens["ids"].to(self._device)))
-
-
-def _to_numpy(embeddings: torch.Tensor) -> Embeddings:
-    return np.asarray(embeddings.float().cpu().numpy(), dtype=np.float32)
-
-
-def load(
-    parts: Parts, architecture: str | None, tag: str | None, allow_pickle: bool, device: Device
-) -> OpenClipEncoder:
+def load(parts: Parts, architecture: str | None, tag: str | None, allow_pickle: bool, device: Device) -> Encoder:
     """Build the model of some parts and fill it with exactly the file's weights.
 
     `tag` names the pretrained tag of `architecture` whose preprocessing applies; without it, the config's own does.
@@ -84,7 +48,17 @@ def load(
     overlay = pretrained_settings(architecture, tag) if architecture and tag else {}
     settings = merge_preprocess_dict(model.visual.preprocess_cfg, overlay)
     transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)
-    return OpenClipEncoder(model, transform, tokenizer, device)
+    tower = getattr(model, "text", model)
+    embedding = getattr(tower, "token_embedding", None) or tower.transformer.get_input_embeddings()
+    return encoder_of(
+        model,
+        device,
+        vocabulary=int(embedding.num_embeddings),
+        prepare=transform,
+        images=model.encode_image,
+        tokens=lambda prompts: {"ids": tokenizer(list(prompts))},
+        texts=lambda given: model.encode_text(given["ids"]),
+    )
 
 
 def _build(parts: Parts, device: str = "cpu") -> tuple[Any, Any]:

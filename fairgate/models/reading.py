@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,39 +117,24 @@ def _digest(content: Any) -> str:
     return sha256_bytes(json.dumps(content, sort_keys=True, ensure_ascii=True).encode())
 
 
-class Rereading:
+def rereading(own: Encoder, theirs: Encoder, *, tokenizer: bool, preprocessing: bool) -> Encoder:
     """An encoder that reads texts, pictures or both as another checkpoint does; ReadingMisfit where it cannot."""
+    from PIL import Image
 
-    def __init__(self, own: Encoder, theirs: Encoder, *, tokenizer: bool, preprocessing: bool) -> None:
-        from PIL import Image
+    if preprocessing:
+        blank = Image.new("RGB", (96, 64))
+        here, there = (tuple(one.prepare(blank).shape) for one in (own, theirs))
+        if here != there:
+            raise ReadingMisfit(f"it makes tensors of shape {there}, and the image tower takes {here}.")
 
-        self._own, self._texts = own, theirs if tokenizer else own
-        self._pictures = theirs if preprocessing else own
-        self.scale, self.bias = own.scale, own.bias
-        if preprocessing:
-            blank = Image.new("RGB", (96, 64))
-            here, there = (tuple(one.prepare(blank).shape) for one in (own, theirs))
-            if here != there:
-                raise ReadingMisfit(f"it makes tensors of shape {there}, and the image tower takes {here}.")
-
-    def prepare(self, image: Any) -> Any:
-        return self._pictures.prepare(image)
-
-    def encode_images(self, prepared: Sequence[Any]) -> Embeddings:
-        return self._own.encode_images(prepared)
-
-    def tokens(self, prompts: Sequence[str]) -> Mapping[str, Any]:
-        return self._texts.tokens(prompts)
-
-    def encode_tokens(self, tokens: Mapping[str, Any]) -> Embeddings:
-        own = self._own.tokens(["a"])
-        if own.keys() != tokens.keys() or own["ids"].shape[1] != tokens["ids"].shape[1]:
+    def encode_tokens(tokens: Mapping[str, Any]) -> Embeddings:
+        usual = own.tokens(["a"])
+        if usual.keys() != tokens.keys() or usual["ids"].shape[1] != tokens["ids"].shape[1]:
             raise ReadingMisfit("it makes prompts of another length or kind.")
         largest = int(tokens["ids"].max())
-        if largest >= self._own.vocabulary:
-            raise ReadingMisfit(f"it gives token {largest}, and the text tower knows {self._own.vocabulary}.")
-        return self._own.encode_tokens(tokens)
+        if largest >= own.vocabulary:
+            raise ReadingMisfit(f"it gives token {largest}, and the text tower knows {own.vocabulary}.")
+        return own.encode_tokens(tokens)
 
-    @property
-    def vocabulary(self) -> int:
-        return self._own.vocabulary
+    prepare, tokens = (theirs if preprocessing else own).prepare, (theirs if tokenizer else own).tokens
+    return replace(own, prepare=prepare, tokens=tokens, encode_tokens=encode_tokens)

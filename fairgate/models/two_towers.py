@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairgate.checkpoints import Checkpoint, Device, Embeddings, Encoder, Guarded, find_device, naming
+from fairgate.checkpoints import Checkpoint, Device, Embeddings, Encoder, find_device
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
 from fairgate.models.contract import Capability, Floats, Model, Request, RereadingModel, log_softmax
@@ -143,9 +143,9 @@ class TwoTowers:
             )
 
         def load(_: Device) -> Encoder:
-            from fairgate.models.reading import Rereading
+            from fairgate.models.reading import rereading
 
-            return Rereading(self._encoder(), other._encoder(), tokenizer=tokenizer, preprocessing=preprocessing)
+            return rereading(self._encoder(), other._encoder(), tokenizer=tokenizer, preprocessing=preprocessing)
 
         theirs = {"fingerprint": other.fingerprint, "identity": dict(other._checkpoint.identity)}
         reads = {**theirs, "tokenizer": tokenizer, "preprocessing": preprocessing}
@@ -186,8 +186,7 @@ class TwoTowers:
             from fairgate.checkpoints import require_device
 
             require_device(self._device)
-            with naming(self.uri, "be loaded"):
-                self._loaded = Guarded(self._checkpoint.load(self._device), self.uri)
+            self._loaded = self._checkpoint.open(self._device, self.uri)
         return self._loaded
 
     def _cosines(self, texts: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,23 +12,27 @@ import pytest
 import torch
 from model_world import PROMPTS, Pictures, encoded, picture
 
-from fairgate.checkpoints.torch_runtime import Halving
+from fairgate.checkpoints import Checkpoint, Device, Encoder, Halving
 from fairgate.errors import DatasetError, DeviceError
 from fairgate.models import EmbeddingCache, open_scorer
-from fairgate.models.open_clip_network import OpenClipEncoder
 
 
 @pytest.fixture
 def embedded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many images each call of the image tower got."""
     sizes: list[int] = []
-    original = OpenClipEncoder.encode_images
+    original = Checkpoint.open
 
-    def counted(self: OpenClipEncoder, prepared: Sequence[Any]) -> Any:
-        sizes.append(len(prepared))
-        return original(self, prepared)
+    def counting(checkpoint: Checkpoint, device: Device, uri: str) -> Encoder:
+        encoder = original(checkpoint, device, uri)
 
-    monkeypatch.setattr(OpenClipEncoder, "encode_images", counted)
+        def counted(prepared: Sequence[Any]) -> Any:
+            sizes.append(len(prepared))
+            return encoder.encode_images(prepared)
+
+        return replace(encoder, encode_images=counted)
+
+    monkeypatch.setattr(Checkpoint, "open", counting)
     return sizes
 
 
