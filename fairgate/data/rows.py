@@ -5,8 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from dataclasses import dataclass
+from itertools import combinations, groupby
 from typing import Final
 
 from fairgate.data.manifest import CROSS, HARMFUL, Counts
@@ -24,47 +24,47 @@ class Tally:
 
     def __init__(self, attributes: Mapping[str, Sequence[str]]) -> None:
         self._attributes = attributes
+        self._columns = ("subject", *attributes)
         self._cells: Counter[tuple[str, ...]] = Counter()
 
     def add(self, row: Mapping[str, object]) -> None:
         """Count one row by its subject and groups."""
-        self._cells[(str(row["subject"]), *(str(row[attribute]) for attribute in self._attributes))] += 1
+        self._cells[tuple(str(row[column]) for column in self._columns)] += 1
 
     def counts(self) -> Counts:
         """Everything counted so far, in declared order."""
-        declared, place = self._attributes.items(), {name: at for at, name in enumerate(self._attributes, start=1)}
-        by_subject = self._by([0])
-        by_group = {name: self._by([at]) for name, at in place.items()}
-        by_both = {name: self._by([0, at]) for name, at in place.items()}
-        subjects = sorted(subject for (subject,) in by_subject)
+        declared = self._attributes.items()
+        of_subject = self._by("subject")
+        of_group = {name: self._by(name) for name in self._attributes}
+        of_both = {name: self._by("subject", name) for name in self._attributes}
+        subjects = sorted(subject for (subject,) in of_subject)
         return Counts(
-            subjects={subject: by_subject[subject,] for subject in subjects},
-            groups={name: {group: by_group[name][group,] for group in groups} for name, groups in declared},
+            subjects={subject: of_subject[subject,] for subject in subjects},
+            groups={name: {group: of_group[name][group,] for group in groups} for name, groups in declared},
             subject_groups={
-                subject: {name: {group: by_both[name][subject, group] for group in groups} for name, groups in declared}
+                subject: {name: {group: of_both[name][subject, group] for group in groups} for name, groups in declared}
                 for subject in subjects
             },
             intersections={
-                CROSS.join(crossed): self._crossed(crossed, [place[name] for name in crossed])
-                for crossed in crossings(list(place))
+                CROSS.join(crossed): self._crossed(crossed) for crossed in crossings(list(self._attributes))
             },
         )
 
-    def _by(self, places: Sequence[int]) -> Counter[tuple[str, ...]]:
-        """Rows by the entries at some places of a cell: 0 is the subject, then come the attributes."""
+    def _by(self, *columns: str) -> Counter[tuple[str, ...]]:
+        """Rows by their values of some columns."""
+        places = [self._columns.index(column) for column in columns]
         counted: Counter[tuple[str, ...]] = Counter()
         for cell, count in self._cells.items():
             counted[tuple(cell[place] for place in places)] += count
         return counted
 
-    def _crossed(self, attributes: tuple[str, ...], places: list[int]) -> dict[str, int]:
-        counted = self._by(places)
-        order = [{group: rank for rank, group in enumerate(self._attributes[attribute])} for attribute in attributes]
-
-        def rank(groups: tuple[str, ...]) -> list[int]:
-            return [ranks.get(group, len(ranks)) for ranks, group in zip(order, groups, strict=True)]
-
-        return {CROSS.join(groups): counted[groups] for groups in sorted(counted, key=rank)}
+    def _crossed(self, attributes: tuple[str, ...]) -> dict[str, int]:
+        counted = self._by(*attributes)
+        ranks = [{group: rank for rank, group in enumerate(self._attributes[attribute])} for attribute in attributes]
+        in_order = sorted(
+            counted, key=lambda cell: [of.get(group, len(of)) for of, group in zip(ranks, cell, strict=True)]
+        )
+        return {CROSS.join(groups): counted[groups] for groups in in_order}
 
 
 TEXT_COLUMNS = ("set_id", "member", "subject", "caption", "path")
@@ -127,33 +127,35 @@ def _named(letter: str) -> str:
 def check_attributes(attributes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """The attributes as a plain dict. Raises DatasetError for a name or group that could be confused with another."""
     for attribute, groups in attributes.items():
-        if not attribute or attribute in OWN_COLUMNS:
-            raise DatasetError(
-                f"an attribute cannot be called '{attribute}'.",
-                where="the attributes",
-                remedy=f"choose another name; fairgate's own columns are {', '.join(OWN_COLUMNS)}",
-            )
-        if isinstance(groups, str) or not groups or len(set(groups)) != len(groups):
-            raise DatasetError(
-                f"attribute '{attribute}' needs a list of different groups, and got {groups!r}.",
-                where=f"attribute '{attribute}'",
-                remedy="declare every group once, in the order in which reports should show them",
-            )
-        if (harmful := first_harmful([attribute, *map(str, groups)])) is not None:
-            raise DatasetError(
-                f"{HARMFUL.format(harmful)}.",
-                where=f"attribute '{attribute}'",
-                remedy="give the attribute or group a plain name",
-            )
-        if odd := [group for group in groups if not group or CROSS in group]:
-            raise DatasetError(
-                f"attribute '{attribute}' has a group called {odd[0]!r}.",
-                where=f"attribute '{attribute}'",
-                remedy=f"groups are non-empty text without '{CROSS}', which joins the groups of an intersection",
-            )
-        require_distinct(groups, f"groups of '{attribute}'", f"attribute '{attribute}'")
+        where = f"attribute '{attribute}'"
+        _refuse(_attribute_faults(attribute, groups), where)
+        require_distinct(groups, f"groups of '{attribute}'", where)
     require_distinct(attributes, "attributes", "the attributes")
     return {attribute: list(groups) for attribute, groups in attributes.items()}
+
+
+Faults = Iterator[tuple[str, str]]
+"""Rules that something breaks, each as a problem and its remedy; later rules hold only where earlier ones do."""
+
+
+def _refuse(faults: Faults, where: str) -> None:
+    """Raise DatasetError for the first fault, if there is one."""
+    for problem, remedy in faults:
+        raise DatasetError(problem, where=where, remedy=remedy)
+
+
+def _attribute_faults(attribute: str, groups: Sequence[str]) -> Faults:
+    if not attribute or attribute in OWN_COLUMNS:
+        remedy = f"choose another name; fairgate's own columns are {', '.join(OWN_COLUMNS)}"
+        yield f"an attribute cannot be called '{attribute}'.", remedy
+    if isinstance(groups, str) or not groups or len(set(groups)) != len(groups):
+        remedy = "declare every group once, in the order in which reports should show them"
+        yield f"attribute '{attribute}' needs a list of different groups, and got {groups!r}.", remedy
+    if (harmful := first_harmful([attribute, *map(str, groups)])) is not None:
+        yield f"{HARMFUL.format(harmful)}.", "give the attribute or group a plain name"
+    if odd := [group for group in groups if not group or CROSS in group]:
+        remedy = f"groups are non-empty text without '{CROSS}', which joins the groups of an intersection"
+        yield f"attribute '{attribute}' has a group called {odd[0]!r}.", remedy
 
 
 @dataclass
@@ -169,121 +171,82 @@ class SetReader:
     columns: tuple[str, ...] | None = None
     members: tuple[str, ...] | None = None
     has_images: bool | None = None
-    _seen: set[str] = field(default_factory=set)
 
     def sets(self, rows: Iterable[Mapping[str, object]]) -> Iterator[list[Row]]:
         """Each set as soon as its last row has passed. Raises DatasetError at the first row that breaks a rule."""
-        current: list[Row] = []
-        for given in rows:
-            row = self._checked(given)
-            if current and row["set_id"] != current[0]["set_id"]:
-                yield self._whole(current)
-                current = []
-            if not current:
-                set_id = str(row["set_id"])
-                if set_id in self._seen:
-                    raise DatasetError(
-                        f"rows of set '{set_id}' are not consecutive.",
-                        where=f"set '{set_id}'",
-                        remedy="give all members of a set one after another; all of them go into one shard",
-                    )
-                self._seen.add(set_id)
-            current.append(row)
-        if current:
-            yield self._whole(current)
+        seen = set[str]()
+        for set_id, members in groupby(map(self._checked, rows), key=lambda row: str(row["set_id"])):
+            if set_id in seen:
+                raise DatasetError(
+                    f"rows of set '{set_id}' are not consecutive.",
+                    where=f"set '{set_id}'",
+                    remedy="give all members of a set one after another; all of them go into one shard",
+                )
+            seen.add(set_id)
+            yield self._whole(list(members))
 
     def _checked(self, given: Mapping[str, object]) -> Row:
         row: Row = {"image": None, "caption": "", "path": None, **given}
-        where = f"set '{row.get('set_id')}', member '{row.get('member')}'"
-        for column in ("set_id", "member", "subject"):
-            if not isinstance(row.get(column), str) or not row[column]:
-                raise DatasetError(
-                    f"column '{column}' needs text, and got {row.get(column)!r}.",
-                    where=where,
-                    remedy="every row names its set, its member and its subject",
-                )
-        if (odd := first_harmful([str(row[column]) for column in ("set_id", "member", "subject")])) is not None:
-            raise DatasetError(
-                f"{HARMFUL.format(odd)}.", where=where, remedy="give the set, member or subject a plain name"
-            )
-        for column in ("caption", "path"):
-            if not isinstance(row[column], str | None):
-                raise DatasetError(
-                    f"column '{column}' needs text, and got {row[column]!r}.", where=where, remedy="give text or None"
-                )
-        self._check_groups(row, where)
-        self._check_columns(row, where)
-        self._check_image(row, where)
+        _refuse(self._row_faults(row), f"set '{row.get('set_id')}', member '{row.get('member')}'")
         return {column: row[column] for column in self.columns or ()}
 
-    def _check_groups(self, row: Row, where: str) -> None:
-        for attribute, groups in self.attributes.items():
-            if attribute not in row:
-                raise DatasetError(
-                    f"the row has no column '{attribute}', which is a declared attribute.",
-                    where=where,
-                    remedy=did_you_mean(attribute, row) or f"give one of: {', '.join(groups)}",
-                )
-            if row[attribute] not in groups:
-                raise DatasetError(
-                    f"{row[attribute]!r} is not a declared group of '{attribute}'.",
-                    where=where,
-                    remedy=f"declared groups: {', '.join(groups)}",
-                )
-
-    def _check_columns(self, row: Row, where: str) -> None:
+    def _row_faults(self, row: Row) -> Faults:
+        named = ("set_id", "member", "subject")
+        for column in named:
+            if not isinstance(row.get(column), str) or not row[column]:
+                remedy = "every row names its set, its member and its subject"
+                yield f"column '{column}' needs text, and got {row.get(column)!r}.", remedy
+        if (odd := first_harmful([str(row[column]) for column in named])) is not None:
+            yield f"{HARMFUL.format(odd)}.", "give the set, member or subject a plain name"
+        for column in ("caption", "path"):
+            if not isinstance(row[column], str | None):
+                yield f"column '{column}' needs text, and got {row[column]!r}.", "give text or None"
+        yield from self._group_faults(row)
         if self.columns is None:
             extras = [column for column in row if column not in OWN_COLUMNS and column not in self.attributes]
             self.columns = (*OWN_COLUMNS, *self.attributes, *extras)
         if differing := sorted(set(row).symmetric_difference(self.columns)):
-            raise DatasetError(
-                f"column '{differing[0]}' is not in every row.",
-                where=where,
-                remedy="give every row the same columns, with None where nothing was measured",
-            )
-
-    def _check_image(self, row: Row, where: str) -> None:
+            remedy = "give every row the same columns, with None where nothing was measured"
+            yield f"column '{differing[0]}' is not in every row.", remedy
         image = row["image"]
         if not isinstance(image, bytes | None):
-            raise DatasetError(
-                f"column 'image' needs the bytes of an encoded image, and got {type(image).__name__}.",
-                where=where,
-                remedy="give the bytes of a PNG or JPEG file, or None",
-            )
+            remedy = "give the bytes of a PNG or JPEG file, or None"
+            yield f"column 'image' needs the bytes of an encoded image, and got {type(image).__name__}.", remedy
         if self.has_images is None:
             self.has_images = image is not None
         if self.has_images != (image is not None):
-            raise DatasetError(
-                "some rows have an image and some have none.",
-                where=where,
-                remedy="give an image in every row, or in none (labels only)",
-            )
+            remedy = "give an image in every row, or in none (labels only)"
+            yield "some rows have an image and some have none.", remedy
+
+    def _group_faults(self, row: Row) -> Faults:
+        for attribute, groups in self.attributes.items():
+            if attribute not in row:
+                remedy = did_you_mean(attribute, row) or f"give one of: {', '.join(groups)}"
+                yield f"the row has no column '{attribute}', which is a declared attribute.", remedy
+            if row[attribute] not in groups:
+                remedy = f"declared groups: {', '.join(groups)}"
+                yield f"{row[attribute]!r} is not a declared group of '{attribute}'.", remedy
 
     def _whole(self, rows: list[Row]) -> list[Row]:
+        _refuse(self._set_faults(rows), f"set '{rows[0]['set_id']}'")
+        if self.members is None:
+            return rows
+        order = {member: place for place, member in enumerate(self.members)}
+        return sorted(rows, key=lambda row: order[str(row["member"])])
+
+    def _set_faults(self, rows: list[Row]) -> Faults:
         set_id = rows[0]["set_id"]
         members = [str(row["member"]) for row in rows]
         if doubled := [member for member in members if members.count(member) > 1]:
-            raise DatasetError(
-                f"set '{set_id}' has member '{doubled[0]}' twice.",
-                where=f"set '{set_id}'",
-                remedy="give each member of a set its own name",
-            )
+            yield f"set '{set_id}' has member '{doubled[0]}' twice.", "give each member of a set its own name"
         if len({row["subject"] for row in rows}) > 1:
-            raise DatasetError(
-                f"set '{set_id}' has more than one subject.",
-                where=f"set '{set_id}'",
-                remedy="members of a set differ in social attributes and in nothing else",
-            )
-        if not self.counterfactual:
-            return rows
-        if self.members is None:
+            remedy = "members of a set differ in social attributes and in nothing else"
+            yield f"set '{set_id}' has more than one subject.", remedy
+        if self.counterfactual and self.members is None:
             self.members = tuple(members)
-        if set(members) != set(self.members) or len(members) < 2:
-            raise DatasetError(
+        if self.members is not None and (set(members) != set(self.members) or len(members) < 2):
+            yield (
                 f"set '{set_id}' has the members {', '.join(members)}; expected {', '.join(self.members)}.",
-                where=f"set '{set_id}'",
-                remedy="every set of a counterfactual dataset has the same members, at least two; "
-                "drop incomplete sets, or declare counterfactual=False",
+                "every set of a counterfactual dataset has the same members, at least two; drop incomplete sets, or "
+                "declare counterfactual=False",
             )
-        order = {member: place for place, member in enumerate(self.members)}
-        return sorted(rows, key=lambda row: order[str(row["member"])])
