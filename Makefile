@@ -12,8 +12,7 @@ WORKERS ?= 2
 SECONDS ?= 120
 # few: what a pull request waits for; all: every kill, every full disk and every dear way too, as the nightly workflow.
 TESTS ?= few
-# --no-compile: byte code is made at first import, of what is imported, instead of for all of PyTorch.
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile --constraint constraints.txt
+INSTALL := $(BIN)/python .github/scripts/install.py --constraint constraints.txt
 
 # The first Python of at least 3.11, unless PYTHON= names one.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -80,17 +79,17 @@ $(VENV)/.made:
 	@touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/.made
-	@echo 'Installing fairgate into $(VENV): minutes the first time, several GB (PyTorch) ...'
-	$(PIP) --editable .
+	@echo 'Installing fairgate into $(VENV): several GB the first time (PyTorch) ...'
+	$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/.made
-	@echo 'Installing fairgate and its development tools into $(VENV): minutes the first time, several GB (PyTorch) ...'
-	$(PIP) --editable '.[dev]'
+	@echo 'Installing fairgate and its development tools into $(VENV): several GB the first time (PyTorch) ...'
+	$(INSTALL) --editable '.[dev]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(VENV)/.made
-	$(PIP) --editable '.[docs]'
+	$(INSTALL) --editable '.[docs]'
 	@touch $(VENV)/.installed $@
 
 $(VENV)/.installed-release: .github/scripts/release-requirements.txt | $(VENV)/.made
@@ -99,7 +98,7 @@ $(VENV)/.installed-release: .github/scripts/release-requirements.txt | $(VENV)/.
 	@touch $@
 
 $(VENV)/.installed-fuzz: pyproject.toml constraints.txt | $(VENV)/.made
-	$(PIP) --editable '.[dev,fuzz]'
+	$(INSTALL) --editable '.[dev,fuzz]'
 	@touch $(VENV)/.installed $(VENV)/.installed-dev $@
 
 # Data that somebody removed is pulled again, whatever the stamp says.
