@@ -177,7 +177,7 @@ def power_of_draws(
     if (np.ptp(np.asarray(delta_draws, dtype=np.float64), axis=0) == 0).any():
         raise _still("the drawn differences do not vary.")
     found = limits(evidence, design.alpha_each_side)
-    return replace(_power(found, design, odds, wanted, found.n_sets.astype(np.float64) - 1), reach=found.above)
+    return _power(found, design, odds, wanted, found.n_sets.astype(np.float64) - 1)
 
 
 def power_of_images(
