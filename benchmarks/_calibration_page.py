@@ -33,15 +33,15 @@ INTRO = """# Calibration: how often a verdict is wrong, and what it sees
 
 A gate that cries wolf is switched off, and one that sees nothing is worse. These pages hold what the verdicts of
 `no_worse_than: baseline` promise against simulation: runs are made whose true change is known, and the public tests
-(`fairgate.statistics.group_regression`, `paired_test`, `paired_statistic_test`) are asked.
+(`fairgate.statistics.paired_test`, `paired_statistic_test`) are asked.
 
 - **False alarm**: any group *fails* although no group is worse than the margin allows. Promised: at most 5% of runs,
   whatever the shape of the noise, the number of sets and of groups.
 - **False pass**: any group *passes* although its truth lies exactly on the margin. At most 5%, too.
 - **Seen**: a group that fell by twice what `power` calls detectable (from another draw of the same noise) fails.
 
-The truth sits where a wrong verdict is likeliest. `among set-mates` (`group_regression`, the check `group_gap`): no
-change at a margin of 0. `each group` (`paired_test`, the check `accuracy` and the like): every group exactly at the
+The truth sits where a wrong verdict is likeliest. `among set-mates` (deviations from the set's mean, the check
+`group_gap`): no change at a margin of 0. `each group` (the check `accuracy` and the like): every group exactly at the
 margin of 0.02. For plain differences both are one question, for the test moves along with a shift. Limits in brackets
 are the upper ends of 95% Clopper-Pearson intervals; the promise is kept where they lie under 6.5%.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is simulated. `test`: "each group" is `paired_test`, "among set-mates" `group_regression`."""
+    """What is simulated. `test`: `paired_test` of "each group", or of its deviations "among set-mates"."""
 
     test: str
     shape: str

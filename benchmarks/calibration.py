@@ -24,15 +24,9 @@ import numpy as np
 
 from benchmarks import _calibration_page, _naive, _nulls, _statistics
 from benchmarks._calibration_rows import Cell, Row
+from fairgate.metrics import set_deviation
 from fairgate.randomness import stream
-from fairgate.statistics import (
-    PairedResult,
-    Resamples,
-    group_changes,
-    group_regression,
-    paired_test,
-    power,
-)
+from fairgate.statistics import PairedResult, Resamples, paired_test, power
 from fairgate.statistics._limits import mean_evidence
 from fairgate.statistics.family import Evidence, Hypothesis, Side, adjusted
 
@@ -90,8 +84,19 @@ def change_of(cell: Cell) -> tuple[np.ndarray, np.ndarray, float]:
 
 def tested(cell: Cell, runs: _nulls.Runs, margin: float, rng: np.random.Generator | Resamples) -> PairedResult:
     """The cell's test on one pair of runs."""
-    test = group_regression if cell.test == "among set-mates" else paired_test
-    return test(*runs, margin=margin, rng=rng, draws=DRAWS[cell.sets])
+    return paired_test(*compared(cell, runs), margin=margin, rng=rng, draws=DRAWS[cell.sets])
+
+
+def compared(cell: Cell, runs: _nulls.Runs) -> _nulls.Runs:
+    """What the cell's test is of: the scores of two runs, or how far each member's lies from its set's mean."""
+    new, old = runs
+    return (set_deviation(new), set_deviation(old)) if cell.test == "among set-mates" else runs
+
+
+def differences_of(cell: Cell, runs: _nulls.Runs) -> np.ndarray:
+    """What the cell's test takes the means of, (sets, groups)."""
+    new, old = compared(cell, runs)
+    return new - old
 
 
 def null_rows(cell: Cell, runs: int) -> Iterator[Row]:
@@ -117,8 +122,7 @@ def verdicts_of(cell: Cell, pairs: list[_nulls.Runs], margin: float, resamples: 
     if cell.shape.startswith("answers"):
         yield from (tested(cell, pair, margin, resamples).verdict for pair in pairs)
         return
-    mates = cell.test == "among set-mates"
-    differences = np.concatenate([group_changes(*pair) if mates else pair[0] - pair[1] for pair in pairs], axis=1)
+    differences = np.concatenate([differences_of(cell, pair) for pair in pairs], axis=1)
     whole = mean_evidence(differences, alpha=ALPHA, draws=DRAWS[cell.sets], rng=resamples)
     under, over = _parts(whole, whole.under, -margin, cell.groups), _parts(whole, whole.over, -margin, cell.groups)
     for run, (worse, not_worse) in enumerate(zip(under, over, strict=True)):
@@ -152,7 +156,7 @@ def naive_rows(cell: Cell, runs: int) -> Iterator[Row]:
         if run % SHARED == 0:  # as the rows of the page were made: resamples that these rules do not look at
             Resamples(cell.sets, NAIVE_DRAWS, rng)
         pair = _nulls.SHAPES[cell.shape](rng, cell.sets, change)
-        difference = (group_changes(*pair) if cell.test == "among set-mates" else pair[0] - pair[1])[:, tempted]
+        difference = differences_of(cell, pair)[:, tempted]
         for rule in naive:
             naive[rule] += _naive.RULES[rule](difference, margin, rng)
     for rule, count in naive.items():
@@ -180,8 +184,7 @@ def power_row(cell: Cell, runs: int, pilots: int = 40) -> Row:
     mates = cell.test == "among set-mates"
     for pilot in range(pilots):
         resamples = Resamples(cell.sets, DRAWS[cell.sets], rng)
-        new, old = shape(rng, cell.sets, none)
-        difference = group_changes(new, old) if mates else new - old
+        difference = differences_of(cell, shape(rng, cell.sets, none))
         detectable = power(difference, margin=MARGIN, rng=resamples, draws=DRAWS[cell.sets]).detectable
         group = pilot % cell.groups if cell.shape != "near 0 and 1" else 0  # a score near 0 cannot fall far
         change = none.copy()

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from benchmarks._naive import sign_flip_test
 from fairgate.randomness import stream
-from fairgate.statistics import Resamples, group_regression, paired_test
+from fairgate.statistics import Resamples, paired_test
 
 PART = 50
 """The loops run one draw in so many."""
@@ -42,7 +42,7 @@ def shared(sets: int, groups: int, draws: int) -> None:
     difference = difference_of(sets, groups)
     resamples = Resamples(sets, draws, stream(0, "draws"))
     for _ in range(4):
-        group_regression(difference, np.zeros_like(difference), margin=0.02, rng=resamples, draws=draws)
+        paired_test(difference, np.zeros_like(difference), margin=0.02, rng=resamples, draws=draws)
 
 
 def flips(sets: int, groups: int, draws: int) -> None:

@@ -26,10 +26,7 @@ from .power_analysis import power as power
 from .power_analysis import power_of_draws as power_of_draws
 from .power_analysis import power_of_images as power_of_images
 from .regression import compare_images as compare_images
-from .regression import group_changes as group_changes
-from .regression import group_regression as group_regression
 from .regression import image_changes as image_changes
-from .regression import image_regression as image_regression
 from .resampling import Interval as Interval
 from .resampling import Unavailable as Unavailable
 from .resampling import bootstrap as bootstrap

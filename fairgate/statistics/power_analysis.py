@@ -134,9 +134,9 @@ def power(
 ) -> Power:
     """Power of `paired_test` on such differences (sets,) or (sets, groups), candidate minus baseline; one family.
 
-    For `group_regression` pass `group_changes(candidate, baseline)`. NaN is a group that a set lacks. `wanted` is the
-    regression one wishes to see, in the metric's unit. For one check among many of a suite, pass alpha divided by
-    their number: the correction of the suite costs at most that.
+    Among set-mates, pass differences of `set_deviation`. NaN is a group that a set lacks. `wanted` is the regression
+    one wishes to see, in the metric's unit. For one check among many of a suite, pass alpha divided by their number:
+    the correction of the suite costs at most that.
 
     Raises StatisticsError for differences that do not vary at all (two runs of one model show no noise), and for odds,
     a wanted regression, margin or alpha out of range.
@@ -191,7 +191,7 @@ def power_of_images(
     draws: int = 4000,
     harm: Harm = "lower",
 ) -> Power:
-    """Power of `image_regression` from the changes (images of the group,) of every group: `image_changes` gives them.
+    """Power of `compare_images` from the changes (images of the group,) of every group: `image_changes` gives them.
 
     A regression is a group's loss against the mean of all groups, and its error has a part from each of them. Other
     numbers of images keep the groups' proportions; `n_sets` counts each group's images. Raises StatisticsError as

@@ -1,9 +1,9 @@
-"""Did a group fall behind the others between two checkpoints? One family over the groups, at a margin.
+"""Did a group fall behind the others between two checkpoints, on images that form no sets?
 
-Marginal means cannot see it: race and gender may both improve while one intersection gets worse. Here every group is
-compared with the groups of the same checkpoint, not with its own past alone. Where every group has images of its own,
-the same resampled t and the same guard for sparse groups as in `_limits` apply, with each group resampled by itself:
-the groups are independent samples, and a group's contrast carries the noise of all of them.
+Every group is compared with the groups of the same checkpoint, not with its own past alone. (Inside counterfactual
+sets the paired test of deviations from the set's mean says so.) The same resampled t and the same guard for sparse
+groups as in `_limits` apply, with each group resampled by itself: the groups are independent samples, and a group's
+contrast carries the noise of all of them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics._limits import SKEWED, SPARSE, departures, hidden, is_mute, mean_evidence, signs
-from fairgate.statistics.draws import FloatArray, Source, weight_pieces
+from fairgate.statistics._limits import SKEWED, SPARSE, departures, hidden, is_mute, signs
+from fairgate.statistics.draws import FloatArray, weight_pieces
 from fairgate.statistics.family import Evidence, Side, normal_score, student_t
-from fairgate.statistics.paired import PairedComparison, decided
-from fairgate.statistics.paired_result import Design, Harm, PairedResult
+from fairgate.statistics.paired import PairedComparison
+from fairgate.statistics.paired_result import Design
 
 _LEVELS = 200
 """p-values next to sparse groups are the smallest of so many levels, 4% apart, at which the limit clears the bound."""
@@ -146,87 +146,6 @@ _ROUND_OFF = 8 * np.finfo(np.float64).eps
 """Changes under this share of the largest score are rounding."""
 
 
-def group_regression(
-    candidate: ArrayLike,
-    baseline: ArrayLike,
-    *,
-    margin: float,
-    alpha: float = 0.05,
-    rng: Source,
-    draws: int = 4000,
-    harm: Harm = "lower",
-) -> PairedResult:
-    """Test the change of each group against its own set-mates, on counterfactual sets.
-
-    candidate, baseline: (sets, groups), the score of each member; row i of both is the same set. `delta` is the change
-    of the group's mean deviation from its set mean: negative = fell behind. A change that all members of a set share
-    is no change. `harm="lower"`: falling behind is worse; `"higher"`: running ahead is (scores that are errors or
-    risks); `"either"`. Limits hold for all groups at once; see `paired_test` for how.
-
-    Raises StatisticsError for a set that lacks a member (its mean would be of others than its set-mates'), infinite
-    scores, shapes that differ, fewer than two groups or sets, and a margin or alpha out of range.
-
-    >>> scores = np.random.default_rng(0).normal(0.8, 0.05, (200, 4))
-    >>> fell = scores - np.array([0.0, 0.0, 0.1, 0.0])
-    >>> result = group_regression(fell, scores, margin=0.02, rng=np.random.default_rng(0))
-    >>> result.verdict.tolist(), result.delta.round(3).tolist()
-    (['pass', 'pass', 'fail', 'pass'], [0.025, 0.025, -0.075, 0.025])
-    """
-    design = Design(margin, alpha, harm)
-    changes = design.sign * group_changes(candidate, baseline)
-    evidence = mean_evidence(changes, alpha=alpha, draws=draws, rng=rng)
-    return decided([PairedComparison(design, evidence, "max-t bootstrap", draws)])[0]
-
-
-def group_changes(candidate: ArrayLike, baseline: ArrayLike) -> FloatArray:
-    """How far each member moved against its own set-mates, (sets, groups): what `group_regression` takes the means of.
-
-    Changes that are mere rounding are exactly 0. Raises StatisticsError as `group_regression` does.
-    """
-    new, old = (np.asarray(scores, dtype=np.float64) for scores in (candidate, baseline))
-    if new.shape != old.shape or new.ndim != 2 or new.shape[0] < 2 or new.shape[1] < 2:
-        raise StatisticsError(
-            f"the candidate's scores have shape {new.shape}, the baseline's {old.shape}.",
-            where="group_regression",
-            remedy="pass (sets, groups) over the sets that both runs scored, two sets and two groups at least",
-        )
-    lacking = ~(np.isfinite(new) & np.isfinite(old)).all(axis=1)
-    if lacking.any():
-        raise StatisticsError(
-            f"{int(lacking.sum())} of {len(new)} sets hold members without a finite score.",
-            where=f"group_regression: first in set {int(lacking.argmax())}",
-            remedy="counterfactual sets are complete: drop a set that lacks a member, and count it; for images that "
-            "form no sets use image_regression",
-        )
-    change = new - old
-    return _without_round_off(change - change.mean(axis=1, keepdims=True), new, old)
-
-
-def image_regression(
-    candidate: ArrayLike,
-    baseline: ArrayLike,
-    labels: ArrayLike,
-    *,
-    groups: int,
-    margin: float,
-    alpha: float = 0.05,
-    rng: np.random.Generator,
-    draws: int = 4000,
-    harm: Harm = "lower",
-) -> PairedResult:
-    """Test the change of each group's mean score against the other groups', on images that form no sets.
-
-    candidate, baseline: (images,), entry i of both the same image; labels (images,) its group 0..groups-1, or -1 where
-    unknown (left out). `delta` is the change of the group's mean less the mean change of all groups, every group
-    weighing the same: negative = fell behind. `n_sets` counts the group's images. Images are resampled within groups.
-
-    Raises StatisticsError for scores that are not finite, shapes that differ, labels out of range, fewer than two
-    groups, a group with fewer than two images, and a margin or alpha out of range.
-    """
-    design = Design(margin, alpha, harm)
-    return decided([compare_images(candidate, baseline, labels, groups=groups, design=design, rng=rng, draws=draws)])[0]
-
-
 def compare_images(
     candidate: ArrayLike,
     baseline: ArrayLike,
@@ -237,27 +156,35 @@ def compare_images(
     rng: np.random.Generator,
     draws: int = 4000,
 ) -> PairedComparison:
-    """The comparison of `image_regression`, before its family is decided."""
+    """The change of each group's mean score against the other groups', on images that form no sets.
+
+    candidate, baseline: (images,), entry i of both the same image; labels (images,) its group 0..groups-1, or -1 where
+    unknown (left out). Compared is the change of a group's mean less the mean change of all groups, every group
+    weighing the same: negative = fell behind. Images are resampled within groups, and counted as sets. Raises
+    StatisticsError as `image_changes` does.
+    """
     samples = [design.sign * change for change in image_changes(candidate, baseline, labels, groups=groups)]
     evidence = contrast_evidence(samples, alpha=design.alpha, draws=draws, rng=rng)
     return PairedComparison(design, evidence, "max-t bootstrap", draws)
 
 
 def image_changes(candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, *, groups: int) -> list[FloatArray]:
-    """How far each image of every group moved, (images of the group,): what `image_regression` compares the means of.
+    """How far each image of every group moved, (images of the group,): what `compare_images` compares the means of.
 
-    Changes that are mere rounding are exactly 0. Raises StatisticsError as `image_regression` does.
+    Changes that are mere rounding are exactly 0. Raises StatisticsError for scores that are not finite, shapes that
+    differ, labels out of range, fewer than two groups, and a group with fewer than two images.
     """
     new, old = (np.asarray(scores, dtype=np.float64) for scores in (candidate, baseline))
     label = np.asarray(labels)
     _check_images(new, old, label, groups)
-    change = _without_round_off(new - old, new, old)
+    rounding = _ROUND_OFF * max(np.abs(new).max(initial=0.0), np.abs(old).max(initial=0.0))
+    change = np.where(np.abs(new - old) <= rounding, 0.0, new - old)
     samples = [change[label == group] for group in range(groups)]
     few = [group for group, sample in enumerate(samples) if sample.size < 2]
     if few:
         raise StatisticsError(
             f"fewer than two images show the groups {few}.",
-            where="image_regression",
+            where="image_changes",
             remedy="leave out groups below the suite's min_sets (label their images -1), and report them as not tested",
         )
     return samples
@@ -267,25 +194,20 @@ def _check_images(new: FloatArray, old: FloatArray, label: NDArray[np.int64], gr
     if new.ndim != 1 or not new.shape == old.shape == label.shape:
         raise StatisticsError(
             f"candidate, baseline and labels have shapes {new.shape}, {old.shape} and {label.shape}.",
-            where="image_regression",
+            where="image_changes",
             remedy="pass (images,) each, over the images that both runs scored, in the same order",
         )
     finite = np.isfinite(new) & np.isfinite(old)
     if not finite.all():
         raise StatisticsError(
             f"{int((~finite).sum())} of {new.size} images have no finite score.",
-            where=f"image_regression: first in image {int(finite.argmin())}",
+            where=f"image_changes: first in image {int(finite.argmin())}",
             remedy="score both runs on the same images; drop images without a score from both, and count them",
         )
     integral = label.dtype.kind in "iu"
     if groups < 2 or not integral or (label.size and not -1 <= label.min() <= label.max() < groups):
         raise StatisticsError(
             f"labels of type {label.dtype} do not name {groups} groups.",
-            where="image_regression",
+            where="image_changes",
             remedy="pass whole numbers 0..groups-1, -1 for unknown, and at least two groups",
         )
-
-
-def _without_round_off(change: FloatArray, new: FloatArray, old: FloatArray) -> FloatArray:
-    scale = max(np.abs(new).max(initial=0.0), np.abs(old).max(initial=0.0))
-    return np.where(np.abs(change) <= _ROUND_OFF * scale, 0.0, change)

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from regressions import image_regression
 from scipy.stats import beta, chi2, kurtosis, norm
 
 from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
-from fairgate.statistics import PairedResult, group_changes, image_regression, power_of_images, set_counts
+from fairgate.statistics import PairedResult, image_changes, power_of_images, set_counts
 from fairgate.statistics.paired_result import Harm
 
 SIZES = (20, 35, 50)
@@ -124,9 +125,10 @@ def test_no_image_at_all_lacks_every_group() -> None:
 
 
 def test_changes_of_tiny_scores_are_no_rounding() -> None:
-    tiny = 1e-20 * np.array([[1.0, 2.0], [3.0, 5.0]])
-    np.testing.assert_allclose(group_changes(tiny, np.zeros((2, 2))), 1e-20 * np.array([[-0.5, 0.5], [-1.0, 1.0]]))
-    np.testing.assert_allclose(group_changes(np.zeros((2, 2)), tiny), 1e-20 * np.array([[0.5, -0.5], [1.0, -1.0]]))
+    tiny, labels = 1e-20 * np.array([1.0, 2.0, 3.0, 5.0]), np.array([0, 1, 0, 1])
+    expected = 1e-20 * np.array([[1.0, 3.0], [2.0, 5.0]])
+    np.testing.assert_allclose(image_changes(tiny, 0 * tiny, labels, groups=2), expected)
+    np.testing.assert_allclose(image_changes(0 * tiny, tiny, labels, groups=2), -expected)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

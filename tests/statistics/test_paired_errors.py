@@ -9,8 +9,7 @@ from refusals import Refusal, check
 from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
 from fairgate.statistics import (
-    group_regression,
-    image_regression,
+    image_changes,
     paired_statistic_test,
     paired_test,
     power,
@@ -24,11 +23,6 @@ DESIGN = "give a margin of at least 0 in the metric's unit, alpha between 0 and 
 RUNS = "pass (sets,) or (sets, groups) over the sets that both runs scored, in the same order"
 SAME_GAPS = "score both runs on the same images; NaN may stand only for a group that a set does not have"
 DRAWS = "give finite draws (draws, groups); for MinSkew choose a k that shows every group, or another zero"
-SETS_OF_GROUPS = "pass (sets, groups) over the sets that both runs scored, two sets and two groups at least"
-COMPLETE = (
-    "counterfactual sets are complete: drop a set that lacks a member, and count it; for images that form no "
-    "sets use image_regression"
-)
 IMAGES = "pass (images,) each, over the images that both runs scored, in the same order"
 LABELS = "pass whole numbers 0..groups-1, -1 for unknown, and at least two groups"
 SAMPLES = "give two groups or more, each with the finite changes (images,) of at least two images"
@@ -182,96 +176,58 @@ REFUSALS = {
         "delta_draws",
         DRAWS,
     ),
-    "scores of other sets": Refusal(
-        lambda: group_regression(np.zeros((3, 2)), np.zeros((2, 2)), margin=0.1, rng=rng()),
-        "the candidate's scores have shape (3, 2), the baseline's (2, 2).",
-        "group_regression",
-        SETS_OF_GROUPS,
-    ),
-    "scores of one group": Refusal(
-        lambda: group_regression(np.zeros((3, 1)), np.zeros((3, 1)), margin=0.1, rng=rng()),
-        "the candidate's scores have shape (3, 1), the baseline's (3, 1).",
-        "group_regression",
-        SETS_OF_GROUPS,
-    ),
-    "scores of one set": Refusal(
-        lambda: group_regression(np.zeros((1, 2)), np.zeros((1, 2)), margin=0.1, rng=rng()),
-        "the candidate's scores have shape (1, 2), the baseline's (1, 2).",
-        "group_regression",
-        SETS_OF_GROUPS,
-    ),
-    "scores of one axis": Refusal(
-        lambda: group_regression([0.1, 0.2], [0.1, 0.2], margin=0.1, rng=rng()),
-        "the candidate's scores have shape (2,), the baseline's (2,).",
-        "group_regression",
-        SETS_OF_GROUPS,
-    ),
-    "a set that lacks a member": Refusal(
-        lambda: group_regression([[0.1, 0.2], [0.1, np.nan], [0.1, 0.2]], [[0.1, 0.2]] * 3, margin=0.1, rng=rng()),
-        "1 of 3 sets hold members without a finite score.",
-        "group_regression: first in set 1",
-        COMPLETE,
-    ),
-    "a set that lacked a member": Refusal(
-        lambda: group_regression([[0.1, 0.2]] * 3, [[0.1, 0.2], [0.1, 0.2], [np.inf, 0.2]], margin=0.1, rng=rng()),
-        "1 of 3 sets hold members without a finite score.",
-        "group_regression: first in set 2",
-        COMPLETE,
-    ),
     "images of one run alone": Refusal(
-        lambda: image_regression([0.1, 0.2], [0.1], np.array([0, 1]), groups=2, margin=0.1, rng=rng()),
+        lambda: image_changes([0.1, 0.2], [0.1], np.array([0, 1]), groups=2),
         "candidate, baseline and labels have shapes (2,), (1,) and (2,).",
-        "image_regression",
+        "image_changes",
         IMAGES,
     ),
     "labels of other images": Refusal(
-        lambda: image_regression([0.1, 0.2], [0.1, 0.2], np.array([0]), groups=2, margin=0.1, rng=rng()),
+        lambda: image_changes([0.1, 0.2], [0.1, 0.2], np.array([0]), groups=2),
         "candidate, baseline and labels have shapes (2,), (2,) and (1,).",
-        "image_regression",
+        "image_changes",
         IMAGES,
     ),
     "images of two axes": Refusal(
-        lambda: image_regression([[0.1, 0.2]], [[0.1, 0.2]], np.array([[0, 1]]), groups=2, margin=0.1, rng=rng()),
+        lambda: image_changes([[0.1, 0.2]], [[0.1, 0.2]], np.array([[0, 1]]), groups=2),
         "candidate, baseline and labels have shapes (1, 2), (1, 2) and (1, 2).",
-        "image_regression",
+        "image_changes",
         IMAGES,
     ),
     "an image without a score": Refusal(
-        lambda: image_regression([0.1, 0.2], [0.1, np.nan], np.array([0, 1]), groups=2, margin=0.1, rng=rng()),
+        lambda: image_changes([0.1, 0.2], [0.1, np.nan], np.array([0, 1]), groups=2),
         "1 of 2 images have no finite score.",
-        "image_regression: first in image 1",
+        "image_changes: first in image 1",
         "score both runs on the same images; drop images without a score from both, and count them",
     ),
     "a label of no group": Refusal(
-        lambda: image_regression([0.1, 0.2], [0.1, 0.2], np.array([0, 2]), groups=2, margin=0.1, rng=rng()),
+        lambda: image_changes([0.1, 0.2], [0.1, 0.2], np.array([0, 2]), groups=2),
         "labels of type int64 do not name 2 groups.",
-        "image_regression",
+        "image_changes",
         LABELS,
     ),
     "a label below unknown": Refusal(
-        lambda: image_regression([0.1, 0.2], [0.1, 0.2], np.array([0, -2]), groups=2, margin=0.1, rng=rng()),
+        lambda: image_changes([0.1, 0.2], [0.1, 0.2], np.array([0, -2]), groups=2),
         "labels of type int64 do not name 2 groups.",
-        "image_regression",
+        "image_changes",
         LABELS,
     ),
     "labels that are shares": Refusal(
-        lambda: image_regression([0.1, 0.2], [0.1, 0.2], np.array([0.0, 1.0]), groups=2, margin=0.1, rng=rng()),
+        lambda: image_changes([0.1, 0.2], [0.1, 0.2], np.array([0.0, 1.0]), groups=2),
         "labels of type float64 do not name 2 groups.",
-        "image_regression",
+        "image_changes",
         LABELS,
     ),
     "images of one group": Refusal(
-        lambda: image_regression([0.1, 0.2], [0.1, 0.2], np.array([0, 0]), groups=1, margin=0.1, rng=rng()),
+        lambda: image_changes([0.1, 0.2], [0.1, 0.2], np.array([0, 0]), groups=1),
         "labels of type int64 do not name 1 groups.",
-        "image_regression",
+        "image_changes",
         LABELS,
     ),
     "a group of one image": Refusal(
-        lambda: image_regression(
-            [0.1, 0.2, 0.3], [0.1, 0.2, 0.3], np.array([0, 0, 1]), groups=2, margin=0.1, rng=rng()
-        ),
+        lambda: image_changes([0.1, 0.2, 0.3], [0.1, 0.2, 0.3], np.array([0, 0, 1]), groups=2),
         "fewer than two images show the groups [1].",
-        "image_regression",
+        "image_changes",
         "leave out groups below the suite's min_sets (label their images -1), and report them as not tested",
     ),
     "odds under a half": Refusal(

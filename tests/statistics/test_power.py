@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from regressions import group_changes, group_regression
 from scipy.stats import binom, chi2, kurtosis, norm
 from scipy.stats import t as student
 
 from fairgate.errors import StatisticsError
 from fairgate.randomness import stream
 from fairgate.statistics import (
-    group_changes,
-    group_regression,
     paired_statistic_test,
     paired_test,
     power,

@@ -1,13 +1,14 @@
-"""What `image_regression` can see: the error of a contrast has a part from every group, and images keep proportions."""
+"""What `compare_images` can see: the error of a contrast has a part from every group, and images keep proportions."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from regressions import image_regression
 from scipy.stats import chi2, kurtosis, norm, ttest_ind
 
 from fairgate.randomness import stream
-from fairgate.statistics import image_changes, image_regression, power_of_images
+from fairgate.statistics import image_changes, power_of_images
 
 CHANGES = [stream(0, "image power", group).normal(0.0, 0.1, size) for group, size in enumerate((400, 200, 50))]
 
