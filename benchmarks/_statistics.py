@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import _nulls
-from fairgate.metrics import ranking, set_std, skew_at_k_weighted
+from fairgate.metrics import counts_at_k_weighted, ranking, set_std, skew_of_counts
 from fairgate.randomness import stream
 from fairgate.statistics import paired_statistic_test, set_counts, weighted_median
 
@@ -48,7 +48,7 @@ def max_skew_change(rng: np.random.Generator, sets: int, groups: int, favour: fl
         scores = shared + rng.normal(size=(sets, groups))
         order = ranking(scores.ravel()[None], labels, K, groups=groups)[0][:_TOP]
         weights = counts[:, order // groups]
-        skew.append(skew_at_k_weighted(labels[order], weights, K, groups=groups, present=present).max(axis=1))
+        skew.append(skew_of_counts(counts_at_k_weighted(labels[order], weights, K, groups=groups), present).max(axis=1))
     change = skew[1] - skew[0]
     return float(change[0]), change[1:]
 

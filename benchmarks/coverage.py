@@ -25,13 +25,14 @@ from scipy.optimize import brentq
 from scipy.special import expit, ndtr
 
 from fairgate.metrics import (
+    counts_at_k_weighted,
     fairness,
     ndkl_at_k,
     ndkl_at_k_weighted,
     set_deviation,
     set_std,
-    skew_at_k_weighted,
     skew_of_counts,
+    weighted_group_counts,
 )
 from fairgate.randomness import stream
 from fairgate.statistics import (
@@ -135,7 +136,7 @@ def ranked(world: str, sets: int, groups: int, k: int, galleries: int, draws: in
         present = np.full((draws, groups), float(sets))
         how: dict[str, Any] = {"groups": groups, "present": present}
         weights = counts[:, of_set[order]]
-        drawn = skew_at_k_weighted(label[order], weights, k, **how)
+        drawn = skew_of_counts(counts_at_k_weighted(label[order], weights, k, groups=groups), present)
         shown = np.bincount(label[order[:k]], minlength=groups)
         skew = skew_of_counts(shown, present[0])
         for which in ("max", "min"):
@@ -192,7 +193,8 @@ def averaged(world: str, sets: int, groups: int, k: int, galleries: int, draws: 
         for subject, effect in enumerate(effects):
             order = np.argsort(-gallery(rng, sets, effect).ravel(), kind="stable")[: 3 * k + 200]
             weights = set_counts(sets, draws, rng)[:, of_set[order]]
-            drawn[:, subject] = skew_at_k_weighted(label[order], weights, k, groups=groups, present=present)
+            counted = counts_at_k_weighted(label[order], weights, k, groups=groups)
+            drawn[:, subject] = skew_of_counts(counted, present)
             skew[subject] = skew_of_counts(np.bincount(label[order[:k]], minlength=groups), present[0])
         interval = skew_interval(skew, drawn, k=k, images=np.full(skew.shape, sets), n_sets=sets)
         tally["max"].add(drawn.max(axis=2).mean(axis=1), interval)
@@ -210,7 +212,8 @@ def unbalanced(world: str, images: int, k: int, galleries: int, draws: int) -> d
         label = rng.choice(4, size=images, p=desired)
         order = np.argsort(-(rng.normal(size=images) + effect[label]), kind="stable")
         weights = set_counts(images, draws, rng)[:, order]
-        drawn = skew_at_k_weighted(label[order], weights, k, groups=4)
+        counted = counts_at_k_weighted(label[order], weights, k, groups=4)
+        drawn = skew_of_counts(counted, weighted_group_counts(label[order], weights, 4))
         held = np.bincount(label, minlength=4)
         skew = skew_of_counts(np.bincount(label[order[:k]], minlength=4), held)
         for which in ("max", "min"):

@@ -23,6 +23,7 @@ import pandas as pd
 from fairgate.metrics import (
     bias_at_k,
     c_asc,
+    counts_at_k_weighted,
     max_skew_at_k,
     min_skew_at_k,
     ndkl_at_k,
@@ -32,9 +33,10 @@ from fairgate.metrics import (
     retrieval_overview,
     set_std,
     skew_at_k,
-    skew_at_k_weighted,
+    skew_of_counts,
     streamed_overview,
     tie_at_k,
+    weighted_group_counts,
 )
 from fairgate.randomness import stream
 from fairgate.statistics import set_counts
@@ -127,7 +129,9 @@ def bootstrap_weighted(scores: np.ndarray, labels: np.ndarray, sets: np.ndarray,
     groups = int(labels.max()) + 1
     order = ranking(scores, labels, K, groups=groups)[0]
     counts = set_counts(int(sets.max()) + 1, draws, stream(0, "bootstrap"))
-    return skew_at_k_weighted(labels[order], counts[:, sets[order]], K, groups=groups).max(axis=1)
+    ranked, weights = labels[order], counts[:, sets[order]]
+    shown = counts_at_k_weighted(ranked, weights, K, groups=groups)
+    return skew_of_counts(shown, weighted_group_counts(ranked, weights, groups)).max(axis=1)
 
 
 def seconds(run: Callable[[], Any]) -> float:

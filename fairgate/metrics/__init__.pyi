@@ -49,7 +49,6 @@ from .presets import average_prompts as average_prompts
 from .resampled import counts_at_k_weighted as counts_at_k_weighted
 from .resampled import ndkl_at_k_weighted as ndkl_at_k_weighted
 from .resampled import ranking as ranking
-from .resampled import skew_at_k_weighted as skew_at_k_weighted
 from .resampled import weighted_group_counts as weighted_group_counts
 from .retrieval import SkewWithin as SkewWithin
 from .retrieval import bias_at_k as bias_at_k

@@ -64,14 +64,6 @@ def top_k(scores: Scores, k: int) -> IntArray:
     return order
 
 
-def tied(scores: Scores, k: int) -> BoolArray:
-    """Whether images of equal score are on both sides of the cut after k: (queries, images) -> (queries,)."""
-    order = top_k(scores, min(k + 1, scores.shape[1]))
-    score = np.take_along_axis(scores, order, axis=1)
-    equal: BoolArray = (score[:, k - 1 : k] == score[:, k:]).any(axis=1)
-    return equal
-
-
 def _bound(part: Scores, k: int, space: Scores) -> Scores:
     """A score that at least k images of each row reach, and seldom many more: (rows, images) -> (rows,).
 

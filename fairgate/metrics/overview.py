@@ -59,9 +59,7 @@ def retrieval_overview(
     >>> found.max_skew, found.bias, found.entropy
     (array([0.]), array([0.]), array([1.]))
     """
-    running = _Running(k, groups, (first, second))
-    running.add(scores, labels, of="")
-    return running.overview(desired)
+    return _overview([("", scores, labels)], k, groups, desired, (first, second))
 
 
 def streamed_overview(
@@ -84,11 +82,12 @@ def streamed_overview(
     >>> streamed_overview(halves, 2, groups=2).max_skew
     array([0.])
     """
-    running = _Running(k, groups, (first, second))
-    for number, (scores, labels) in enumerate(blocks):
-        if np.shape(scores)[1:] != (0,) or np.shape(labels) != (0,):
-            running.add(scores, labels, of=f" of block {number}")
-    return running.overview(desired)
+    filled = (
+        (f" of block {number}", scores, labels)
+        for number, (scores, labels) in enumerate(blocks)
+        if np.shape(scores)[1:] != (0,) or np.shape(labels) != (0,)
+    )
+    return _overview(filled, k, groups, desired, (first, second))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,27 +107,26 @@ class _Top:
         return _Top(np.take_along_axis(scores, best, axis=1), np.take_along_axis(labels, best, axis=1))
 
 
-class _Running:
-    """One gallery, block by block: what all metrics are worked out from."""
-
-    def __init__(self, k: int, groups: int, compared: tuple[int, int]) -> None:
-        at_least_two(groups)
-        two_groups(*compared, groups)
-        self.k = k
-        self.groups = groups
-        self.compared = compared
-        self.defined: _Top | None = None
-        self.everyone: _Top | None = None  # only once an image is undefined: until then the two are one
-        self.moments: Moments | None = None
-
-    def add(self, scores: ArrayLike, labels: ArrayLike, *, of: str) -> None:
-        """Take in the block that `of` names in errors."""
+def _overview(
+    blocks: Iterable[tuple[str, ArrayLike, ArrayLike]],
+    k: int,
+    groups: int,
+    desired: Desired,
+    compared: tuple[int, int],
+) -> RetrievalOverview:
+    """All metrics of one gallery that arrives in blocks: how errors name one, its scores and its labels."""
+    at_least_two(groups)
+    two_groups(*compared, groups)
+    defined: _Top | None = None
+    everyone: _Top | None = None  # only once an image is undefined: until then the two are one
+    found: Moments | None = None
+    for of, scores, labels in blocks:
         table = floating(f"scores{of}", scores, ("queries", "images"))
-        group = codes(f"labels{of}", labels, size=table.shape[1], groups=self.groups)
-        if self.defined is None:
+        group = codes(f"labels{of}", labels, size=table.shape[1], groups=groups)
+        if defined is None:
             none = np.empty((table.shape[0], 0))
-            self.defined = _Top(none.astype(table.dtype), none.astype(np.int64))
-        queries = self.defined.scores.shape[0]
+            defined = _Top(none.astype(table.dtype), none.astype(np.int64))
+        queries = defined.scores.shape[0]
         if table.shape[0] != queries:
             raise MetricError(
                 f"scores{of} hold {table.shape[0]} queries, those before it {queries}.",
@@ -137,35 +135,32 @@ class _Running:
             )
         if (group < 0).any():
             finite(f"scores{of}", table, ("queries", "images"))
-            self.everyone = (self.everyone or self.defined).extended(table, group, self.k)
+            everyone = (everyone or defined).extended(table, group, k)
             table, group = table[:, group >= 0], group[group >= 0]
-        elif self.everyone is not None:
-            self.everyone = self.everyone.extended(table, group, self.k)
+        elif everyone is not None:
+            everyone = everyone.extended(table, group, k)
         if group.size:
-            block = moments(table, group, self.groups)
+            block = moments(table, group, groups)
             if not np.isfinite(block.squares).all():  # as they are where all scores are, unless these overflow
                 finite(f"scores{of}", table, ("queries", "images"))
-            self.moments = block if self.moments is None else self.moments.merged(block)
-            self.defined = self.defined.extended(table, group, self.k)
-
-    def overview(self, desired: Desired) -> RetrievalOverview:
-        """All metrics of what was taken in."""
-        k, top, found = self.k, self.defined, self.moments
-        _ranking.check_k(k, 0 if found is None else int(found.counts.sum()))
-        assert top is not None
-        assert found is not None
-        every_group(found.counts)
-        ranked = top.labels[:, :k]
-        shown = _ranking.count_groups(ranked, self.groups)
-        skew = skew_of_counts(shown, found.counts, desired=desired)
-        first, second = ((self.everyone or top).labels[:, :k] == code for code in self.compared)
-        return RetrievalOverview(
-            skew=skew,
-            max_skew=skew.max(axis=1),
-            min_skew=skew.min(axis=1),
-            ndkl=ndkl_of_ranking(ranked, _ranking.desired_shares(desired, found.counts)),
-            bias=bias_of_counts(first.sum(axis=1), second.sum(axis=1)),
-            entropy=entropy_of_counts(shown),
-            tie_at_k=(top.scores[:, k - 1 : k] == top.scores[:, k:]).any(axis=1),
-            c_asc=found.c_asc(ddof=1),
-        )
+            found = block if found is None else found.merged(block)
+            defined = defined.extended(table, group, k)
+        del scores, table  # before the next block is made
+    _ranking.check_k(k, 0 if found is None else int(found.counts.sum()))
+    assert defined is not None
+    assert found is not None
+    every_group(found.counts)
+    ranked = defined.labels[:, :k]
+    shown = _ranking.count_groups(ranked, groups)
+    skew = skew_of_counts(shown, found.counts, desired=desired)
+    first, second = ((everyone or defined).labels[:, :k] == code for code in compared)
+    return RetrievalOverview(
+        skew=skew,
+        max_skew=skew.max(axis=1),
+        min_skew=skew.min(axis=1),
+        ndkl=ndkl_of_ranking(ranked, _ranking.desired_shares(desired, found.counts)),
+        bias=bias_of_counts(first.sum(axis=1), second.sum(axis=1)),
+        entropy=entropy_of_counts(shown),
+        tie_at_k=(defined.scores[:, k - 1 : k] == defined.scores[:, k:]).any(axis=1),
+        c_asc=found.c_asc(ddof=1),
+    )

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairgate.errors import MetricError
 from fairgate.metrics import _ranking
 from fairgate.metrics._checks import FloatArray, IntArray, at_least_two, codes
-from fairgate.metrics._counts import Zero, ndkl_of_ranking, skew_of_counts
+from fairgate.metrics._counts import ndkl_of_ranking
 from fairgate.metrics._ranking import Desired
 
 
@@ -60,28 +60,10 @@ def counts_at_k_weighted(
            [0., 2.]])
     """
     group, weight, member = _ordered(order_labels, weights, groups, sets)
-    return _shown(group, weight, member, k, groups)
-
-
-def skew_at_k_weighted(
-    order_labels: ArrayLike,
-    weights: ArrayLike,
-    k: int,
-    *,
-    groups: int,
-    desired: Desired = "dataset",
-    zero: Zero = "neg_inf",
-    present: FloatArray | None = None,
-    sets: ArrayLike | None = None,
-) -> FloatArray:
-    """Skew@K of each resampled gallery -> (draws, groups), for one query; arguments as in `counts_at_k_weighted`.
-
-    `present` (draws, groups), from `weighted_group_counts`, saves recounting where many queries share the draws. NaN
-    for a group that a resampled gallery lacks.
-    """
-    group, weight, member = _ordered(order_labels, weights, groups, sets)
-    counts = weighted_group_counts(group, weight, groups, sets=member) if present is None else present
-    return skew_of_counts(_shown(group, weight, member, k, groups), counts, desired=desired, zero=zero)
+    shown = np.empty((weight.shape[0], groups))
+    for rows, part, times in _tops(group, weight, member, k):
+        shown[rows] = ((np.arange(groups)[:, None] == part).astype(np.float32) @ times).T
+    return shown
 
 
 def ndkl_at_k_weighted(
@@ -94,7 +76,10 @@ def ndkl_at_k_weighted(
     present: FloatArray | None = None,
     sets: ArrayLike | None = None,
 ) -> FloatArray:
-    """NDKL@K of each resampled gallery -> (draws,), for one query; arguments as in `skew_at_k_weighted`."""
+    """NDKL@K of each resampled gallery -> (draws,), for one query; arguments as in `counts_at_k_weighted`.
+
+    `present` (draws, groups), from `weighted_group_counts`, saves recounting where many queries share the draws.
+    """
     group, weight, member = _ordered(order_labels, weights, groups, sets)
     counts = weighted_group_counts(group, weight, groups, sets=member) if present is None else present
     shares = np.broadcast_to(_ranking.desired_shares(desired, counts), counts.shape)
@@ -125,13 +110,6 @@ def _ordered(
     member = _members(weight, sets)
     group = codes("order_labels", order_labels, size=member.size, groups=groups, undefined=False)
     return group, weight, member
-
-
-def _shown(group: IntArray, weight: IntArray, member: IntArray, k: int, groups: int) -> FloatArray:
-    shown = np.empty((weight.shape[0], groups))
-    for rows, part, times in _tops(group, weight, member, k):
-        shown[rows] = ((np.arange(groups)[:, None] == part).astype(np.float32) @ times).T
-    return shown
 
 
 def _tops(

@@ -93,7 +93,10 @@ def tie_at_k(scores: ArrayLike, labels: ArrayLike, k: int, *, groups: int) -> Bo
     array([ True])
     """
     table, _ = _ranking.gallery(scores, labels, k, groups)
-    return _ranking.tied(table, k)
+    order = _ranking.top_k(table, min(k + 1, table.shape[1]))
+    score = np.take_along_axis(table, order, axis=1)
+    equal: BoolArray = (score[:, k - 1 : k] == score[:, k:]).any(axis=1)
+    return equal
 
 
 def bias_at_k(

@@ -327,13 +327,6 @@ RANKINGS = [
         (DRAWS, GROUPS, written_out(lambda top, _, n: count(top, n))),
     ),
     Metric(
-        "skew_at_k_weighted",
-        resamples(),
-        "draws groups",
-        lambda g: m.skew_at_k_weighted(g.labels, g.weights, g.k, groups=g.groups),
-        (DRAWS, GROUPS, written_out(lambda top, all_, n: m.skew_of_counts(count(top, n), count(all_, n)))),
-    ),
-    Metric(
         "ndkl_at_k_weighted",
         resamples(),
         "draws",

@@ -19,7 +19,6 @@ from fairgate.metrics import (
     ndkl_of_ranking,
     ranking,
     relative_difference,
-    skew_at_k_weighted,
     softmax_probability,
     weighted_group_counts,
 )
@@ -79,8 +78,6 @@ def test_images_per_group_that_are_known_are_not_counted_again() -> None:
     labels, weights = np.array([0, 1, 0, 1]), np.ones((1, 4), dtype=int)
     found = ndkl_at_k_weighted(labels, weights, 3, groups=2, present=np.array([[1.0, 3.0]]))
     assert found == pytest.approx(ndkl_of_ranking(labels[None, :3], np.array([0.25, 0.75])))
-    given = skew_at_k_weighted(labels, weights, 3, groups=2, present=np.array([[1.0, 3.0]]))
-    assert given[0] == pytest.approx(np.log([2 / 3 / 0.25, 1 / 3 / 0.75]))
 
 
 def test_pictures_and_lists_of_pixels_have_the_same_colours() -> None:
@@ -101,14 +98,6 @@ def test_a_simulated_null_is_held_against_the_target_it_was_given() -> None:
         exact = expected_max_skew(5, desired, [10, 30])
         drawn = expected_max_skew(5, desired, [10, 30], 4000, stream(0, "null"))
         assert (drawn.mean, drawn.median) == pytest.approx((exact.mean, exact.median), abs=0.02)
-
-
-def test_resampled_skew_takes_a_target_and_a_variant() -> None:
-    labels, weights = np.array([0, 0, 1, 0]), np.array([[1, 1, 1, 1]])
-    assert skew_at_k_weighted(labels, weights, 2, groups=2)[0].tolist() == [np.log(1 / 0.75), -np.inf]
-    uniform = skew_at_k_weighted(labels, weights, 2, groups=2, desired="uniform", zero="zero")[0]
-    assert uniform.tolist() == [np.log(2), 0.0]
-    assert skew_at_k_weighted(labels, weights, 2, groups=2, zero="zero")[0].tolist() == [np.log(1 / 0.75), 0.0]
 
 
 def test_small_skews_that_differ_are_compared() -> None:

@@ -10,7 +10,7 @@ from scipy.stats import beta
 from scipy.stats import t as student
 
 from fairgate.errors import StatisticsError
-from fairgate.metrics import skew_at_k_weighted
+from fairgate.metrics import counts_at_k_weighted, skew_of_counts
 from fairgate.randomness import stream
 from fairgate.statistics import (
     Interval,
@@ -286,7 +286,7 @@ def fair_galleries(sets: int, groups: int, k: int, many: int) -> Any:
         order = np.argsort(-scores.ravel(), kind="stable")[: 4 * k + 100]
         weights = set_counts(sets, 400, rng)[:, of_set[order]]
         shown = np.bincount(label[order[:k]], minlength=groups)
-        draws = skew_at_k_weighted(label[order], weights, k, groups=groups, present=held)
+        draws = skew_of_counts(counts_at_k_weighted(label[order], weights, k, groups=groups), held)
         with np.errstate(divide="ignore"):
             yield np.log(shown / k * groups), draws, held[0]
 
@@ -327,7 +327,8 @@ def test_a_planted_shift_is_seen_and_a_fair_ranker_is_not_accused() -> None:
     scores = (rng.normal(size=(300, 1)) + rng.normal(size=(300, 4)) + np.array([1.5, 0, 0, 0])).ravel()
     order = np.argsort(-scores, kind="stable")
     label, of_set = order % 4, order // 4
-    draws = skew_at_k_weighted(label, set_counts(300, 400, rng)[:, of_set], 100, groups=4)
+    shown = counts_at_k_weighted(label, set_counts(300, 400, rng)[:, of_set], 100, groups=4)
+    draws = skew_of_counts(shown, np.full(4, 300))
     skew = np.log(np.bincount(label[:100], minlength=4) / 25)
     interval = given(skew_interval(skew, draws, k=100, images=[300] * 4, n_sets=300))
     assert 0.5 < interval.lo < interval.estimate < interval.hi
