@@ -9,58 +9,38 @@ from itertools import combinations
 import numpy as np
 
 from fairgate.errors import SettingsError, did_you_mean
-from fairgate.measures import Cell, Crossing, GroupedRows
+from fairgate.measures import Cell, Cells, Crossing, GroupedRows
 from fairgate.probes import ProbeScores
-from fairgate.records import CROSS
+from fairgate.randomness import stream
+from fairgate.suites import Suite
 
 
 @dataclass(frozen=True, slots=True)
 class AuditData:
-    """The dataset and how an audit looks at it.
-
-    `groupings`: each attribute, then those that are crossed, the finest last; `left_out` are crossings of which a group
-    holds too few sets, with the group and its number.
-    """
+    """The dataset and how an audit looks at it. `groupings`: each attribute, then those that are crossed, the finest
+    last; `reference` is the group of each attribute that others are measured against."""
 
     index: GroupedRows
-    suite: str
+    suite: Suite
     attributes: Mapping[str, Sequence[str]]
     groupings: tuple[Crossing, ...]
-    left_out: Mapping[Crossing, str]
     counterfactual: bool
     reference: Mapping[str, str]
-    alpha: float
-    seed: int
-    draws: int
 
     @property
     def subjects(self) -> list[str]:
         """Subjects in stored order."""
         return list(dict.fromkeys(self.index.subject.tolist()))
 
-    def cell(self, subject: str | None) -> Cell:
-        """The images of one subject, or all, coded by set and by every grouping."""
-        everything = np.arange(len(self.index.subject), dtype=np.int64)
-        rows = everything if subject is None else np.flatnonzero(self.index.subject == subject)
-        set_ids, set_code = np.unique(self.index.set_id[rows], return_inverse=True)
-        codings = [self.index.codes(grouping) for grouping in self.groupings]
-        return Cell(
-            rows=rows,
-            set_code=set_code.astype(np.int64),
-            set_ids=set_ids,
-            subject=self.index.subject[rows],
-            group_codes=tuple(np.asarray(codes, dtype=np.int64)[rows] for codes, _ in codings),
-            groups=tuple(tuple(names) for _, names in codings),
-        )
-
     def cells(self) -> Iterator[tuple[str | None, Cell]]:
         """The images of all subjects together (None) and, where there are several, of each."""
+        cells = Cells(self.index)
         for subject in [None, *self.subjects] if len(self.subjects) > 1 else [None]:
-            yield subject, self.cell(subject)
+            yield subject, cells.of(subject, self.groupings)
 
-    def reference_of(self, grouping: Crossing) -> str:
-        """The group that others are measured against, crossed where attributes are."""
-        return CROSS.join(self.reference[name] for name in grouping)
+    def random(self, purpose: str, *names: str | int) -> np.random.Generator:
+        """The stream of one purpose."""
+        return stream(self.suite.decision.seed, "audit", purpose, self.suite.suite, *names)
 
 
 def viable_groupings(

@@ -3,11 +3,10 @@ associations: P(positive label) by group and within sets (paper 1)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairgate.comparison.answers import Answers, AuditData
 from fairgate.errors import MetricError, StatisticsError
@@ -18,50 +17,36 @@ from fairgate.statistics import ClusterOLS, cluster_ols, holm
 from fairgate.suites import wrong_answers
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    model: str
-    subject: str | None
-    over: str
-    outcome: Outcome
-    ols: ClusterOLS
-    counterfactual: bool
-
-    @property
-    def still(self) -> NDArray[np.bool_]:
-        """(groups,): every set shows exactly the same difference, so that there is no spread to take an error from."""
-        return np.isnan(self.ols.p)
-
-    def p(self) -> Floats:
-        """Two-sided p of every effect (groups - 1,). Without a spread, that of a sign test over the sets: n sets that
-        all differ alike have 2^(1-n); no difference, or images that are no sets, is no evidence."""
-        signs = 2.0 ** (1 - self.ols.clusters) if self.counterfactual else 1.0
-        without = np.where(self.ols.coefficient == 0, 1.0, signs)
-        p: Floats = np.where(self.still, without, np.nan_to_num(self.ols.p, nan=1.0))[1:]
-        return p
-
-
 def group_effects(
     data: AuditData, values: Mapping[Outcome, Mapping[str, Floats]]
 ) -> tuple[list[EffectRow], list[Refusal]]:
-    """OLS of each outcome (images,) of each model on group, clustered by set, per grouping and subject.
+    """OLS of each outcome (images,) of each model on group, clustered by set, per grouping and subject; p-values are
+    adjusted over all models and groups of one outcome and grouping, subjects apart from all.
 
     What cannot be estimated (a model that is always right has no effects on correctness) is refused with its reason.
     """
-    fits: list[_Fit] = []
+    rows: list[EffectRow] = []
     refusals: list[Refusal] = []
     for subject, cell in data.cells():
         for at, grouping in enumerate(data.groupings):
-            over, reference = CROSS.join(grouping), data.reference_of(grouping)
+            reference = CROSS.join(data.reference[name] for name in grouping)
             for outcome, of_models in values.items():
                 for model, value in of_models.items():
-                    found = _fit(value[cell.rows], cell, at, reference, data.alpha)
+                    place: dict[str, Any] = {"model": model, "subject": subject, "over": CROSS.join(grouping)}
+                    found = _fit(value[cell.rows], cell, at, reference, data.suite.decision.alpha)
                     if isinstance(found, str):
                         what = f"group effects on {OUTCOMES[outcome]}"
-                        refusals.append(Refusal(what=what, model=model, subject=subject, over=over, reason=found))
+                        refusals.append(Refusal(what=what, reason=found, **place))
                     else:
-                        fits.append(_Fit(model, subject, over, outcome, found, data.counterfactual))
-    return _rows(fits), refusals
+                        effects = _effects(found, counterfactual=data.counterfactual)
+                        rows += [EffectRow(outcome=outcome, **place, **effect) for effect in effects]
+    families: dict[tuple[Outcome, str, bool], list[int]] = {}
+    for at, row in enumerate(rows):
+        families.setdefault((row.outcome, row.over, row.subject is None), []).append(at)
+    for family in families.values():
+        for at, p in zip(family, holm(np.array([rows[at].p for at in family])).tolist(), strict=True):
+            rows[at] = rows[at].model_copy(update={"p_adjusted": p})
+    return rows, refusals
 
 
 def outcomes_of(answers: Answers) -> dict[Outcome, dict[str, Floats]]:
@@ -84,36 +69,26 @@ def _fit(outcome: Floats, cell: Cell, at: int, reference: str, alpha: float) -> 
         return error.problem
 
 
-def _rows(fits: Sequence[_Fit]) -> list[EffectRow]:
-    """Every effect, its p adjusted over all models and groups of one outcome and grouping, subjects apart from all."""
-    families: dict[tuple[Outcome, str, bool], list[float]] = {}
-    for fit in fits:
-        families.setdefault((fit.outcome, fit.over, fit.subject is None), []).extend(fit.p().tolist())
-    adjusted = {key: iter(holm(np.array(values)).tolist()) for key, values in families.items()}
-    rows: list[EffectRow] = []
-    for fit in fits:
-        corrected = adjusted[fit.outcome, fit.over, fit.subject is None]
-        for group, p in enumerate(fit.p().tolist(), start=1):
-            still = bool(fit.still[group])
-            rows.append(
-                EffectRow(
-                    model=fit.model,
-                    subject=fit.subject,
-                    over=fit.over,
-                    outcome=fit.outcome,
-                    reference=fit.ols.names[0],
-                    reference_mean=float(fit.ols.coefficient[0]),
-                    group=fit.ols.names[group],
-                    effect=float(fit.ols.coefficient[group]),
-                    lo=None if still else float(fit.ols.lo[group]),
-                    hi=None if still else float(fit.ols.hi[group]),
-                    p=p,
-                    p_adjusted=next(corrected),
-                    n_sets=fit.ols.clusters,
-                    n_images=int(fit.ols.n_per_group[group]),
-                )
-            )
-    return rows
+def _effects(ols: ClusterOLS, *, counterfactual: bool) -> Iterator[dict[str, Any]]:
+    """Every group's effect. Where every set shows exactly the same difference there is no spread to take an error from,
+    and p is that of a sign test over the sets: n sets that all differ alike have 2^(1-n); no difference, or images
+    that are no sets, is no evidence."""
+    signs = 2.0 ** (1 - ols.clusters) if counterfactual else 1.0
+    for group, name in enumerate(ols.names[1:], start=1):
+        still, effect = bool(np.isnan(ols.p[group])), float(ols.coefficient[group])
+        p = (1.0 if effect == 0 else signs) if still else float(ols.p[group])
+        yield {
+            "reference": ols.names[0],
+            "reference_mean": float(ols.coefficient[0]),
+            "group": name,
+            "effect": effect,
+            "lo": None if still else float(ols.lo[group]),
+            "hi": None if still else float(ols.hi[group]),
+            "p": p,
+            "p_adjusted": p,
+            "n_sets": ols.clusters,
+            "n_images": int(ols.n_per_group[group]),
+        }
 
 
 def taken_for(data: AuditData, answers: Answers, truth: str) -> list[TakenFor]:

@@ -11,9 +11,8 @@ import numpy as np
 
 from fairgate.comparison.answers import Answers, AuditData
 from fairgate.errors import StatisticsError
-from fairgate.measures import Cell, Floats
+from fairgate.measures import Floats
 from fairgate.metrics import fairness_of_spreads, set_std
-from fairgate.randomness import stream
 from fairgate.records import Agreement, Conclusion, FairnessRow, PairRow
 from fairgate.statistics import (
     Interval,
@@ -35,26 +34,12 @@ class _Scope:
     """
 
     data: AuditData
-    probe: str
+    place: tuple[str, str]
     subject: str | None
     models: tuple[str, ...]
     spread: Floats | None
     right: Floats
     size: Floats
-
-    @classmethod
-    def of(cls, data: AuditData, probe: str, subject: str | None, cell: Cell, answers: Answers) -> _Scope:
-        correct = [np.asarray(one.correct, dtype=np.float64)[cell.rows] for one in answers.values()]
-        size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
-        right = np.stack([np.bincount(cell.set_code, one, minlength=cell.n_sets) for one in correct], axis=1)
-        spread = None
-        if data.counterfactual:
-            spread = np.stack([set_std(cell.sets_by_members(one.value[cell.rows])) for one in answers.values()], axis=1)
-        return cls(data, probe, subject, tuple(answers), spread, right / size[:, None], size)
-
-    def random(self, purpose: str) -> np.random.Generator:
-        data = self.data
-        return stream(data.seed, "audit", purpose, data.suite, self.probe, self.subject or "")
 
 
 def compare_fairness(
@@ -64,7 +49,14 @@ def compare_fairness(
     rows: list[FairnessRow] = []
     pairs: list[PairRow] = []
     for subject, cell in data.cells():
-        scope = _Scope.of(data, probe, subject, cell, answers)
+        correct = [np.asarray(one.correct, dtype=np.float64)[cell.rows] for one in answers.values()]
+        size = np.bincount(cell.set_code, minlength=cell.n_sets).astype(np.float64)
+        right = np.stack([np.bincount(cell.set_code, one, minlength=cell.n_sets) for one in correct], axis=1)
+        spread = None
+        if data.counterfactual:
+            spread = np.stack([set_std(cell.sets_by_members(one.value[cell.rows])) for one in answers.values()], axis=1)
+        place = probe, subject or ""
+        scope = _Scope(data, place, subject, tuple(answers), spread, right / size[:, None], size)
         medians, accuracies = _resampled(scope)
         rows += _rows(scope, accuracies)
         pairs += _pairs(scope, medians, margin)
@@ -79,10 +71,11 @@ def draws_for(draws: int, pairs: int, alpha: float) -> int:
 def _resampled(scope: _Scope) -> tuple[Floats | None, Floats]:
     """F_M and accuracy (draws, models), every model under the same resampled sets."""
     models = len(scope.models)
-    draws = draws_for(scope.data.draws, models * (models - 1) // 2, scope.data.alpha)
+    decision = scope.data.suite.decision
+    draws = draws_for(decision.draws, models * (models - 1) // 2, decision.alpha)
     medians: list[Floats] = []
     accuracies: list[Floats] = []
-    for counts in set_count_chunks(len(scope.size), draws, scope.random("sets")):
+    for counts in set_count_chunks(len(scope.size), draws, scope.data.random("sets", *scope.place)):
         weight = counts.astype(np.float64)
         accuracies.append((weight @ (scope.right * scope.size[:, None])) / (weight @ scope.size)[:, None])
         if scope.spread is not None:
@@ -91,8 +84,8 @@ def _resampled(scope: _Scope) -> tuple[Floats | None, Floats]:
 
 
 def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
-    levels = [scope.data.alpha / 2, 1 - scope.data.alpha / 2]
-    accuracy_limits = np.quantile(accuracies, levels, axis=0)
+    alpha = scope.data.suite.decision.alpha
+    accuracy_limits = np.quantile(accuracies, [alpha / 2, 1 - alpha / 2], axis=0)
     rows = []
     for at, model in enumerate(scope.models):
         row = FairnessRow(
@@ -106,7 +99,7 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
         )
         if scope.spread is not None:
             found: dict[str, float] = {"fairness": float(fairness_of_spreads(scope.spread[:, at]))}
-            limits = median_interval(scope.spread[:, at], alpha=scope.data.alpha)
+            limits = median_interval(scope.spread[:, at], alpha=alpha)
             if isinstance(limits, Interval):
                 found |= {"lo": 1.0 - limits.hi, "hi": 1.0 - limits.lo}
             row = row.model_copy(update=found)
@@ -119,60 +112,51 @@ def _pairs(scope: _Scope, medians: Floats | None, margin: float) -> list[PairRow
     places = list(combinations(range(len(scope.models)), 2))
     if not places or len(scope.size) < 2:
         return []
-    found: list[dict[str, Any]] = [{} for _ in places]
-    _add_means(found, scope, ("accuracy", "p_accuracy"), scope.right, places)
+    columns = _means(scope, ("accuracy", "p_accuracy"), scope.right, places)
     if scope.spread is not None and medians is not None:
-        _add_means(found, scope, ("spread", "p_paired"), scope.spread, places)
-        _add_medians(found, scope, medians, places)
-        for one in found:
+        columns |= _means(scope, ("spread", "p_paired"), scope.spread, places)
+        columns |= _medians(scope, scope.spread, medians, places)
+    pairs = []
+    for at, (a, b) in enumerate(places):
+        one: dict[str, Any] = {name: values[at] for name, values in columns.items()}
+        if scope.spread is not None:
             one["conclusion"] = conclusion(one["spread_lo"], one["spread_hi"], margin)
-            one["agreement"] = agreement(one, scope.data.alpha)
-    return [
-        PairRow(first=scope.models[a], second=scope.models[b], subject=scope.subject, n_sets=len(scope.size), **one)
-        for (a, b), one in zip(places, found, strict=True)
-    ]
+            one["agreement"] = agreement(one, scope.data.suite.decision.alpha)
+        one |= {"first": scope.models[a], "second": scope.models[b], "subject": scope.subject}
+        pairs.append(PairRow(n_sets=len(scope.size), **one))
+    return pairs
 
 
-def _add_means(
-    found: list[dict[str, Any]], scope: _Scope, keys: tuple[str, str], values: Floats, places: Sequence[tuple[int, int]]
-) -> None:
+def _means(
+    scope: _Scope, keys: tuple[str, str], values: Floats, places: Sequence[tuple[int, int]]
+) -> dict[str, list[Any]]:
     """The mean difference, set by set, of every pair: one family, with limits that hold for all pairs at once."""
     name, p_name = keys
-    first, second = ([place[at] for place in places] for at in (0, 1))
-    result = paired_test(
-        values[:, second],
-        values[:, first],
-        margin=0.0,
-        alpha=scope.data.alpha,
-        rng=scope.random(f"pairs of {name}"),
-        draws=scope.data.draws,
-        harm="either",
-    )
-    for at, one in enumerate(found):
-        one[f"{name}_delta"], one[p_name] = float(result.delta[at]), float(result.p_adjusted[at])
-        one[f"{name}_lo"], one[f"{name}_hi"] = float(result.lo[at]), float(result.hi[at])
+    first, second = np.array(places).T
+    decision, rng = scope.data.suite.decision, scope.data.random(f"pairs of {name}", *scope.place)
+    rule: dict[str, Any] = {"margin": 0.0, "harm": "either", "alpha": decision.alpha, "draws": decision.draws}
+    found = paired_test(values[:, second], values[:, first], rng=rng, **rule)
+    limits = {f"{name}_lo": found.lo.tolist(), f"{name}_hi": found.hi.tolist()}
+    return {f"{name}_delta": found.delta.tolist(), p_name: found.p_adjusted.tolist()} | limits
 
 
-def _add_medians(
-    found: list[dict[str, Any]], scope: _Scope, medians: Floats, places: Sequence[tuple[int, int]]
-) -> None:
+def _medians(scope: _Scope, spread: Floats, medians: Floats, places: Sequence[tuple[int, int]]) -> dict[str, list[Any]]:
     """The difference of F_M between paired limits, and Mood's test, which takes the same spreads as unpaired."""
-    assert scope.spread is not None
-    fairness = fairness_of_spreads(scope.spread)
-    first, second = ([place[at] for place in places] for at in (0, 1))
-    result = paired_statistic_test(
+    fairness = fairness_of_spreads(spread)
+    first, second = np.array(places).T
+    found = paired_statistic_test(
         fairness[second] - fairness[first],
         medians[:, second] - medians[:, first],
         n_sets=len(scope.size),
         margin=0.0,
-        alpha=scope.data.alpha,
+        alpha=scope.data.suite.decision.alpha,
         harm="either",
     )
-    mood = [_mood(scope.spread[:, a], scope.spread[:, b]) for a, b in places]
-    adjusted = bonferroni([1.0 if p is None else p for p in mood])
-    for at, one in enumerate(found):
-        one |= {"delta": float(result.delta[at]), "lo": float(result.lo[at]), "hi": float(result.hi[at])}
-        one |= {"p_mood": mood[at], "p_mood_adjusted": None if mood[at] is None else float(adjusted[at])}
+    mood = [_mood(spread[:, a], spread[:, b]) for a, b in places]
+    corrected = bonferroni([1.0 if p is None else p for p in mood]).tolist()
+    adjusted = [None if p is None else one for p, one in zip(mood, corrected, strict=True)]
+    limits = {"delta": found.delta.tolist(), "lo": found.lo.tolist(), "hi": found.hi.tolist()}
+    return limits | {"p_mood": mood, "p_mood_adjusted": adjusted}
 
 
 def _mood(first: Floats, second: Floats) -> float | None:

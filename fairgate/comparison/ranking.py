@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import permutations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,19 +48,14 @@ class RankingCut:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """What was searched for, which images competed (`rows`), and every model's similarities (images,) to it."""
-
-    name: str
-    rows: NDArray[np.int64]
-    similarity: Mapping[str, Floats]
-
-
-@dataclass(frozen=True, slots=True)
 class _Gallery:
-    """The images that one query ranks, under one grouping: `rows` of the dataset and their `codes` of `names`."""
+    """The images that one query ranks, under one grouping: `rows` of the dataset and their `codes` of `names`.
 
-    query: Search
+    `answers` are every model's similarities to the query, of all rows of the dataset.
+    """
+
+    query: str
+    answers: Answers
     rows: NDArray[np.int64]
     codes: NDArray[np.int64]
     names: tuple[str, ...]
@@ -73,43 +68,25 @@ class _Gallery:
     def inside(self, selected: NDArray[np.bool_]) -> _Gallery:
         """The gallery restricted to `selected`, a mask over all rows of the dataset."""
         here = selected[self.rows]
-        return _Gallery(self.query, self.rows[here], self.codes[here], self.names)
+        return replace(self, rows=self.rows[here], codes=self.codes[here])
 
-    def skews(self, model: str, cut: RankingCut) -> Floats:
-        """Skew@K (groups,) of one model's ranking."""
-        scores = self.query.similarity[model][self.rows][None, :]
-        skew: Floats = skew_at_k(scores, self.codes, cut.k, groups=len(self.names), desired=cut.desired)[0]
-        return skew
-
-    def tied(self, model: str, cut: RankingCut) -> bool:
-        """Whether equal scores are on both sides of the cut."""
-        scores = self.query.similarity[model][self.rows][None, :]
-        return bool(tie_at_k(scores, self.codes, cut.k, groups=len(self.names))[0])
+    def max_skew(self, model: str, cut: RankingCut) -> tuple[float, str, bool]:
+        """MaxSkew@K of one model's ranking, the group that has it, and whether equal scores are on both sides of the
+        cut."""
+        scores, groups = self.answers[model].value[self.rows][None, :], len(self.names)
+        skews = skew_at_k(scores, self.codes, cut.k, groups=groups, desired=cut.desired)[0]
+        tied = tie_at_k(scores, self.codes, cut.k, groups=groups)[0]
+        return float(skews.max()), self.names[int(np.argmax(skews))], bool(tied)
 
 
 def _fair_means(galleries: Sequence[_Gallery], cut: RankingCut, group: str) -> Floats:
     """A fair ranker's mean MaxSkew over galleries (draws,), every gallery ranked at random and apart."""
     total = np.zeros(NULL_DRAWS)
     for gallery in galleries:
-        rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query.name, *gallery.names)
+        rng = stream(0, "audit", "null", cut.k, cut.desired, group, gallery.query, *gallery.names)
         shown = fair_counts(gallery.present, cut.k, NULL_DRAWS, rng)
         total += skew_of_counts(shown, np.array(gallery.present), desired=cut.desired).max(axis=1)
     return total / len(galleries)
-
-
-def own_galleries(data: AuditData, answers: Answers) -> list[Search]:
-    """A query per subject, for which its own images compete."""
-    similarity = {model: scores.value for model, scores in answers.items()}
-    return [Search(name, np.flatnonzero(data.index.subject == name), similarity) for name in data.subjects]
-
-
-def everybody(data: AuditData, answers: Mapping[str, Answers]) -> list[Search]:
-    """A query per word of an association, for which all images compete; `answers` are by word."""
-    rows = np.arange(len(data.index.subject), dtype=np.int64)
-    return [
-        Search(word, rows, {model: scores.value for model, scores in of_models.items()})
-        for word, of_models in answers.items()
-    ]
 
 
 def compare_ranking(
@@ -117,10 +94,13 @@ def compare_ranking(
     name: str,
     digest: str,
     kind: Literal["retrieval", "association"],
-    queries: Sequence[Search],
+    queries: Mapping[str, Answers],
     cuts: Sequence[RankingCut],
 ) -> RetrievalAudit:
-    """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute."""
+    """MaxSkew of every model, query and grouping at every cut; and within each group of every other attribute.
+
+    `queries` are the words of an association, for which all images compete, or subjects, for which their own do.
+    """
     fair = cache(expected_max_skew)  # galleries of equal groups share one null
     skews: list[SkewRow] = []
     within: list[WithinRow] = []
@@ -129,15 +109,15 @@ def compare_ranking(
     for cut in cuts:
         for grouping in data.groupings:
             over = CROSS.join(grouping)
-            for gallery in _galleries(data, queries, grouping):
+            for gallery in _galleries(data, kind, queries, grouping):
                 try:
                     skews += _skews(gallery, over, cut, fair)
                 except MetricError as error:
-                    what = f"MaxSkew@{cut.k} of {gallery.query.name} over {over}"
+                    what = f"MaxSkew@{cut.k} of {gallery.query} over {over}"
                     refusals.append(Refusal(what=what, over=over, reason=error.problem))
         for fixed, over in permutations(data.attributes, 2):
             try:
-                rows, apart = _within(data, queries, over, fixed, cut)
+                rows, apart = _within(data, _galleries(data, kind, queries, (over,)), over, fixed, cut)
             except MetricError as error:
                 what = f"MaxSkew@{cut.k} over {over} within each {fixed}"
                 refusals.append(Refusal(what=what, over=over, reason=error.problem))
@@ -156,33 +136,33 @@ def compare_ranking(
     )
 
 
-def _galleries(data: AuditData, queries: Sequence[Search], grouping: Crossing) -> list[_Gallery]:
+def _galleries(data: AuditData, kind: str, queries: Mapping[str, Answers], grouping: Crossing) -> list[_Gallery]:
     codes, names = data.index.codes(grouping)
-    whole = np.asarray(codes, dtype=np.int64)
-    return [_Gallery(query, query.rows, whole[query.rows], tuple(names)) for query in queries]
+    found = []
+    for query, answers in queries.items():
+        everything = np.arange(len(data.index.subject), dtype=np.int64)
+        rows = everything if kind == "association" else np.flatnonzero(data.index.subject == query)
+        found.append(_Gallery(query, answers, rows, np.asarray(codes, dtype=np.int64)[rows], tuple(names)))
+    return found
 
 
-def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., NullSkew]) -> list[SkewRow]:
+def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., NullSkew]) -> Iterator[SkewRow]:
     """Every model's MaxSkew on one gallery."""
     null = fair(cut.k, cut.desired, gallery.present)
-    rows = []
-    for model in gallery.query.similarity:
-        skews = gallery.skews(model, cut)
-        rows.append(
-            SkewRow(
-                model=model,
-                subject=gallery.query.name,
-                over=over,
-                k=cut.k,
-                value=float(skews.max()),
-                status=status_of(float(skews.max())),
-                favoured=gallery.names[int(np.argmax(skews))],
-                null_median=null.median,
-                null_p95=null.p95,
-                tied=gallery.tied(model, cut),
-            )
+    for model in gallery.answers:
+        value, favoured, tied = gallery.max_skew(model, cut)
+        yield SkewRow(
+            model=model,
+            subject=gallery.query,
+            over=over,
+            k=cut.k,
+            value=value,
+            status=status_of(value),
+            favoured=favoured,
+            null_median=null.median,
+            null_p95=null.p95,
+            tied=tied,
         )
-    return rows
 
 
 def within_cut(cut: RankingCut, over: int, fixed: int) -> RankingCut:
@@ -191,68 +171,47 @@ def within_cut(cut: RankingCut, over: int, fixed: int) -> RankingCut:
 
 
 def _within(
-    data: AuditData, queries: Sequence[Search], over: str, fixed: str, cut: RankingCut
+    data: AuditData, whole: Sequence[_Gallery], over: str, fixed: str, cut: RankingCut
 ) -> tuple[list[WithinRow], list[RelativeDifference]]:
     """MaxSkew over one attribute among the images of one group of another, averaged over queries."""
     held, groups = data.index.codes(fixed)
     smaller = within_cut(cut, len(data.attributes[over]), len(groups))
-    whole = _galleries(data, queries, (over,))
-    skews: dict[str, list[list[float]]] = {model: [] for model in queries[0].similarity}
+    skews: dict[str, list[list[float]]] = {model: [] for model in whole[0].answers}
     chances: list[Floats] = []
     for code, group in enumerate(groups):
         parts = [one.inside(np.asarray(held) == code) for one in whole]
         for model, of_groups in skews.items():
-            of_groups.append([float(one.skews(model, smaller).max()) for one in parts])
+            of_groups.append([one.max_skew(model, smaller)[0] for one in parts])
         chances.append(_fair_means(parts, smaller, group))
-    limits = [np.quantile(chance, [0.5, 0.95]) for chance in chances]
-    rows = [
-        WithinRow(
-            model=model,
-            fixed=fixed,
-            group=group,
-            over=over,
-            k=smaller.k,
-            value=float(np.mean(of_groups[code])),
-            null_median=float(limits[code][0]),
-            null_p95=float(limits[code][1]),
-            subjects=len(whole),
-        )
-        for code, group in enumerate(groups)
-        for model, of_groups in skews.items()
-    ]
+    where: dict[str, Any] = {"fixed": fixed, "over": over, "k": smaller.k}
+    rows = []
+    for code, group in enumerate(groups):
+        median, p95 = np.quantile(chances[code], [0.5, 0.95]).tolist()
+        chance = where | {"null_median": median, "null_p95": p95, "subjects": len(whole)}
+        for model, of_groups in skews.items():
+            rows.append(WithinRow(model=model, group=group, value=float(np.mean(of_groups[code])), **chance))
     apart = [relative_difference(one[None, :]) for one in np.stack(chances, axis=1)]
-    by_chance = np.quantile(apart, [0.5, 0.95], method="inverted_cdf")  # some may be infinite
+    median, p95 = np.quantile(apart, [0.5, 0.95], method="inverted_cdf").tolist()  # some may be infinite
     differences = []
     for model, of_groups in skews.items():
         of_queries = np.array(of_groups).T
         means, value = of_queries.mean(axis=0), relative_difference(of_queries)
-        differences.append(
-            RelativeDifference(
-                model=model,
-                fixed=fixed,
-                over=over,
-                k=smaller.k,
-                highest=groups[int(np.argmax(means))],
-                lowest=groups[int(np.argmin(means))],
-                value=value,
-                status=status_of(value),
-                null_median=float(by_chance[0]),
-                null_p95=float(by_chance[1]),
-            )
-        )
+        ends = {"highest": groups[int(np.argmax(means))], "lowest": groups[int(np.argmin(means))]}
+        found: dict[str, Any] = {"model": model, **ends, "value": value, "status": status_of(value)}
+        differences.append(RelativeDifference(**where, **found, null_median=median, null_p95=p95))
     return rows, differences
 
 
 def recalls(data: AuditData, probe: str, answers: Answers, ks: Sequence[int]) -> list[RecallRow]:
     """R@K of every model; none where there is but one subject to find, or a k that finds every one."""
-    set_code = data.cell(None).set_code
+    set_code = np.unique(data.index.set_id, return_inverse=True)[1]
     rows = []
     for k in ks:
         for model, scores in answers.items():
             if scores.rank is None or k >= len(data.subjects):
                 continue
-            rng = stream(data.seed, "audit", "recall", data.suite, probe, k)
-            found = bootstrap(found_at_k(scores.rank, k), set_code, rng, data.draws, alpha=data.alpha)
+            rng, rule = data.random("recall", probe, k), data.suite.decision
+            found = bootstrap(found_at_k(scores.rank, k), set_code, rng, rule.draws, alpha=rule.alpha)
             n_sets = int(set_code.max()) + 1
             rows.append(RecallRow(model=model, k=k, value=found.estimate, lo=found.lo, hi=found.hi, n_sets=n_sets))
     return rows

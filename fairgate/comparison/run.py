@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Literal
 
 import numpy as np
 
@@ -16,9 +17,9 @@ from fairgate.comparison.answers import Answers, AuditData, reference_groups, vi
 from fairgate.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
 from fairgate.comparison.fairness import compare_fairness
 from fairgate.comparison.metrics import compare_metrics
-from fairgate.comparison.ranking import RankingCut, compare_ranking, everybody, own_galleries, recalls
+from fairgate.comparison.ranking import RankingCut, compare_ranking, recalls
 from fairgate.errors import ModelError, ScoresError, SettingsError
-from fairgate.measures import METRICS
+from fairgate.measures import METRICS, Crossing
 from fairgate.probes import scores_digest
 from fairgate.records import (
     CROSS,
@@ -80,10 +81,10 @@ def audit(
     whatever scoring raises.
     """
     started, now = time.monotonic(), datetime.now(UTC)
-    data = _audit_data(prepared, options)
+    data, left_out = _audit_data(prepared, options)
     opened = _opened(prepared, models, progress)
     suite, dataset = prepared.loaded.suite, prepared.dataset
-    probes = _probes(prepared, data, opened, options)
+    probes, rule = _probes(prepared, data, opened, options), suite.decision
     return AuditRecord(
         suite=suite.suite,
         suite_digest=prepared.loaded.digest,
@@ -101,10 +102,10 @@ def audit(
             )
             for name, one in opened.items()
         ],
-        decision=AuditDecision(alpha=data.alpha, seed=data.seed, draws=data.draws, reference=dict(data.reference)),
+        decision=AuditDecision(alpha=rule.alpha, seed=rule.seed, draws=rule.draws, reference=dict(data.reference)),
         probes=probes,
         metrics=compare_metrics(prepared, opened, {one.name: one.kind for one in probes}),
-        left_out={CROSS.join(grouping): reason for grouping, reason in data.left_out.items()},
+        left_out={CROSS.join(grouping): reason for grouping, reason in left_out.items()},
         environment=environment(prepared.root, next(iter(opened.values())).device),
         command=command,
         created_at=now.isoformat(timespec="seconds"),
@@ -112,7 +113,8 @@ def audit(
     )
 
 
-def _audit_data(prepared: gate.Prepared, options: AuditOptions) -> AuditData:
+def _audit_data(prepared: gate.Prepared, options: AuditOptions) -> tuple[AuditData, dict[Crossing, str]]:
+    """What is compared, and the crossed attributes that are left out, each with the reason."""
     suite, dataset = prepared.loaded.suite, prepared.dataset
     info = gate.dataset_info(dataset)
     chosen = info.attributes if suite.groups.attributes == "each" else suite.groups.attributes
@@ -123,18 +125,8 @@ def _audit_data(prepared: gate.Prepared, options: AuditOptions) -> AuditData:
         )
     unit = "set" if info.counterfactual else "image"
     groupings, left_out = viable_groupings(dataset.index, list(attributes), suite.groups.min_sets, unit)
-    return AuditData(
-        index=dataset.index,
-        suite=suite.suite,
-        attributes=attributes,
-        groupings=groupings,
-        left_out=left_out,
-        counterfactual=info.counterfactual,
-        reference=reference_groups(attributes, options.reference),
-        alpha=suite.decision.alpha,
-        seed=suite.decision.seed,
-        draws=suite.decision.draws,
-    )
+    reference = reference_groups(attributes, options.reference)
+    return AuditData(dataset.index, suite, attributes, groupings, info.counterfactual, reference), left_out
 
 
 def _opened(
@@ -186,14 +178,14 @@ def _probes(
         def answers(key: str) -> Answers:
             return {model: one.scores[key] for model, one in opened.items()}
 
-        if probe.compared_as == "ranking" and probe.ranked_words:
-            queries = everybody(data, {word: answers(f"{name}[{word}]") for word in probe.ranked_words})
-            cuts = _cuts(suite, name, data, options.k)
-            found.append(compare_ranking(data, name, digests[name], "association", queries, cuts))
-        elif probe.compared_as == "ranking":
-            queries, cuts = own_galleries(data, answers(name)), _cuts(suite, name, data, options.k)
-            ranked = compare_ranking(data, name, digests[name], "retrieval", queries, cuts)
-            recall = recalls(data, name, answers(name), _recall_ks(suite, name))
+        if probe.compared_as == "ranking":
+            words, cuts = probe.ranked_words, _cuts(suite, name, data, options.k)
+            kind: Literal["retrieval", "association"] = "association" if words else "retrieval"
+            queries = {word: answers(f"{name}[{word}]") for word in words} or dict.fromkeys(
+                data.subjects, answers(name)
+            )
+            ranked = compare_ranking(data, name, digests[name], kind, queries, cuts)
+            recall = [] if words else recalls(data, name, answers(name), _recall_ks(suite, name))
             found.append(ranked.model_copy(update={"recall": recall}))
         elif probe.positive_label is not None:
             found.append(compare_implicit(data, name, digests[name], probe.positive_label, answers(name)))
