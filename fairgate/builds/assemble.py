@@ -18,7 +18,7 @@ import numpy as np
 from fairgate.atomic import atomic_write
 from fairgate.builds.part import Chosen
 from fairgate.builds.plan import Ground
-from fairgate.builds.shard_store import DATASET, Ledger, Places, SetRecord, Watcher, finished_ledgers, storing
+from fairgate.builds.shard_store import DATASET, Ledger, Places, Watcher, finished_ledgers, storing
 from fairgate.builds.shards import pixel_digest, stored
 from fairgate.data import Manifest, read_manifest, write_dataset
 from fairgate.errors import DatasetError, RecipeError
@@ -193,27 +193,21 @@ class PartTally:
     def add(self, ledger: Ledger) -> None:
         self.counts.update(ledger.counts)
         self.seconds += ledger.seconds
+        self.started += len(ledger.sets)
+        self.kept += len(ledger.kept_ids)
         for record in ledger.sets:
-            self.started += 1
-            self.tried.update(_groups(record, ledger.attributes))
-            for member in (record.member, *record.also):
-                if member is not None:
-                    self.failed.update(_groups(record, ledger.attributes, member))
-            if record.reason is None:
-                self.kept += 1
-            else:
+            if record.reason is not None:
                 self.reasons[record.reason] += 1
                 self.blamed[record.reason, "member", record.member or WHOLE] += 1
-                if record.member is not None:
-                    for kind, group in _groups(record, ledger.attributes, record.member):
-                        self.blamed[record.reason, kind, group] += 1
-
-
-def _groups(record: SetRecord, attributes: list[str], member: str | None = None) -> Iterator[tuple[str, str]]:
-    """(attribute, group) of every member of a set, or of one of them, as far as groups are known."""
-    for name, groups in zip(record.members, record.groups, strict=False):
-        if member in (None, name):
-            yield from ((attribute, group) for attribute, group in zip(attributes, groups, strict=True) if group)
+            for member, groups in zip(record.members, record.groups, strict=False):  # groups as far as they are known
+                for attribute, group in zip(ledger.attributes, groups, strict=True):
+                    if not group:
+                        continue
+                    self.tried[attribute, group] += 1
+                    if member in (record.member, *record.also):
+                        self.failed[attribute, group] += 1
+                    if record.reason is not None and member == record.member:
+                        self.blamed[record.reason, attribute, group] += 1
 
 
 def write_yields(
@@ -225,11 +219,13 @@ def write_yields(
     total: Counter[str] = Counter()
     for subject, chosen in finished.items():
         parts = {part.name: PartTally() for part in recipe.parts()}
+        spent: Counter[str] = Counter()
         for name, tally in parts.items():
             for ledger in finished_ledgers(places.part(subject, name)):
                 tally.add(ledger)
-        subjects[subject] = _subject(subject, parts, len(chosen.set_ids), census)
-        total.update(_spent(parts))
+            spent.update(tally.counts)
+        subjects[subject] = _subject(subject, parts, len(chosen.set_ids), census, spent)
+        total.update(spent)
         lines += _lines(subject, parts)
     summary = BuildYield(
         sets=manifest.n_sets,
@@ -257,7 +253,9 @@ def _table(columns: tuple[str, ...], lines: Iterable[tuple[str, ...]]) -> str:
     return text.getvalue()
 
 
-def _subject(subject: str, parts: Mapping[str, PartTally], chosen: int, census: Census) -> SubjectYield:
+def _subject(
+    subject: str, parts: Mapping[str, PartTally], chosen: int, census: Census, spent: Mapping[str, int]
+) -> SubjectYield:
     made: dict[str, PartYield] = {}
     for name, tally in parts.items():
         # Members may be made one after the other until one fails, later groups less often: shares compare.
@@ -279,15 +277,8 @@ def _subject(subject: str, parts: Mapping[str, PartTally], chosen: int, census: 
         exact_duplicates=census.exact(subject),
         balance={name: _balance(groups) for name, groups in census.groups_of(subject).items()},
         parts=made,
-        per_image=_per_image(_spent(parts), census.images_of(subject)),
+        per_image=_per_image(spent, census.images_of(subject)),
     )
-
-
-def _spent(parts: Mapping[str, PartTally]) -> Counter[str]:
-    spent: Counter[str] = Counter()
-    for tally in parts.values():
-        spent.update(tally.counts)
-    return spent
 
 
 def _per_image(spent: Mapping[str, int], images: int) -> dict[str, float]:

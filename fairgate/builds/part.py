@@ -10,13 +10,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairgate.builds.shard_store import Ledger, MadeShard, ShardStore, Watcher, record_of, shard_path, starts_digest
+from fairgate.builds.shard_store import Ledger, ShardStore, Watcher, record_of, shard_path, starts_digest
 from fairgate.builds.shards import StoredSet, decode, encode
 from fairgate.engines import Engine, Task
 from fairgate.errors import RecipeError
-from fairgate.hashing import digest
+from fairgate.hashing import digest, sha256_bytes
 from fairgate.recipes import Part
 from fairgate.steps import Meter, SetRows, Trace, run_steps
 
@@ -43,9 +44,8 @@ class Chosen:
     chain: str = ""
     store: ShardStore | None = None
     shard_of: Mapping[str, int] = field(default_factory=dict)
-    _groups: OrderedDict[tuple[int, int], tuple[pa.Table, dict[str, int]]] = field(default_factory=OrderedDict)
-    _maps: OrderedDict[int, dict[str, int]] = field(default_factory=OrderedDict)
-    _held: int = 0
+    _groups: OrderedDict[tuple[int, int], pa.Table] = field(default_factory=OrderedDict)
+    _maps: OrderedDict[int, dict[str, tuple[int, int]]] = field(default_factory=OrderedDict)
 
     def sets(self, set_ids: Sequence[str]) -> Iterator[SetRows]:
         """The stored sets with these ids, in this order. Raises RecipeError for one that was dropped."""
@@ -62,40 +62,34 @@ class Chosen:
                     remedy="use ids of `before.set_ids`",
                 )
             shard = self.shard_of[set_id]
-            table, starts = self._group(shard, self._map(shard)[set_id])
-            rows = max(table["members"][starts[set_id]].as_py(), 1)
-            yield next(decode(table.slice(starts[set_id], rows)))
+            group, first = self._map(shard)[set_id]
+            table = self._group(shard, group)
+            yield next(decode(table.slice(first, max(table["members"][first].as_py(), 1))))
 
     def let_go(self) -> None:
         """Free the memory of what was read; it is read again when it is needed."""
         self._groups.clear()
         self._maps.clear()
-        self._held = 0
 
-    def _group(self, shard: int, number: int) -> tuple[pa.Table, dict[str, int]]:
-        """A row group and where each of its sets begins, from a least-recently-used cache."""
-        if (shard, number) in self._groups:
-            self._groups.move_to_end((shard, number))
-            return self._groups[shard, number]
-        with self._open(shard) as parquet:
-            table = parquet.read_row_group(number)
-        starts: dict[str, int] = {}
-        for row, set_id in enumerate(table["set_id"].to_pylist()):
-            starts.setdefault(set_id, row)
-        self._groups[shard, number] = table, starts
-        self._held += table.nbytes
-        while self._held > _BYTES_HELD and len(self._groups) > 1:
-            self._held -= self._groups.popitem(last=False)[1][0].nbytes
-        return table, starts
-
-    def _map(self, shard: int) -> dict[str, int]:
-        if shard not in self._maps:
+    def _group(self, shard: int, number: int) -> pa.Table:
+        """A row group, from a least-recently-used cache."""
+        if (shard, number) not in self._groups:
             with self._open(shard) as parquet:
-                self._maps[shard] = {
-                    set_id: group
-                    for group in range(parquet.num_row_groups)
-                    for set_id in parquet.read_row_group(group, columns=["set_id"])["set_id"].to_pylist()
-                }
+                self._groups[shard, number] = parquet.read_row_group(number)
+            while len(self._groups) > 1 and sum(table.nbytes for table in self._groups.values()) > _BYTES_HELD:
+                self._groups.popitem(last=False)
+        self._groups.move_to_end((shard, number))
+        return self._groups[shard, number]
+
+    def _map(self, shard: int) -> dict[str, tuple[int, int]]:
+        """In which row group each set of a shard is, and its first row there."""
+        if shard not in self._maps:
+            places = self._maps[shard] = {}
+            with self._open(shard) as parquet:
+                for group in range(parquet.num_row_groups):
+                    set_ids = parquet.read_row_group(group, columns=["set_id"])["set_id"].to_pylist()
+                    for row, set_id in enumerate(set_ids):
+                        places.setdefault(set_id, (group, row))
             if len(self._maps) > _MAPS_HELD:
                 self._maps.popitem(last=False)
         return self._maps[shard]
@@ -134,13 +128,15 @@ class ShardBench:
     subject: str
     context: Any
     attributes: list[str]
+    plan: str
 
-    def __call__(self, device: str) -> Callable[[list[SetRows]], MadeShard]:
+    def __call__(self, device: str) -> Callable[[tuple[int, list[SetRows]]], tuple[Ledger, bytes | None]]:
         """What makes shards, one after the other, with the models that the steps hold."""
         steps = self.part.steps(self.subject, device, self.context)
 
-        def make(sets: list[SetRows]) -> MadeShard:
-            started = time.perf_counter()
+        def make(numbered: tuple[int, list[SetRows]]) -> tuple[Ledger, bytes | None]:
+            """The ledger and the file (None for no set) of a shard, from its index and its starting sets."""
+            started, (index, sets) = time.perf_counter(), numbered
             if doubled := [set_id for set_id, times in Counter(rows.set_id for rows in sets).items() if times > 1]:
                 raise RecipeError(
                     f"set '{doubled[0]}' starts twice.",
@@ -150,9 +146,21 @@ class ShardBench:
             meter = Meter()
             traces = run_steps(steps, sets, meter)
             encoded = encode([rows for rows in sets if rows.drop is None])
-            records = [record_of(trace, rows, self.attributes) for trace, rows in zip(traces, sets, strict=True)]
-            seconds = time.perf_counter() - started
-            return MadeShard(encoded.parquet, encoded.content, records, meter.counts, seconds)
+            data = encoded.parquet
+            ledger = Ledger(
+                plan=self.plan,
+                index=index,
+                starts=starts_digest(sets),
+                content=encoded.content,
+                file=None if data is None else shard_path(Path(), index, "parquet").name,
+                sha256=None if data is None else sha256_bytes(data),
+                bytes=0 if data is None else len(data),
+                attributes=self.attributes,
+                counts=dict(sorted(meter.counts.items())),
+                seconds=round(time.perf_counter() - started, 3),
+                sets=[record_of(trace, rows, self.attributes) for trace, rows in zip(traces, sets, strict=True)],
+            )
+            return ledger, data
 
         return make
 
@@ -240,24 +248,19 @@ class PartBuild:
             if ledger is not None:
                 self._note(ledger, found=True)
             else:
-                yield Task(index, sets)
+                yield Task(index, (index, sets))
         self.total = number
 
     def _make(self, engine: Engine, tasks: Iterator[Task]) -> None:
         self.store.write_facts({"complete": False, "stocked": self.store.stocked})
         context = self.part.context(self.subject, self.before)
-        starts: dict[int, str] = {}
 
-        def noted() -> Iterator[Task]:
-            for task in tasks:
-                starts[task.index] = starts_digest(task.payload)
-                yield task
-
-        def done(task: Task, made: MadeShard) -> bool:
-            self._note(self.store.write(task.index, starts.pop(task.index), made, self.attributes), found=False)
+        def done(_: Task, made: tuple[Ledger, bytes | None]) -> bool:
+            self.store.write(*made)
+            self._note(made[0], found=False)
             return self.end is None
 
-        engine.run(noted(), ShardBench(self.part, self.subject, context, self.attributes), done)
+        engine.run(tasks, ShardBench(self.part, self.subject, context, self.attributes, self.store.digest), done)
 
     def _note(self, ledger: Ledger, found: bool) -> None:
         traces = [record.trace(self.subject) for record in ledger.sets] if self.chooses else []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairgate.atomic import atomic_write, remove
 from fairgate.errors import RecipeError, did_you_mean
-from fairgate.hashing import digest, sha256_bytes, sha256_file
+from fairgate.hashing import digest, sha256_file
 from fairgate.steps import Drop, SetRows, Trace
 
 PART_FILE = "part.json"
@@ -116,17 +115,6 @@ def read_ledger(path: Path) -> Ledger | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class MadeShard:
-    """A finished shard: the file's bytes (None for no set), the outcome of every starting set, the work it took."""
-
-    parquet: bytes | None
-    content: str
-    records: list[SetRecord]
-    counts: Counter[str]
-    seconds: float
-
-
 @contextmanager
 def storing(folder: Path) -> Iterator[None]:
     """Turns an OSError (full disk, read-only folder) into a RecipeError that says how to go on."""
@@ -178,30 +166,16 @@ class ShardStore:
         ledgers = map(read_ledger, sorted(self.folder.glob("shard-*.json")))
         return next((ledger.plan for ledger in ledgers if ledger is not None), None)
 
-    def write(self, index: int, starts: str, made: MadeShard, attributes: list[str]) -> Ledger:
+    def write(self, ledger: Ledger, parquet: bytes | None) -> None:
         """Write a shard, then its ledger. Raises RecipeError where the disk does not take them."""
-        data, path = made.parquet, shard_path(self.folder, index, "parquet")
-        ledger = Ledger(
-            plan=self.digest,
-            index=index,
-            starts=starts,
-            content=made.content,
-            file=None if data is None else path.name,
-            sha256=None if data is None else sha256_bytes(data),
-            bytes=0 if data is None else len(data),
-            attributes=attributes,
-            counts=dict(sorted(made.counts.items())),
-            seconds=round(made.seconds, 3),
-            sets=made.records,
-        )
+        path, log = (shard_path(self.folder, ledger.index, suffix) for suffix in ("parquet", "json"))
         with storing(self.folder):
-            shard_path(self.folder, index, "json").unlink(missing_ok=True)
-            if data is None:
+            log.unlink(missing_ok=True)
+            if parquet is None:
                 path.unlink(missing_ok=True)
             else:
-                atomic_write(path, data)
-            atomic_write(shard_path(self.folder, index, "json"), ledger.model_dump_json(exclude_defaults=True) + "\n")
-        return ledger
+                atomic_write(path, parquet)
+            atomic_write(log, ledger.model_dump_json(exclude_defaults=True) + "\n")
 
     @property
     def stocked(self) -> int:
