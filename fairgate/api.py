@@ -113,7 +113,7 @@ def check(  # noqa: PLR0913 - the options of a command
     be read is a run with the verdict `error`; a suite or an option that is wrong raises FairgateError.
     """
     from fairgate import gate
-    from fairgate.suites import command_line, named_bases
+    from fairgate.suites import named_bases
 
     folder = Path(root).resolve()
     where = None if report is None else str(report)
@@ -132,9 +132,8 @@ def check(  # noqa: PLR0913 - the options of a command
         cache=None if cache is None else str(cache),
         allow_pickle=allow_pickle,
     )
-    prepared = gate.hold(prepared, settings)
-    evaluation = gate.evaluate(prepared, settings, command=command_line(suite, prepared.effective(settings)))
-    evaluation = gate.publish(evaluation, prepared, settings)
+    prepared, settings = gate.hold(prepared, settings)
+    evaluation = gate.publish(gate.evaluate(prepared, settings), prepared, settings)
     return Run(evaluation.record, evaluation.messages)
 
 

@@ -85,7 +85,7 @@ def update(
     if first:
         typer.echo("This is the suite's first baseline: there is nothing to compare it with yet.")
         settings = replace(settings, baseline="none")
-    evaluation, prepared = gated(suite, prepared, settings, first_baseline=first)
+    evaluation = gated(prepared, settings, first_baseline=first)
     for line in gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force):
         typer.echo(line)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli import options
-from fairgate.cli.console import progress_line, tell_github, wide_console
+from fairgate.cli.console import progress_line, wide_console
 from fairgate.errors import FairgateError
 from fairgate.suites import OPTIONS
 
@@ -57,7 +57,7 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
             cache=cache,
             allow_pickle=allow_pickle,
         )
-        evaluation, _ = gated(suite, prepared, settings)
+        evaluation = gated(prepared, settings)
     except FairgateError:
         raise
     except Exception as defect:  # Python would exit with 1, which says "more biased"
@@ -68,22 +68,18 @@ def check(  # noqa: PLR0913, PLR0917 - typer makes an option of each
         raise typer.Exit(evaluation.record.exit_code)
 
 
-def gated(
-    suite: str, prepared: Prepared, settings: Settings, *, first_baseline: bool = False
-) -> tuple[Evaluation, Prepared]:
+def gated(prepared: Prepared, settings: Settings, *, first_baseline: bool = False) -> Evaluation:
     """Evaluate, publish and print: what `fairgate check` does once its options are known."""
     from fairgate import gate
-    from fairgate.reports import terminal_summary, terminal_table
-    from fairgate.suites import command_line
+    from fairgate.reports import tell_github, terminal_summary, terminal_table
 
-    prepared = gate.hold(prepared, settings)
+    prepared, settings = gate.hold(prepared, settings)
     console = wide_console(120)
     with progress_line() as progress:
-        command = command_line(suite, prepared.effective(settings))
-        evaluation = gate.evaluate(prepared, settings, command=command, progress=progress)
+        evaluation = gate.evaluate(prepared, settings, progress=progress)
     evaluation = gate.publish(evaluation, prepared, settings)
     console.print(terminal_table(evaluation.record))
     for line in [*terminal_summary(evaluation.record, first_baseline=first_baseline), *evaluation.messages]:
         typer.echo(line)
-    tell_github(evaluation.record)
-    return evaluation, prepared
+    tell_github(evaluation.record, typer.echo)
+    return evaluation

@@ -1,8 +1,7 @@
-"""What all commands share: exit codes and messages of errors, output files, consoles, and reports to GitHub runners."""
+"""What all commands share: exit codes and messages of errors, output files and consoles."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +14,6 @@ from fairgate.errors import FairgateError, SettingsError
 if TYPE_CHECKING:
     from PIL.Image import Image
     from rich.console import Console
-
-    from fairgate.records import RunRecord
 
 
 FOUND = 1
@@ -109,22 +106,3 @@ def write_png(out: Path, draw: Callable[[], Image]) -> Image:
     with writing("the picture", f"--out {out}"):
         picture.save(out, "PNG")
     return picture
-
-
-def tell_github(record: RunRecord, environment: Mapping[str, str] | None = None) -> None:
-    """Print annotations where GITHUB_ACTIONS is `true`, and append to the file that GITHUB_STEP_SUMMARY names.
-
-    Does nothing elsewhere. A summary that cannot be written is said on stderr and changes nothing.
-    """
-    env = os.environ if environment is None else environment
-    if env.get("GITHUB_ACTIONS") == "true":
-        from fairgate.reports import github_annotations
-
-        for line in github_annotations(record):
-            typer.echo(line)
-    if summary := env.get("GITHUB_STEP_SUMMARY"):
-        from fairgate.reports import append_summary
-
-        trouble = append_summary(record, Path(summary))
-        if trouble is not None:
-            typer.echo(trouble, err=True)

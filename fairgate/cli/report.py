@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.cli.console import tell_github, writing
+from fairgate.cli.console import writing
 from fairgate.errors import FairgateError
 
 if TYPE_CHECKING:
@@ -94,8 +94,10 @@ def unpack(
 def tell(folder: Folder) -> None:
     """Report a record to a GitHub runner: annotations, a section of the job's summary, and `verdict` as the step's
     output. Elsewhere: nothing."""
+    from fairgate.reports import tell_github
+
     record = _record(folder)
-    tell_github(record)
+    tell_github(record, typer.echo)
     if output := os.environ.get("GITHUB_OUTPUT"):
         with Path(output).open("a", encoding="utf-8") as file:
             file.write(f"verdict={record.verdict}\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -28,52 +28,48 @@ from fairgate.baselines import (
 from fairgate.data import Dataset
 from fairgate.errors import BaselineError, FairgateError
 from fairgate.gate.counterparts import Counterpart, counterpart
-from fairgate.gate.models import Progress, logit_scale_of, open_model, tracking_uri
-from fairgate.gate.preparation import Prepared
+from fairgate.gate.models import Progress, model_info, open_model, tracking_uri
+from fairgate.gate.preparation import Definition, Prepared
 from fairgate.gate.temperature import Scores, needs_entropy
 from fairgate.models import Model, local_path
 from fairgate.probes import Entropies, mean_entropies, read_scores, read_set_ids, scores_digest
 from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, ModelInfo, RunRecord
-from fairgate.suites import PlannedCheck, Settings, Suite, leaves, probe_digests, run_probes
+from fairgate.suites import Settings, Suite, leaves, probe_digests, run_probes
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredDefinition:
-    """One definition's suite, the candidate's scores on its probes, and the checks that read them."""
-
-    suite: Suite
-    scores: Scores
-    planned: Sequence[PlannedCheck]
-
-    @property
-    def compared_probes(self) -> dict[str, str]:
-        """Probes that a check compares with another checkpoint, and the digests of their settings."""
-        names = {one.check.probe for one in self.planned if one.against is not None}
-        return {name: key for name, key in probe_digests(self.suite).items() if name in names}
-
-
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """What all comparisons of one run share: suite and dataset, options, and the progress callback."""
+class CandidateRun:
+    """A candidate, its scores by definition, and how others are opened and scored that it is compared with."""
 
     prepared: Prepared
     settings: Settings
-    progress: Progress | None = None
+    progress: Progress | None
+    candidate: Model
+    scores: tuple[Scores, ...]
 
     def open(self, uri: str, base: Path | None = None) -> Model:
         """The model of a URI, over the run's dataset."""
         return open_model(uri, self.prepared, self.settings, self.progress, base)
 
-    def score(self, model: Model, suites: Sequence[Suite]) -> tuple[Scores, ...]:
-        """A model's scores on the probes of each suite."""
-        return tuple(run_probes(model, self.prepared.dataset.index, suite) for suite in suites)
+    def score(self, model: Model) -> tuple[Scores, ...]:
+        """Another model's scores by definition."""
+        return score_definitions(model, self.prepared)
+
+
+def score_definitions(model: Model, prepared: Prepared) -> tuple[Scores, ...]:
+    """A model's scores on the probes of each definition; definitions with equal probes share them."""
+    suites, found = [one.loaded.suite for one in prepared.definitions], list[Scores]()
+    for suite in suites:
+        same = [one.probes for one in suites].index(suite.probes)
+        found.append(found[same] if same < len(found) else run_probes(model, prepared.dataset.index, suite))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """A baseline or anchor: what records call it, its scores by definition, and the environment they were made in.
+    """A baseline or anchor: its model, its scores by definition, and the environment they were made in.
 
     `entropies` are the mean entropies of the answers by definition and probe; `no_entropy` says why there are none,
     and `scored_for_entropy` that the checkpoint was scored in this run for them alone. `notices` are shown next to the
@@ -81,10 +77,9 @@ class ComparedRun:
     """
 
     info: BaselineInfo
+    model: ModelInfo
     scores: tuple[Scores, ...]
     environment: Environment | None = None
-    precision: str | None = None
-    logit_scale: float | None = None
     entropies: tuple[Mapping[str, Entropies], ...] = ()
     no_entropy: str | None = None
     scored_for_entropy: bool = False
@@ -106,13 +101,7 @@ def dataset_info(dataset: Dataset) -> DatasetInfo:
 
 
 def compare_with(
-    text: str,
-    definitions: Sequence[ScoredDefinition],
-    candidate: Model,
-    run: RunContext,
-    *,
-    anchor: bool = False,
-    read_alike: bool = True,
+    text: str, run: CandidateRun, against: Against = "baseline", *, read_alike: bool = True
 ) -> ComparedRun | None:
     """A baseline's (or anchor's) scores, checked to be comparable with the candidate's; None where there is none.
 
@@ -122,33 +111,31 @@ def compare_with(
     from fairgate.reports import read_results
 
     spec = parse_baseline(text)
-    against: Against = "anchor" if anchor else "baseline"
-    if spec.kind == "none" or not any(one.against == against for each in definitions for one in each.planned):
+    compared = {one.against for each in run.prepared.definitions for one in each.planned}
+    if spec.kind == "none" or against not in compared:
         return None
-    suites = [one.suite for one in definitions]
+    candidate = run.candidate
     reading: Model | ModelInfo
     with tempfile.TemporaryDirectory(prefix="fairgate-") as scratch:
         if spec.kind == "model":
             model = run.open(spec.target)
-            same = model.fingerprint == candidate.fingerprint
-            scores = tuple(one.scores for one in definitions) if same else run.score(model, suites)
+            scores = run.scores if model.fingerprint == candidate.fingerprint else run.score(model)
             info = BaselineInfo(source=str(spec), uri=spec.target, fingerprint=model.fingerprint)
             found, reading, reopen = _scored_now(info, scores, model), model, lambda: model
         else:
             files = saved_record(spec, run.prepared.loaded.name, run.prepared.root, run.settings.mlflow, Path(scratch))
             saved = _SavedRun(str(spec), against, files, read_results(files.results), run, Path(scratch))
-            found, reading = saved.compared(definitions, candidate), saved.record.model
+            found, reading = saved.compared(), saved.record.model
             reopen = partial(saved.checkpoint, "tokenizer or preprocessing changed")
         if read_alike and found.info.fingerprint != candidate.fingerprint:
-            alike = counterpart(candidate, reading, reopen, lambda model: run.score(model, suites), against)
-            found = replace(found, counterpart=alike)
+            found = replace(found, counterpart=counterpart(candidate, reading, reopen, run.score, against))
     # A pinned release may well be the checkpoint in use, and so may the record at the merge base of a change that
     # leaves the checkpoint alone. A file or a model that was named as "before" and is "after" is a mistake.
-    innocent = anchor or spec.kind in ("git", "mlflow")
+    innocent = against == "anchor" or spec.kind in ("git", "mlflow")
     if innocent and found.info.fingerprint == candidate.fingerprint:
         return replace(found, info=found.info.model_copy(update={"unchanged": True}))
-    for one, before in zip(definitions, found.scores, strict=True):
-        require_another_checkpoint((candidate.fingerprint, one.scores), (found.info.fingerprint, before), str(spec))
+    for now, before in zip(run.scores, found.scores, strict=True):
+        require_another_checkpoint((candidate.fingerprint, now), (found.info.fingerprint, before), str(spec))
     return found
 
 
@@ -179,7 +166,7 @@ class _SavedRun:
     against: Against
     files: RecordFiles
     record: RunRecord
-    run: RunContext
+    run: CandidateRun
     scratch: Path
 
     @property
@@ -187,13 +174,13 @@ class _SavedRun:
         """How errors name the record."""
         return self.files.origin or str(self.files.results)
 
-    def compared(self, definitions: Sequence[ScoredDefinition], candidate: Model) -> ComparedRun:
+    def compared(self) -> ComparedRun:
         """The record's scores where its data and probes are those of this run; else its checkpoint is scored now."""
-        record, prepared = self.record, self.run.prepared
+        record, prepared, candidate = self.record, self.run.prepared, self.run.candidate
         data = dataset_info(prepared.dataset)
         require_nothing_vanished(record, data, prepared.dataset.manifest.subjects, self.where)
         require_same_declaration(record, data, self.where)
-        probes = [one.compared_probes for one in definitions]
+        probes = [_compared_probes(one) for one in prepared.definitions]
         differs = mismatch(record, data, probes, preparation=candidate.preparation, name=self.against)
         info = BaselineInfo(
             source=self.source,
@@ -205,7 +192,7 @@ class _SavedRun:
         )
         if differs is not None:
             model = self.checkpoint(differs)
-            found = _scored_now(info, self.run.score(model, [one.suite for one in definitions]), model)
+            found = _scored_now(info, self.run.score(model), model)
             if record.dataset.fingerprint == data.fingerprint:
                 return found
             now = frozenset(prepared.dataset.index.set_id)
@@ -214,30 +201,32 @@ class _SavedRun:
             return replace(found, notices=tuple(said))
         scores = read_scores(self.files.scores, prepared.dataset.index)
         require_own_scores(record, scores_digest(scores), self.files.origin or str(self.files.scores))
+        suites = [one.loaded.suite for one in prepared.definitions]
         found = ComparedRun(
             info,
-            tuple(self._comparable(one.suite, scores) for one in definitions),
+            record.model,
+            tuple(self._comparable(suite, scores) for suite in suites),
             record.environment,
-            record.model.precision,
-            record.model.logit_scale,
-            tuple(self._comparable(one.suite, record.answer_entropy) for one in definitions),
+            tuple(self._comparable(suite, record.answer_entropy) for suite in suites),
         )
-        return found if record.model.fingerprint == candidate.fingerprint else self._with_entropies(found, definitions)
+        return found if record.model.fingerprint == candidate.fingerprint else self._with_entropies(found)
 
-    def _with_entropies(self, found: ComparedRun, definitions: Sequence[ScoredDefinition]) -> ComparedRun:
+    def _with_entropies(self, found: ComparedRun) -> ComparedRun:
         """With the mean entropies that comparisons of P(true) need, from the checkpoint where the record has none."""
-        lacking = [
-            _without_entropy(one, known, self.against) for one, known in zip(definitions, found.entropies, strict=True)
-        ]
-        if not any(lacking):
+        prepared, lacking = self.run.prepared, list[Suite]()
+        for one, scores, known in zip(prepared.definitions, self.run.scores, found.entropies, strict=True):
+            needed = needs_entropy(one.planned, self.against)
+            probes = {
+                name: probe
+                for name, probe in one.loaded.suite.probes.items()
+                if name in needed and not {one.subject for one in scores[name].contests} <= known.get(name, {}).keys()
+            }
+            lacking.append(one.loaded.suite.model_copy(update={"probes": probes}))
+        if not any(suite.probes for suite in lacking):
             return found
-        suites = []
-        for one, names in zip(definitions, lacking, strict=True):
-            probes = {name: probe for name, probe in one.suite.probes.items() if name in names}
-            suites.append(one.suite.model_copy(update={"probes": probes}))
         try:
             model = self.checkpoint(f"the {self.against}'s record holds no answer entropy")
-            again = self.run.score(model, suites)
+            again = [run_probes(model, prepared.dataset.index, suite) for suite in lacking]
         except FairgateError as error:
             why = f"{error.problem} Make the {self.against} again: `fairgate baseline update SUITE --reason TEXT`"
             return replace(found, no_entropy=why)
@@ -287,24 +276,15 @@ class _SavedRun:
         )
 
 
+def _compared_probes(one: Definition) -> dict[str, str]:
+    """Probes that a check compares with another checkpoint, and the digests of their settings."""
+    names = {planned.check.probe for planned in one.planned if planned.against is not None}
+    return {name: key for name, key in probe_digests(one.loaded.suite).items() if name in names}
+
+
 def _scored_now(info: BaselineInfo, scores: tuple[Scores, ...], model: Model) -> ComparedRun:
-    return ComparedRun(
-        info,
-        scores,
-        precision=model.precision,
-        logit_scale=logit_scale_of(model),
-        entropies=tuple(map(_entropies, scores)),
-    )
+    return ComparedRun(info, model_info(info.uri, model), scores, entropies=tuple(map(_entropies, scores)))
 
 
 def _entropies(scores: Scores) -> dict[str, Entropies]:
     return {name: mean_entropies(one) for name, one in scores.items() if one.contests}
-
-
-def _without_entropy(one: ScoredDefinition, known: Mapping[str, Entropies], against: Against) -> set[str]:
-    """Probes whose P(true) is compared and whose mean entropies are not known for every subject."""
-    return {
-        name
-        for name in needs_entropy(one.planned, against)
-        if not {contest.subject for contest in one.scores[name].contests} <= known.get(name, {}).keys()
-    }

@@ -27,15 +27,16 @@ _TABLE = "scores"
 _THERE = "as the merge base has it"
 
 
-def hold(prepared: Prepared, settings: Settings) -> Prepared:
+def hold(prepared: Prepared, settings: Settings) -> tuple[Prepared, Settings]:
     """Compare a suite with its definition at the merge base, at the base's tip and on the default branch.
 
-    Raises BaselineError where a base that was named, or the merge base with it, is not to be found.
+    Where a change edits `baseline:`, the base's counts in the settings. Raises BaselineError where a base that was
+    named, or the merge base with it, is not to be found.
     """
     repository = Repository(prepared.root)
     places = base_commits_of_run(repository, settings)
     if not places:
-        return prepared
+        return prepared, settings
     return _Comparison(prepared, prepared.loaded, settings, repository, places).made()
 
 
@@ -53,9 +54,8 @@ class _Comparison:
     elsewhere: list[OtherDefinition] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     trouble: NoVerdict | None = None
-    baseline: str | None = None
 
-    def made(self) -> Prepared:
+    def made(self) -> tuple[Prepared, Settings]:
         """Compare with each base commit, and add the differences to what is prepared."""
         base, *others = self.places
         text = self._text(base)
@@ -90,15 +90,15 @@ class _Comparison:
             changes=sorted(self.changes, key=lambda one: one.before is None),  # what is added hides no other change
             others=self.elsewhere,
         )
-        return replace(
+        held = replace(
             self.prepared,
             compared=compared,
             others=tuple(self.others),
             places=tuple(self.places),
-            baseline=self.baseline,
             notices=tuple(self.notices),
             trouble=self.trouble,
         )
+        return held, self.settings
 
     def _text(self, place: BaseCommit) -> bytes | None:
         return self.repository.read(place.commit, f"{FOLDER}/{self.here.name}.yaml")
@@ -121,7 +121,7 @@ class _Comparison:
         self._model(old.suite.model, base)
         before, now = old.suite.baseline or "none", self.here.suite.baseline or "none"
         if "baseline" in self.settings.from_suite and before not in (now, "none"):
-            self.baseline = before
+            self.settings = replace(self.settings, baseline=before)
             self.notices.append(
                 f"this change sets `baseline:` to {now}; compared with {before} of {base.words} until that is merged"
             )
@@ -217,7 +217,7 @@ class _Comparison:
     def _baseline_files(self, base: BaseCommit) -> None:
         """Records that are compared with, where this change edits them: read at the merge base, or reported."""
         folder = baseline_folder(self.here.name)
-        used = self.baseline or self.settings.baseline
+        used = self.settings.baseline
         anchors = [one.suite.anchor or "none" for one in (self.here, *(other.loaded for other in self.others))]
         for text in dict.fromkeys((used, *anchors)):
             kind, _, target = text.partition(":")
@@ -236,7 +236,7 @@ class _Comparison:
     def _newer_baselines(self, base: BaseCommit, others: list[BaseCommit]) -> None:
         """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged
         branch, which was not reviewed by itself."""
-        used, folder = self.baseline or self.settings.baseline, baseline_folder(self.here.name)
+        used, folder = self.settings.baseline, baseline_folder(self.here.name)
         then = self.repository.tree(base.commit, folder)
         if not used.startswith("git:") or not then:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
@@ -14,7 +14,7 @@ from fairgate.baselines import Repository, changed_pointers, environment_warning
 from fairgate.errors import FairgateError
 from fairgate.gate.compared_run import ComparedRun, dataset_info
 from fairgate.gate.models import Progress
-from fairgate.gate.preparation import Definition, Prepared
+from fairgate.gate.preparation import Prepared
 from fairgate.gate.scoring import Scored, decide_definition, score
 from fairgate.gate.temperature import Scores
 from fairgate.measures import METRICS
@@ -37,6 +37,7 @@ from fairgate.suites import (
     LabelTemperature,
     Settings,
     advice,
+    command_line,
     confusions,
     probe_digests,
     prompt_count,
@@ -57,23 +58,24 @@ class Evaluation:
     messages: tuple[str, ...] = ()
 
 
-def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: Progress | None = None) -> Evaluation:
+def evaluate(
+    prepared: Prepared, settings: Settings, *, command: str | None = None, progress: Progress | None = None
+) -> Evaluation:
     """Score, compare, decide. Trouble with a checkpoint, shard or baseline makes a record with verdict `error`.
 
+    The record says how to repeat it: by `command`, or else by pytest with the same settings.
     Warnings of libraries, and of a cache that cannot be written, become messages: where a team's pytest turns warnings
     into errors, they must not turn a verdict.
     """
     started, now = time.monotonic(), datetime.now(UTC)
-    settings = prepared.effective(settings)
-    suite, judged = prepared.loaded.suite, prepared
+    suite, base, judged = prepared.loaded.suite, prepared.compared, prepared
     scored: Scored | None = None
     taken: list[Misclassification] = []
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         try:
             scored = score(prepared, settings, progress)
-            by_definition = _by_definition(prepared.definitions, prepared, scored, now.date())
-            checks = by_definition[0][1] if len(by_definition) == 1 else stricter(by_definition)
+            checks = stricter(_by_definition(prepared, scored, now.date()))
             taken = confusions(prepared.dataset.index, scored.scores, prepared.planned)
         except FairgateError as error:
             checks = [undecided(one, error) for one in prepared.everything]
@@ -93,7 +95,7 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         model=scored.model if scored else ModelInfo(uri=settings.model, fingerprint="unknown"),
         baseline=scored.info("baseline") if scored else _unread(settings.baseline),
         anchor=scored.info("anchor") if scored else _unread(suite.anchor or "none"),
-        definition=prepared.compared,
+        definition=base,
         coverage=coverage,
         probes=probe_digests(judged.loaded.suite),
         scores_digest=scores_digest(scores) if scores else None,
@@ -104,12 +106,12 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
         environment=place,
         notices=[
             *prepared.notices,
-            *_pointer_notices(prepared, settings.model),
+            *(changed_pointers(Repository(prepared.root), base.commit, local_path(settings.model)) if base else []),
             *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
         ],
         warnings=_mismatches(scored, place) if scored else [],
-        command=command,
+        command=command or command_line(suite.suite, settings),
         created_at=now.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 3),
     )
@@ -118,12 +120,10 @@ def evaluate(prepared: Prepared, settings: Settings, *, command: str, progress: 
     return Evaluation(record, scores, tuple(dict.fromkeys(messages)))
 
 
-def _by_definition(
-    definitions: Sequence[Definition], prepared: Prepared, scored: Scored, today: date
-) -> list[tuple[Decider, list[CheckResult]]]:
+def _by_definition(prepared: Prepared, scored: Scored, today: date) -> list[tuple[Decider, list[CheckResult]]]:
     """Every check, decided by each definition."""
     results: list[tuple[Decider, list[CheckResult]]] = []
-    for one, answers in zip(definitions, scored.answers, strict=True):
+    for one, answers in zip(prepared.definitions, scored.answers, strict=True):
         checks = decide_definition(one, prepared.dataset.index, answers)
         results.append((one.decider, waive(checks, one.loaded.suite.waivers, today)))
     return results
@@ -137,10 +137,11 @@ def _by_the_base(
     if not prepared.others:
         return None
     first, *rest = prepared.others
-    base = replace(prepared, loaded=first.loaded, planned=first.planned, null=first.null, others=tuple(rest))
+    base = replace(prepared, loaded=first.loaded, planned=first.planned, null=first.null, decider=first.decider)
+    base = replace(base, others=tuple(rest))
     try:
         scored = score(base, settings, progress)
-        results = _by_definition(prepared.others, base, scored, today)
+        results = _by_definition(base, scored, today)
     except FairgateError:
         return None
     own = [undecided(one, error) for one in prepared.planned]
@@ -174,7 +175,7 @@ def _notices(prepared: Prepared, scored: Scored) -> list[str]:
             at_theirs, own = answers.tempered[against], answers.candidate
             entropies = {name: mean_entropies(each) for name, each in own.items()}
             now = LabelTemperature(entropies, scored.model.logit_scale)
-            both = (LabelTemperature(one.entropies[place], one.logit_scale), now)
+            both = (LabelTemperature(one.entropies[place], one.model.logit_scale), now)
             found += temperature_notices(definition.planned, index, own, at_theirs.scores, both, against)
             found += [
                 f"label temperature: regressions of P(true) on '{name}' cannot pass, since they are not decided at the "
@@ -194,28 +195,17 @@ def _plugins(prepared: Prepared, settings: Settings) -> dict[str, str]:
     }
 
 
-def _pointer_notices(prepared: Prepared, model: str) -> list[str]:
-    """Pointers that are not as at the merge base, but for the candidate's own; empty where there is no merge base."""
-    if prepared.compared is None:
-        return []
-    return changed_pointers(Repository(prepared.root), prepared.compared.commit, local_path(model))
-
-
 def _plugin_notices(now: Mapping[str, str], others: Mapping[Against, ComparedRun]) -> list[str]:
     """How the installed packages that took part differ from those of the baseline's (or anchor's) run: code decides."""
-    found = []
-    for name, one in others.items():
-        before = one.environment.plugins if one.environment is not None else None
-        if before is None:
-            continue
-        for package in sorted({*now, *before}):
-            here, there = now.get(package), before.get(package)
-            if here != there:
-                found.append(
-                    f"the package {package} took part {_took_part(here)}, in the {name}'s run {_took_part(there)}: "
-                    "metrics, probes and models of it may give other numbers"
-                )
-    return found
+    runs = {name: one.environment.plugins for name, one in others.items() if one.environment is not None}
+    return [
+        f"the package {package} took part {_took_part(now.get(package))}, in the {name}'s run "
+        f"{_took_part(before.get(package))}: metrics, probes and models of it may give other numbers"
+        for name, before in runs.items()
+        if before is not None
+        for package in sorted({*now, *before})
+        if now.get(package) != before.get(package)
+    ]
 
 
 def _took_part(plugin: str | None) -> str:
@@ -234,7 +224,7 @@ def _mismatches(scored: Scored, place: Environment) -> list[str]:
                 f"the {name}'s record holds no mean answer entropies, and its checkpoint was scored again for them: "
                 "`fairgate baseline update SUITE --reason TEXT` records them"
             )
-        here, there = (place, scored.model.precision), (one.environment, one.precision)
+        here, there = (place, scored.model.precision), (one.environment, one.model.precision)
         found += environment_warnings(name, here, there)
     return found
 

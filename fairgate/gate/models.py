@@ -10,6 +10,7 @@ from pathlib import Path
 from fairgate.errors import ModelError
 from fairgate.gate.preparation import Prepared
 from fairgate.models import EmbeddingCache, Model, open_scorer
+from fairgate.records import ModelInfo
 from fairgate.suites import Settings, default_cache
 
 Progress = Callable[[str, int, int], None]
@@ -57,7 +58,16 @@ def tracking_uri(mlflow: str | None, what: str) -> str:
     )
 
 
-def logit_scale_of(model: Model) -> float | None:
-    """The factor on cosines before the softmax; None for a model that has none, or does not name it."""
+def model_info(uri: str, model: Model, registered: str | None = None) -> ModelInfo:
+    """A model as a record names it; without a logit scale where it has none, or does not name it."""
     scale = getattr(model, "logit_scale", None)
-    return None if scale is None else float(scale)
+    return ModelInfo(
+        uri=uri,
+        fingerprint=model.fingerprint,
+        precision=model.precision,
+        registered=registered,
+        preparation=model.preparation,
+        logit_scale=None if scale is None else float(scale),
+        tokenizer=model.tokenizer,
+        preprocessing=model.preprocessing,
+    )

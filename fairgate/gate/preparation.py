@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -41,26 +41,21 @@ class Definition:
     decider: Decider = "this change"
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared(Definition):
     """A suite that is known to make sense on its dataset, before anything is scored.
 
     `compared` is what the change alters in the gate's definition, where it has a base; `others` are the definitions of
-    the base that differ, planned on the same dataset; `places` the commits that define the gate. `baseline` counts
-    instead of the options', where a change edits `baseline:`. `notices` go into the record. `trouble`: the base's gate
-    cannot be evaluated on this branch, so that the run ends without a verdict. `deleted`: this branch has no such
-    suite, and `loaded` is the merge base's.
+    the base that differ, planned on the same dataset; `places` the commits that define the gate. `notices` go into the
+    record. `trouble`: the base's gate cannot be evaluated on this branch, so that the run ends without a verdict.
+    `deleted`: this branch has no such suite, and `loaded` is the merge base's.
     """
 
-    loaded: LoadedSuite
     dataset: Dataset
-    planned: list[PlannedCheck]
-    null: dict[str, NullSkew]
     root: Path
     compared: GateDefinition | None = None
     others: tuple[Definition, ...] = ()
     places: tuple[BaseCommit, ...] = ()
-    baseline: str | None = None
     notices: tuple[str, ...] = ()
     trouble: FairgateError | None = None
     deleted: bool = False
@@ -68,7 +63,7 @@ class Prepared:
     @property
     def definitions(self) -> tuple[Definition, ...]:
         """This change's definition, then the base's as far as they differ."""
-        return (Definition(self.loaded, self.planned, self.null), *self.others)
+        return (self, *self.others)
 
     @property
     def everything(self) -> list[PlannedCheck]:
@@ -78,10 +73,6 @@ class Prepared:
             for check in one.planned:
                 found.setdefault(check.item, check)
         return list(found.values())
-
-    def effective(self, settings: Settings) -> Settings:
-        """The options as they count in this run."""
-        return settings if self.baseline is None else replace(settings, baseline=self.baseline)
 
 
 def settings_of(
@@ -115,7 +106,7 @@ def prepare(name: str, root: Path, bases: tuple[str, ...] | None = None) -> Prep
         loaded = deleted
     dataset = open_dataset(loaded.suite.dataset, root / "datasets")
     here = planned_on(loaded, dataset)
-    return Prepared(loaded, dataset, here.planned, here.null, root, deleted=deleted is not None)
+    return Prepared(loaded, here.planned, here.null, dataset=dataset, root=root, deleted=deleted is not None)
 
 
 def planned_on(loaded: LoadedSuite, dataset: Dataset, decider: Decider = "this change") -> Definition:

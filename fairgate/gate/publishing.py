@@ -71,21 +71,28 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
     return replace(evaluation, messages=tuple(messages))
 
 
-def clear_report(suite: str, root: Path, report: str | None, baseline: str | None, *parts: str) -> None:
+def clear_report(
+    suite: str,
+    root: Path,
+    report: str | None,
+    baseline: str | None,
+    *parts: str,
+    ini: Callable[[str], str | None] = lambda _name: None,
+) -> None:
     """Remove what an earlier run left in the report folder, before anything is read or scored.
 
     A run that is killed, or ends with a wrong option, must not leave the record of an earlier one in its place.
-    `report` and `baseline` are what was typed (None: the environment's), `parts` lead from the folder that was named to
-    this suite's. Raises SettingsError where the folder is also the baseline.
+    `report` and `baseline` are what was typed (None: as `fairgate.suites.resolve` finds them), `parts` lead from the
+    folder that was named to this suite's. Raises SettingsError where the folder is also the baseline.
     """
-    report = report or os.environ.get(OPTIONS["report"].environment)
+    report = report or os.environ.get(OPTIONS["report"].environment) or ini(OPTIONS["report"].ini)
     baseline = baseline or os.environ.get(OPTIONS["baseline"].environment)
     if not report:
         return
     folder = Path(report, *parts)
     with contextlib.suppress(FairgateError):
         baseline = baseline or load_suite(suite_path(suite, root), root).suite.baseline
-    kind, _, target = (baseline or "").partition(":")
+    kind, _, target = (baseline or ini(OPTIONS["baseline"].ini) or "").partition(":")
     record = (root / target).resolve()
     if kind == "file" and folder.resolve() == (record.parent if record.suffix == ".json" else record):
         raise SettingsError(

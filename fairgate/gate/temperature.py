@@ -89,18 +89,16 @@ def _incomplete(scores: ProbeScores) -> str | None:
 
 
 def tempered_without_pass(
-    planned: Sequence[PlannedCheck], results: Sequence[CheckResult], missing: Mapping[Against, Mapping[str, Missing]]
+    planned: Sequence[PlannedCheck], results: Sequence[CheckResult], at_theirs: Mapping[Against, Tempered]
 ) -> list[CheckResult]:
     """Regressions of P(true) that pass at the model's own temperature, and could not be compared at the other one, are
     inconclusive."""
     checked = []
     for one, result in zip(planned, results, strict=True):
-        there = missing.get(one.against, {}) if one.against else {}
-        found = next((there[name] for name in one.answers if name in there and there[name].concerns(one.subject)), None)
-        if found is None or not one.metric.spec.tempered:
-            checked.append(result)
-        else:
-            checked.append(without_pass(result, f"not decided at the {one.against}'s label temperature: {found.why}"))
+        there = at_theirs[one.against].missing if one.against and one.against in at_theirs else {}
+        found = [there[name].why for name in one.answers if name in there and there[name].concerns(one.subject)]
+        why = f"not decided at the {one.against}'s label temperature: {', '.join(found[:1])}"
+        checked.append(without_pass(result, why) if found and one.metric.spec.tempered else result)
     return checked
 
 

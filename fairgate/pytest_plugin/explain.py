@@ -1,35 +1,19 @@
-"""What pytest's terminal shows: the reason and the numbers of a failing check, and the table under the output."""
+"""What pytest shows of a failing check: the reason and the numbers."""
 
 from __future__ import annotations
-
-import io
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fairgate.errors import clean
 from fairgate.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult, WorstSet
 from fairgate.reports import (
     SYMBOL,
-    append_summary,
     by_attribute,
-    github_annotations,
     inert,
     no_interval_words,
     null_words,
-    terminal_summary,
-    terminal_table,
     tie_words,
     verdict_notes,
-    verdict_words,
 )
-
-if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
-
-    from fairgate.pytest_plugin.session import GateSession
-
 
 GROUPS_SHOWN = 12
 
@@ -86,24 +70,3 @@ def _group_line(check: CheckResult, one: GroupResult) -> str:
     small = check.min_sets is not None and one.n_sets < check.min_sets
     parts.append(f"{one.n_sets} sets" + (f", too few to judge (groups.min_sets: {check.min_sets})" if small else ""))
     return "  ".join(parts)
-
-
-def summarise(reporter: TerminalReporter, session: GateSession) -> None:
-    """Table, totals, and where the reports are, for every suite that was evaluated."""
-    from rich.console import Console
-
-    session.collect_shared()
-    for name, record in session.records.items():
-        reporter.section(f"fairness suite {name}: {verdict_words(record)}", red=not record.ok, green=record.ok)
-        width, color = max(reporter._tw.fullwidth, 120), reporter.hasmarkup
-        console = Console(file=io.StringIO(), width=width, force_terminal=color, no_color=not color)
-        with console.capture() as captured:
-            console.print(terminal_table(record))
-        reporter.write(captured.get())
-        for line in [*terminal_summary(record), *session.messages.get(name, ())]:
-            reporter.write_line(line)
-        if os.environ.get("GITHUB_ACTIONS") == "true":
-            for line in github_annotations(record):
-                reporter.write_line(line)
-        if (page := os.environ.get("GITHUB_STEP_SUMMARY")) and (trouble := append_summary(record, Path(page))):
-            reporter.write_line(trouble)

@@ -48,7 +48,7 @@ class SuiteItem(pytest.Item):
         self.user_properties += junit_properties(check)
         if check.waived and check.waiver is not None:
             pytest.xfail(f"waived until {check.waiver.until}: {check.waiver.reason}")
-        lenient = session.records[self.suite].allow_inconclusive and check.verdict == "inconclusive"
+        lenient = session.evaluations[self.suite].record.allow_inconclusive and check.verdict == "inconclusive"
         if check.verdict != "pass" and not lenient:
             raise FairnessFailure(check)
 
@@ -56,7 +56,7 @@ class SuiteItem(pytest.Item):
         """The reason, the worst group and the worst set; a traceback would say nothing."""
         if isinstance(excinfo.value, FairnessFailure):
             session = self.config.stash[SESSION]
-            cause = common_cause(session.records[self.suite])
+            cause = common_cause(session.evaluations[self.suite].record)
             if cause is not None:  # named by the first failure of a suite in this process
                 first = self.suite not in session.explained
                 session.explained.add(self.suite)

@@ -96,5 +96,4 @@ def fairness(request: pytest.FixtureRequest) -> Fairness:
         )
     session = session_of(request.config)
     session.prepare([name])
-    prepared, settings = session.prepared[name], session.settings(name)
-    return Fairness(prepared, settings)
+    return Fairness(session.prepared[name], session.settings[name])

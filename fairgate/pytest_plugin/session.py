@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
+import io
+import json
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,10 +15,10 @@ import pytest
 from fairgate import gate
 from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError
-from fairgate.pytest_plugin.explain import summarise
 from fairgate.pytest_plugin.items import SuiteFile
 from fairgate.records import NO_VERDICT, CheckResult, RunRecord
-from fairgate.suites import FOLDER, OPTIONS, Settings, command_line, named_bases, resolve, suite_names, suite_path
+from fairgate.reports import junit_suite_properties, tell_github, terminal_summary, terminal_table, verdict_words
+from fairgate.suites import FOLDER, OPTIONS, Settings, named_bases, suite_names, suite_path
 from fairgate.working_folder import refuse_libraries
 
 if TYPE_CHECKING:
@@ -36,17 +35,16 @@ class GateSession:
         folders = (config.rootpath, config.invocation_params.dir)
         self.root = next((folder for folder in folders if (folder / FOLDER).is_dir()), config.rootpath)
         self.prepared: dict[str, gate.Prepared] = {}
+        self.settings: dict[str, Settings] = {}
         self.by_path: dict[Path, str] = {}
-        self.records: dict[str, RunRecord] = {}
+        self.evaluations: dict[str, gate.Evaluation] = {}
+        """By suite; without scores where another process made them."""
         self.explained: set[str] = set()
         self.several = False
-        self.messages: dict[str, tuple[str, ...]] = {}
         self.unshared: dict[str, list[str]] = {}
-        self.evaluations: dict[str, gate.Evaluation] = {}
         self.ran: set[tuple[str, str]] = set()
         worker = getattr(config, "workerinput", None)
         self.shared: Path | None = Path(worker["fairgate_shared"]) if worker else None
-        self._owns_shared = False
         self._failed = self._not_judged = False
 
     def prepare(self, names: Sequence[str]) -> list[Path]:
@@ -73,9 +71,8 @@ class GateSession:
     def _prepare(self, name: str) -> None:
         if name not in self.prepared:
             prepared = gate.prepare(name, self.root, self._bases())
-            self.prepared[name] = prepared
+            self.prepared[name], self.settings[name] = gate.hold(prepared, self._settings_of(prepared))
             self.by_path[prepared.loaded.path] = name
-            self.prepared[name] = gate.hold(prepared, self.settings(name))
 
     def _bases(self) -> tuple[str, ...] | None:
         return named_bases(self.config.getoption("fairness_base"))
@@ -84,75 +81,72 @@ class GateSession:
         """Remove what earlier runs of these suites left in the report folder; before anything is prepared."""
         if hasattr(self.config, "workerinput"):  # xdist's controller has done so, and other workers may have written
             return
-        report, baseline = self._given("report"), self._given("baseline")
+        report, baseline = map(self.config.getoption, ("fairness_report", "fairness_baseline"))
         wanted = suite_names(self.root) if "all" in names else list(dict.fromkeys(names))
         for name in wanted:
-            gate.clear_report(name, self.root, report, baseline, *([name] if len(wanted) > 1 else []))
+            gate.clear_report(name, self.root, report, baseline, *([name] if len(wanted) > 1 else []), ini=self._ini)
 
-    def _given(self, key: str) -> str | None:
-        """An option of the command line, the environment or the ini file."""
-        option = OPTIONS[key]
-        typed: str | None = self.config.getoption(option.flag)
-        return typed or os.environ.get(option.environment) or self.config.getini(option.ini) or None
+    def _ini(self, name: str) -> str | None:
+        return self.config.getini(name) or None
 
-    def settings(self, name: str) -> Settings:
+    def _settings_of(self, prepared: gate.Prepared) -> Settings:
         """The options of this run, resolved for a suite."""
         option = self.config.getoption
-        settings = resolve(
-            self.prepared[name].loaded.suite,
-            {key: option(one.flag) for key, one in OPTIONS.items()},
-            ini=lambda key: self.config.getini(key) or None,
-            allow_pickle=option("fairness_allow_pickle"),
-        )
-        typed = option("fairness_baseline") is not None
-        if option("fairness_update_baseline") and not typed and gate.first_baseline(self.prepared[name]):
+        typed: dict[str, str | None] = {key: option(one.flag) for key, one in OPTIONS.items()}
+        settings = gate.settings_of(prepared, ini=self._ini, allow_pickle=option("fairness_allow_pickle"), **typed)
+        if option("fairness_update_baseline") and typed["baseline"] is None and gate.first_baseline(prepared):
             return replace(settings, baseline="none")
         return settings
 
     def result(self, suite: str, item: str) -> CheckResult:
         """A check's result; the first call evaluates the whole suite."""
-        if suite not in self.records:
-            shared = None if self.shared is None else self.shared / f"{suite}.json"
-            self.records[suite] = self._evaluate(suite) if shared is None else self._evaluate_once(suite, shared)
-        return next(check for check in self.records[suite].checks if check.item == item)
+        if suite not in self.evaluations:
+            if self.shared is None:
+                self._evaluate(suite)
+            else:
+                self._evaluate_once(suite, self.shared / f"{suite}.json")
+        return next(check for check in self.evaluations[suite].record.checks if check.item == item)
 
     def share(self) -> Path:
         """The folder in which xdist's workers find the one evaluation (controller only)."""
         if self.shared is None:
-            self.shared, self._owns_shared = Path(tempfile.mkdtemp(prefix="fairgate-")), True
+            folder = tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)
+            self.config.add_cleanup(folder.cleanup)
+            self.shared = Path(folder.name)
         return self.shared
 
     def collect_shared(self) -> None:
         """Read what workers evaluated (controller only)."""
-        for name in self.prepared:
-            path = None if self.shared is None else self.shared / f"{name}.json"
-            if name not in self.records and path is not None and path.is_file():
-                self.records[name] = RunRecord.model_validate_json(path.read_bytes())
-                self.messages[name] = tuple(path.with_suffix(".txt").read_text(encoding="utf-8").splitlines())
+        if self.shared is not None:
+            for path in self.shared.glob("*.json"):
+                if path.stem not in self.evaluations:
+                    self._take(path.stem, *json.loads(path.read_bytes()))
+
+    def _take(self, suite: str, record: str, *messages: str) -> None:
+        """What another process evaluated."""
+        self.evaluations[suite] = gate.Evaluation(RunRecord.model_validate_json(record), {}, messages)
+
+    def _handed(self, suite: str) -> list[str]:
+        """What another process takes."""
+        return [self.evaluations[suite].record.model_dump_json(), *self.evaluations[suite].messages]
 
     def add_junit_properties(self) -> None:
         """Add the run's own properties to the file of `--junitxml`."""
         from _pytest.junitxml import xml_key
 
-        file = self.config.stash.get(xml_key, None)
-        if file is None:
-            return
-        from fairgate.reports import junit_suite_properties
-
-        self.collect_shared()
-        for record in self.records.values():
-            for name, value in junit_suite_properties(record):
-                file.add_global_property(name, value)
+        if (file := self.config.stash.get(xml_key, None)) is not None:
+            for one in self.evaluations.values():
+                for name, value in junit_suite_properties(one.record):
+                    file.add_global_property(name, value)
 
     def exit_status(self, status: int) -> int:
         """3 where something was not judged and nothing failed, as `fairgate check` has it (`RunRecord.exit_code`); also
         where every check is waived. Otherwise pytest's own, as in xdist's workers: the controller decides."""
         if hasattr(self.config, "workerinput"):
             return status
-        self.collect_shared()
         if status == pytest.ExitCode.TESTS_FAILED and self._not_judged and not self._failed:
             return NO_VERDICT
-        unheld = any(all(check.waived for check in record.checks) for record in self.records.values())
+        unheld = any(all(check.waived for check in one.record.checks) for one in self.evaluations.values())
         return NO_VERDICT if status == pytest.ExitCode.OK and unheld else status
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -185,6 +179,7 @@ class GateSession:
     @pytest.hookimpl(tryfirst=True)  # before JUnit's file is written
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Set the exit status, and with `--fairness-update-baseline` save a complete run as the baseline."""
+        self.collect_shared()
         self.add_junit_properties()
         session.exitstatus = self.exit_status(int(session.exitstatus))
         if self.config.getoption("fairness_update_baseline") and not self.keep_baselines():
@@ -196,57 +191,57 @@ class GateSession:
     def pytest_testnodedown(self, node: Any) -> None:
         """xdist: a worker that had no place to share its evaluation hands it over at its end (controller only)."""
         unshared = getattr(node, "workeroutput", {}).get("fairgate_unshared", {})
-        for suite, (record, *messages) in unshared.items():
-            self.records[suite] = RunRecord.model_validate_json(record)
-            self.messages[suite] = tuple(messages)
+        for suite, handed in unshared.items():
+            self._take(suite, *handed)
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        """One table per suite, also where an xdist worker evaluated it."""
-        summarise(terminalreporter, self)
+        """Table, totals, and where the reports are, for every suite, also where an xdist worker evaluated it."""
+        from rich.console import Console
 
-    def pytest_unconfigure(self) -> None:
-        """Remove the folder that was shared with workers."""
-        if self._owns_shared and self.shared is not None:
-            shutil.rmtree(self.shared, ignore_errors=True)
+        self.collect_shared()
+        write, update = terminalreporter.write_line, self.config.getoption("fairness_update_baseline")
+        width, color = max(terminalreporter._tw.fullwidth, 120), terminalreporter.hasmarkup
+        for name, one in self.evaluations.items():
+            words, good = verdict_words(one.record), one.record.ok
+            terminalreporter.section(f"fairness suite {name}: {words}", red=not good, green=good)
+            console = Console(file=io.StringIO(), width=width, force_terminal=color, no_color=not color)
+            with console.capture() as captured:
+                console.print(terminal_table(one.record))
+            terminalreporter.write(captured.get())
+            first_baseline = update and one.record.baseline is None
+            for line in [*terminal_summary(one.record, first_baseline=first_baseline), *one.messages]:
+                write(line)
+            tell_github(one.record, write)
 
-    def _evaluate_once(self, suite: str, path: Path) -> RunRecord:
-        """Evaluate, unless another worker has; only one does it at a time."""
+    def _evaluate_once(self, suite: str, path: Path) -> None:
+        """Evaluate, unless another worker has; only one does it at a time.
+
+        Where workers cannot share, they make their own, and the controller receives this at the end.
+        """
         from filelock import FileLock
 
-        with contextlib.ExitStack() as held:
-            try:
-                held.enter_context(FileLock(path.with_suffix(".lock")))
-            except OSError as error:  # the folder is gone, or read-only
-                return self._unshared(suite, self._evaluate(suite), error)
-            if path.is_file():
-                return RunRecord.model_validate_json(path.read_bytes())
-            record = self._evaluate(suite)
-            try:
-                atomic_write(path.with_suffix(".txt"), "\n".join(self.messages[suite]))
-                atomic_write(path, record.model_dump_json())
-            except OSError as error:  # the disk is full
-                return self._unshared(suite, record, error)
-            return record
+        try:
+            with FileLock(path.with_suffix(".lock")):
+                if path.is_file():
+                    self._take(suite, *json.loads(path.read_bytes()))
+                    return
+                self._evaluate(suite)
+                atomic_write(path, json.dumps(self._handed(suite)))
+        except OSError as error:  # the folder is gone, read-only or full
+            if suite not in self.evaluations:
+                self._evaluate(suite)
+            warning = (
+                f"warning: the workers could not share one evaluation, each made its own: {error.strerror or error}.\n"
+                f"  where:  {self.shared}\n  remedy: make room there, set TMPDIR to another folder, or run without -n"
+            )
+            self.unshared[suite] = [*self._handed(suite), warning]
 
-    def _unshared(self, suite: str, record: RunRecord, error: OSError) -> RunRecord:
-        """A record that other workers cannot see: they make their own, and the controller receives this at the end."""
-        warning = (
-            f"warning: the workers could not share one evaluation, each made its own: {error.strerror or error}.\n"
-            f"  where:  {self.shared}\n  remedy: make room there, set TMPDIR to another folder, or run without -n"
-        )
-        self.unshared[suite] = [record.model_dump_json(), *self.messages[suite], warning]
-        return record
-
-    def _evaluate(self, suite: str) -> RunRecord:
-        prepared, settings = self.prepared[suite], self.settings(suite)
+    def _evaluate(self, suite: str) -> None:
+        prepared, settings = self.prepared[suite], self.settings[suite]
         if self.several and settings.report is not None:  # one suite's report must not replace another's
             settings = replace(settings, report=settings.report / suite)
-        command = command_line(suite, prepared.effective(settings))
-        evaluation = gate.evaluate(prepared, settings, command=command, progress=self._progress)
-        evaluation = gate.publish(evaluation, prepared, settings)
-        self.messages[suite] = evaluation.messages
-        self.evaluations[suite] = evaluation
-        return evaluation.record
+        evaluation = gate.evaluate(prepared, settings, progress=self._progress)
+        self.evaluations[suite] = gate.publish(evaluation, prepared, settings)
 
     def require_updatable(self) -> None:
         """Refuse to update a baseline in CI, without a reason, and where workers each run a part of the suite."""
@@ -266,7 +261,7 @@ class GateSession:
                 lines = self._keep(name, evaluation)
             except BaselineError as error:
                 saved, lines = False, [f"the baseline was not updated: {error}"]
-            self.messages[name] += tuple(lines)
+            self.evaluations[name] = replace(evaluation, messages=(*evaluation.messages, *lines))
         return saved
 
     def _keep(self, name: str, evaluation: gate.Evaluation) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from fairgate.errors import FairgateError
 from fairgate.markdown import escape, fenced, folded, table, web_address
 from fairgate.number_format import number, signed
 from fairgate.records import BaselineInfo, CheckResult, RunRecord
+from fairgate.reports.ci import github_annotations
 from fairgate.reports.formatting import (
     SYMBOL,
     at_most,
@@ -272,6 +274,16 @@ def _reference(info: BaselineInfo | None, detail: _Detail) -> str:
     whence = provenance(info)
     named = f"{escape(info.uri, detail.clip)} ({escape(info.fingerprint[:12])})"
     return f"{named}, {escape(whence, detail.clip)}" if whence else named
+
+
+def tell_github(record: RunRecord, say: Callable[[str], object]) -> None:
+    """Say annotations where GITHUB_ACTIONS is `true`, and append to the file that GITHUB_STEP_SUMMARY names, or say why
+    not. Does nothing elsewhere."""
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in github_annotations(record):
+            say(line)
+    if (page := os.environ.get("GITHUB_STEP_SUMMARY")) and (trouble := append_summary(record, Path(page))):
+        say(trouble)
 
 
 MAX_BYTES: Final = 1024 * 1024

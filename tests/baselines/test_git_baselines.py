@@ -48,7 +48,7 @@ def judge(toy: Toy, **options: str) -> RunRecord:
     prepared = gate.prepare("jobs", toy.root)
     typed = {"mlflow": "off", "cache": "off", "baseline": "git:main", **options}
     settings = resolve(prepared.loaded.suite, typed, environment={})
-    return gate.evaluate(gate.hold(prepared, settings), settings, command="pytest").record
+    return gate.evaluate(*gate.hold(prepared, settings), command="pytest").record
 
 
 def changes(record: RunRecord) -> dict[str, tuple[str | None, str | None]]:

@@ -66,7 +66,7 @@ def judge(toy: Toy, environment: dict[str, str] | None = None, **options: str) -
     prepared = gate.prepare("jobs", toy.root, named_bases(options.get("base"), env))
     typed = {"mlflow": "off", "cache": "off", **options}
     settings = resolve(prepared.loaded.suite, typed, environment=env)
-    return gate.evaluate(gate.hold(prepared, settings), settings, command="pytest").record
+    return gate.evaluate(*gate.hold(prepared, settings), command="pytest").record
 
 
 def changes(record: RunRecord) -> dict[str, tuple[str | None, str | None]]:
@@ -155,7 +155,7 @@ def test_definitions_that_are_equal_are_evaluated_once(toy: Toy, git: ScratchGit
     move(git, toy, "refs/remotes/origin/main", f"# a comment\n{suite(SUITE)}")
     prepared = gate.prepare("jobs", toy.root)
     settings = resolve(prepared.loaded.suite, {"mlflow": "off"}, environment={})
-    held = gate.hold(prepared, settings)
+    held, _ = gate.hold(prepared, settings)
     assert [place.decider for place in held.places] == ["merge base", "base tip"]
     assert len(held.definitions) == 1
     assert held.notices == ()
@@ -239,7 +239,7 @@ def test_a_suite_that_is_renamed_is_judged_by_its_old_name_too(toy: Toy, git: Sc
     assert any("deletes suite 'jobs'" in notice for notice in gone.notices)
     prepared = gate.prepare("jobs2", toy.root)
     settings = resolve(prepared.loaded.suite, {"mlflow": "off", "base": "origin/main"}, environment={})
-    assert any("deletes jobs" in notice for notice in gate.hold(prepared, settings).notices)
+    assert any("deletes jobs" in notice for notice in gate.hold(prepared, settings)[0].notices)
 
 
 def test_a_suite_that_only_a_newer_main_has_means_rebase(toy: Toy, git: ScratchGit) -> None:

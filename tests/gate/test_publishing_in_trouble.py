@@ -22,7 +22,7 @@ REPORT = ["comment.md", "metrics.json", "report.html", "results.json", "scores.p
 def judged(toy: Toy) -> tuple[gate.Evaluation, gate.Prepared, Settings]:
     prepared = gate.prepare("jobs", toy.root)
     settings = resolve(prepared.loaded.suite, {"mlflow": "off"}, environment={})
-    prepared = gate.hold(prepared, settings)
+    prepared, settings = gate.hold(prepared, settings)
     return gate.evaluate(prepared, settings, command="test"), prepared, settings
 
 

@@ -32,7 +32,7 @@ def judge(toy: Toy, **options: str) -> RunRecord:
     prepared = gate.prepare("jobs", toy.root)
     typed = {"mlflow": "off", "cache": "off", **options}
     settings = resolve(prepared.loaded.suite, typed, environment={})
-    return gate.evaluate(gate.hold(prepared, settings), settings, command="pytest").record
+    return gate.evaluate(*gate.hold(prepared, settings), command="pytest").record
 
 
 def test_a_waived_failure_stays_a_failure_and_does_not_shut_the_gate(toy: Toy) -> None:
