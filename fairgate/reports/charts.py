@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from fairgate.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult
@@ -14,23 +14,6 @@ from fairgate.reports.formatting import check_name, reference, with_interval, wo
 from fairgate.reports.sentences import by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class BoxPlot:
-    """Minimum, the stretch between the quartiles, median and maximum."""
-
-    low: str
-    start: str
-    width: str
-    median: str
-    high: str
-
-    @classmethod
-    def of(cls, five: Sequence[float], scale: Scale) -> Self:
-        """The box of minimum, lower quartile, median, upper quartile and maximum, all finite."""
-        low, start, median, end, high = (scale.place(x) for x in five)
-        return cls(percent(low), percent(start), percent(end - start), percent(median), percent(high))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +32,7 @@ class Track:
     bar: tuple[str, str] | None = None
     arrow: str | None = None
     failed: bool = False
-    box: BoxPlot | None = None
+    box: dict[str, str] | None = None
     dots: tuple[tuple[str, bool], ...] = ()
 
 
@@ -143,7 +126,7 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     for at, (among, found) in enumerate(((":", values), ("; baseline:", earlier))):
         if len(found) >= 3:
             five = [min(found), *statistics.quantiles(found, n=4, method="inclusive"), max(found)]
-            boxes[at] = Track(box=BoxPlot.of(five, scale))
+            boxes[at] = Track(box=scale.box(five))
             said += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
     rows = [{"check": one, "track": _held_track(one, scale), "held": _held(one)[0]} for one in ordered[:most]]
     return Strip(first, rows, scale, boxes[0], boxes[1], said, max(0, len(ordered) - most), noun)
@@ -257,6 +240,12 @@ class Scale:
         """The same of what is above a number, to the edge of the drawing."""
         return percent(self.place(start)), percent(100 - self.place(start))
 
+    def box(self, five: Sequence[float]) -> dict[str, str]:
+        """The box of minimum, lower quartile, median, upper quartile and maximum, all finite."""
+        low, median, high = (percent(self.place(x)) for x in five[::2])
+        start, width = self.span(five[1], five[3])
+        return {"low": low, "start": start, "width": width, "median": median, "high": high}
+
     def track(self, value: float | None, lo: float | None, hi: float | None, **marks: Any) -> Track:
         """A number with its limits, and further marks."""
         return Track(value=self.at(value), lo=self.at(lo), hi=self.at(hi), **marks)
@@ -270,6 +259,11 @@ def upright(scale: Scale) -> tuple[Tick, ...]:
 def finite(value: float | None) -> float | None:
     """The number, or None where there is nothing to draw."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def largest(values: Iterable[float | None]) -> float:
+    """The largest size of the finite numbers; 0 where there is none."""
+    return max((abs(value) for value in map(finite, values) if value is not None), default=0.0)
 
 
 def percent(place: float) -> str:

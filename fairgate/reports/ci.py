@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fairgate.errors import clean
@@ -89,23 +89,15 @@ _NUMBERS: Final = (
 
 def junit_properties(check: CheckResult) -> list[tuple[str, str]]:
     """Name and text of each property, numbers in full. A number that is not there has no property, never 0."""
-    said: list[tuple[str, str | None]] = [("fairgate.check", check.id)]
-    said += [(f"fairgate.{name}", getattr(check, name)) for name in _TEXTS]
-    said.append(("fairgate.failing_groups", _names(worst_first(check, check.failing_groups))))
-    said.append(("fairgate.undecided_groups", _names(check.undecided_groups)))
+    said: dict[str, object] = {"check": check.id, **{name: getattr(check, name) for name in _TEXTS}}
+    said["failing_groups"] = _names(worst_first(check, check.failing_groups))
+    said["undecided_groups"] = _names(check.undecided_groups)
     if check.waiver is not None:
-        said += [
-            ("fairgate.waived", "true" if check.waived else "false"),
-            ("fairgate.waiver_until", check.waiver.until),
-            ("fairgate.waiver_expired", "true" if check.waiver.expired else "false"),
-            ("fairgate.waiver_reason", check.waiver.reason),
-        ]
-    numbers = [(f"fairgate.{name}", getattr(check, name)) for name in _NUMBERS]
-    said += [(name, None if value is None else repr(float(value))) for name, value in numbers]
-    if check.status != "ok":
-        said.append(("fairgate.status", check.status))
-    said += [("fairgate.n_sets", str(check.n_sets)), ("fairgate.reason", check.reason)]
-    return [(name, clean(text)) for name, text in said if text is not None]
+        said |= {"waived": str(check.waived).lower(), "waiver_until": check.waiver.until}
+        said |= {"waiver_expired": str(check.waiver.expired).lower(), "waiver_reason": check.waiver.reason}
+    said |= {name: getattr(check, name) for name in _NUMBERS}
+    said |= {"status": None if check.status == "ok" else check.status, "n_sets": check.n_sets, "reason": check.reason}
+    return _properties(said)
 
 
 def _names(groups: Sequence[GroupResult]) -> str | None:
@@ -115,16 +107,20 @@ def _names(groups: Sequence[GroupResult]) -> str | None:
 def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
     """Name and text of each property of a whole run: its verdict and totals, what it was compared with, what is to
     review, what changed in the gate's definition, and every remark."""
-    said: list[tuple[str, str | None]] = [
-        ("fairgate.suite", record.suite),
-        ("fairgate.verdict", record.verdict),
-        ("fairgate.totals", totals(record)),
-        ("fairgate.model", record.model.uri),
-        ("fairgate.registered", record.model.registered),
-        ("fairgate.baseline", None if record.baseline is None else provenance(record.baseline)),
-        ("fairgate.anchor", None if record.anchor is None else provenance(record.anchor)),
-        ("fairgate.definition", definition_words(record)),
-    ]
-    said += [(f"fairgate.notice.{at}", text) for at, text in enumerate(notices(record, len(record.notices)), 1)]
-    said += [(f"fairgate.{remark.level}.{at}", remark.text) for at, remark in enumerate(remarks(record), 1)]
-    return [(name, clean(text)) for name, text in said if text is not None]
+    said: dict[str, object] = {
+        "suite": record.suite,
+        "verdict": record.verdict,
+        "totals": totals(record),
+        "model": record.model.uri,
+        "registered": record.model.registered,
+        "baseline": None if record.baseline is None else provenance(record.baseline),
+        "anchor": None if record.anchor is None else provenance(record.anchor),
+        "definition": definition_words(record),
+    }
+    said |= {f"notice.{at}": text for at, text in enumerate(notices(record, len(record.notices)), 1)}
+    said |= {f"{remark.level}.{at}": remark.text for at, remark in enumerate(remarks(record), 1)}
+    return _properties(said)
+
+
+def _properties(said: Mapping[str, object]) -> list[tuple[str, str]]:
+    return [(f"fairgate.{name}", clean(str(value))) for name, value in said.items() if value is not None]

@@ -59,12 +59,11 @@ def models_table(probe: ClassificationAudit) -> Table:
         right = row.accuracy, row.accuracy_lo, row.accuracy_hi
         fair = row.fairness, row.lo, row.hi
         cells = [drawn_cell(fairness, *fair), number_cell(*fair)] if measured else []
-        lines.append(Line(row.model, (*cells, drawn_cell(accuracy, *right), number_cell(*right))))
+        lines.append(Line(row.model, [*cells, drawn_cell(accuracy, *right), number_cell(*right)]))
     legend = [("●", "estimate, with its interval")]
     legend += [] if measured else [("–", "F_M needs counterfactual sets, and these are single images")]
     title = "Fairness and accuracy of every model"
-    bodies = (("", tuple(lines)),)
-    return Table(("models", probe.name), title, "model", tuple(columns), bodies, "bars", legend=tuple(legend))
+    return Table(("models", probe.name), title, "model", columns, lines, "bars", legend=legend)
 
 
 def subjects_table(record: AuditRecord, probe: ClassificationAudit) -> Table | None:
@@ -81,9 +80,9 @@ def subjects_table(record: AuditRecord, probe: ClassificationAudit) -> Table | N
         shade = round(SHADES * (1 - x) / worst) if x is not None and worst > 0.02 else 0
         return TableCell(number(x), value=x, shade=shade)
 
-    lines = [Line(one.name, tuple(cell(value[one.name, subject]) for subject in subjects)) for one in record.models]
+    lines = [Line(one.name, [cell(value[one.name, subject]) for subject in subjects]) for one in record.models]
     title = "F_M by subject" if measured else "accuracy by subject"
-    return Table(("subjects", probe.name), title, "model", tuple(map(Column, subjects)), (("", tuple(lines)),))
+    return Table(("subjects", probe.name), title, "model", [*map(Column, subjects)], lines)
 
 
 def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
@@ -92,9 +91,9 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
     title, key = f"Pairs of models, second against first, {subject_words(subject)}", ("pairs", probe, subject or "")
     change = Column("Δ\u00a0accuracy")
     if all(pair.spread_delta is None for pair in pairs):
-        columns: tuple[Column, ...] = (change, Column("paired\u00a0p", "p"))
+        columns = [change, Column("paired\u00a0p", "p")]
         lines = [_pair(p, _accuracy_change(p), p_cell(p.p_accuracy)) for p in pairs]
-        return Table(key, title, "models", columns, (("", tuple(lines)),), "bars", head=subject or "")
+        return Table(key, title, "models", columns, lines, "bars", head=subject or "")
     scale = scale_for([-margin, margin, *(x for p in pairs for x in (p.spread_delta, p.spread_lo, p.spread_hi))])
     lines = []
     for p in pairs:
@@ -111,13 +110,13 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
             )
         )
     drawn = Column("mean change of spread, drawn", "drawn", scale=scale)
-    columns = (
+    columns = [
         *(Column("ΔF_M"), Column("Mood’s\u00a0p", "p"), drawn, Column("mean change of spread")),
         *(Column("paired\u00a0p", "p"), change, Column("set by set", "text")),
-    )
+    ]
     limits = "second minus first, with limits that hold for all pairs at once; right: the second is less fair"
     legend = (("●", limits), ("null", "counts as no difference"))
-    return Table(key, title, "models", columns, (("", tuple(lines)),), "bars", legend=legend, head=subject or "")
+    return Table(key, title, "models", columns, lines, "bars", legend=legend, head=subject or "")
 
 
 def _accuracy_change(pair: PairRow) -> TableCell:
@@ -148,27 +147,25 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
     first = effects[0]
     means = list(dict.fromkeys((row.model, row.reference_mean) for row in effects))
     single = len(means) == 1
-    groups: dict[str, list[Line]] = {}
-    for row in effects:
+    lines = []
+    groups = list(dict.fromkeys(row.group for row in effects))
+    for row in sorted(effects, key=lambda row: groups.index(row.group)):
         found = clear(row, alpha)
         failed = found and (row.effect or 0.0) < 0 and row.outcome != "p_positive"  # neither way is better there
         limits = row.effect, row.lo, row.hi
         drawn = drawn_cell(scale, *limits, zero=scale.at(0.0), failed=failed)
         effect = TableCell(signed(row.effect), interval(row.lo, row.hi) or "no spread", *limits)
         mark = ("fail" if failed else "") if found else None
-        line = Line(row.group if single else row.model, (drawn, effect, p_cell(row.p_adjusted)), mark=mark)
-        groups.setdefault(row.group, []).append(line)
+        name, heading = (row.group, "") if single else (row.model, row.group)
+        lines.append(Line(name, (drawn, effect, p_cell(row.p_adjusted)), mark=mark, heading=heading))
     subject = subject_words(first.subject)
     listed = ", ".join(f"{clean(name, 60)} {number(mean)}" for name, mean in means[:12])
-    bodies = [(group, tuple(lines)) for group, lines in groups.items()]
-    if single:
-        bodies = [("", tuple(line for _, lines in bodies for line in lines))]
     return Table(
         key=("effects", probe, first.outcome, first.over, first.subject or ""),
         title=f"{OUTCOMES[first.outcome]} by {first.over} against {first.reference}, {subject}",
         first="group" if single else "group and model",
         columns=(Column("effect, drawn", "drawn", scale=scale), Column("effect"), Column("adj. p", "p")),
-        bodies=tuple(bodies),
+        lines=lines,
         look="bars forest",
         head=subject,
         note=f"against {clean(first.reference, 80)}: {listed}",
@@ -183,7 +180,7 @@ def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]
     often = Counter[str]()
     for one in probe.taken:
         often[one.subject] += one.count
-    columns = tuple(Column(model.name, aside=f"{model.name}, share") for model in record.models)
+    columns = [Column(model.name, aside=f"{model.name}, share") for model in record.models]
     tables = []
     for subject, _ in often.most_common(MOST_SUBJECTS):
         for over in overs:
@@ -192,11 +189,11 @@ def taken_tables(record: AuditRecord, probe: ClassificationAudit) -> list[Table]
             for group in _groups(record, over):
                 if any(one.group == group for one in held):
                     most = (most_taken(held, model.name, subject, group, over) for model in record.models)
-                    lines.append(Line(group, tuple(map(_mistake, most))))
+                    lines.append(Line(group, [*map(_mistake, most)]))
             key = ("taken", probe.name, subject, *([over] if len(overs) > 1 else []))
             head = f"{subject} by {over}" if len(overs) > 1 else subject
             title = f"{head} taken for another label"
-            tables.append(Table(key, title, over, columns, (("", tuple(lines)),), "heat left texts", head=head))
+            tables.append(Table(key, title, over, columns, lines, "heat left texts", head=head))
     return tables
 
 
@@ -216,7 +213,7 @@ def _groups(record: AuditRecord, over: str) -> list[str]:
 def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:
     """P(positive label) of every group by model, for every grouping."""
     models = [model.name for model in record.models]
-    columns = tuple(Column(model, aside=f"{model}, within sets") for model in models)
+    columns = [Column(model, aside=f"{model}, within sets") for model in models]
     held = {(row.model, row.over, row.group): row for row in probe.groups}
 
     def cell(model: str, over: str, group: str) -> TableCell:
@@ -229,35 +226,32 @@ def implicit_tables(record: AuditRecord, probe: ImplicitAudit) -> list[Table]:
     tables = []
     for over in dict.fromkeys(row.over for row in probe.groups):
         groups = dict.fromkeys(row.group for row in probe.groups if row.over == over)
-        lines = tuple(Line(group, tuple(cell(model, over, group) for model in models)) for group in groups)
+        lines = [Line(group, [cell(model, over, group) for model in models]) for group in groups]
         measured = {row.model for row in probe.groups if row.over == over}
         spreads = [probe.spread(model, over) if model in measured else None for model in models]
-        foot = (Line("highest less lowest", tuple(map(number_cell, spreads))),)
+        foot = [Line("highest less lowest", [*map(number_cell, spreads)])]
         title = f"P(“{probe.positive}”) by {over}"
         key = ("implicit", probe.name, over)
-        tables.append(Table(key, title, "group", columns, (("", lines),), foot=foot, head=f"by {over}"))
+        tables.append(Table(key, title, "group", columns, lines, foot=foot, head=f"by {over}"))
     return tables
 
 
 def metrics_table(record: AuditRecord, probe: MetricsAudit) -> Table | None:
     """The value of each metric for every model, a row per metric, subject or word, and grouping; and per check, where
     several measure that with other settings."""
-    lines: dict[tuple[str, str], dict[str, MetricRow]] = {}
+    by_line: dict[tuple[str, str], dict[str, MetricRow]] = {}
     for row in probe.rows:
         about = f", {row.subject}" if row.subject is not None else ""
         over = f" over {row.over}" if row.over is not None else ""
-        lines.setdefault((f"{metric_words(row.metric)}{about}{over}", row.check), {})[row.model] = row
-    names = [name for name, _ in lines]
-    columns = tuple(Column(model.name) for model in record.models)
-    body = tuple(
-        Line(
-            name if names.count(name) == 1 else f"{name} ({check})",
-            tuple(_metric_cell(held.get(model.name)) for model in record.models),
-        )
-        for (name, check), held in lines.items()
-    )
+        by_line.setdefault((f"{metric_words(row.metric)}{about}{over}", row.check), {})[row.model] = row
+    names = [name for name, _ in by_line]
+    columns = [Column(model.name) for model in record.models]
+    lines = []
+    for (name, check), held in by_line.items():
+        cells = [_metric_cell(held.get(model.name)) for model in record.models]
+        lines.append(Line(name if names.count(name) == 1 else f"{name} ({check})", cells))
     title = "Further metrics of the suite’s checks"
-    return Table(("metrics", probe.name), title, "metric", columns, (("", body),)) if body else None
+    return Table(("metrics", probe.name), title, "metric", columns, lines) if lines else None
 
 
 def _metric_cell(row: MetricRow | None) -> TableCell:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final, Literal
 
 from fairgate.number_format import number, signed
-from fairgate.records import Status
+from fairgate.records import Status, Verdict
 from fairgate.reports.charts import Scale, Track, scale_for
 from fairgate.reports.formatting import interval, p_value
 
@@ -33,7 +35,8 @@ class TableCell:
     """A number, a text or a drawing, with what is `under` it.
 
     `value` is what the table is sorted by and what is handed out with its limits; `export` takes its place when handed
-    out, and `aside` goes with it. `shade` is 0 (none) to 7. `why` is shown on demand.
+    out, and `aside` goes with it. `shade` is 0 (none) to 7, towards what is worse or `better`; `verdict` is of
+    the group that the number is of. `why` is shown on demand.
     """
 
     text: str = ""
@@ -44,42 +47,51 @@ class TableCell:
     export: str | None = None
     aside: str | float | None = None
     shade: int = 0
+    better: bool = False
+    verdict: Verdict | None = None
     track: Track | None = None
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row: `name` in full, and as `shown` where that differs. `mark` is the class of the sign of a clear effect."""
+    """A row: `name` in full, and as `shown` where that differs. `mark` is the class of the sign of a clear effect;
+    rows of one `heading` are together under it."""
 
     name: str
-    cells: tuple[TableCell, ...]
+    cells: Sequence[TableCell]
     shown: str = ""
     mark: str | None = None
+    heading: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`key` is unique in an audit, `first` is the heading of the first column. `bodies` are rows under a heading each,
-    `foot` further rows. `legend` explains marks and swatches. `more` rows are only in audit.csv."""
+    """`key` is unique in a page, `first` is the heading of the first column. `foot` are rows below the `lines`.
+    `legend` explains marks and swatches. `more` rows are only in audit.csv."""
 
     key: tuple[str, ...]
     title: str
     first: str
-    columns: tuple[Column, ...]
-    bodies: tuple[tuple[str, tuple[Line, ...]], ...]
-    look: Literal["bars", "bars subjects", "bars forest", "heat left", "heat left texts"] = "heat left"
-    foot: tuple[Line, ...] = ()
-    legend: tuple[tuple[str, str], ...] = ()
+    columns: Sequence[Column]
+    lines: Sequence[Line]
+    look: Literal["heat", "bars", "bars subjects", "bars forest", "heat left", "heat left texts"] = "heat left"
+    foot: Sequence[Line] = ()
+    legend: Sequence[tuple[str, str]] = ()
     head: str = ""
     note: str = ""
     height: int = 26
     more: int = 0
 
     @property
+    def bodies(self) -> list[tuple[str, list[Line]]]:
+        """The lines by heading."""
+        return [(heading, [*lines]) for heading, lines in groupby(self.lines, key=attrgetter("heading"))]
+
+    @property
     def rows(self) -> list[Line]:
         """All rows, those of the foot last."""
-        return [*(line for _, lines in self.bodies for line in lines), *self.foot]
+        return [*self.lines, *self.foot]
 
 
 def exact(value: float | None, status: Status = "ok") -> float | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from fairgate.errors import clean
 from fairgate.number_format import number
 from fairgate.records import AuditRecord, RetrievalAudit, SkewRow, SkewSummary
-from fairgate.reports.charts import BoxPlot, Scale, Track, finite, percent, scale_for
+from fairgate.reports.charts import Scale, Track, finite, largest, percent, scale_for
 from fairgate.reports.data_table import (
     SHADES,
     Column,
@@ -30,14 +30,13 @@ _DOTS: Final = 400
 def recall_table(probe: RetrievalAudit) -> Table | None:
     """R@k of every model, where there is any."""
     scale = share_scale(x for row in probe.recall for x in (row.value, row.lo, row.hi))
-    lines = tuple(
-        Line(f"{clean(row.model, 80)} R@{row.k}", (drawn_cell(scale, *limits), number_cell(*limits)))
-        for row in probe.recall
-        for limits in [(row.value, row.lo, row.hi)]
-    )
+    lines = []
+    for row in probe.recall:
+        limits = row.value, row.lo, row.hi
+        lines.append(Line(f"{clean(row.model, 80)} R@{row.k}", (drawn_cell(scale, *limits), number_cell(*limits))))
     columns = (Column("recall, drawn", "drawn", scale=scale), Column("R@k"))
-    table = Table(("recall", probe.name), "R@k of every model", "model", columns, (("", lines),), "bars subjects")
-    return table if lines else None
+    key, title = ("recall", probe.name), "R@k of every model"
+    return Table(key, title, "model", columns, lines, "bars subjects") if lines else None
 
 
 def skew_tables(probe: RetrievalAudit) -> list[tuple[str, int, Table]]:
@@ -46,11 +45,11 @@ def skew_tables(probe: RetrievalAudit) -> list[tuple[str, int, Table]]:
     for over, k in dict.fromkeys((row.over, row.k) for row in probe.summaries):
         held = [row for row in probe.skews if (row.over, row.k) == (over, k)]
         scale = scale_for([0.0, *(row.value for row in held), *(row.null_p95 for row in held)])
-        lines = tuple(
+        lines = [
             _strip(row, [one for one in held if one.model == row.model], scale)
             for row in probe.summaries
             if (row.over, row.k) == (over, k)
-        )
+        ]
         columns = (
             *(Column("subjects, drawn", "drawn", scale=scale), Column("mean"), Column("median")),
             Column("fair ranker", under="median · 95%", name=_CHANCE.name, aside=_CHANCE.aside),
@@ -61,7 +60,7 @@ def skew_tables(probe: RetrievalAudit) -> list[tuple[str, int, Table]]:
             *(("null", "fair ranker, median to 95%"), ("▭", "quartiles and median")),
         )
         key, title = ("skew", probe.name, over, str(k)), f"MaxSkew@{k} over {over}"
-        table = Table(key, title, "model", columns, (("", lines),), "bars subjects", legend=legend, height=34)
+        table = Table(key, title, "model", columns, lines, "bars subjects", legend=legend, height=34)
         tables.append((over, k, table))
     return tables
 
@@ -75,11 +74,11 @@ def _strip(row: SkewSummary, subjects: Sequence[SkewRow], scale: Scale) -> Line:
     return Line(row.model, (TableCell(track=track), number_cell(row.mean), number_cell(row.median), chance, beyond))
 
 
-def _box(row: SkewSummary, scale: Scale) -> BoxPlot | None:
+def _box(row: SkewSummary, scale: Scale) -> dict[str, str] | None:
     """The five numbers of the box, where there are subjects enough and all are finite."""
     five = (row.lowest, row.lower_quartile, row.median, row.upper_quartile, row.highest)
     found = [x for x in map(finite, five) if x is not None]
-    return BoxPlot.of(found, scale) if row.subjects >= 3 and len(found) == 5 else None
+    return scale.box(found) if row.subjects >= 3 and len(found) == 5 else None
 
 
 _CHANCE: Final = Column("fair ranker: median · 95%", name="fair ranker, median", aside="fair ranker, 95%")
@@ -96,14 +95,10 @@ def _beyond(value: float | None, p95: float, top: float) -> int:
     return SHADES if math.isinf(value) else max(1, round(SHADES * value / top))
 
 
-def _top(values: Iterable[float | None]) -> float:
-    return max((value for value in map(finite, values) if value is not None), default=0.0)
-
-
 def skews_table(record: AuditRecord, probe: RetrievalAudit, over: str, k: int, noun: str) -> Table:
     """MaxSkew of every subject and model with the favoured group; shaded beyond the fair ranker's 95% point."""
     held = {(row.model, row.subject): row for row in probe.skews if (row.over, row.k) == (over, k)}
-    top = _top(row.value for row in held.values())
+    top = largest(row.value for row in held.values())
     subjects = list(dict.fromkeys(subject for _, subject in held))
 
     def cell(row: SkewRow) -> TableCell:
@@ -118,7 +113,7 @@ def skews_table(record: AuditRecord, probe: RetrievalAudit, over: str, k: int, n
     columns = (*(Column(model.name, aside=f"{model.name}, favoured") for model in record.models), _CHANCE)
     key, title = ("skews", probe.name, over, str(k)), f"MaxSkew@{k} over {over}, one by one"
     legend = (("", "under each value: the most favoured group"), ("", "shaded: beyond the fair ranker’s 95% point"))
-    return Table(key, title, noun, columns, (("", tuple(lines)),), legend=legend, more=len(subjects) - len(lines))
+    return Table(key, title, noun, columns, lines, legend=legend, more=len(subjects) - len(lines))
 
 
 def within_tables(record: AuditRecord, probe: RetrievalAudit) -> list[Table]:
@@ -129,7 +124,7 @@ def within_tables(record: AuditRecord, probe: RetrievalAudit) -> list[Table]:
 def _within(record: AuditRecord, probe: RetrievalAudit, over: str, fixed: str, k: int) -> Table:
     held = {(row.model, row.group): row for row in probe.within if (row.over, row.fixed, row.k) == (over, fixed, k)}
     ratio = {row.model: row for row in probe.differences if (row.over, row.fixed, row.k) == (over, fixed, k)}
-    top = _top(row.value for row in held.values())
+    top = largest(row.value for row in held.values())
     lines = []
     for group in record.dataset.attributes[fixed]:
         rows = [held[model.name, group] for model in record.models]
@@ -148,4 +143,4 @@ def _within(record: AuditRecord, probe: RetrievalAudit, over: str, fixed: str, k
     columns = (*(Column(model.name) for model in record.models), _CHANCE)
     key, title = ("within", probe.name, over, fixed, str(k)), f"MaxSkew@{k} over {over} within each {fixed}, on average"
     foot = (Line("relative difference", (*cells, chance)),)
-    return Table(key, title, fixed, columns, (("", tuple(lines)),), foot=foot, head=title)
+    return Table(key, title, fixed, columns, lines, foot=foot, head=title)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from typing import Any, Final
 
 from fairgate.errors import clean
 from fairgate.number_format import number
 from fairgate.records import CheckResult, PastValue, RunRecord, WorstSet
 from fairgate.reports.charts import GroupKey, estimate_of, groups_of, percent, strips_of
+from fairgate.reports.data_table import Table
 from fairgate.reports.formatting import (
     by_outcome,
     common_cause,
@@ -22,7 +25,7 @@ from fairgate.reports.formatting import (
 from fairgate.reports.notes import change_cells, definition_words, notices, remarks
 from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
 from fairgate.reports.run_sparklines import Spark, sparks_of
-from fairgate.reports.run_tables import ConfusionTable, confusion_tables, effects_of, group_key, heat_map
+from fairgate.reports.run_tables import confusion_tables, effects_of, group_key, heat_map
 from fairgate.reports.sentences import sentence
 from fairgate.reports.standalone_page import render_page
 
@@ -85,12 +88,11 @@ def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequen
         record,
         album,
         key,
-        {(table.probe, table.subject): table for table in tables},
+        {table.key: table for table in tables},
         sparks_of(record, history, shown),
         limits.group_rows,
     )
-    failed = views.of(failing, 0, limits.failing)
-    excused = views.of(waived[: limits.waived], len(failed), limits.waived)
+    failed, excused = views.of(failing, limits.failing), views.of(waived[: limits.waived], limits.waived)
     page = {
         "counted": unit_of(record),
         "cause": common_cause(record),
@@ -101,7 +103,7 @@ def _render(record: RunRecord, album: Album, limits: PageLimits, history: Sequen
         "failing": failed,
         "waived": excused,
         "more_waived": len(waived) - len(excused),
-        "passing": views.of(passing[: limits.passing], len(failed) + len(excused), limits.passing),
+        "passing": views.of(passing[: limits.passing], limits.passing),
         "more_passing": max(0, len(passing) - limits.passing),
         "strips": strips_of(checks, limits.subjects)[: limits.tables],
         "effects": effects_of(checks, key, limits.subjects)[: limits.tables],
@@ -118,18 +120,19 @@ class _Views:
     record: RunRecord
     album: Album
     key: GroupKey
-    tables: dict[tuple[str, str], ConfusionTable]
+    tables: dict[tuple[str, ...], Table]
     sparks: Mapping[str, Spark]
     rows_left: int
+    places: Iterator[int] = field(default_factory=partial(count, 1))
     shown_at: dict[str, str] = field(default_factory=dict)
 
-    def of(self, checks: Sequence[CheckResult], earlier: int, most: int) -> list[dict[str, Any]]:
-        """One view per check, after `earlier` others; the first `most` of them in full."""
-        return [self.view(check, earlier + at, at < most) for at, check in enumerate(checks)]
+    def of(self, checks: Sequence[CheckResult], most: int) -> list[dict[str, Any]]:
+        """One view per check; the first `most` of them in full."""
+        return [self.view(check, at < most) for at, check in enumerate(checks)]
 
-    def view(self, check: CheckResult, place: int, in_full: bool) -> dict[str, Any]:
+    def view(self, check: CheckResult, in_full: bool) -> dict[str, Any]:
         """A check with its drawings, or, where it is not shown in full, its sentence alone."""
-        anchor = f"check-{place + 1}"
+        anchor = f"check-{next(self.places)}"
         view = {"check": check, "anchor": anchor, "sentence": sentence(check, self.record), "in_full": in_full}
         if not in_full:
             return view

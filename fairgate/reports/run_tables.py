@@ -4,46 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from fairgate.errors import clean
 from fairgate.number_format import number, signed
 from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification
-from fairgate.reports.charts import GroupKey, Scale, change_track, finite, margins_of, scale_for
-from fairgate.reports.data_table import SHADES
+from fairgate.reports.charts import GroupKey, Scale, change_track, finite, largest, margins_of, scale_for
+from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell
 from fairgate.reports.formatting import check_name, reference, worse_is_higher
 
 _COLUMNS: Final = 16
-
-
-@dataclass(frozen=True, slots=True)
-class HeatCell:
-    """A number with its shade: towards worse or better, strength 0 (none) to 7."""
-
-    text: str
-    side: Literal["worse", "better"] = "better"
-    shade: int = 0
-    group: GroupResult | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """One attribute down, the other across."""
-
-    shown: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ConfusionTable:
-    """For each group of a subject, how many images were taken for which other label."""
-
-    probe: str
-    subject: str
-    predicted: tuple[str, ...]
-    rows: tuple[tuple[str, int, tuple[HeatCell, ...]], ...]
+"""Most groups across a map."""
+_LABELS, _GROUPS = 12, 100
+"""Most labels and groups of a table of confusions."""
 
 
 def group_key(dataset: DatasetInfo) -> GroupKey:
@@ -55,75 +30,77 @@ def group_key(dataset: DatasetInfo) -> GroupKey:
     return lambda name: tuple(places.get(part, len(places)) for part in name.split(CROSS))
 
 
-def heat_map(check: CheckResult, key: GroupKey) -> HeatMap | None:
-    """The change of each intersection of two attributes, or its value where nothing was compared."""
+def heat_map(check: CheckResult, key: GroupKey) -> Table | None:
+    """The change of each intersection of two attributes, or its value where nothing was compared: one attribute down,
+    the other across."""
     parts = {group.group: group.group.split(CROSS) for group in check.groups}
     if len(parts) < 4 or any(len(part) != 2 for part in parts.values()):
         return None
-    downs = sorted({part[0] for part in parts.values()}, key=key)
-    acrosses = sorted({part[1] for part in parts.values()}, key=key)
+    downs, acrosses = (sorted({part[at] for part in parts.values()}, key=key) for at in (0, 1))
     changes = any(group.delta is not None for group in check.groups)
     found = {tuple(parts[group.group]): group for group in check.groups}
-    top = _largest(group.delta if changes else group.value for group in check.groups)
-    rows = tuple((d, tuple(_cell(check, found.get((d, a)), changes, top) for a in acrosses)) for d in downs)
-    return HeatMap(f"change against the {reference(check)}" if changes else "value", tuple(acrosses), rows)
+    top = largest(group.delta if changes else group.value for group in check.groups)
+    lines = [Line(d, [_cell(check, found.get((d, a)), changes, top) for a in acrosses]) for d in downs]
+    shown = f"change against the {reference(check)}" if changes else "value"
+    return Table((), shown, "", [*map(Column, acrosses)], lines, "heat")
 
 
-def crossed_with_subjects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> HeatMap | None:
+def crossed_with_subjects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Table | None:
     """The change of every group in every subject of one check; None with more groups than a table holds."""
     groups = sorted({group.group for check in checks for group in check.groups}, key=key)
     if not 2 <= len(groups) <= _COLUMNS:
         return None
-    top = _largest(group.delta for check in checks for group in check.groups)
-    rows = []
+    top = largest(group.delta for check in checks for group in check.groups)
+    lines = []
     for check in checks[:most]:
         found = {group.group: group for group in check.groups}
-        rows.append((check.about or "", tuple(_cell(check, found.get(name), True, top) for name in groups)))
-    return HeatMap(f"change against the {reference(checks[0])}", tuple(groups), tuple(rows))
+        lines.append(Line(check.about or "", [_cell(check, found.get(name), True, top) for name in groups]))
+    return Table((), f"change against the {reference(checks[0])}", "", [*map(Column, groups)], lines, "heat")
 
 
-def _largest(numbers: Iterable[float | None]) -> float:
-    return max((abs(x) for x in map(finite, numbers) if x is not None), default=0.0)
-
-
-def confusion_tables(found: Sequence[Misclassification], key: GroupKey) -> list[ConfusionTable]:
-    """One table per probe and subject, the most frequent wrong label first."""
+def confusion_tables(found: Sequence[Misclassification], key: GroupKey) -> list[Table]:
+    """For each group of a subject, how many images were taken for which other label: one table per probe and subject,
+    the most frequent wrong label first."""
     by_subject: dict[tuple[str, str], list[Misclassification]] = {}
     for one in found:
         by_subject.setdefault((one.probe, one.subject), []).append(one)
-    return [_confusion(*place, entries, key) for place, entries in by_subject.items()]
+    return [_confusion(place, entries, key) for place, entries in by_subject.items()]
 
 
-def _confusion(probe: str, subject: str, entries: Sequence[Misclassification], key: GroupKey) -> ConfusionTable:
+def _confusion(place: tuple[str, str], entries: Sequence[Misclassification], key: GroupKey) -> Table:
     counts = {(one.group, one.predicted): one.count for one in entries}
     totals = {one.group: one.total for one in entries}
     often = Counter[str]()
     for one in entries:
         often[one.predicted] += one.count
-    predicted = tuple(sorted(often, key=lambda label: (-often[label], label)))
+    predicted = sorted(often, key=lambda label: (-often[label], label))[:_LABELS]
 
-    def cell(group: str, label: str) -> HeatCell:
+    def cell(group: str, label: str) -> TableCell:
         if (count := counts.get((group, label))) is None:
-            return HeatCell(number(None))
+            return TableCell(number(None))
         share = count / totals[group] if totals[group] else 0.0
-        return HeatCell(f"{count:,} ({share:.0%})", "worse", math.ceil(share * SHADES))
+        return TableCell(f"{count:,} ({share:.0%})", shade=math.ceil(share * SHADES))
 
-    rows = [
-        (group, totals[group], tuple(cell(group, label) for label in predicted)) for group in sorted(totals, key=key)
+    groups = sorted(totals, key=key)
+    lines = [
+        Line(group, [*(cell(group, label) for label in predicted), TableCell(f"{totals[group]:,}")])
+        for group in groups[:_GROUPS]
     ]
-    return ConfusionTable(probe, subject, predicted, tuple(rows))
+    columns = [*(Column(f"“{clean(label, 60)}”") for label in predicted), Column("images")]
+    more = max(0, len(often) - _LABELS) + max(0, len(groups) - _GROUPS)
+    return Table(place, f"Confusions of {place[1]}", place[1], columns, lines, more=more)
 
 
-def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: float) -> HeatCell:
+def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: float) -> TableCell:
     if group is None:
-        return HeatCell(number(None))
+        return TableCell(number(None))
     value = group.delta if changes else group.value
     text = signed(value) if changes else number(value, group.status)
     if value is None or math.isnan(value) or top == 0.0:
-        return HeatCell(text, group=group)
+        return TableCell(text, verdict=group.verdict)
     strength = 1.0 if math.isinf(value) else abs(value) / top
-    worse = value > 0 if worse_is_higher(check) else value < 0
-    return HeatCell(text, "worse" if worse else "better", round(strength * SHADES), group)
+    better = value <= 0 if worse_is_higher(check) else value >= 0
+    return TableCell(text, shade=round(strength * SHADES), better=better, verdict=group.verdict)
 
 
 MOST_ROWS: Final = 16
@@ -139,7 +116,7 @@ class Effects:
     rows: Sequence[dict[str, Any]]
     scale: Scale
     more: int
-    heat: HeatMap | None
+    heat: Table | None
 
 
 def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Effects]:

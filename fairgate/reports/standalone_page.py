@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.errors import clean
-from fairgate.number_format import number, signed
+from fairgate.number_format import signed
 from fairgate.reports import formatting, notes
 from fairgate.version import __version__
 
@@ -66,40 +66,13 @@ def _exact(value: float) -> str:
 
 @functools.cache
 def _environment() -> Environment:
+    """Templates call what words are made of, `formatting` and `notes`, by its own names, as filters and as globals."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("fairgate.reports", "templates")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.filters |= {
-        "bound": formatting.bound_words,
-        "owner": lambda check: notes.DECIDERS[check.decided_by],
-        "other_decider": notes.other_decider,
-        "decider": notes.decider_words,
-        "provenance": notes.provenance,
-        "reference": formatting.reference,
-        "shown_verdict": formatting.shown_verdict,
-        "notes": notes.verdict_notes,
-        "waiver": notes.waiver_words,
-        "clean": clean,
-        "exact": _exact,
-        "interval": formatting.interval,
-        "link": safe_link,
-        "metric": formatting.metric_words,
-        "moment": formatting.moment,
-        "name": formatting.check_name,
-        "number": number,
-        "p": formatting.p_value,
-        "share": formatting.share_words,
-        "signed": signed,
-        "ties": formatting.tie_words,
-    }
-    made.globals |= {
-        "headline": formatting.headline_verdict,
-        "coverage": formatting.coverage_words,
-        "headline_of": formatting.findings_headline,
-        "symbol": formatting.SYMBOL,
-        "totals": formatting.totals,
-        "verdict": formatting.verdict_words,
-        "why_absent": formatting.why_absent,
-    }
+    words = {name: member for name, member in (vars(formatting) | vars(notes)).items() if not name.startswith("_")}
+    made.filters |= {name: word for name, word in words.items() if callable(word)}
+    made.filters |= {"exact": _exact, "link": safe_link, "signed": signed}
+    made.globals |= words
     return made

@@ -151,8 +151,8 @@ def test_group_effects_are_told_worst_first_over_all_subjects() -> None:
     deltas = [row["group"].delta for row in effects.rows]
     assert deltas == sorted(deltas, key=lambda delta: delta or 0.0)
     assert effects.heat is not None
-    assert effects.heat.columns == GROUPS
-    assert [name for name, _ in effects.heat.rows] == list(SUBJECTS)
+    assert [column.shown for column in effects.heat.columns] == list(GROUPS)
+    assert [line.name for line in effects.heat.lines] == list(SUBJECTS)
 
 
 def test_where_more_is_worse_the_largest_change_is_first() -> None:
@@ -209,9 +209,9 @@ def test_a_group_that_a_subject_does_not_have_is_a_dash_and_what_was_not_compare
     part = part.model_copy(update={"groups": [unmeasured, *part.groups[2:]]})
     (effects,) = effects_of([whole, part], group_key(example_record().dataset), 40)
     assert effects.heat is not None
-    cells = dict(effects.heat.rows)["nurse"]
+    (cells,) = (line.cells for line in effects.heat.lines if line.name == "nurse")
     assert [cell.text for cell in cells[:2]] == ["–", "–"]
-    assert cells[0].group is None
+    assert cells[0].verdict is None
     assert effects.more + len(effects.rows) == 2 * len(GROUPS) - 2
 
 
