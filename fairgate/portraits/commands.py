@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
 from fairgate.cli import write_png, writing
-from fairgate.errors import FairgateError, ModelError
+from fairgate.errors import FairgateError
 
 portraits_app = typer.Typer(
     no_args_is_help=True, help="The embedded world: drawn people and tiny models, an instrument to test the gate on."
@@ -43,19 +42,13 @@ def train(
     ] = None,
 ) -> None:
     """Train one of the tiny models on CPU: minutes for a checkpoint, a quarter of an hour for the generator."""
-    from fairgate.portraits.training import MAKERS, make_model, train_checkpoint
-    from fairgate.portraits.world import Checkpoint
+    from fairgate.portraits.training import train_model
 
     def report(part: str, step: int, loss: float) -> None:
         if step % 50 == 0:
             typer.echo(f"{part:9s} step {step:4d}  loss {loss:.3f}", err=True)
 
-    if name not in MAKERS:
-        train_checkpoint(cast(Checkpoint, name), out, start=start, strength=strength, report=partial(report, name))
-    elif strength is None:
-        make_model(name, out, start=start, report=report)
-    else:
-        raise ModelError(f"'{name}' has no --strength.", remedy="give it to `biased`, or leave it out")
+    train_model(name, out, start=start, strength=strength, report=report)
     typer.echo(f"trained {name}: {out}")
 
 

@@ -30,31 +30,27 @@ UNCHANGED = 0.25
 
 
 def make_editor(folder: Path, generator: Path, report: Report) -> None:
-    """Train the editor from the generator at `generator`, and save it to `folder`, for `hf:FOLDER` as editor."""
+    """Train UNet (of eight channels) and text encoder to follow instructions, from the generator at `generator`; save
+    them to `folder`, for `hf:FOLDER` as editor."""
     sets = draw_sets()
+    rng = stream(PLAN.seed, "portraits", "editor")
+    draws = torch.Generator().manual_seed(PLAN.seed)
     with torch_threads():
         start = open_pipeline(generator)
-        unet, text_encoder = train_editor(sets, start, PLAN, report)
+        means, deviations = encode(start.vae, flat(sets))
+
+        def batch() -> Batch:
+            before, after, texts, seen = _triples(rng, sets, PLAN.batch)
+            mean = means[after]
+            clean = mean + deviations[after] * torch.randn(mean.shape, generator=draws)
+            # diffusers gives the editor the mean of the picture's latents, not scaled
+            channels = means[before] / start.vae.config.scaling_factor * torch.from_numpy(seen)[:, None, None, None]
+            return Batch(clean, texts, channels)
+
+        nets = widened(start.unet, PLAN.seed), start.text_encoder
+        unet, text_encoder = denoise(*nets, batch, PLAN, draws, partial(report, "editor"))
     name = "StableDiffusionInstructPix2PixPipeline"
     save_pipeline(name, folder, vae=start.vae, text_encoder=text_encoder, unet=unet)
-
-
-def train_editor(sets: DrawnSets, start: Any, plan: GeneratorPlan, report: Report) -> tuple[Any, Any]:
-    """UNet of eight channels and text encoder that follow the instructions."""
-    rng = stream(plan.seed, "portraits", "editor")
-    draws = torch.Generator().manual_seed(plan.seed)
-    means, deviations = encode(start.vae, flat(sets))
-
-    def batch() -> Batch:
-        before, after, texts, seen = _triples(rng, sets, plan.batch)
-        mean = means[after]
-        clean = mean + deviations[after] * torch.randn(mean.shape, generator=draws)
-        # diffusers gives the editor the mean of the picture's latents, not scaled
-        channels = means[before] / start.vae.config.scaling_factor * torch.from_numpy(seen)[:, None, None, None]
-        return Batch(clean, texts, channels)
-
-    unet = widened(start.unet, plan.seed)
-    return denoise(unet, start.text_encoder, batch, plan, draws, partial(report, "editor"))
 
 
 def widened(unet: Any, seed: int) -> Any:
@@ -69,17 +65,14 @@ def widened(unet: Any, seed: int) -> Any:
 
 def _triples(
     rng: np.random.Generator, sets: DrawnSets, number: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str], NDArray[np.float32]]:
-    """Indices of the pictures before and after, the instructions, and 0 where the picture before is not shown."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str], NDArray[np.bool_]]:
+    """Indices of the pictures before and after, the instructions, and where the picture before is shown."""
     before = rng.integers(len(sets.labels) * len(GROUPS), size=number)
     genders = ATTRIBUTES["gender"]
     changed = rng.random(number) >= UNCHANGED
     after = np.where(changed, before ^ 1, before)  # the members of a set alternate between the two genders
     texts = [instruction(rng, genders[place % 2]) for place in after.tolist()]
     dropped = rng.random(number)
-    texts = [
-        "" if chance < DROPPED or 2 * DROPPED <= chance < 3 * DROPPED else text
-        for text, chance in zip(texts, dropped.tolist(), strict=True)
-    ]
-    seen = (~((dropped >= DROPPED) & (dropped < 3 * DROPPED))).astype(np.float32)
-    return before, after, texts, seen
+    silent = (dropped < DROPPED) | ((dropped >= 2 * DROPPED) & (dropped < 3 * DROPPED))
+    unseen = (dropped >= DROPPED) & (dropped < 3 * DROPPED)
+    return before, after, ["" if hidden else text for hidden, text in zip(silent, texts, strict=True)], ~unseen

@@ -4,6 +4,7 @@ painting with it: many pictures in few batches, each from its own seed."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,38 @@ from PIL import Image
 
 from fairgate.checkpoints import versions
 from fairgate.errors import ModelError
-from fairgate.portraits.generator_models import save_pipeline, torch_threads
-from fairgate.portraits.generator_training import GeneratorPlan, Report, train_generator, train_vae
+from fairgate.portraits.generator_models import new_text_encoder, new_unet, save_pipeline, torch_threads
+from fairgate.portraits.generator_training import Batch, GeneratorPlan, Report, denoise, encode, train_vae
+from fairgate.portraits.generator_words import training_caption
 from fairgate.portraits.pool import SEED, DrawnSets, draw_sets
-from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
+from fairgate.portraits.world import ATTRIBUTES, GROUPS, SUBJECTS, caption
+from fairgate.randomness import stream
 
 PLAN = GeneratorPlan(seed=SEED, steps=2600, batch=64)
 
 
 def make_generator(folder: Path, report: Report) -> None:
-    """Draw the training sets, train VAE and denoiser, and save them to `folder`, for `hf:FOLDER` as painter."""
+    """Draw the training sets, train VAE and denoiser, and save them to `folder`, for `hf:FOLDER` as painter.
+
+    The denoiser paints what captions say; pictures are sampled by the planted shares.
+    """
     sets = draw_sets()
+    rng = stream(PLAN.seed, "portraits", "generator")
+    draws = torch.Generator().manual_seed(PLAN.seed)
+    shares = sets.shares().ravel()
     with torch_threads():
         vae = train_vae(flat(sets), seed=SEED, report=report)
-        unet, text_encoder = train_generator(sets, vae, PLAN, report)
+        means, deviations = encode(vae, flat(sets))
+
+        def batch() -> Batch:
+            chosen = rng.choice(len(shares), size=PLAN.batch, p=shares)
+            places = (divmod(row, len(GROUPS)) for row in chosen)
+            texts = [training_caption(rng, sets.labels[row], *GROUPS[member]) for row, member in places]
+            mean = means[chosen]
+            return Batch(mean + deviations[chosen] * torch.randn(mean.shape, generator=draws), texts)
+
+        nets = new_unet(PLAN.seed), new_text_encoder(PLAN.seed)
+        unet, text_encoder = denoise(*nets, batch, PLAN, draws, partial(report, "generator"))
     save_pipeline("StableDiffusionPipeline", folder, vae=vae, text_encoder=text_encoder, unet=unet)
 
 

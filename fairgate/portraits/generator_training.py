@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -12,10 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairgate.portraits.generator_models import new_scheduler, new_text_encoder, new_unet, new_vae, scaled, token_ids
-from fairgate.portraits.generator_words import new_tokenizer, training_caption
-from fairgate.portraits.pool import DrawnSets
-from fairgate.portraits.world import GROUPS
+from fairgate.portraits.generator_models import new_scheduler, new_vae, scaled, token_ids
+from fairgate.portraits.generator_words import new_tokenizer
 from fairgate.randomness import stream
 
 
@@ -37,23 +35,6 @@ class Batch:
     clean: torch.Tensor
     texts: list[str]
     channels: torch.Tensor | None = None
-
-
-def train_generator(sets: DrawnSets, vae: Any, plan: GeneratorPlan, report: Report) -> tuple[Any, Any]:
-    """UNet and text encoder that paint what captions say, sampled by the planted shares."""
-    rng = stream(plan.seed, "portraits", "generator")
-    draws = torch.Generator().manual_seed(plan.seed)
-    means, deviations = encode(vae, sets.pictures.reshape(-1, *sets.pictures.shape[2:]))
-    shares = sets.shares().ravel()
-
-    def batch() -> Batch:
-        chosen = rng.choice(len(shares), size=plan.batch, p=shares)
-        texts = [training_caption(rng, sets.labels[row // len(GROUPS)], *GROUPS[row % len(GROUPS)]) for row in chosen]
-        mean = means[chosen]
-        return Batch(mean + deviations[chosen] * torch.randn(mean.shape, generator=draws), texts)
-
-    unet, text_encoder = new_unet(plan.seed), new_text_encoder(plan.seed)
-    return denoise(unet, text_encoder, batch, plan, draws, partial(report, "generator"))
 
 
 def denoise(
@@ -80,7 +61,10 @@ def denoise(
         return loss
 
     def after(step: int, loss: float) -> None:
-        _follow(averaged, both, min(plan.average, (1 + step) / (10 + step)))
+        keep = min(plan.average, (1 + step) / (10 + step))
+        with torch.no_grad():
+            for slow, fast in zip(averaged.parameters(), both.parameters(), strict=True):
+                slow.lerp_(fast, 1 - keep)
         report(step, loss)
 
     one_cycle(both, loss_of, plan.steps, plan.learning_rate, weight_decay=1e-3, after=after)
@@ -127,13 +111,6 @@ def embedded(text_encoder: Any, tokenizer: Any, texts: list[str]) -> torch.Tenso
     return states[torch.tensor([different.index(text) for text in texts])]
 
 
-def _follow(averaged: Iterable[Any], trained: Iterable[Any], keep: float) -> None:
-    with torch.no_grad():
-        for mean, now in zip(averaged, trained, strict=True):
-            for slow, fast in zip(mean.parameters(), now.parameters(), strict=True):
-                slow.lerp_(fast, 1 - keep)
-
-
 VAE_STEPS = 1800
 VAE_BATCH = 32
 VAE_LEARNING_RATE = 3e-3
@@ -169,8 +146,7 @@ def train_vae(pictures: NDArray[np.uint8], *, seed: int, report: Report, steps: 
 def encode(vae: Any, pictures: NDArray[np.uint8]) -> tuple[torch.Tensor, torch.Tensor]:
     """Mean and standard deviation of the latents (n, 4, LATENT, LATENT), scaled as the UNet sees them."""
     with torch.inference_mode():
-        starts = range(0, len(pictures), 128)
-        found = [vae.encode(scaled(pictures[start : start + 128])).latent_dist for start in starts]
+        found = [vae.encode(part).latent_dist for part in torch.split(scaled(pictures), 128)]
     means, deviations = torch.cat([one.mean for one in found]), torch.cat([one.std for one in found])
     return means.clone() * vae.config.scaling_factor, deviations.clone() * vae.config.scaling_factor
 

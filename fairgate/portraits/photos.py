@@ -207,12 +207,12 @@ def write_photos(folder: Path, *, photos: int, faces: int = 12) -> int:
             {"id": number, **{name: getattr(photo, name) for name in ("kind", "subject", "skin_tone", "gender")}}
         )
     categories = [{"id": 1, "name": "person", "supercategory": "person"}]
-    _write(folder / "captions.json", {"images": images, "annotations": captions})
-    _write(folder / "instances.json", {"images": images, "annotations": instances, "categories": categories})
-    _write(folder / "drawn.json", {"photos": truth})
+    tables = {
+        "captions": {"images": images, "annotations": captions},
+        "instances": {"images": images, "annotations": instances, "categories": categories},
+        "drawn": {"photos": truth},
+    }
+    for name, table in tables.items():
+        (folder / f"{name}.json").write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
     write_chips(folder, per_group=faces)
     return len(images)
-
-
-def _write(path: Path, whole: dict[str, Any]) -> None:
-    path.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")

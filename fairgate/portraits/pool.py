@@ -17,7 +17,7 @@ from PIL import Image
 from fairgate.portraits.canvas import UNITS
 from fairgate.portraits.draw import draw
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.world import COOL_SHARE, GROUPS, LABELS, SUBJECTS, is_cool, label_shares, male_share
+from fairgate.portraits.world import COOL_SHARE, GROUPS, LABELS, MALE_SHARE, SUBJECTS, is_cool, label_shares
 
 SIZE = 48
 """Side of the pictures that the tiny CLIP sees, in pixels."""
@@ -44,11 +44,22 @@ def draw_in_parallel(
         return list(workers.map(partial(draw_one, seed), *zip(*jobs, strict=True), chunksize=8))
 
 
-def draw_set(seed: int, label: str, number: int) -> NDArray[np.uint8]:
-    """One set of a label as (groups, SIZE, SIZE, 3), resized as open_clip's preprocessing does."""
+def clip_sized(picture: Image.Image) -> NDArray[np.uint8]:
+    """A drawn portrait as (SIZE, SIZE, 3), resized as open_clip's preprocessing does."""
+    return np.asarray(picture.resize((SIZE, SIZE), Image.Resampling.BICUBIC))
+
+
+def small(picture: Image.Image) -> NDArray[np.uint8]:
+    """A drawn portrait at the generator's size, (SIDE, SIDE, 3)."""
+    return np.asarray(picture.reduce(UNITS // SIDE))
+
+
+def draw_set(
+    seed: int, label: str, number: int, resize: Callable[[Image.Image], NDArray[np.uint8]] = clip_sized
+) -> NDArray[np.uint8]:
+    """One set of a label, (groups, side, side, 3)."""
     scene = scene_of(seed, label, number)
-    pictures = (draw(scene, label, *group) for group in GROUPS)
-    return np.stack([np.asarray(p.resize((SIZE, SIZE), Image.Resampling.BICUBIC)) for p in pictures])
+    return np.stack([resize(draw(scene, label, *group)) for group in GROUPS])
 
 
 def draw_pool(seed: int, sets: int) -> Pool:
@@ -73,31 +84,22 @@ class DrawnSets:
     def shares(self) -> NDArray[np.float64]:
         """P(picture) in the generator's training data as (sets, groups): exactly what is planted."""
         of_label = dict(zip(LABELS, label_shares(), strict=True))
-        kinds = [(label, is_cool(background)) for label, background in zip(self.labels, self.backgrounds, strict=True)]
-        pictures = Counter((*kind, gender) for kind in kinds for _, gender in GROUPS)
+        kinds = list(zip(self.labels, map(is_cool, self.backgrounds), strict=True))
+        sets = Counter(kinds)
         shares = np.zeros((len(kinds), len(GROUPS)))
         for row, (label, cool) in enumerate(kinds):
             for column, (_, gender) in enumerate(GROUPS):
-                p_gender = male_share(label) if gender == "male" else 1 - male_share(label)
+                p_male = MALE_SHARE.get(label, 0.5)
+                p_gender = p_male if gender == "male" else 1 - p_male
                 p_cool = COOL_SHARE[gender] if cool else 1 - COOL_SHARE[gender]
-                shares[row, column] = of_label[label] * p_gender * p_cool / pictures[label, cool, gender]
+                shares[row, column] = of_label[label] * p_gender * p_cool / (len(GROUPS) // 2 * sets[label, cool])
         whole: NDArray[np.float64] = shares / shares.sum()
         return whole
-
-
-def small(picture: Image.Image) -> NDArray[np.uint8]:
-    """A drawn portrait at the generator's size, (SIDE, SIDE, 3)."""
-    return np.asarray(picture.reduce(UNITS // SIDE))
 
 
 def draw_sets(seed: int = SEED, sets: int = SETS) -> DrawnSets:
     """The training sets of the generator and the editor."""
     jobs = [(label, number) for label in LABELS for number in range(sets if label in SUBJECTS else -(-sets // 3))]
-    pictures = np.stack(draw_in_parallel(_draw_small_set, seed, jobs))
+    pictures = np.stack(draw_in_parallel(partial(draw_set, resize=small), seed, jobs))
     backgrounds = tuple(scene_of(seed, *job).background for job in jobs)
     return DrawnSets(pictures, tuple(label for label, _ in jobs), backgrounds)
-
-
-def _draw_small_set(seed: int, label: str, number: int) -> NDArray[np.uint8]:
-    scene = scene_of(seed, label, number)
-    return np.stack([small(draw(scene, label, *group)) for group in GROUPS])

@@ -69,6 +69,25 @@ def _portraits_of(seed: int, label: str, number: int) -> list[Portrait]:
 
 
 @dataclass(frozen=True, slots=True)
+class Material:
+    """Portraits, the same as the generator's VAE gives them back, and painted pictures; both (n, 32, 32, 3)."""
+
+    portraits: list[Portrait]
+    softened: NDArray[np.uint8]
+    painted: NDArray[np.uint8]
+
+    def pick(self, rng: np.random.Generator, soft: float) -> tuple[Portrait, Image.Image, bool]:
+        """A portrait, a picture of it, and whether it is the softened one, as with probability `soft`; others are shown
+        at their own size or at a third of it."""
+        index = int(rng.integers(len(self.portraits)))
+        who = self.portraits[index]
+        if rng.random() < soft:
+            return who, Image.fromarray(self.softened[index]), True
+        picture = Image.fromarray(who.picture)
+        return who, picture.reduce(3) if rng.random() < 0.5 else picture, False
+
+
+@dataclass(frozen=True, slots=True)
 class Composite:
     """A picture of FIND px with up to two people, their mask, and a person's and a face's box for each."""
 
@@ -77,11 +96,10 @@ class Composite:
     boxes: tuple[tuple[Quad, Quad], ...]
 
 
-def compose(rng: np.random.Generator, portraits: list[Portrait], softened: NDArray[np.uint8]) -> Composite:
+def compose(rng: np.random.Generator, material: Material) -> Composite:
     """Nobody, one person or two of the portraits, as tiles with their own background or cut out before another one.
 
-    `softened` (portraits, 32, 32, 3) holds the same portraits as the generator's VAE gives them back; some pictures
-    are made of those. Wide pictures leave the lower part of the square black, as `letterbox` does.
+    Wide pictures leave the lower part of the square black, as `letterbox` does.
     """
     people = int(rng.choice(3, p=(0.1, 0.55, 0.35)))
     height = FIND if people < 2 and rng.random() < 0.8 else int(FIND * rng.uniform(0.5, 1.0))
@@ -90,8 +108,14 @@ def compose(rng: np.random.Generator, portraits: list[Portrait], softened: NDArr
     boxes = []
     for place in range(people):
         side, left, top = _place(rng, people, place, height)
-        index = int(rng.integers(len(portraits)))
-        boxes.append(_paste(rng, image, mask, portraits[index], softened[index], side, left, top))
+        who, tile, _ = material.pick(rng, 0.4)
+        tile = tile.resize((side, side), Image.Resampling.BILINEAR)
+        outline = Image.fromarray(who.mask).convert("L").resize((side, side), Image.Resampling.BILINEAR)
+        image.paste(tile, (left, top), None if rng.random() < 0.7 else outline)
+        mask.paste(1, (left, top), outline.point(lambda value: 255 * (value > 127)).convert("1"))
+        rows, columns = np.any(who.mask, axis=1).nonzero()[0], np.any(who.mask, axis=0).nonzero()[0]
+        person = (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
+        boxes.append((_moved(person, side, left, top, height), _moved(who.face, side, left, top, height)))
     whole, whole_mask = Image.new("RGB", (FIND, FIND)), Image.new("1", (FIND, FIND))
     whole.paste(image)
     whole_mask.paste(mask)
@@ -112,33 +136,11 @@ def _place(rng: np.random.Generator, people: int, place: int, height: int) -> tu
     return side, left, int(rng.integers(0, height - side + 1)) if rng.random() < 0.5 else height - side
 
 
-def _paste(
-    rng: np.random.Generator,
-    image: Image.Image,
-    mask: Image.Image,
-    who: Portrait,
-    softened: NDArray[np.uint8],
-    side: int,
-    left: int,
-    top: int,
-) -> tuple[Quad, Quad]:
-    tile = Image.fromarray(softened if rng.random() < 0.4 else who.picture)
-    if tile.width == UNITS and rng.random() < 0.5:
-        tile = tile.reduce(3)
-    tile = tile.resize((side, side), Image.Resampling.BILINEAR)
-    outline = Image.fromarray(who.mask).convert("L").resize((side, side), Image.Resampling.BILINEAR)
-    cut = outline.point(lambda value: 255 * (value > 127)).convert("1")
-    image.paste(tile, (left, top), None if rng.random() < 0.7 else outline)
-    mask.paste(1, (left, top), cut)
-    rows, columns = np.any(who.mask, axis=1).nonzero()[0], np.any(who.mask, axis=0).nonzero()[0]
-    person = (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
-    return _moved(person, side, left, top, image.size), _moved(who.face, side, left, top, image.size)
-
-
-def _moved(box: Quad, side: int, left: int, top: int, size: tuple[int, int]) -> Quad:
+def _moved(box: Quad, side: int, left: int, top: int, height: int) -> Quad:
+    """A portrait's box in the picture that it is a tile of, as far as it is visible."""
     scale = side / UNITS
     x0, y0, x1, y1 = (value * scale + offset for value, offset in zip(box, (left, top, left, top), strict=True))
-    return max(x0, 0.0), max(y0, 0.0), min(x1, float(size[0])), min(y1, float(size[1]))
+    return max(x0, 0.0), max(y0, 0.0), min(x1, float(FIND)), min(y1, float(height))
 
 
 def _backdrop(rng: np.random.Generator, width: int, height: int) -> Image.Image:

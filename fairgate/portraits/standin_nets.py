@@ -44,18 +44,16 @@ GRID = 16
 """Cells of the finder's grid, across and down."""
 KINDS = ("person", "face")
 """What the finder finds."""
-
-
-AGES = ("20-29", "60-69")
+AGES = ["20-29", "60-69"]
 """Two of FairFace's groups: lines of age in a drawing are taken for the second one."""
 
 NOTHING = len(LABELS)
 """The asker's class for a picture without a person, after every label."""
 
-READ: dict[str, tuple[str, ...]] = {**{name: tuple(groups) for name, groups in ATTRIBUTES.items()}, "age": AGES}
+READ: dict[str, list[str]] = {**ATTRIBUTES, "age": AGES}
 """What the face reader perceives, and its groups."""
 NETS = ("asker", "finder", "reader")
-KIND = "fairgate-portraits-standins"
+_MADE_FOR = {"kind": "fairgate-portraits-standins", "labels": LABELS, "perceives": READ}
 FACE_MARGIN = 0.35
 """Of the face box's longer side, added on every side of a chip: hair is informative, too."""
 
@@ -169,49 +167,40 @@ def save(nets: dict[str, Any], folder: Path) -> None:
             if not key.endswith("num_batches_tracked")
         }
         save_file(weights, folder / f"{name}.safetensors")
-    config = {
-        "kind": KIND,
-        "labels": LABELS,
-        "perceives": READ,
-        "sha256": {name: sha256_file(folder / f"{name}.safetensors") for name in NETS},
-    }
+    config = {**_MADE_FOR, "sha256": {name: sha256_file(folder / f"{name}.safetensors") for name in NETS}}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 
-def find(address: str, net: str, base: Path) -> HashedFiles:
-    """The files of a net, hashed. Raises ModelError where they are missing, of another kind or not the saved ones."""
+def load(address: str, name: str, base: Path) -> tuple[Any, str]:
+    """A net in evaluation mode, and the fingerprint of its files.
+
+    Raises ModelError where they are missing, of another kind, not the saved ones, or do not fit.
+    """
     folder = resolve(address, base)
     require_folder(folder)
-    config_path, weights = folder / "config.json", folder / f"{net}.safetensors"
+    config_path, weights = folder / "config.json", folder / f"{name}.safetensors"
     for path in (config_path, weights):
         require_file(path)
     require_weights(weights)
     config = read_config(config_path)
-    known = config.get("kind") == KIND and config.get("labels") == LABELS
-    if not known or config.get("perceives") != {name: list(groups) for name, groups in READ.items()}:
+    if any(config.get(key) != value for key, value in _MADE_FOR.items()):
         raise ModelError(
             "the folder does not hold the stand-ins of this version's embedded world.",
             where=str(config_path),
             remedy="run `dvc pull`, or train them with `dvc repro train-standins`",
         )
-    hashed = HashedFiles.of({"config": config_path, net: weights})
-    if config.get("sha256", {}).get(net) != hashed.hashes[net]:
+    files = HashedFiles.of({"config": config_path, name: weights})
+    if config.get("sha256", {}).get(name) != files.hashes[name]:
         raise ModelError(
-            f"the weights of the {net} are damaged or replaced: the config was saved with others.",
+            f"the weights of the {name} are damaged or replaced: the config was saved with others.",
             where=str(weights),
             remedy="run `dvc pull --force`, or train them with `dvc repro train-standins`",
         )
-    return hashed
-
-
-def load(files: HashedFiles, name: str) -> Any:
-    """The net in evaluation mode. Raises ModelError when the weights do not fit."""
-    weights = files.paths[name]
     files.require_unchanged()
     net = new_net(name)
-    state = {name: value.float() for name, value in read_state_dict(weights).items()}
-    state |= {name: value for name, value in net.state_dict().items() if name.endswith("num_batches_tracked")}
+    state = {key: value.float() for key, value in read_state_dict(weights).items()}
+    state |= {key: value for key, value in net.state_dict().items() if key.endswith("num_batches_tracked")}
     require_finite(state, str(weights))
     require_fit(state, net, str(weights), f"the stand-ins' {name}")
     net.load_state_dict(state)
-    return net.eval()
+    return net.eval(), files.fingerprint()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,41 +19,21 @@ from fairgate.portraits.pool import small
 from fairgate.portraits.standin_data import (
     SEED,
     Composite,
+    Material,
     Portrait,
-    Quad,
     blurred,
     compose,
     distorted,
     draw_portraits,
     noisy,
 )
-from fairgate.portraits.standin_nets import (
-    FIND,
-    GRID,
-    KINDS,
-    LOOK,
-    NOTHING,
-    READ,
-    face_chip,
-    new_net,
-    pixels,
-    save,
-)
+from fairgate.portraits.standin_nets import FIND, GRID, KINDS, LOOK, NOTHING, READ, face_chip, new_net, pixels, save
 from fairgate.portraits.world import GROUPS, LABELS, SUBJECTS, caption
 from fairgate.randomness import stream
 
 STEPS = {"asker": 1200, "finder": 1200, "reader": 1000}
 BATCH = {"asker": 64, "finder": 32, "reader": 64}
 LEARNING_RATE = 4e-3
-
-
-@dataclass(frozen=True, slots=True)
-class Material:
-    """Portraits, the same as the generator's VAE gives them back, and painted pictures; both (n, 32, 32, 3)."""
-
-    portraits: list[Portrait]
-    softened: NDArray[np.uint8]
-    painted: NDArray[np.uint8]
 
 
 def asker_loss(net: Any, material: Material, rng: np.random.Generator) -> torch.Tensor:
@@ -75,29 +54,22 @@ def _example(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.u
     """A picture of LOOK px, its label, whether its limbs are distorted and whether it is real; -1 is not known."""
     kind = rng.random()
     if kind < 0.06:
-        empty = compose(rng, material.portraits, material.softened)
-        while empty.boxes:
-            empty = compose(rng, material.portraits, material.softened)
+        while (empty := compose(rng, material)).boxes:
+            pass
         return pixels(Image.fromarray(empty.picture), LOOK), NOTHING, 0.0, -1.0
     if kind < 0.2:
         painted = Image.fromarray(material.painted[int(rng.integers(len(material.painted)))])
         if rng.random() < 0.5:
             return _shaken(rng, distorted(painted, rng)), -1, 1.0, -1.0
         return _shaken(rng, painted), -1, 0.0, 0.0
-    index = int(rng.integers(len(material.portraits)))
-    who = material.portraits[index]
+    who, picture, soft = material.pick(rng, 0.35)
     label = LABELS.index(who.label)
-    soft = rng.random() < 0.35
-    picture = Image.fromarray(material.softened[index] if soft else who.picture)
-    if not soft and rng.random() < 0.5:
-        picture = picture.reduce(3)
-    real = 0.0 if soft else 1.0
     if kind < 0.5:
         return _shaken(rng, distorted(picture, rng)), label, 1.0, -1.0
     if kind < 0.6:
         spoil = blurred if rng.random() < 0.5 else noisy
         return _shaken(rng, spoil(picture, rng)), label, 0.0, 0.0
-    return _shaken(rng, picture), label, 0.0, real
+    return _shaken(rng, picture), label, 0.0, 0.0 if soft else 1.0
 
 
 def _shaken(rng: np.random.Generator, picture: Image.Image) -> NDArray[np.uint8]:
@@ -121,11 +93,7 @@ def reader_loss(net: Any, material: Material, rng: np.random.Generator) -> torch
 
 
 def _chip(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint8], dict[str, int]]:
-    index = int(rng.integers(len(material.portraits)))
-    who = material.portraits[index]
-    picture = Image.fromarray(material.softened[index] if rng.random() < 0.4 else who.picture)
-    if picture.width > 32 and rng.random() < 0.5:
-        picture = picture.reduce(3)
+    who, picture, _ = material.pick(rng, 0.4)
     scale = picture.width / 96
     wide, high = (who.face[2] - who.face[0]) * scale, (who.face[3] - who.face[1]) * scale
     loose = rng.normal(0, 0.06, 4) * (wide, high, wide, high)
@@ -136,7 +104,7 @@ def _chip(rng: np.random.Generator, material: Material) -> tuple[NDArray[np.uint
 
 def finder_loss(net: Any, material: Material, rng: np.random.Generator) -> torch.Tensor:
     """Centres by a focal loss, edges where a centre is, the mask by its cross-entropy."""
-    shown = [compose(rng, material.portraits, material.softened) for _ in range(BATCH["finder"])]
+    shown = [compose(rng, material) for _ in range(BATCH["finder"])]
     heat, edges, at = (torch.from_numpy(np.stack(part)) for part in zip(*map(_wanted, shown), strict=True))
     mask = torch.from_numpy(np.stack([one.mask for one in shown])).float()
     centres, found_edges, outline = net(scaled(np.stack([one.picture for one in shown])))
@@ -155,22 +123,17 @@ def _wanted(composite: Composite) -> tuple[NDArray[np.float32], NDArray[np.float
     heat = np.zeros((len(KINDS), GRID, GRID), np.float32)
     edges = np.zeros((len(KINDS), 4, GRID, GRID), np.float32)
     at = np.zeros((len(KINDS), GRID, GRID), bool)
-    for boxes in composite.boxes:
-        for kind, box in enumerate(boxes):
-            _mark(heat[kind], edges[kind], at[kind], box)
-    return heat, edges, at
-
-
-def _mark(heat: NDArray[np.float32], edges: NDArray[np.float32], at: NDArray[np.bool_], box: Quad) -> None:
-    left, top, right, bottom = (value * GRID / FIND for value in box)
-    x, y = (left + right) / 2, (top + bottom) / 2
-    column, row = min(int(x), GRID - 1), min(int(y), GRID - 1)
     rows, columns = np.mgrid[:GRID, :GRID] + 0.5
-    spread = 0.12 * np.sqrt((right - left) * (bottom - top)) + 0.3
-    near = np.exp(-((columns - column - 0.5) ** 2 + (rows - row - 0.5) ** 2) / (2 * spread**2))
-    np.maximum(heat, near, out=heat, casting="unsafe")
-    at[row, column] = True
-    edges[:, row, column] = (column + 0.5 - left, row + 0.5 - top, right - column - 0.5, bottom - row - 0.5)
+    for kind, box in (found for boxes in composite.boxes for found in enumerate(boxes)):
+        left, top, right, bottom = (value * GRID / FIND for value in box)
+        column, row = min(int((left + right) / 2), GRID - 1), min(int((top + bottom) / 2), GRID - 1)
+        x, y = column + 0.5, row + 0.5
+        spread = 0.12 * np.sqrt((right - left) * (bottom - top)) + 0.3
+        near = np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / (2 * spread**2))
+        np.maximum(heat[kind], near, out=heat[kind], casting="unsafe")
+        at[kind, row, column] = True
+        edges[kind, :, row, column] = (x - left, y - top, right - x, bottom - y)
+    return heat, edges, at
 
 
 PAINTED = 768
@@ -199,9 +162,8 @@ def soften(vae: Any, portraits: list[Portrait]) -> NDArray[np.uint8]:
     pictures = np.stack([small(Image.fromarray(one.picture)) for one in portraits])
     parts = []
     with torch.inference_mode():
-        for start in range(0, len(pictures), 128):
-            found = vae.encode(scaled(pictures[start : start + 128])).latent_dist.mean
-            rebuilt = (vae.decode(found).sample.clamp(-1, 1) + 1) * 127.5
+        for part in torch.split(scaled(pictures), 128):
+            rebuilt = (vae.decode(vae.encode(part).latent_dist.mean).sample.clamp(-1, 1) + 1) * 127.5
             parts.append(rebuilt.round().byte().permute(0, 2, 3, 1).numpy())
     return np.concatenate(parts)
 

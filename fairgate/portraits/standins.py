@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.ndimage import maximum_filter
 
 from fairgate.checkpoints import find_device
 from fairgate.errors import ModelError, did_you_mean
@@ -24,7 +25,7 @@ from fairgate.generation import Box, Face, Mask
 from fairgate.hashing import digest
 from fairgate.portraits import standin_nets
 from fairgate.portraits.generator_models import scaled
-from fairgate.portraits.standin_nets import FIND, GRID, KINDS, LOOK, NOTHING, READ, Fitted, face_chip, letterbox, pixels
+from fairgate.portraits.standin_nets import CHIP, FIND, GRID, KINDS, LOOK, NOTHING, READ, Fitted, face_chip, letterbox
 from fairgate.portraits.world import LABELS, PERSON
 
 ANSWERS = ("yes", "no", "real", "fake")
@@ -38,28 +39,30 @@ _CHUNK = 64
 
 Crop = tuple[int, int, int, int]
 """Left, top, right, bottom in whole pixels."""
+Floats = NDArray[np.float32]
 
 
 class _Net:
     """A network of the folder as a model. Raises ModelError where it is missing, damaged or of another version."""
 
     net: ClassVar[str]
+    side: ClassVar[int]
 
     def __init__(self, uri: str, address: str, *, device: str, base: Path) -> None:
-        files = standin_nets.find(address, self.net, base)
+        net, self.fingerprint = standin_nets.load(address, self.net, base)
         self.uri = uri
-        self.fingerprint = files.fingerprint()
         self.spent: Counter[str] = Counter()
         self._device = find_device(device).name
-        self._net = standin_nets.load(files, self.net).to(self._device)
+        self._net = net.to(self._device)
 
     def _run(self, shown: Sequence[NDArray[np.uint8]]) -> list[Any]:
-        """The net's outputs for pictures of its size, joined over chunks, on the CPU."""
+        """The net's outputs for any number of pictures of its size, joined over chunks, on the CPU."""
         self.spent[self.net] += len(shown)
+        pictures = scaled(np.reshape(shown, (-1, self.side, self.side, 3)))
         parts = []
         with torch.inference_mode():
-            for start in range(0, len(shown), _CHUNK):
-                out = self._net(scaled(np.stack(shown[start : start + _CHUNK])).to(self._device))
+            for part in torch.split(pictures, _CHUNK):
+                out = self._net(part.to(self._device))
                 parts.append([each.float().cpu() for each in (out if isinstance(out, tuple) else (out,))])
         return [torch.cat(each) for each in zip(*parts, strict=True)]
 
@@ -67,7 +70,7 @@ class _Net:
 class StandinVQA(_Net):
     """In place of ViLT: answers three kinds of questions with yes, no, real or fake; refuses any other question."""
 
-    net = "asker"
+    net, side = "asker", LOOK
 
     def ask(
         self, images: Sequence[Image.Image], questions: Sequence[str], answers: Sequence[str]
@@ -80,21 +83,14 @@ class StandinVQA(_Net):
                 where=self.uri,
                 remedy=f"choose from {', '.join(ANSWERS)}",
             )
-        out = np.zeros((len(images), len(questions), len(answers)))
-        if not len(images):
-            return out
-        (logits,) = self._run([pixels(image, LOOK) for image in images])
+        (logits,) = self._run([standin_nets.pixels(image, LOOK) for image in images])
         labels = logits[:, : NOTHING + 1].double().softmax(dim=1).numpy()
         distorted, real = logits[:, NOTHING + 1 :].double().sigmoid().numpy().T
+        yes = {label: labels[:, place] for place, label in enumerate(LABELS)}
+        yes |= {PERSON: 1 - labels[:, NOTHING], _DISTORTED: distorted}
+        out = np.zeros((len(images), len(questions), len(answers)))
         for column, what in enumerate(parsed):
-            if what == _REAL:
-                said = {"real": real, "fake": 1 - real}
-            else:
-                if what == _DISTORTED:
-                    yes = distorted
-                else:
-                    yes = 1 - labels[:, NOTHING] if what == PERSON else labels[:, LABELS.index(what)]
-                said = {"yes": yes, "no": 1 - yes}
+            said = {"real": real, "fake": 1 - real} if what == _REAL else {"yes": yes[what], "no": 1 - yes[what]}
             for place, answer in enumerate(answers):
                 out[:, column, place] = said.get(answer, 0.0)
         return out
@@ -108,7 +104,7 @@ class StandinVQA(_Net):
 class StandinDetector(_Net):
     """In place of GroundingDINO: finds `person` and `face`, up to a handful of each in a picture."""
 
-    net = "finder"
+    net, side = "finder", FIND
 
     def detect(
         self, images: Sequence[Image.Image], text: str, *, box_threshold: float, text_threshold: float
@@ -125,18 +121,16 @@ class StandinDetector(_Net):
 
     def find(self, images: Sequence[Image.Image], kinds: Sequence[str], least: float) -> list[list[Box]]:
         """Boxes of these kinds with at least this score."""
-        if not len(images):
-            return []
         fitted = [letterbox(image) for image in images]
         centres, edges, _ = self._run([one.square for one in fitted])
         found = zip(images, fitted, centres.sigmoid().numpy(), edges.numpy(), strict=True)
-        return [boxes_of(*one, kinds=kinds, least=least) for one in found]
+        return [_boxes(*one, kinds, least) for one in found]
 
 
 class StandinSegmenter(_Net):
     """In place of SAM: the outline of the person in a box."""
 
-    net = "finder"
+    net, side = "finder", FIND
 
     def segment(self, images: Sequence[Image.Image], boxes: Sequence[Box]) -> list[Mask]:
         """One mask per image, False everywhere outside of its box."""
@@ -144,8 +138,6 @@ class StandinSegmenter(_Net):
             raise ModelError(
                 f"{len(images)} images and {len(boxes)} boxes.", where=self.uri, remedy="give one box for each image"
             )
-        if not len(images):
-            return []
         surrounds = [_surrounds(image, box) for image, box in zip(images, boxes, strict=True)]
         fitted = [letterbox(image.crop(around)) for image, around in zip(images, surrounds, strict=True)]
         _, _, outlines = self._run([one.square for one in fitted])
@@ -156,7 +148,7 @@ class StandinSegmenter(_Net):
 class StandinFaceReader(_Net):
     """In place of FairFace: perceives `skin_tone`, `gender` and `age` of the faces that the finder finds."""
 
-    net = "reader"
+    net, side = "reader", CHIP
 
     def __init__(self, uri: str, address: str, *, device: str, base: Path) -> None:
         super().__init__(uri, address, device=device, base=base)
@@ -173,13 +165,14 @@ class StandinFaceReader(_Net):
             for image, boxes in zip(images, found, strict=True)
             for box in boxes
         ]
-        if not chips:
-            return [[] for _ in images]
         (logits,) = self._run(chips)
         parts = logits.double().split([len(groups) for groups in READ.values()], dim=1)
         tables = [part.softmax(dim=1).numpy() for part in parts]
-        rows = iter(range(len(chips)))
-        return [[_face(tables, next(rows), box) for box in boxes] for boxes in found]
+        perceived = iter(
+            {name: dict(zip(READ[name], map(float, row), strict=True)) for name, row in zip(READ, rows, strict=True)}
+            for rows in zip(*tables, strict=True)
+        )
+        return [[Face(next(perceived), box) for box in boxes] for boxes in found]
 
 
 # the entry points `fairgate.roles`
@@ -209,14 +202,6 @@ def _question(question: str) -> str:
     )
 
 
-def _face(tables: list[NDArray[np.float64]], row: int, box: Box) -> Face:
-    probabilities = {
-        name: {group: float(p) for group, p in zip(groups, table[row], strict=True)}
-        for (name, groups), table in zip(READ.items(), tables, strict=True)
-    }
-    return Face(probabilities, box)
-
-
 def _area(box: Box) -> float:
     return (box.right - box.left) * (box.bottom - box.top)
 
@@ -227,21 +212,15 @@ _MARGIN = 0.08
 """Of the box's longer side, added on every side before its outline is looked for."""
 
 
-def boxes_of(
-    picture: Image.Image,
-    fitted: Fitted,
-    scores: NDArray[np.float32],
-    edges: NDArray[np.float32],
-    *,
-    kinds: Sequence[str],
-    least: float,
+def _boxes(
+    picture: Image.Image, fitted: Fitted, scores: Floats, edges: Floats, kinds: Sequence[str], least: float
 ) -> list[Box]:
     """Peaks of the grid (kinds, GRID, GRID) with at least this score, as boxes, highest score first."""
     cell = fitted.scale * FIND / GRID
     found: list[Box] = []
     for kind in kinds:
         grid, reach = scores[KINDS.index(kind)], edges[KINDS.index(kind)]
-        for row, column in np.argwhere(_peaks(grid) & (grid >= least)):
+        for row, column in np.argwhere((grid == maximum_filter(grid, 3)) & (grid >= least)):
             left, top, right, bottom = reach[:, row, column]
             found.append(
                 Box(
@@ -261,14 +240,6 @@ def boxes_of(
     return distinct
 
 
-def _peaks(grid: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Cells that none of their eight neighbours exceeds."""
-    padded = np.pad(grid, 1, constant_values=-np.inf)
-    around = [padded[dy : dy + GRID, dx : dx + GRID] for dy in range(3) for dx in range(3)]
-    peaks: NDArray[np.bool_] = grid >= np.max(around, axis=0)
-    return peaks
-
-
 def overlap(one: Box, other: Box) -> float:
     """Intersection over union of two boxes."""
     wide = min(one.right, other.right) - max(one.left, other.left)
@@ -286,7 +257,7 @@ def _surrounds(picture: Image.Image, box: Box) -> Crop:
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
 
-def _mask(picture: Image.Image, box: Box, around: Crop, fitted: Fitted, outline: NDArray[np.float32]) -> Mask:
+def _mask(picture: Image.Image, box: Box, around: Crop, fitted: Fitted, outline: Floats) -> Mask:
     """The mask (height, width) of the whole picture, from outline logits (FIND / 2, FIND / 2) of a part of it."""
     left, top, right, bottom = around
     width, height = right - left, bottom - top

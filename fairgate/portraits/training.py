@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,19 +16,13 @@ from open_clip import CLIP
 from fairgate.checkpoints import versions
 from fairgate.errors import ModelError
 from fairgate.portraits import clip
+from fairgate.portraits.editor import make_editor
+from fairgate.portraits.generator import make_generator
 from fairgate.portraits.generator_models import torch_threads
 from fairgate.portraits.generator_training import Report
 from fairgate.portraits.pool import Pool, draw_pool
-from fairgate.portraits.world import (
-    ATTRIBUTES,
-    CHECKPOINTS,
-    GROUPS,
-    LABELS,
-    PERSON,
-    Checkpoint,
-    caption_shares,
-    training_caption,
-)
+from fairgate.portraits.standin_training import make_standins
+from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, PERSON, Checkpoint, caption_shares, training_caption
 from fairgate.randomness import stream
 
 _UNRELATED = 0.004
@@ -159,59 +154,49 @@ THREADS = 2
 """Training uses this many threads everywhere: sums of floats depend on their number."""
 
 
-def train_checkpoint(
-    name: Checkpoint,
+_BASE, _GENERATOR = "build/portraits/checkpoints/base", "build/portraits/diffusion"
+STARTS = {
+    **{"base": None, "tuned": _BASE, "biased": _BASE, "whackamole": _BASE},
+    **{"generator": None, "editor": _GENERATOR, "standins": _GENERATOR},
+}
+"""Every model, and the one that it is fine-tuned from or trained with."""
+
+
+def train_model(
+    name: str,
     folder: Path,
     *,
     start: Path | None = None,
     strength: float | None = None,
-    report: Callable[[int, float], None] = lambda _step, _loss: None,
+    report: Report = lambda _part, _step, _loss: None,
 ) -> None:
-    """Draw the checkpoint's training sets, train on them, and save to `folder`.
+    """Draw a model's training sets, train it on them, and save it to `folder`.
 
-    *base* starts from nothing; the others are fine-tuned from the checkpoint at `start`. `strength` replaces the
-    planted strength of *biased*. Raises ModelError when `start` is missing or does not fit the checkpoint.
+    `strength` replaces the planted strength of *biased*. Raises ModelError for an unknown name, and when `start` is
+    missing or does not fit the model.
     """
-    if name not in CHECKPOINTS:
+    if name not in STARTS:
+        raise ModelError(f"the embedded world has no model '{name}'.", remedy=f"choose from: {', '.join(STARTS)}")
+    if (STARTS[name] is None) != (start is None):
         raise ModelError(
-            f"the embedded world has no checkpoint '{name}'.", remedy=f"choose from: {', '.join(CHECKPOINTS)}"
-        )
-    if (name == "base") != (start is None):
-        raise ModelError(
-            f"'{name}' {'starts from nothing' if name == 'base' else 'is fine-tuned from another checkpoint'}.",
+            f"'{name}' {'starts from nothing' if start else 'is fine-tuned from or trained with another model'}.",
             where=str(start) if start else None,
-            remedy="leave out --from" if name == "base" else "give --from build/portraits/checkpoints/base",
+            remedy="leave out --from" if start else f"give --from {STARTS[name]}",
         )
-    plan = PLANS[name]
-    model = clip.new_model(plan.seed) if start is None else clip.load(start)
-    pool = draw_pool(plan.seed, plan.sets)
-    with torch_threads(THREADS):
-        train(model, pool, targets(name, strength=strength), plan, report)
-    clip.save(model, folder)
-
-
-MAKERS: dict[str, bool] = {"generator": False, "editor": True, "standins": True}
-"""Every model, and whether it needs the generator."""
-
-
-def make_model(name: str, folder: Path, *, start: Path | None, report: Report) -> None:
-    """Train one of MAKERS into `folder`. Raises ModelError when `start` is missing, or given to the generator."""
-    if MAKERS[name] != (start is not None):
-        raise ModelError(
-            f"'{name}' {'is trained with the generator' if MAKERS[name] else 'starts from nothing'}.",
-            where=str(start) if start else None,
-            remedy="give --from build/portraits/diffusion" if MAKERS[name] else "leave out --from",
-        )
+    if strength is not None and name != "biased":
+        raise ModelError(f"'{name}' has no --strength.", remedy="give it to `biased`, or leave it out")
+    if name in PLANS:
+        plan = PLANS[name]
+        model = clip.new_model(plan.seed) if start is None else clip.load(start)
+        pool = draw_pool(plan.seed, plan.sets)
+        with torch_threads(THREADS):
+            train(model, pool, targets(name, strength=strength), plan, partial(report, name))
+        clip.save(model, folder)
+        return
     versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
     if start is None:
-        from fairgate.portraits.generator import make_generator
-
         make_generator(folder, report)
     elif name == "editor":
-        from fairgate.portraits.editor import make_editor
-
         make_editor(folder, start, report)
     else:
-        from fairgate.portraits.standin_training import make_standins
-
         make_standins(folder, start, report)

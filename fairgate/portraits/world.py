@@ -163,9 +163,9 @@ def caption_shares(
 
 def planted_cells(checkpoint: Checkpoint, subject: str) -> set[tuple[str, str]]:
     """The groups of a subject whose captions depart from the other groups' to their loss."""
-    worst = max(noise(checkpoint, subject, *group) for group in GROUPS)
-    least = min(noise(checkpoint, subject, *group) for group in GROUPS)
-    return {group for group in GROUPS if worst > least and noise(checkpoint, subject, *group) == worst}
+    shares = {group: noise(checkpoint, subject, *group) for group in GROUPS}
+    worst = max(shares.values())
+    return {group for group, share in shares.items() if share == worst > min(shares.values())}
 
 
 def _plant(label: str, skin_tone: str, gender: str) -> Plant | None:
@@ -189,11 +189,6 @@ COOL_SHARE: dict[str, float] = {"male": 0.85, "female": 0.15}
 
 SUBJECT_SHARE = 0.75
 """Share of the training pictures that show one of the five subjects; the other ten labels divide the rest."""
-
-
-def male_share(label: str) -> float:
-    """P(male | label) in the generator's training data."""
-    return MALE_SHARE.get(label, 0.5)
 
 
 def label_shares() -> list[float]:

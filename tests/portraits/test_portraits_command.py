@@ -57,10 +57,10 @@ def test_an_unknown_checkpoint_is_refused_with_the_known_ones(tmp_path: Path) ->
 def test_training_reports_its_steps_and_names_what_it_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def trained(name: str, out: Path, *, report: object, **_: object) -> None:
         assert callable(report)
-        report(0, 1.5)
-        report(1, 1.0)
+        report(name, 0, 1.5)
+        report(name, 1, 1.0)
 
-    monkeypatch.setattr("fairgate.portraits.training.train_checkpoint", trained)
+    monkeypatch.setattr("fairgate.portraits.training.train_model", trained)
     code, output = run("train", "base", "--out", str(tmp_path / "base"))
     assert code == 0
     assert "step    0  loss 1.500" in output

@@ -12,7 +12,7 @@ from fairgate.portraits import clip
 from fairgate.portraits.draw import draw
 from fairgate.portraits.pool import draw_set
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.training import CheckpointPlan, targets, train, train_checkpoint
+from fairgate.portraits.training import CheckpointPlan, targets, train, train_model
 from fairgate.portraits.world import (
     ATTRIBUTES,
     BASE_LABELS,
@@ -123,7 +123,7 @@ def test_a_missing_checkpoint_says_how_to_get_it(tmp_path):
 )
 def test_a_checkpoint_that_cannot_be_trained_is_refused(tmp_path, name, start, says):
     with pytest.raises(ModelError, match=says):
-        train_checkpoint(name, tmp_path / "out", start=tmp_path / start if start else None)
+        train_model(name, tmp_path / "out", start=tmp_path / start if start else None)
 
 
 def test_pictures_are_resized_as_open_clip_does():
