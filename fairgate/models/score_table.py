@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,22 +81,34 @@ class ScoreTable:
 
 def read_table(path: Path, index: ImageIndex) -> ScoreTable:
     """Open a CSV or Parquet table and match its rows to the dataset's images, one to one. Raises ScoresError."""
-    arrow = _read_parquet(path, len(index.set_id)) if path.suffix == ".parquet" else _read_csv(path)
+    import pyarrow as pa
+
+    try:
+        arrow = _read_parquet(path, len(index.set_id)) if path.suffix == ".parquet" else _read_csv(path)
+        return _matched(path, arrow, index)
+    except ScoresError as error:  # of what is below, which knows no path
+        raise ScoresError(error.problem, where=str(path), remedy=error.remedy) from error
+    except (pa.ArrowException, csv.Error, OSError, ValueError, KeyError, TypeError) as error:
+        raise ScoresError(
+            f"the table cannot be read ({error}).", where=str(path), remedy="write it as UTF-8 CSV or as Parquet"
+        ) from error
+
+
+def _matched(path: Path, arrow: Any, index: ImageIndex) -> ScoreTable:
     names: list[str] = arrow.column_names
     by_path = [name for name in PATH_COLUMNS if name in names]
     keyed_by = ["set_id", "member"] if {"set_id", "member"} <= set(names) else by_path[:1]
     if not keyed_by:
         raise ScoresError(
             "no column says which image a row belongs to.",
-            where=str(path),
             remedy=f"add `set_id` and `member`, or one of {', '.join(PATH_COLUMNS)}; found: {_some(names)}",
         )
     wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
     keys = ["/".join(parts) for parts in zip(*(column.tolist() for column in wanted), strict=True)]
-    cells = [_texts(arrow.column(name), name, path) for name in keyed_by]
+    cells = [_texts(arrow.column(name), name) for name in keyed_by]
     found = ["/".join(parts) for parts in zip(*cells, strict=True)]
     prompts = tuple(name for name in names if name not in keyed_by)
-    return ScoreTable(path, prompts, np.array(keys, dtype=object), _match(keys, found, keyed_by, path), arrow)
+    return ScoreTable(path, prompts, np.array(keys, dtype=object), _rows_of(keys, found, keyed_by), arrow)
 
 
 def _read_parquet(path: Path, images: int) -> Any:
@@ -104,42 +116,32 @@ def _read_parquet(path: Path, images: int) -> Any:
 
     Columns of other kinds than text and numbers are not read.
     """
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        facts = pq.read_metadata(path)
-        schema = pq.read_schema(path)
-        _require_plain_names(schema.names, path)
-        _require_bounded(facts, images, path)
-        text = [field.name for field in schema if _is_text(field.type)]
-        plain = [field.name for field in schema if _is_text(field.type) or _is_number(field.type)]
-        table = pq.ParquetFile(path, read_dictionary=text).read(columns=plain).select(plain)
-        table.validate(full=True)  # a damaged page can hold codes of texts that there are not
-        return table
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        _unreadable(path, error)
+    facts = pq.read_metadata(path)
+    schema = pq.read_schema(path)
+    _require_plain_names(schema.names)
+    _require_bounded(facts, images)
+    text = [field.name for field in schema if _is_text(field.type)]
+    plain = [field.name for field in schema if _is_text(field.type) or _is_number(field.type)]
+    table = pq.ParquetFile(path, read_dictionary=text).read(columns=plain).select(plain)
+    table.validate(full=True)  # a damaged page can hold codes of texts that there are not
+    return table
 
 
-def _require_bounded(facts: Any, images: int, path: Path) -> None:
+def _require_bounded(facts: Any, images: int) -> None:
     """Raises ScoresError for a table that unpacks to far more than scores of these images can need."""
     if facts.num_rows > _ROWS_PER_IMAGE * images + _ROWS_PER_IMAGE:
-        raise ScoresError(
-            f"the table has {facts.num_rows:,} rows, and the dataset {images:,} images.",
-            where=str(path),
-            remedy="write one row an image",
-        )
+        problem = f"the table has {facts.num_rows:,} rows, and the dataset {images:,} images."
+        raise ScoresError(problem, remedy="write one row an image")
     sizes = dict[str, int]()
     for group in range(facts.num_row_groups):
         for column in map(facts.row_group(group).column, range(facts.num_columns)):
             sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0) + column.total_uncompressed_size
     name, size = max(sizes.items(), key=lambda item: item[1], default=("", 0))
     if size > (64 << 20) + LONGEST_NAME * facts.num_rows:
-        raise ScoresError(
-            f"column '{name}' unpacks to {size / 2**20:,.0f} MB, which is no column of scores.",
-            where=str(path),
-            remedy="write one number a row and image",
-        )
+        problem = f"column '{name}' unpacks to {size / 2**20:,.0f} MB, which is no column of scores."
+        raise ScoresError(problem, remedy="write one number a row and image")
 
 
 def _read_csv(path: Path) -> Any:
@@ -147,36 +149,27 @@ def _read_csv(path: Path) -> Any:
     from pyarrow import csv as arrow_csv
 
     if path.stat().st_size > MAX_CSV_BYTES:
-        raise ScoresError(
-            f"the table has more than {MAX_CSV_BYTES // 2**20:,} MB.", where=str(path), remedy="write it as Parquet"
-        )
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as handle:
-            _require_plain_names(next(csv.reader(handle), []), path)
-        # names of images stay text: "0012" is not 12
-        text = dict.fromkeys(("set_id", "member", *PATH_COLUMNS), pa.string())
-        arrow = arrow_csv.read_csv(
-            path,
-            convert_options=arrow_csv.ConvertOptions(column_types=text),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-        )
-        _require_plain_names(arrow.column_names, path)
-        return arrow
-    except (pa.ArrowException, csv.Error, OSError, ValueError, KeyError) as error:
-        _unreadable(path, error)
+        problem = f"the table has more than {MAX_CSV_BYTES // 2**20:,} MB."
+        raise ScoresError(problem, remedy="write it as Parquet")
+    with path.open(encoding="utf-8-sig", newline="") as handle:
+        _require_plain_names(next(csv.reader(handle), []))
+    # names of images stay text: "0012" is not 12
+    text = dict.fromkeys(("set_id", "member", *PATH_COLUMNS), pa.string())
+    arrow = arrow_csv.read_csv(
+        path,
+        convert_options=arrow_csv.ConvertOptions(column_types=text),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+    )
+    _require_plain_names(arrow.column_names)
+    return arrow
 
 
-def _require_plain_names(names: Sequence[str], path: Path) -> None:
+def _require_plain_names(names: Sequence[str]) -> None:
     if len(names) > MAX_COLUMNS:
-        raise ScoresError(
-            f"the table has {len(names):,} columns; at most {MAX_COLUMNS:,} are read.",
-            where=str(path),
-            remedy="keep the columns of the suite's prompts",
-        )
+        problem = f"the table has {len(names):,} columns; at most {MAX_COLUMNS:,} are read."
+        raise ScoresError(problem, remedy="keep the columns of the suite's prompts")
     if doubled := _doubled(names):
-        raise ScoresError(
-            f"column '{doubled[0]}' is twice in the table.", where=str(path), remedy="keep one of the two"
-        )
+        raise ScoresError(f"column '{doubled[0]}' is twice in the table.", remedy="keep one of the two")
 
 
 def _is_text(kind: Any) -> bool:
@@ -192,7 +185,7 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind))
 
 
-def _texts(column: Any, name: str, path: Path) -> list[str]:
+def _texts(column: Any, name: str) -> list[str]:
     """A column that names images, each different text decoded once. Raises ScoresError for other kinds and giants."""
     import pyarrow as pa
 
@@ -203,36 +196,21 @@ def _texts(column: Any, name: str, path: Path) -> list[str]:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         own = [text or "" for text in coded.dictionary.to_pylist()]
         if any(len(text) > LONGEST_NAME for text in own):
-            raise ScoresError(
-                f"column '{name}' names an image with more than {LONGEST_NAME:,} characters.",
-                where=str(path),
-                remedy="name images as the dataset names them",
-            )
+            problem = f"column '{name}' names an image with more than {LONGEST_NAME:,} characters."
+            raise ScoresError(problem, remedy="name images as the dataset names them")
         texts += ["" if code is None else own[code] for code in coded.indices.to_pylist()]
     return texts
 
 
-def _unreadable(path: Path, error: Exception) -> NoReturn:
-    raise ScoresError(
-        f"the table cannot be read ({error}).", where=str(path), remedy="write it as UTF-8 CSV or as Parquet"
-    ) from error
-
-
-def _match(keys: list[str], found: list[str], keyed_by: list[str], path: Path) -> Rows:
+def _rows_of(keys: list[str], found: list[str], keyed_by: list[str]) -> Rows:
     """Row of the table for each image; raises ScoresError unless the two lists of names are equal as sets."""
     by = " and ".join(f"`{name}`" for name in keyed_by)
-    if _doubled(keys):
-        raise ScoresError(
-            f"the table matches by {by}, and images of the dataset share one: {_some(_doubled(keys))}.",
-            where=str(path),
-            remedy="match by `set_id` and `member`",
-        )
-    if _doubled(found):
-        raise ScoresError(
-            f"images are more than once in the table, by {by}: {_some(_doubled(found))}.",
-            where=str(path),
-            remedy="keep one row an image",
-        )
+    if doubled := _doubled(keys):
+        problem = f"the table matches by {by}, and images of the dataset share one: {_some(doubled)}."
+        raise ScoresError(problem, remedy="match by `set_id` and `member`")
+    if doubled := _doubled(found):
+        problem = f"images are more than once in the table, by {by}: {_some(doubled)}."
+        raise ScoresError(problem, remedy="keep one row an image")
     for left, right, problem in (
         (keys, found, "the table lacks {} of the dataset's images"),
         (found, keys, "the table scores {} images that the dataset does not have"),
@@ -240,7 +218,6 @@ def _match(keys: list[str], found: list[str], keyed_by: list[str], path: Path) -
         if absent := sorted(set(left).difference(right)):
             raise ScoresError(
                 f"{problem.format(len(absent))}, by {by}: {_some(absent)}.",
-                where=str(path),
                 remedy=f"score exactly the dataset's images, named as it names them (such as {_some(keys[:1])})",
             )
     row_of = {name: row for row, name in enumerate(found)}
