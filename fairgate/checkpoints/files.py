@@ -81,12 +81,16 @@ class HashedFiles:
         return digest({**self.hashes, **more})
 
     @contextlib.contextmanager
-    def closed(self) -> Iterator[Path]:
-        """A folder that shows these files under their own names and no others: a library reads what was hashed."""
-        with tempfile.TemporaryDirectory(prefix="fairgate-model-") as name:
-            for path in self.paths.values():
-                Path(name, path.name).symlink_to(path.resolve())
-            yield Path(name)
+    def closed(self, names: Mapping[str, str] | None = None) -> Iterator[Path]:
+        """A folder that shows these files and no others, so that a library reads what was hashed: all of them under
+        their own names, or those whose role has one of the given `names`."""
+        named = {role: path.name for role, path in self.paths.items()} if names is None else names
+        with tempfile.TemporaryDirectory(prefix="fairgate-model-") as folder:
+            for role, name in named.items():
+                link = Path(folder, name)
+                link.parent.mkdir(exist_ok=True)
+                link.symlink_to(self.paths[role].resolve())
+            yield Path(folder)
 
     def require_unchanged(self) -> None:
         """Raises ModelError when a file is not the one that was hashed: its scores would be cached as another's."""

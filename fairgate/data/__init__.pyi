@@ -29,8 +29,8 @@ from .releases import versions as versions
 from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .rows import difference as difference
 from .rows import skeleton as skeleton
-from .set_integrity import Problem as Problem
 from .shard_reader import is_text as is_text
 from .sheet import contact_sheet as contact_sheet
+from .verify import Problem as Problem
 from .writer import refuse_existing as refuse_existing
 from .writer import write_dataset as write_dataset

@@ -23,8 +23,7 @@ from fairgate.errors import DatasetError, first_harmful, suggestion
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from fairgate.data.set_integrity import Problem
-    from fairgate.data.verify import ReadSoFar, Watch
+    from fairgate.data.verify import Problem, ReadSoFar, Watch
 
 Strings = npt.NDArray[np.object_]
 

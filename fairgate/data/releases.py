@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fairgate.data.dataset import Dataset, read_dataset
 from fairgate.data.manifest import VERSION_PATTERN, check_name, read_manifest
-from fairgate.data.set_integrity import Problem
 from fairgate.data.shards import writing
+from fairgate.data.verify import Problem
 from fairgate.data.writer import new_folder, write_description
 from fairgate.errors import DatasetError, did_you_mean
 

@@ -148,8 +148,8 @@ class ShardWriter:
         if self._pending_bytes >= ROW_GROUP_BYTES or len(self._pending) >= ROW_GROUP_ROWS:
             self._flush()
 
-    def close(self) -> list[Shard]:
-        """Finish the last shard and give all of them their final names."""
+    def finish(self) -> list[Shard]:
+        """Close the last shard and give all of them their final names."""
         if self._first:
             self._settle_types()
         if self._sets:
@@ -163,8 +163,8 @@ class ShardWriter:
                 shards.append(Shard(file=path.name, sha256=sha256_file(path), bytes=size, sets=sets, rows=rows))
         return shards
 
-    def abort(self) -> None:
-        """Close the open file, if any, without finishing it."""
+    def close(self) -> None:
+        """Close the open file, if any: it is left behind where `finish` was not reached."""
         if self._handle is not None:
             with suppress(OSError):  # a full disk has been reported already
                 self._writer.close()

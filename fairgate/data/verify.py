@@ -7,20 +7,54 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fairgate.atomic import atomic_write
-from fairgate.data.manifest import Counts, Shard
+from fairgate.data.manifest import Counts, Manifest, Shard
 from fairgate.data.pixels import Pixels, many_pixels
 from fairgate.data.rows import TEXT_COLUMNS, Tally, require_distinct
-from fairgate.data.set_integrity import PULL, REBUILD, Kind, Problem, SetLedger
 from fairgate.data.shard_reader import ShardReader, encoded
 from fairgate.data.shards import ContentHash
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest
+
+Kind = Literal[
+    "missing_shard",
+    "extra_shard",
+    "changed_shard",
+    "unreadable_shard",
+    "unreadable_image",
+    "undeclared_group",
+    "look_alikes",
+    "bad_value",
+    "split_set",
+    "incomplete_set",
+    "doubled_member",
+    "member_order",
+    "wrong_counts",
+    "wrong_fingerprint",
+    "doubled_image",
+]
+PULL = "run `fairgate dataset pull --force datasets.dvc`"
+REBUILD = "build the dataset again and release it as a new version"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: its kind, a sentence, the place (shard, set, row), and what to do."""
+
+    kind: Kind
+    what: str
+    where: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  where:  {self.where}\n  remedy: {self.remedy}"
+
 
 MOST_OF_A_KIND = 50
 Watch = Callable[[int, str], None]
@@ -72,7 +106,86 @@ def require_intact(dataset: ShardReader, memory: Path | None, progress: ReadSoFa
 
 def find_problems(dataset: ShardReader, watch: Watch | None = None) -> list[Problem]:
     """Every problem found by reading the whole dataset once; after 50 of a kind, only their number."""
-    return _Verification(dataset, watch).run()
+    problems, kinds = list[Problem](), Counter[Kind]()
+    for problem in _Verification(dataset, watch).problems():
+        kinds[problem.kind] += 1
+        if kinds[problem.kind] <= MOST_OF_A_KIND:
+            problems.append(problem)
+    for kind, count in kinds.items():
+        if (hidden := count - MOST_OF_A_KIND) > 0:
+            problems.append(Problem(kind, f"{hidden:,} more of this kind.", str(dataset.folder), REBUILD))
+    return problems
+
+
+class SetLedger:
+    """Which members of which sets went by. Remembers whole sets by id, and members only of those that are not."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._expected = tuple(manifest.members) if manifest.members is not None else None
+        self._whole: dict[str, str] = {}
+        self._odd: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+        self._current: tuple[str, str] | None = None
+        self._members: list[str] = []
+        self.split = False
+
+    def __len__(self) -> int:
+        self._close()
+        return len(self._whole) + len(self._odd)
+
+    def add(self, shard: str, set_id: str, member: str) -> None:
+        """Note one row, in stored order."""
+        if self._current != (shard, set_id):
+            self._close()
+            self._current = (shard, set_id)
+        self._members.append(member)
+
+    def _close(self) -> None:
+        if self._current is None:
+            return
+        (shard, set_id), members = self._current, tuple(self._members)
+        self._current, self._members = None, []
+        good = members == self._expected if self._expected is not None else len(set(members)) == len(members)
+        if set_id in self._whole:
+            self._odd[set_id] = [(self._whole.pop(set_id), self._expected or ())]
+        if set_id in self._odd:
+            self.split = True
+            self._odd[set_id].append((shard, members))
+        elif good:
+            self._whole[set_id] = shard
+        else:
+            self._odd[set_id] = [(shard, members)]
+
+    def problems(self) -> Iterator[Problem]:
+        """What is wrong with sets, once all rows have gone by."""
+        self._close()
+        for set_id, pieces in self._odd.items():
+            shards = list(dict.fromkeys(shard for shard, _ in pieces))
+            members = [member for _, piece in pieces for member in piece]
+            where = f"{', '.join(shards)}, set '{set_id}'"
+            if len(pieces) > 1:
+                places = f"over the shards {', '.join(shards)}" if len(shards) > 1 else "within its shard"
+                what = f"set '{set_id}' is split {places}."
+                yield Problem("split_set", what, where, REBUILD)
+            yield from self._wrong_members(set_id, members, where)
+
+    def _wrong_members(self, set_id: str, members: list[str], where: str) -> Iterator[Problem]:
+        expected = self._expected if self._expected is not None else tuple(dict.fromkeys(members))
+        if missing := [member for member in expected if member not in members]:
+            what = f"set '{set_id}' is incomplete: member {_quoted(missing)} is missing."
+            yield Problem("incomplete_set", what, where, f"{PULL}, or {REBUILD}")
+        if foreign := [member for member in dict.fromkeys(members) if member not in expected]:
+            what = f"set '{set_id}' has member {_quoted(foreign)}, which other sets do not have."
+            yield Problem("incomplete_set", what, where, REBUILD)
+        if doubled := [member for member, count in Counter(members).items() if count > 1]:
+            what = f"set '{set_id}' has member {_quoted(doubled)} more than once."
+            yield Problem("doubled_member", what, where, REBUILD)
+        elif not missing and not foreign and members != list(expected):
+            what = f"set '{set_id}' has its members in the order {_quoted(members)}, not {_quoted(expected)}."
+            yield Problem("member_order", what, where, REBUILD)
+
+
+def _quoted(members: Sequence[str]) -> str:
+    return ", ".join(f"'{member}'" for member in members)
 
 
 class _Verification:
@@ -80,8 +193,6 @@ class _Verification:
         self._dataset = dataset
         self._watch = watch
         self._manifest = dataset.manifest
-        self._problems: list[Problem] = []
-        self._kinds: Counter[Kind] = Counter()
         self._sets = SetLedger(dataset.manifest)
         self._tally = Tally(dataset.manifest.attributes)
         self._content = ContentHash()
@@ -89,36 +200,23 @@ class _Verification:
         self._whole = True
         """Whether every row could be read, so that counts and fingerprint can be compared."""
 
-    def run(self) -> list[Problem]:
-        self._stray_shards()
-        self._look_alikes()
+    def problems(self) -> Iterator[Problem]:
+        yield from self._stray_shards()
+        yield from self._look_alikes()
         for shard in self._manifest.shards:
-            self._shard(shard)
-        for problem in self._sets.problems():
-            self._note(problem)
+            yield from self._shard(shard)
+        yield from self._sets.problems()
         if self._whole:
-            self._totals()
-        hidden = {kind: count - MOST_OF_A_KIND for kind, count in self._kinds.items() if count > MOST_OF_A_KIND}
-        for kind, count in hidden.items():
-            self._problems.append(Problem(kind, f"{count:,} more of this kind.", str(self._dataset.folder), REBUILD))
-        return self._problems
+            yield from self._totals()
 
-    def _found(self, kind: Kind, what: str, where: str, remedy: str) -> None:
-        self._note(Problem(kind, what, where, remedy))
-
-    def _note(self, problem: Problem) -> None:
-        self._kinds[problem.kind] += 1
-        if self._kinds[problem.kind] <= MOST_OF_A_KIND:
-            self._problems.append(problem)
-
-    def _stray_shards(self) -> None:
+    def _stray_shards(self) -> Iterator[Problem]:
         named = {shard.file for shard in self._manifest.shards}
         for path in sorted(self._dataset.folder.glob("*.parquet")):
             if path.name not in named:
                 remedy = "remove it: it is no part of this version, and a glob would load it"
-                self._found("extra_shard", f"shard '{path.name}' is not in the manifest.", str(path), remedy)
+                yield Problem("extra_shard", f"shard '{path.name}' is not in the manifest.", str(path), remedy)
 
-    def _look_alikes(self) -> None:
+    def _look_alikes(self) -> Iterator[Problem]:
         manifest = self._manifest
         named = {"subjects": manifest.subjects, "attributes": list(manifest.attributes)}
         named |= {f"groups of '{attribute}'": groups for attribute, groups in manifest.attributes.items()}
@@ -126,30 +224,30 @@ class _Verification:
             try:
                 require_distinct(names, what, str(self._dataset.folder / "manifest.json"))
             except DatasetError as error:
-                self._found("look_alikes", error.problem, str(error.where), REBUILD)
+                yield Problem("look_alikes", error.problem, str(error.where), REBUILD)
 
-    def _shard(self, shard: Shard) -> None:
+    def _shard(self, shard: Shard) -> Iterator[Problem]:
         where = str(self._dataset.folder / shard.file)
         found = self._dataset.sha256_of(shard)
         if found is None:
             self._whole = False
-            self._found("missing_shard", f"shard '{shard.file}' is missing.", where, PULL)
+            yield Problem("missing_shard", f"shard '{shard.file}' is missing.", where, PULL)
             return
         if found != shard.sha256:
             what = f"shard '{shard.file}' is not the file that was released: its SHA-256 is {found}."
-            self._found("changed_shard", what, where, PULL)
+            yield Problem("changed_shard", what, where, PULL)
         rows, sets = self._rows, len(self._sets)
         try:
             for columns, images, first in self._row_groups(shard):
-                self._group_of_rows(shard, columns, images, first)
+                yield from self._group_of_rows(shard, columns, images, first)
         except DatasetError as error:
             self._whole = False
-            self._found("unreadable_shard", error.problem, error.where or where, error.remedy or PULL)
+            yield Problem("unreadable_shard", error.problem, error.where or where, error.remedy or PULL)
             return
         counted = (self._rows - rows, len(self._sets) - sets)
         if counted != (shard.rows, shard.sets) and not self._sets.split:
             what = f"shard '{shard.file}' has {counted[0]} rows in {counted[1]} sets; the manifest says "
-            self._found("wrong_counts", f"{what}{shard.rows} in {shard.sets}.", where, PULL)
+            yield Problem("wrong_counts", f"{what}{shard.rows} in {shard.sets}.", where, PULL)
 
     def _row_groups(self, shard: Shard) -> Iterator[tuple[list[dict[str, Any]], list[bytes | None], int]]:
         """(columns of each row, encoded images, number of the first row within the shard)."""
@@ -170,7 +268,7 @@ class _Verification:
 
     def _group_of_rows(
         self, shard: Shard, columns: list[dict[str, Any]], images: list[bytes | None], first: int
-    ) -> None:
+    ) -> Iterator[Problem]:
         decoded = iter(many_pixels([image for image in images if image is not None]))
         for number, (row, image) in enumerate(zip(columns, images, strict=True), start=first):
             where = f"{shard.file}, row {number}, set '{row['set_id']}', member '{row['member']}'"
@@ -181,13 +279,13 @@ class _Verification:
             for attribute, groups in self._manifest.attributes.items():
                 if row[attribute] not in groups:
                     what = f"{row[attribute]!r} is not a declared group of '{attribute}' ({', '.join(groups)})."
-                    self._found("undeclared_group", what, where, REBUILD)
+                    yield Problem("undeclared_group", what, where, REBUILD)
             if (pixels is None) != (self._manifest.image_encoding == "none"):
                 what = "the image is missing." if pixels is None else "there is an image in a dataset of labels only."
-                self._found("unreadable_image", what, where, PULL)
+                yield Problem("unreadable_image", what, where, PULL)
             if pixels is not None and not isinstance(pixels, Pixels):
                 self._whole = False
-                self._found("unreadable_image", f"the image cannot be read: {pixels}.", where, PULL)
+                yield Problem("unreadable_image", f"the image cannot be read: {pixels}.", where, PULL)
                 continue
             if pixels is not None and self._watch is not None:
                 self._watch(self._rows - 1, pixels.sha256)
@@ -195,9 +293,9 @@ class _Verification:
                 self._content.add(row, pixels.sha256 if pixels else None)
             except DatasetError as error:
                 self._whole = False
-                self._found("bad_value", error.problem, where, error.remedy or REBUILD)
+                yield Problem("bad_value", error.problem, where, error.remedy or REBUILD)
 
-    def _totals(self) -> None:
+    def _totals(self) -> Iterator[Problem]:
         manifest, where = self._manifest, str(self._dataset.folder / "manifest.json")
         said = {"rows": manifest.n_rows, "sets": manifest.n_sets, **_flat(manifest.counts)}
         found = {"rows": self._rows, "sets": len(self._sets), **_flat(self._tally.counts())}
@@ -206,10 +304,10 @@ class _Verification:
             name = differing[0] if differing else "subjects"
             what = f"the manifest counts {said.get(name, 0)} for {name}, and there are {found.get(name, 0)}"
             rest = f" ({len(differing) - 1} more counts differ)." if len(differing) > 1 else "."
-            self._found("wrong_counts", what + rest, where, PULL)
+            yield Problem("wrong_counts", what + rest, where, PULL)
         if (content := self._content.hexdigest()) != manifest.fingerprint:
             what = f"the content's fingerprint is {content}; the manifest says {manifest.fingerprint}."
-            self._found("wrong_fingerprint", what, where, f"{PULL}; if the content was meant to change, {REBUILD}")
+            yield Problem("wrong_fingerprint", what, where, f"{PULL}; if the content was meant to change, {REBUILD}")
 
 
 def _flat(counts: Counts) -> dict[str, int]:

@@ -6,13 +6,13 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from fairgate.data.card import dataset_card
-from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, Shard, check_name
+from fairgate.data.manifest import CARD_FILE, MANIFEST_FILE, Manifest, check_name
 from fairgate.data.rows import SetReader, Tally, check_attributes, require_distinct
 from fairgate.data.shards import ShardWriter, writing
 from fairgate.errors import DatasetError
@@ -53,9 +53,14 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
     plain_recipe = _plain_recipe(recipe)
     reader = SetReader(declared, counterfactual)
     tally = Tally(declared)
-    with new_folder(folder) as partial:
-        writer = ShardWriter(partial, shard_bytes)
-        shards = _write_sets(reader.sets(rows), writer, tally, where=str(folder))
+    with new_folder(folder) as partial, closing(ShardWriter(partial, shard_bytes)) as writer:
+        for members in reader.sets(rows):
+            writer.add(members)
+            for row in members:
+                tally.add(row)
+        shards = writer.finish()
+        if not shards:
+            raise DatasetError("there are no rows.", where=str(folder), remedy="give at least one set")
         counts = tally.counts()
         require_distinct(counts.subjects, "subjects", str(folder))
         manifest = Manifest(
@@ -80,24 +85,6 @@ def write_dataset(  # noqa: PLR0913 -- what a dataset must say of itself
         )
         write_description(partial, manifest)
     return manifest
-
-
-def _write_sets(
-    sets: Iterable[list[dict[str, object]]], writer: ShardWriter, tally: Tally, *, where: str
-) -> list[Shard]:
-    """Write and count every set. Whatever happens, no file is left open."""
-    n_sets = 0
-    try:
-        for members in sets:
-            writer.add(members)
-            n_sets += 1
-            for row in members:
-                tally.add(row)
-        if not n_sets:
-            raise DatasetError("there are no rows.", where=where, remedy="give at least one set")
-        return writer.close()
-    finally:
-        writer.abort()
 
 
 def write_description(folder: Path, manifest: Manifest, sections: Sequence[str] = ()) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -92,29 +91,41 @@ class Parts:
     """What a model is built from: open_clip's config of both towers and the preprocessing, and hashed files by role.
 
     Roles: `weights`, `text/config.json` (of a text tower of transformers), `tokenizer/NAME`, or a file's plain name.
+    `architecture` is the one that open_clip names, None for a folder's own; `tag` the pretrained one, whose
+    preprocessing applies.
     """
 
     shown: str
     model: Mapping[str, Any]
     preprocessing: Mapping[str, Any]
     files: HashedFiles
+    architecture: str | None
+    tag: str | None
+    allow_pickle: bool
 
     @contextlib.contextmanager
     def closed(self) -> Iterator[Path]:
         """A folder for open_clip that holds the config and shows the hashed text files, and nothing else."""
         model = {**self.model, "text_cfg": dict(self.model["text_cfg"])}
-        with tempfile.TemporaryDirectory(prefix="fairgate-model-") as name:
-            folder = Path(name)
-            for role, path in self.files.paths.items():
-                if role not in ("weights", _CONFIG):
-                    link = folder / role.removeprefix(_TOKENIZER)
-                    link.parent.mkdir(exist_ok=True)
-                    link.symlink_to(path.resolve())
-            if _TEXT_CONFIG in self.files.paths:
+        texts = [role for role in self.files.paths if role not in ("weights", _CONFIG)]
+        with self.files.closed({role: role.removeprefix(_TOKENIZER) for role in texts}) as folder:
+            if _TEXT_CONFIG in texts:
                 model["text_cfg"]["hf_model_name"] = str(folder / _TEXT_FOLDER)
             config = {"model_cfg": model, "preprocess_cfg": dict(self.preprocessing)}
             (folder / _CONFIG).write_text(json.dumps(config), encoding="utf-8")
             yield folder
+
+    def checkpoint(self, pictures: Mapping[str, Any]) -> Checkpoint:
+        """The model, not loaded. `pictures` is what is known of its preprocessing besides open_clip's defaults."""
+        named = {"config": digest(self.model)} if self.architecture else {}
+        settings = self.tag or ("architecture" if self.architecture else "config")
+        return Checkpoint(
+            self.files.fingerprint(**named),
+            {**_identity(self.model), "preprocessing": settings},
+            partial(_load, self),
+            _tokenizer(self.model, self.files),
+            _pictures(self.model, pictures),
+        )
 
 
 def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False) -> Checkpoint:
@@ -149,16 +160,13 @@ def _of_file(allow_pickle: bool, architecture: str, config: dict[str, Any], path
         found = named_files(name, wanted, download=tag is not None)
         files |= {f"{_TOKENIZER}{file}": one for file, one in found.items()}
     _require_closed_configs(files)
-    hashed = HashedFiles.of(files)
-    load = partial(_load, Parts(architecture, config, {}, hashed), architecture, tag, allow_pickle)
-    identity = {**_identity(config), "preprocessing": tag or "architecture"}
+    parts = Parts(architecture, config, {}, HashedFiles.of(files), architecture, tag, allow_pickle)
     overlay: dict[str, Any] = {}
     if tag is not None:
         from fairgate.models.open_clip_network import pretrained_settings
 
         overlay = pretrained_settings(architecture, tag)
-    reads = _tokenizer(config, hashed), _pictures(config, overlay)
-    return Checkpoint(hashed.fingerprint(config=digest(config)), identity, load, *reads)
+    return parts.checkpoint(overlay)
 
 
 def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
@@ -189,12 +197,10 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
         raise ModelError(
             "'preprocess_cfg' is no JSON object.", where=str(folder / _CONFIG), remedy="write it again, or leave it out"
         )
-    load = partial(_load, Parts(f"local-dir:{folder}", config, pictures, hashed), None, None, allow_pickle)
-    reads = _tokenizer(config, hashed), _pictures(config, pictures)
-    return Checkpoint(hashed.fingerprint(), {**_identity(config), "preprocessing": "config"}, load, *reads)
+    return Parts(f"local-dir:{folder}", config, pictures, hashed, None, None, allow_pickle).checkpoint(pictures)
 
 
-def _tokenizer(config: dict[str, Any], files: HashedFiles) -> str:
+def _tokenizer(config: Mapping[str, Any], files: HashedFiles) -> str:
     """Digest of the tokenizer: of transformers where the config names one, else open_clip's own."""
     text = config["text_cfg"]
     named = [path for path in files.paths.values() if path.name in TOKENIZER_FILES] if text.get(_NAMED) else []
@@ -206,7 +212,7 @@ def _tokenizer(config: dict[str, Any], files: HashedFiles) -> str:
     return tokenizer_digest(named, own=not named, length=text.get("context_length", 77), **options)
 
 
-def _pictures(config: dict[str, Any], overlay: Mapping[str, Any]) -> str:
+def _pictures(config: Mapping[str, Any], overlay: Mapping[str, Any]) -> str:
     """Digest of the transform: open_clip's defaults, what the config or tag says, and the size that the tower takes."""
     said = {name: overlay[name] for name in _PICTURES if overlay.get(name) is not None}
     return preprocessing_digest(**{**_PICTURES, **said}, size=config["vision_cfg"].get("image_size", 224))
@@ -249,14 +255,14 @@ def _weights_in(folder: Path) -> Path:
     raise ModelError(f"the folder {fault}.", where=str(folder), remedy=f"name the one to use {_PREFERRED[0]}")
 
 
-def _load(parts: Parts, architecture: str | None, tag: str | None, allow_pickle: bool, device: Device) -> Encoder:
+def _load(parts: Parts, device: Device) -> Encoder:
     from fairgate.models.open_clip_network import load
 
     parts.files.require_unchanged()
-    return load(parts, architecture, tag, allow_pickle, device)
+    return load(parts, device)
 
 
-def _identity(config: dict[str, Any]) -> dict[str, Any]:
+def _identity(config: Mapping[str, Any]) -> dict[str, Any]:
     vision, text = config.get("vision_cfg", {}), config.get("text_cfg", {})
     libraries = ["open_clip_torch", "torch", "torchvision", "pillow"]
     if "timm_model_name" in vision:

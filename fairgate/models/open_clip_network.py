@@ -27,16 +27,15 @@ _BUILD_ERRORS = (
 )
 
 
-def load(parts: Parts, architecture: str | None, tag: str | None, allow_pickle: bool, device: Device) -> Encoder:
+def load(parts: Parts, device: Device) -> Encoder:
     """Build the model of some parts and fill it with exactly the file's weights.
 
-    `tag` names the pretrained tag of `architecture` whose preprocessing applies; without it, the config's own does.
     Raises ModelError: config that does not build, wrong or missing tensors, NaN weights, pickled code.
     """
     weights = parts.files.paths["weights"]
-    state = read_state_dict(weights, allow_pickle=allow_pickle)
+    state = read_state_dict(weights, allow_pickle=parts.allow_pickle)
     shown = f"the architecture {parts.shown}"
-    if architecture is None:  # a stranger's config: its shapes are held against the file's first
+    if parts.architecture is None:  # a stranger's config: its shapes are held against the file's first
         draft, _ = _build(parts, device="meta")
         require_fit(_as_open_clip(state, draft), draft, str(weights), shown)
     require_finite(state, str(weights))
@@ -45,7 +44,7 @@ def load(parts: Parts, architecture: str | None, tag: str | None, allow_pickle: 
     require_fit(fitted, model, str(weights), shown)
     model.load_state_dict(fitted)
     model.eval().to(device.name)
-    overlay = pretrained_settings(architecture, tag) if architecture and tag else {}
+    overlay = pretrained_settings(parts.architecture, parts.tag) if parts.architecture and parts.tag else {}
     settings = merge_preprocess_dict(model.visual.preprocess_cfg, overlay)
     transform = image_transform_v2(PreprocessCfg(**settings), is_train=False)
     tower = getattr(model, "text", model)

@@ -45,14 +45,14 @@ def fetch_record(which: str, suite: str, uri: str, folder: Path) -> FetchedRun:
     """
     try:
         with session(uri, "the baseline could not be fetched from MLflow", READ_REMEDY) as client:
-            run = _latest(client, suite, uri) if which == "latest" else _named(client, which, suite, uri)
+            run = _latest(client, suite) if which == "latest" else _named(client, which, suite)
             run_id = str(run.info.run_id)
-            _require_files(client, run_id, uri)
+            _require_files(client, run_id)
             folder.mkdir(parents=True, exist_ok=True)
             results, scores = (client.download_artifacts(run_id, name, str(folder)) for name in (RESULTS, SCORES))
             return FetchedRun(run_id, Path(results), Path(scores))
-    except TrackingError as error:
-        raise BaselineError(error.problem, where=error.where, remedy=error.remedy) from error
+    except (TrackingError, BaselineError) as error:
+        raise BaselineError(error.problem, where=error.where or redact(uri), remedy=error.remedy) from error
 
 
 def finished_runs(client: MlflowClient, experiment: str, condition: str = "") -> Iterator[Run]:
@@ -67,13 +67,12 @@ def finished_runs(client: MlflowClient, experiment: str, condition: str = "") ->
             return
 
 
-def _latest(client: MlflowClient, suite: str, uri: str) -> Run:
+def _latest(client: MlflowClient, suite: str) -> Run:
     name = content.experiment_of(suite)
     experiment = client.get_experiment_by_name(name)
     if experiment is None or experiment.lifecycle_stage == "deleted":
         raise BaselineError(
             f"MLflow has no experiment '{name}', so suite '{suite}' has no latest run.",
-            where=redact(uri),
             remedy="gate the main branch with `--fairness-mlflow URI` once, or name another baseline",
         )
     passed = 0
@@ -84,12 +83,11 @@ def _latest(client: MlflowClient, suite: str, uri: str) -> Run:
     looked = f"its {passed} passing runs are of pull requests or of changed trees" if passed else "none of them passed"
     raise BaselineError(
         f"no run of '{name}' can be the latest baseline: {looked}.",
-        where=redact(uri),
         remedy=f"gate a clean checkout of the main branch; or {_ANOTHER}",
     )
 
 
-def _named(client: MlflowClient, run_id: str, suite: str, uri: str) -> Run:
+def _named(client: MlflowClient, run_id: str, suite: str) -> Run:
     from mlflow.exceptions import MlflowException
 
     if re.fullmatch(r"[0-9A-Za-z_-]{1,64}", run_id) is None:
@@ -99,37 +97,31 @@ def _named(client: MlflowClient, run_id: str, suite: str, uri: str) -> Run:
     except MlflowException as error:
         if error.error_code != "RESOURCE_DOES_NOT_EXIST":
             raise
-        raise BaselineError(
-            f"MLflow has no run '{run_id}'.", where=redact(uri), remedy=f"check the id and the address; or {_ANOTHER}"
-        ) from error
+        remedy = f"check the id and the address; or {_ANOTHER}"
+        raise BaselineError(f"MLflow has no run '{run_id}'.", remedy=remedy) from error
     experiment = str(client.get_experiment(run.info.experiment_id).name)
     if experiment != content.experiment_of(suite):
         raise BaselineError(
             f"run '{run_id}' is of experiment '{experiment}', not of suite '{suite}'.",
-            where=redact(uri),
             remedy=f"name a run of experiment '{content.experiment_of(suite)}', or `mlflow:latest`",
         )
     if run.info.status != "FINISHED" or run.info.lifecycle_stage != "active":
         state = "deleted" if run.info.lifecycle_stage != "active" else f"not complete ({run.info.status})"
-        raise BaselineError(f"run '{run_id}' is {state}.", where=redact(uri), remedy="name a finished run")
+        raise BaselineError(f"run '{run_id}' is {state}.", remedy="name a finished run")
     return run
 
 
-def _require_files(client: MlflowClient, run_id: str, uri: str) -> None:
+def _require_files(client: MlflowClient, run_id: str) -> None:
     sizes = {item.path: int(item.file_size or 0) for item in client.list_artifacts(run_id) if not item.is_dir}
     if missing := [name for name in (RESULTS, SCORES) if name not in sizes]:
         raise BaselineError(
             f"run '{run_id}' keeps no {' and no '.join(missing)}.",
-            where=redact(uri),
             remedy="a run that measured nothing cannot be a baseline: name another run, or gate its checkpoint again",
         )
     for name in (RESULTS, SCORES):
         if sizes[name] > MOST_BYTES:
-            raise BaselineError(
-                f"run '{run_id}' keeps a {name} of {sizes[name]:,} bytes; at most {MOST_BYTES:,} are fetched.",
-                where=redact(uri),
-                remedy=_ANOTHER,
-            )
+            problem = f"run '{run_id}' keeps a {name} of {sizes[name]:,} bytes; at most {MOST_BYTES:,} are fetched."
+            raise BaselineError(problem, remedy=_ANOTHER)
 
 
 def past_runs(
