@@ -27,28 +27,22 @@ _KEY_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A tracking address without its secrets; `complete` where nothing had to be left out of it."""
+    """A tracking address without its secrets: `complete` where nothing had to be left out of it, `own` where it is
+    known that this machine wrote it."""
 
     uri: str
     complete: bool
+    own: bool = False
 
 
 _UNKNOWN: Final = Destination("", False)
-
-
-@dataclass(frozen=True, slots=True)
-class Sender:
-    """Whether this machine wrote an entry (`own`), and for which address; None where it holds none."""
-
-    own: bool
-    destination: Destination | None
 
 
 def destination_of(uri: str) -> Destination:
     """An address as it may be written to disk: without user, password, query and fragment; local paths absolute.
 
     >>> destination_of("https://me:secret@mlflow.example/api?token=1")
-    Destination(uri='https://mlflow.example/api', complete=False)
+    Destination(uri='https://mlflow.example/api', complete=False, own=False)
     """
     if uri in ("databricks", "databricks-uc"):  # addresses of MLflow that look like a folder's name
         return Destination(uri, True)
@@ -76,22 +70,21 @@ def seal(entry: Path, destination: Destination) -> None:
     (entry / FILE).write_text(json.dumps({**address, "seal": _seal(key, entry, address)}), encoding="utf-8")
 
 
-def sender_of(entry: Path) -> Sender:
-    """Who wrote an entry, and for which address. A folder that holds a link is nobody's."""
+def stored_destination(entry: Path) -> Destination | None:
+    """Where an entry was meant to go; None where it holds no address. A folder that holds a link is nobody's."""
     path = entry / FILE
     if not path.is_symlink() and not path.exists():
-        return Sender(False, None)
+        return None
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > 64 << 10:
-            return Sender(False, _UNKNOWN)
+            return _UNKNOWN
         found: Any = json.loads(path.read_bytes())
         address = {"uri": found["uri"], "complete": found["complete"]}
-        destination = Destination(str(address["uri"]), address["complete"] is True)
         key = _own_key(make=False)
         own = key is not None and hmac.compare_digest(_seal(key, entry, address), str(found["seal"]))
+        return Destination(str(address["uri"]), address["complete"] is True, own)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return Sender(False, _UNKNOWN)
-    return Sender(own, destination)
+        return _UNKNOWN
 
 
 def plain(entry: Path) -> bool:

@@ -17,7 +17,7 @@ from fairgate.ci import in_ci
 from fairgate.errors import TrackingError
 from fairgate.records import RunRecord
 from fairgate.tracking import content
-from fairgate.tracking.destination import FILE, Sender, destination_of, plain, seal, sender_of
+from fairgate.tracking.destination import Destination, destination_of, plain, seal, stored_destination
 from fairgate.tracking.run_environment import asking_pull_request
 from fairgate.tracking.runs import DEFAULT_URI, log_run
 from fairgate.tracking.store_session import redact, sqlite_path, unanswered
@@ -89,8 +89,8 @@ def _keep(record: RunRecord, files: Sequence[Path], queue: Path, uri: str, error
             "  remedy: keep the report folder, `fairgate push --from DIR` sends it; or make the queue's folder "
             "writable, with room in it, and run the suite again",
         )
-    address = _remembered(sender_of(entry)) if (entry / FILE).exists() else None
-    there = ", with `--mlflow URI`" if address is None else f" to {address}"
+    meant = stored_destination(entry)
+    there = f" to {meant.uri}" if meant is not None and _disbelieved(meant) is None else ", with `--mlflow URI`"
     return LogOutcome(
         None,
         entry,
@@ -206,37 +206,27 @@ def _opened(entry: Path, uri: str | None) -> _Parcel | str:
     except (OSError, ValidationError) as error:
         first = str(error).splitlines()[0]
         return f"does not hold a run that this version reads ({first}); it stays."
-    sender = sender_of(entry)
-    uri = _remembered(sender) if uri is None else uri
+    meant = stored_destination(entry)
     if uri is None:
-        return _unknown(sender)
-    if sender.own:
+        if meant is not None and (reason := _disbelieved(meant)) is not None:
+            return f"{reason}; it stays: name the address with `--mlflow URI` or FAIRGATE_MLFLOW."
+        uri = DEFAULT_URI if meant is None else meant.uri
+    if meant is not None and meant.own:
         return _Parcel(uri, record, files, {}, f" to {redact(uri)}")
     files = [path for path in files if path.name in _OF_STRANGERS]
     tags = {content.PULL_REQUEST: asking_pull_request(os.environ) or "unknown"}
-    who = "no address was queued with it" if sender.destination is None else "this machine did not queue it"
+    who = "no address was queued with it" if meant is None else "this machine did not queue it"
     note = f" to {redact(uri)}; {who}, so that it is kept as a run of pull request {tags[content.PULL_REQUEST]!r}"
     return _Parcel(uri, record, files, tags, note)
 
 
-def _remembered(sender: Sender) -> str | None:
-    """Where an entry goes that nobody gives an address for; None: nowhere."""
-    if sender.destination is None:
-        return DEFAULT_URI
-    trusted = sender.own and sender.destination.complete and not in_ci(os.environ)
-    return sender.destination.uri if trusted else None
-
-
-def _unknown(sender: Sender) -> str:
-    """Why an entry is not sent without an address."""
-    meant = sender.destination
-    if meant is not None and sender.own and not meant.complete:
-        reason = f"was meant for {meant.uri or 'an address'} with a login or options, which are not written to disk"
-    elif sender.own:
-        reason = "waits on a CI runner, where an address in a queue is not believed"
-    else:
-        reason = "was not queued by this machine, so that its address is not believed"
-    return f"{reason}; it stays: name the address with `--mlflow URI` or FAIRGATE_MLFLOW."
+def _disbelieved(meant: Destination) -> str | None:
+    """Why an entry is not sent to the address in it, where nobody gives another; None where it is."""
+    if not meant.own:
+        return "was not queued by this machine, so that its address is not believed"
+    if not meant.complete:
+        return f"was meant for {meant.uri or 'an address'} with a login or options, which are not written to disk"
+    return "waits on a CI runner, where an address in a queue is not believed" if in_ci(os.environ) else None
 
 
 def _key(entry: Path) -> str | None:
