@@ -1,3 +1,8 @@
+from fairgate.pixels import UnreadableImage as UnreadableImage
+from fairgate.pixels import decode as decode
+from fairgate.pixels import pixels_of as pixels_of
+from fairgate.pixels import require_bounded as require_bounded
+
 from .coco import AnnotatedImage as AnnotatedImage
 from .coco import read_coco as read_coco
 from .dataset import Dataset as Dataset
@@ -18,10 +23,6 @@ from .manifest import Shard as Shard
 from .manifest import Text as Text
 from .manifest import check_name as check_name
 from .manifest import read_manifest as read_manifest
-from .pixels import UnreadableImage as UnreadableImage
-from .pixels import decode as decode
-from .pixels import pixels_of as pixels_of
-from .pixels import require_bounded as require_bounded
 from .releases import ROOT as ROOT
 from .releases import open_dataset as open_dataset
 from .releases import release as release

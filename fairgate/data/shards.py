@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from fairgate.data.manifest import Shard
-from fairgate.data.pixels import Pixels, many_pixels
 from fairgate.data.rows import OWN_COLUMNS, Row
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest, sha256_bytes, sha256_file
+from fairgate.pixels import Pixels, many_pixels
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from fairgate.data.dataset import Dataset
-from fairgate.data.pixels import UnreadableImage, decode
+from fairgate.pixels import UnreadableImage, decode
 
 if TYPE_CHECKING:
     from PIL.Image import Image

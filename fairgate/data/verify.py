@@ -15,12 +15,12 @@ from typing import Any, Final, Literal
 
 from fairgate.atomic import atomic_write
 from fairgate.data.manifest import Counts, Manifest, Shard
-from fairgate.data.pixels import Pixels, many_pixels
 from fairgate.data.rows import TEXT_COLUMNS, Tally, require_distinct
 from fairgate.data.shard_reader import ShardReader, encoded
 from fairgate.data.shards import ContentHash
 from fairgate.errors import DatasetError
 from fairgate.hashing import digest
+from fairgate.pixels import Pixels, many_pixels
 
 Kind = Literal[
     "missing_shard",

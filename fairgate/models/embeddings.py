@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import os
-import struct
-import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +15,7 @@ from fairgate.checkpoints import Device, Embeddings, Encoder, Halving, scoring, 
 from fairgate.errors import DatasetError
 from fairgate.models.cache import EmbeddingCache
 from fairgate.models.contract import ImageSource, Request, Rows
+from fairgate.pixels import UnreadableImage, opened, readable
 
 PART = 1024  # images between two checkpoints of the work
 BATCH_CPU, BATCH_CUDA = 32, 256
@@ -135,13 +133,6 @@ def embed_texts(encoder: Encoder, prompts: Sequence[str], device: Device, uri: s
     return np.concatenate(parts)
 
 
-FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-"""What is decoded: what `fairgate.data.pixels` verifies. Pillow knows more; some formats run other programs."""
-MAX_PIXELS = 1 << 26
-# whatever Pillow's decoders raise for bytes that are no image (its own UnidentifiedImageError is an OSError)
-_UNDECODABLE = (OSError, ValueError, SyntaxError, EOFError, IndexError, struct.error, zlib.error)
-
-
 def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:
     """One image as 8-bit RGB, turned upright by its EXIF orientation.
 
@@ -149,16 +140,12 @@ def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:
     palette entries at random), transparency is dropped as `convert("RGB")` does. Raises DatasetError naming the image.
     """
     try:
-        with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
-            width, height = opened.size
-            if width * height > MAX_PIXELS:
-                raise _unreadable(f"is suspiciously large ({width:,} x {height:,} pixels)", source, row)
-            opened.load()
-            image = ImageOps.exif_transpose(opened)
-    except _UNDECODABLE as error:
+        with readable():
+            image = opened(data)
+            image.load()
+            image = ImageOps.exif_transpose(image)
+    except UnreadableImage as error:
         raise _unreadable(f"cannot be decoded ({error})", source, row) from error
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise _unreadable(f"is suspiciously large ({error})", source, row) from error
     if image.mode == "I" or image.mode.startswith(("I;", "F")):
         # Pillow clips these to 255 instead of scaling them: the model would be shown a white square
         raise _unreadable(f"has more than 8 bits a channel (mode {image.mode})", source, row)

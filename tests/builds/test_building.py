@@ -219,7 +219,7 @@ def test_what_reads_annotations_and_pictures_and_filters_edits_is_part_of_a_reci
     files = {"captions": "c.json", "instances": "i.json", "images": "images"}
     recipe = open_recipe("gensynth", {**files, "licence": "CC0-1.0", "editor": "instruct-pix2pix?variant=fp16"})
     found = code_modules(recipe)
-    assert {"fairgate.data.coco", "fairgate.data.pixels", "fairgate.generation.diffusion.paint"} <= set(found)
+    assert {"fairgate.data.coco", "fairgate.pixels", "fairgate.generation.diffusion.paint"} <= set(found)
     assert "fairgate.metrics.neighbours" in found
     assert "fairgate.checkpoints.files" in found  # by the stub of a lazy face, and not all that the face offers
     assert not {"fairgate.builds.part", "fairgate.models.scores"} & set(found)

@@ -13,8 +13,8 @@ from PIL import Image
 
 from fairgate.builds.assemble import Census
 from fairgate.builds.shards import StoredSet, decode, encode
-from fairgate.data.pixels import pixels_of
 from fairgate.errors import RecipeError
+from fairgate.pixels import pixels_of
 from fairgate.steps import SetRows
 from fairgate.steps.pictures import mask, picture, png
 

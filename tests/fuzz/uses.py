@@ -109,8 +109,8 @@ def shard(world: World, data: bytes) -> None:
 
 
 def picture(world: World, data: bytes) -> None:
-    from fairgate.data.pixels import UnreadableImage, pixels_of
     from fairgate.models.embeddings import decode_rgb
+    from fairgate.pixels import UnreadableImage, pixels_of
 
     image = decode_rgb(data, one_picture(data), 0)
     assert image.mode == "RGB"

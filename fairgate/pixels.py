@@ -1,4 +1,4 @@
-"""Images as content: what a file shows, whatever encoder wrote it."""
+"""Images as content: which files are decoded, and what one shows, whatever encoder wrote it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class UnreadableImage(ValueError):
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def readable() -> Iterator[None]:
     """Turns whatever Pillow raises for bytes that are no image into UnreadableImage."""
     import PIL.Image
 
@@ -52,8 +52,8 @@ def _readable() -> Iterator[None]:
         raise UnreadableImage(str(error)) from error
 
 
-def _opened(data: bytes) -> Image:
-    """The image, its header read and nothing decoded."""
+def opened(data: bytes) -> Image:
+    """The image, its header read and nothing decoded. UnreadableImage for more than `MAX_PIXELS`; Pillow's errors."""
     import PIL.Image
 
     image: Image = PIL.Image.open(BytesIO(data), formats=FORMATS)
@@ -64,8 +64,8 @@ def _opened(data: bytes) -> Image:
 
 def require_bounded(data: bytes) -> None:
     """Raises UnreadableImage for bytes whose header is no image's, or names more than `MAX_PIXELS`."""
-    with _readable():
-        _opened(data)
+    with readable():
+        opened(data)
 
 
 def decode(data: bytes) -> Image:
@@ -75,8 +75,8 @@ def decode(data: bytes) -> Image:
     """
     import PIL.ImageOps
 
-    with _readable():
-        image = _opened(data)
+    with readable():
+        image = opened(data)
         rows = _RowCount(image) if image.format == "PNG" else None
         image.load()
         if rows is not None and rows.missing:
@@ -90,8 +90,8 @@ def decode(data: bytes) -> Image:
 
 def pixels_of(data: bytes) -> Pixels:
     """Format and content hash of one encoded image. Raises UnreadableImage."""
-    with _readable():
-        header = _opened(data)
+    with readable():
+        header = opened(data)
     with _one_at_a_time if header.width * header.height >= _LARGE else nullcontext():
         image = decode(data)
         content = hashlib.sha256(f"{image.mode} {image.width}x{image.height}\n".encode())
@@ -131,18 +131,18 @@ class _RowCount:
     """
 
     def __init__(self, image: Image) -> None:
-        opened: Any = image
-        self._expected = _bytes_of(opened)
+        reader: Any = image
+        self._expected = _bytes_of(reader)
         self._found = 0
         self._inflate = zlib.decompressobj()
-        read = opened.load_read
+        read = reader.load_read
 
         def counted(size: int) -> bytes:
             piece: bytes = read(size)
             self._count(piece)
             return piece
 
-        opened.load_read = counted
+        reader.load_read = counted
 
     @property
     def missing(self) -> int:
