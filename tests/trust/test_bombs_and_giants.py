@@ -9,6 +9,7 @@ import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,10 @@ import pytest
 from toy_repository import PROMPTS, SUITE, Toy
 from trust_world import check, parts_of, png_of, refused, shut
 
-from fairgate.data import open_dataset, pixels, write_dataset
+from fairgate import pixels
+from fairgate.data import open_dataset, write_dataset
 from fairgate.errors import BaselineError, DatasetError
-from fairgate.models import embeddings
+from fairgate.models.embeddings import decode_rgb
 from fairgate.reports import read_results
 from fairgate.reports.run_pictures import album
 
@@ -170,8 +172,9 @@ def test_a_report_hands_no_such_picture_to_a_browser() -> None:
 
 
 def test_what_is_verified_and_what_a_model_is_shown_is_bounded_alike() -> None:
-    assert embeddings.MAX_PIXELS == pixels.MAX_PIXELS
-    assert embeddings.FORMATS == pixels.FORMATS
+    index = SimpleNamespace(set_id=["s"], member=["a"], path=[""])
+    with pytest.raises(DatasetError, match="cannot be decoded"):
+        decode_rgb(png_of(30_000, 30_000), SimpleNamespace(index=index, folder=Path()), 0)
 
 
 def test_a_format_that_runs_other_programs_is_not_read(tmp_path: Path) -> None:
