@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import stat
@@ -37,6 +38,15 @@ def require_regular(path: Path, error: type[FairgateError]) -> None:
             where=str(path),
             remedy="replace it by a regular file",
         )
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """A file's bytes. Raises OSError where it cannot be read, or has more than `most` (a number of MiB)."""
+    with path.open("rb") as handle:
+        content = handle.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most >> 20} MB", str(path))
+    return content
 
 
 def digest(data: Any) -> str:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fairgate.atomic import atomic_write, remove
 from fairgate.errors import RecipeError, did_you_mean
-from fairgate.hashing import digest, sha256_file
+from fairgate.hashing import digest, read_bounded, sha256_file
 from fairgate.steps import Drop, SetRows, Trace
 
 PART_FILE = "part.json"
@@ -108,9 +108,7 @@ def record_of(trace: Trace, rows: SetRows, attributes: list[str]) -> SetRecord:
 def read_ledger(path: Path) -> Ledger | None:
     """The ledger in a file, or None for what is none: absent, cut short, of another form."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            return None
-        return Ledger.model_validate_json(path.read_bytes())
+        return Ledger.model_validate_json(read_bounded(path, MAX_BYTES))
     except (OSError, ValidationError):
         return None
 

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from fairgate.errors import DatasetError, first_harmful, harmless
-from fairgate.hashing import require_regular
+from fairgate.hashing import read_bounded, require_regular
 
 MANIFEST_FILE = "manifest.json"
 CARD_FILE = "README.md"
@@ -130,10 +130,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_FILE
     require_regular(path, DatasetError)
     try:
-        with path.open("rb") as handle:
-            content = handle.read(MAX_BYTES + 1)
-        if len(content) > MAX_BYTES:
-            raise ValueError(f"it has more than {MAX_BYTES >> 20} MB")
+        content = read_bounded(path, MAX_BYTES)
         plain = json.loads(content)
     except FileNotFoundError:
         raise DatasetError(

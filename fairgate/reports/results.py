@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError, clean
-from fairgate.hashing import require_regular
+from fairgate.hashing import read_bounded, require_regular
 from fairgate.records import SCHEMA_VERSION, SEVERITY, CheckResult, Coverage, GroupResult, RunRecord, Verdict
 from fairgate.reports.formatting import compared_with, reference, spec_of, tally
 
@@ -73,14 +73,7 @@ def _read(path: Path) -> bytes:
         )
     require_regular(path, BaselineError)
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            raise BaselineError(
-                f"the results file has {size / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB.",
-                where=str(path),
-                remedy="check that this is a results.json of fairgate",
-            )
-        return path.read_bytes()
+        return read_bounded(path, MAX_BYTES)
     except OSError as error:
         raise BaselineError(
             f"the results file cannot be read ({error.strerror}).",

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from fairgate.atomic import remove
 from fairgate.data import Hash, Manifest, Text
 from fairgate.errors import DatasetError
-from fairgate.hashing import require_regular, sha256_bytes
+from fairgate.hashing import read_bounded, require_regular, sha256_bytes
 
 SCHEMA_VERSION: Final = 1
 MAX_BYTES: Final = 256 << 20
@@ -143,12 +143,9 @@ def read_record(path: Path, manifest: Manifest) -> Record:
     """
     require_regular(path, DatasetError)
     try:
-        with path.open("rb") as handle:
-            content = handle.read(MAX_BYTES + 1)
+        content = read_bounded(path, MAX_BYTES)
     except OSError as error:
         raise DatasetError(f"the review cannot be read: {error.strerror}.", where=str(path), remedy=_RESTORE) from error
-    if len(content) > MAX_BYTES:
-        raise DatasetError(f"the review has more than {MAX_BYTES >> 20} MB.", where=str(path), remedy=_RESTORE)
     record = Record(path.stem, sha256=sha256_bytes(content))
     for number, text in enumerate(whole_lines(content), start=1):
         try:

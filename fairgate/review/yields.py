@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from fairgate.data import Manifest
 from fairgate.errors import DatasetError
-from fairgate.hashing import digest, sha256_bytes
+from fairgate.hashing import digest, read_bounded, sha256_bytes
 from fairgate.markdown import escape, table
 from fairgate.number_format import ABSENT
 from fairgate.records import DROPS_FILE, YIELD_FILE, BuildYield
@@ -32,7 +32,9 @@ def yield_section(folder: Path, manifest: Manifest) -> tuple[str, str] | None:
         return None
     remedy = "run the build again: it writes its yields anew"
     try:
-        texts = [_bounded(folder / name) for name in (YIELD_FILE, DROPS_FILE) if (folder / name).is_file()]
+        texts = [
+            read_bounded(folder / name, _MAX_BYTES) for name in (YIELD_FILE, DROPS_FILE) if (folder / name).is_file()
+        ]
         yields = BuildYield.model_validate_json(texts[0])
         drops = list(csv.DictReader(io.StringIO(texts[1].decode()))) if len(texts) > 1 else []
         groups = _groups(drops)
@@ -46,14 +48,6 @@ def yield_section(folder: Path, manifest: Manifest) -> tuple[str, str] | None:
             remedy=remedy,
         )
     return "\n\n".join(_parts(yields, groups)), digest([sha256_bytes(text) for text in texts])
-
-
-def _bounded(path: Path) -> bytes:
-    with path.open("rb") as handle:
-        content = handle.read(_MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise ValueError(f"'{path.name}' has more than {_MAX_BYTES >> 20} MB")
-    return content
 
 
 def _groups(drops: list[dict[str, str]]) -> Counter[tuple[str, str, str, str]]:

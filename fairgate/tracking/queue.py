@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from fairgate.atomic import atomic_write
 from fairgate.ci import in_ci
 from fairgate.errors import TrackingError
+from fairgate.hashing import read_bounded
 from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.destination import Destination, destination_of, plain, seal, stored_destination
@@ -199,9 +200,7 @@ def _opened(entry: Path, uri: str | None) -> _Parcel | str:
     if not plain(entry):
         return "holds a link or something else that is no file; it stays: remove it, this machine did not make it."
     try:
-        if (entry / _RECORD).stat().st_size > 50 << 20:
-            return "holds a record of more than 50 MB; it stays."
-        record = RunRecord.model_validate_json((entry / _RECORD).read_bytes())
+        record = RunRecord.model_validate_json(read_bounded(entry / _RECORD, 50 << 20))
         files = sorted((entry / _FILES).iterdir())
     except (OSError, ValidationError) as error:
         first = str(error).splitlines()[0]

@@ -68,9 +68,7 @@ def test_a_group_that_a_draw_lacks_has_no_skew_there() -> None:
     labels, weights = np.array([0, 0, 1]), np.array([[1, 2, 0]])
     shown = counts_at_k_weighted(labels, weights, 2, groups=2)
     skew = skew_of_counts(shown, weighted_group_counts(labels, weights, 2))[0]
-    assert skew == pytest.approx(
-        [0.0, np.nan], nan_ok=True
-    )
+    assert skew == pytest.approx([0.0, np.nan], nan_ok=True)
 
 
 @pytest.mark.parametrize(

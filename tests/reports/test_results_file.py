@@ -110,7 +110,7 @@ def test_a_missing_file_a_folder_and_a_huge_file_are_told_apart(
         read_results(tmp_path)
     path = write_results(record, tmp_path)
     monkeypatch.setattr(results_module, "MAX_BYTES", 100)
-    with pytest.raises(BaselineError, match="the limit is"):
+    with pytest.raises(BaselineError, match="it has more than"):
         read_results(path)
 
 
