@@ -47,8 +47,7 @@ class CASC(Metric):
 def association_of(query: Query) -> Ranked:
     """Set multiplicities (draws, sets) to C-ASC of every grouping's groups: (draws, 2 groups) of both signs, and
     (draws, groups), with the sample standard deviation. NaN for a group without an image."""
-    groups = len(query.groupings[0].of)
-    summed = SetSums.of(query.similarity, query.joint, query.sets, groups=groups, n_sets=query.n_sets)
+    summed = SetSums.of(query.similarity, query.joint, query.sets, groups=query.size, n_sets=query.n_sets)
 
     def draw(counts: Counts) -> list[Answer]:
         sums, images, squares = summed.drawn(counts)

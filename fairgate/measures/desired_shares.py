@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import Counted, Drawn, Limits, Measure, MetricRequest
-from fairgate.measures.galleries import Answer, Gallery, Grouping
+from fairgate.measures.galleries import Answer, Gallery, Grouping, Query
 from fairgate.measures.limits import Stacked, bootstrapped, from_parts, same_attribute
 from fairgate.measures.registry import register
-from fairgate.measures.top_k import NULL_DRAWS, RankedGallery, TopK, spec_at_k
+from fairgate.measures.top_k import NULL_DRAWS, TopK, spec_at_k
 from fairgate.metrics import (
     TieRange,
     entropy_of_counts,
     entropy_tie_range,
     fair_counts,
     fair_rankings,
+    ndkl_at_k_weighted,
     ndkl_of_ranking,
     skew_of_counts,
     skew_tie_range,
@@ -129,16 +130,20 @@ class NDKL(TopK):
         return skew, skew
 
     def resampled(
-        self,
-        r: MetricRequest,
-        gallery: RankedGallery,
-        counts: Counts,
-        grouping: Grouping,
-        folded: tuple[Floats, Floats],
+        self, r: MetricRequest, query: Query, counts: Counts, grouping: Grouping, shown: Floats, present: Floats
     ) -> Answer:
         """NDKL of every resampled ranking."""
-        _, skew = self.of_counts(r, *folded, grouping)
-        return gallery.ndkl(counts, grouping, folded[1], r.cut.desired)[:, None], skew
+        _, skew = self.of_counts(r, shown, present, grouping)
+        ndkl = ndkl_at_k_weighted(
+            grouping.of[query.joint],
+            counts,
+            r.cut.k,
+            groups=grouping.size,
+            desired=r.cut.desired,
+            present=present,
+            sets=query.sets,
+        )
+        return ndkl[:, None], skew
 
     def drawn_fairly(self, r: MetricRequest, gallery: Gallery, rng: np.random.Generator) -> tuple[Floats, ...]:
         """NDKL of the order that a fair ranker draws."""

@@ -51,6 +51,11 @@ class Query:
     groupings: tuple[Grouping, ...]
     n_sets: int
 
+    @property
+    def size(self) -> int:
+        """Number of joint groups."""
+        return len(self.groupings[0].of)
+
     def spread_inside_sets(self) -> Floats:
         """Range of the similarity inside each set (sets,); 0 for a set that this query does not rank."""
         high, low = np.full(self.n_sets, -np.inf), np.full(self.n_sets, np.inf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -28,7 +28,6 @@ from fairgate.measures.galleries import (
     Gallery,
     Grouping,
     Query,
-    Ranked,
     galleries_of,
     measure_rankings,
     places_of_groups,
@@ -40,7 +39,6 @@ from fairgate.metrics import (
     TieRange,
     counts_at_k_weighted,
     fair_counts,
-    ndkl_at_k_weighted,
     ranking,
     weighted_group_counts,
 )
@@ -54,48 +52,18 @@ spec_at_k = partial(MetricSpec, probes=RANKED, per_group="yes", rankings=True, u
 """The spec of a metric of the top k."""
 
 
-@dataclass(frozen=True, slots=True)
-class RankedGallery:
-    """A query's images, best first: `similarity`, `joint`, `sets` (images,) in ranking order, of `size` groups."""
+def ranked(query: Query, k: int) -> Query:
+    """A query with its images best first. Raises MetricError as the ranking metrics do."""
+    anybody = np.arange(len(query.joint)) > 0  # some groups with an image each: the order does not depend on them
+    order = ranking(query.similarity[None, :], anybody.astype(np.int64), k, groups=2)[0]
+    return replace(query, similarity=query.similarity[order], joint=query.joint[order], sets=query.sets[order])
 
-    similarity: Floats
-    joint: NDArray[np.int64]
-    sets: NDArray[np.int64]
-    size: int
-    k: int
 
-    @classmethod
-    def of(cls, query: Query, k: int) -> RankedGallery:
-        """Rank a query's gallery. Raises MetricError as the ranking metrics do."""
-        anybody = np.arange(len(query.joint)) > 0  # some groups with an image each: the order does not depend on them
-        order = ranking(query.similarity[None, :], anybody.astype(np.int64), k, groups=2)[0]
-        return cls(query.similarity[order], query.joint[order], query.sets[order], len(query.groupings[0].of), k)
-
-    @property
-    def tied(self) -> bool:
-        """Whether images of equal score are on both sides of the cut."""
-        return bool((self.similarity[self.k - 1] == self.similarity[self.k : self.k + 1]).any())
-
-    def present(self, counts: Counts) -> Floats:
-        """Images of each joint group in every resampled gallery: counts (draws, sets) -> (draws, joint groups)."""
-        return weighted_group_counts(self.joint, counts, self.size, sets=self.sets)
-
-    def shown(self, counts: Counts) -> Floats:
-        """Images of each joint group in the top k of every resampled gallery: (draws, sets) -> (draws, groups)."""
-        groups = max(2, self.size)
-        return counts_at_k_weighted(self.joint, counts, self.k, groups=groups, sets=self.sets)[:, : self.size]
-
-    def ndkl(self, counts: Counts, grouping: Grouping, present: Floats, desired: str) -> Floats:
-        """NDKL@k (draws,) of one grouping, of which `present` (draws, groups) are in the resampled galleries."""
-        return ndkl_at_k_weighted(
-            grouping.of[self.joint],
-            counts,
-            self.k,
-            groups=grouping.size,
-            desired=desired,
-            present=present,
-            sets=self.sets,
-        )
+def counted(query: Query, counts: Counts, k: int) -> tuple[Floats, Floats]:
+    """Images of each joint group in the top k, and in all, of every resampled gallery of a ranked query: from set
+    multiplicities (draws, sets), twice (draws, joint groups)."""
+    shown = counts_at_k_weighted(query.joint, counts, k, groups=max(2, query.size), sets=query.sets)
+    return shown[:, : query.size], weighted_group_counts(query.joint, counts, query.size, sets=query.sets)
 
 
 class TopK(Metric):
@@ -115,16 +83,11 @@ class TopK(Metric):
         return None
 
     def resampled(
-        self,
-        r: MetricRequest,
-        gallery: RankedGallery,
-        counts: Counts,
-        grouping: Grouping,
-        folded: tuple[Floats, Floats],
+        self, r: MetricRequest, query: Query, counts: Counts, grouping: Grouping, shown: Floats, present: Floats
     ) -> Answer:
-        """The metric under set multiplicities (draws, sets), which give the `folded` counts of the grouping's groups:
+        """The metric of a ranked query under set multiplicities (draws, sets), with which so many images per group are
         shown in the top k, and present in the gallery, both (draws, groups)."""
-        return self.of_counts(r, *folded, grouping)
+        return self.of_counts(r, shown, present, grouping)
 
     def drawn_fairly(self, r: MetricRequest, gallery: Gallery, rng: np.random.Generator) -> tuple[Floats, ...]:
         """Of a perfectly fair ranker: (draws, parts) for every grouping."""
@@ -137,25 +100,24 @@ class TopK(Metric):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The worst grouping's mean over queries of every query's extreme part."""
-        queries = queries_of(r, cell, answers)
-        galleries = [RankedGallery.of(query, r.cut.k) for query in queries]
-        ranked = [self._ranked(r, *one) for one in zip(queries, galleries, strict=True)]
+        k = r.cut.k
+        queries = [ranked(query, k) for query in queries_of(r, cell, answers)]
 
-        def ties() -> Ties:
-            return self._ties(r, queries, galleries)
-
-        counted = _counted(galleries, queries)
-        return measure_rankings(cell, queries, ranked, self.spec.extreme, counted=counted, ties=ties)
-
-    def _ranked(self, r: MetricRequest, query: Query, gallery: RankedGallery) -> Ranked:
-        def draw(counts: Counts) -> list[Answer]:
-            shown, present = gallery.shown(counts), gallery.present(counts)
+        def drawn(query: Query, counts: Counts) -> list[Answer]:
+            shown, present = counted(query, counts, k)
             return [
-                self.resampled(r, gallery, counts, grouping, (grouping.fold(shown), grouping.fold(present)))
+                self.resampled(r, query, counts, grouping, grouping.fold(shown), grouping.fold(present))
                 for grouping in query.groupings
             ]
 
-        return draw
+        return measure_rankings(
+            cell,
+            queries,
+            [partial(drawn, query) for query in queries],
+            self.spec.extreme,
+            counted=_counted_once(queries, k),
+            ties=partial(self._ties, r, queries),
+        )
 
     def fair_chance(self, r: MetricRequest, cell: Cell, rankings: FairRankings) -> NullSkew | None:
         """Of several subjects or words the average's, of several groupings the worst one's, as the check has it,
@@ -185,15 +147,15 @@ class TopK(Metric):
             rankings[composition] = self.drawn_fairly(r, gallery, stream(0, "fair ranking", name, cut.k))
         return rankings[composition]
 
-    def _ties(self, r: MetricRequest, queries: Sequence[Query], galleries: Sequence[RankedGallery]) -> Ties:
+    def _ties(self, r: MetricRequest, queries: Sequence[Query]) -> Ties:
         """Ties at the cut of any of a check's rankings."""
-        if not any(gallery.tied for gallery in galleries):
+        k = r.cut.k
+        if not any((query.similarity[k - 1] == query.similarity[k : k + 1]).any() for query in queries):
             return Ties(decided=False)
         ends = []
-        for place in range(len(queries[0].groupings)):
+        for groupings in zip(*(query.groupings for query in queries), strict=True):
             ranges = []
-            for query in queries:
-                grouping = query.groupings[place]
+            for query, grouping in zip(queries, groupings, strict=True):
                 found = self.tie_range(r, query.similarity[None, :], grouping.of[query.joint], grouping)
                 if found is None:
                     return Ties(decided=True)
@@ -203,15 +165,12 @@ class TopK(Metric):
         return Ties(decided=True, lowest=lowest, highest=highest)
 
 
-def _counted(galleries: Sequence[RankedGallery], queries: Sequence[Query]) -> Counted:
-    """What is in the top k of every query, and what in its gallery."""
+def _counted_once(queries: Sequence[Query], k: int) -> Counted:
+    """What is in the top k of every ranked query, and what in its gallery."""
     once = np.ones((1, queries[0].n_sets), dtype=np.int32)
-
-    def folded(counts: Floats, query: Query) -> Floats:
-        return np.concatenate([grouping.fold(counts)[0][grouping.included] for grouping in query.groupings])
-
-    pairs = list(zip(galleries, queries, strict=True))
-    return Counted(
-        shown=np.stack([folded(gallery.shown(once), query) for gallery, query in pairs]),
-        images=np.stack([folded(gallery.present(once), query) for gallery, query in pairs]),
-    )
+    both = []
+    for query in queries:
+        joint = counted(query, once, k)
+        both.append([np.concatenate([one.fold(of)[0][one.included] for one in query.groupings]) for of in joint])
+    shown, images = np.stack(both, axis=1)
+    return Counted(shown, images)

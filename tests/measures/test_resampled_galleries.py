@@ -14,8 +14,8 @@ from fairgate.measures import Cell
 from fairgate.measures.c_asc import association_of
 from fairgate.measures.galleries import Grouping, Query
 from fairgate.measures.registry import measure
-from fairgate.measures.top_k import RankedGallery
-from fairgate.metrics import c_asc, ndkl_at_k, skew_tie_range
+from fairgate.measures.top_k import counted, ranked
+from fairgate.metrics import c_asc, ndkl_at_k, ndkl_at_k_weighted, skew_tie_range
 from fairgate.probes import ProbeScores
 from fairgate.statistics import set_counts
 from fairgate.suites.plan import PlannedCheck
@@ -45,11 +45,10 @@ def repeated(one: Query, counts: Any) -> tuple[Any, Any]:
 @given(seed=st.integers(0, 10_000), k=st.integers(1, SETS * 4))
 def test_the_top_k_of_a_draw_is_that_of_the_repeated_gallery(seed: int, k: int) -> None:
     one = query(seed)
-    gallery = RankedGallery.of(one, k)
+    best_first = ranked(one, k)
     counts = set_counts(SETS, 20, np.random.default_rng(seed))
-    shown, present = gallery.shown(counts), gallery.present(counts)
-    grouping = one.groupings[0]
-    ndkl = gallery.ndkl(counts, grouping, grouping.fold(present), "dataset")
+    shown, present = counted(best_first, counts, k)
+    ndkl = ndkl_at_k_weighted(best_first.joint, counts, k, groups=GROUPS, present=present, sets=best_first.sets)
     for draw, count in enumerate(counts):
         similarity, labels = repeated(one, count)
         assert shown[draw].tolist() == np.bincount(labels[:k], minlength=GROUPS).tolist()
@@ -78,9 +77,9 @@ def test_a_resampled_gallery_smaller_than_k_is_an_error() -> None:
     one = query(1)
     small = np.zeros((1, SETS), dtype=np.int32)
     small[0, 0] = 2
-    assert RankedGallery.of(one, 8).shown(small).sum() == 8
+    assert counted(ranked(one, 8), small, 8)[0].sum() == 8
     with pytest.raises(MetricError, match="top 9 was asked of a resampled gallery with 8 images"):
-        RankedGallery.of(one, 9).shown(small)
+        counted(ranked(one, 9), small, 9)
 
 
 def planned(metric: str, k: int) -> PlannedCheck:
