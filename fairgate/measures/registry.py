@@ -23,7 +23,7 @@ _FAMILIES = {
     "fairness": "set_spread",
     "accuracy": "image_means",
     "p_true": "image_means",
-    "group_gap": "group_gap",
+    "group_gap": "set_spread",
     "recall_at_k": "image_means",
     "max_skew_at_k": "desired_shares",
     "min_skew_at_k": "desired_shares",

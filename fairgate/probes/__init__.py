@@ -10,7 +10,6 @@ from fairgate.probes.answers import (
     scores_digest,
     write_scores,
 )
-from fairgate.probes.association import associate
 from fairgate.probes.classification import classify
 from fairgate.probes.contract import (
     PROBES,
@@ -22,7 +21,6 @@ from fairgate.probes.contract import (
     register,
     value_name,
 )
-from fairgate.probes.retrieval import retrieve
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, with_article
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
 
@@ -42,7 +40,6 @@ __all__ = [
     "Rows",
     "SuiteSection",
     "Text",
-    "associate",
     "classify",
     "dataset_has",
     "match_entropies",
@@ -50,7 +47,6 @@ __all__ = [
     "read_scores",
     "read_set_ids",
     "register",
-    "retrieve",
     "scores_digest",
     "value_name",
     "with_article",

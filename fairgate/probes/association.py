@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -49,20 +49,12 @@ class AssociationProbe(Probe):
         """`words`."""
         return tuple(self.words)
 
-    def prompt(self, word: str) -> str:
-        """The text that the model sees for a word."""
-        return filled(self.template, "word", word)
-
     def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
         """One per word."""
-        return [RankingQuery(word, (self.prompt(word),)) for word in self.words]
+        return [RankingQuery(word, (filled(self.template, "word", word),)) for word in self.words]
 
     def run(self, name: str, model: SimilarityModel, rows: Rows) -> dict[str, ProbeScores]:
         """Similarity of every image to every word's prompt."""
-        return {f"{name}[{word}]": one for word, one in associate(model, self.words, self.prompt).items()}
-
-
-def associate(scorer: SimilarityModel, words: Sequence[str], prompt: Callable[[str], str]) -> dict[str, ProbeScores]:
-    """Similarity of every image to the prompt of each word, by word; `prompt(word)` is the text that the model sees."""
-    similarity = scorer.similarity([[prompt(word)] for word in words])
-    return {word: ProbeScores(np.ascontiguousarray(similarity[:, column])) for column, word in enumerate(words)}
+        similarity = model.similarity([list(query.prompts) for query in self.queries(())])
+        columns = zip(self.names(name), similarity.T, strict=True)
+        return {word: ProbeScores(np.ascontiguousarray(column)) for word, column in columns}

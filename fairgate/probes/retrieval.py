@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from fairgate.models import Capability, SimilarityModel
@@ -41,34 +40,30 @@ class RetrievalProbe(Probe):
     def _prompts(cls, value: list[str]) -> list[str]:
         return [checked_template(prompt, "subject") for prompt in value]
 
-    def prompts_of(self, subject: str) -> list[str]:
-        """The prompts whose embeddings are averaged into the subject's query."""
-        return [filled(prompt, "subject", in_words(subject, self.words)) for prompt in self.prompts]
-
     def queries(self, subjects: Sequence[str]) -> list[RankingQuery]:
         """One per subject."""
-        return [RankingQuery(subject, tuple(self.prompts_of(subject)), subject) for subject in subjects]
+        return [
+            RankingQuery(
+                one, tuple(filled(prompt, "subject", in_words(one, self.words)) for prompt in self.prompts), one
+            )
+            for one in subjects
+        ]
 
     def run(self, name: str, model: SimilarityModel, rows: Rows) -> dict[str, ProbeScores]:
-        """Similarity of every image to its subject's query."""
-        return {name: retrieve(model, rows.subject, self.prompts_of)}
+        """Similarity of every image to its own subject's query, whose gallery is that subject's images.
+
+        Where there are several subjects, `rank` is the place of the own query among all of them, equal ones counted as
+        nearer: a model to which all subjects are alike finds nobody.
+        """
+        subject = rows.subject.tolist()
+        names = list(dict.fromkeys(subject))
+        similarity = model.similarity([list(query.prompts) for query in self.queries(names)])
+        column = {one: position for position, one in enumerate(names)}
+        own = np.fromiter((column[one] for one in subject), dtype=np.int64, count=len(subject))
+        value = np.ascontiguousarray(similarity[np.arange(len(subject)), own])
+        rank = (similarity >= value[:, None]).sum(axis=1).astype(np.int64) if len(names) > 1 else None
+        return {name: ProbeScores(value, rank=rank)}
 
     def utility_check(self, name: str) -> str | None:
         """Recall."""
         return f"id: finds-its-subject, probe: {name}, metric: recall_at_k, k: 1"
-
-
-def retrieve(scorer: SimilarityModel, subject: NDArray[Any], prompts_of: Callable[[str], Sequence[str]]) -> ProbeScores:
-    """Similarity of every image to its own subject's query; the gallery of a query is its subject's images.
-
-    `subject` is (images,) strings; `prompts_of(subject)` are the neutral prompts that are averaged into its query.
-    Where there are several subjects, `rank` is the place of the own query among all of them, equal ones counted as
-    nearer: a model to which all subjects are alike finds nobody.
-    """
-    names = list(dict.fromkeys(subject.tolist()))
-    similarity = scorer.similarity([list(prompts_of(name)) for name in names])
-    column = {name: position for position, name in enumerate(names)}
-    own = np.fromiter((column[name] for name in subject.tolist()), dtype=np.int64, count=len(subject))
-    value = np.ascontiguousarray(similarity[np.arange(len(subject)), own])
-    rank = (similarity >= value[:, None]).sum(axis=1).astype(np.int64) if len(names) > 1 else None
-    return ProbeScores(value, rank=rank)

@@ -4,9 +4,6 @@ from .comparison import bonferroni as bonferroni
 from .comparison import cluster_ols as cluster_ols
 from .comparison import holm as holm
 from .comparison import moods_median_test as moods_median_test
-from .draws import Resamples as Resamples
-from .draws import set_count_chunks as set_count_chunks
-from .draws import set_counts as set_counts
 from .extremes import divergence_interval as divergence_interval
 from .extremes import extreme_interval as extreme_interval
 from .extremes import skew_interval as skew_interval
@@ -28,7 +25,10 @@ from .power_analysis import power_of_images as power_of_images
 from .regression import compare_images as compare_images
 from .regression import image_changes as image_changes
 from .resampling import Interval as Interval
+from .resampling import Resamples as Resamples
 from .resampling import Unavailable as Unavailable
 from .resampling import bootstrap as bootstrap
 from .resampling import median_interval as median_interval
+from .resampling import set_count_chunks as set_count_chunks
+from .resampling import set_counts as set_counts
 from .resampling import weighted_median as weighted_median

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtri, ndtr, ndtri
 
 from fairgate.statistics.answers import least_lost, p_lost_less, p_lost_more
-from fairgate.statistics.draws import FloatArray, Source, weight_pieces
 from fairgate.statistics.family import Evidence, Side, critical, normal_score, student_t
+from fairgate.statistics.resampling import FloatArray, Source, weight_pieces
 
 SPARSE = 8
 """A group is sparse where fewer sets depart from its commonest difference: a draw misses all 8 once in 3000."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import betainc, betaincinv, gammaln, ndtri
 
-from fairgate.statistics.draws import FloatArray
+from fairgate.statistics.resampling import FloatArray
 
 _MISSED = 1e-6
 """Probability that the share of turning images lies outside the range that is searched; added to p."""

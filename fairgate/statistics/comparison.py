@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from fairgate.errors import StatisticsError, did_you_mean
-from fairgate.statistics.draws import FloatArray
+from fairgate.statistics.resampling import FloatArray
 
 IntArray: TypeAlias = NDArray[np.int64]
 Ties: TypeAlias = Literal["below", "above", "ignore"]

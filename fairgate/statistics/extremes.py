@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, stdtrit
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics.draws import FloatArray
-from fairgate.statistics.resampling import Interval, Unavailable
+from fairgate.statistics.resampling import FloatArray, Interval, Unavailable
 
 Which: TypeAlias = Literal["max", "min"]
 Limit: TypeAlias = Callable[[float], FloatArray]

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics.draws import FloatArray
+from fairgate.statistics.resampling import FloatArray
 
 RESERVE = 0.1
 

@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike
 
 from fairgate.errors import StatisticsError
 from fairgate.statistics._limits import SimultaneousLimits, is_mute, limits, mean_evidence
-from fairgate.statistics.draws import FloatArray, Source
 from fairgate.statistics.family import MOST_CERTAIN, Evidence, Hypothesis, Side, adjusted
 from fairgate.statistics.paired_result import Design, Harm, Method, Outcome, PairedResult
+from fairgate.statistics.resampling import FloatArray, Source
 
 _ODDS = 1.28
 """Normal quantile of 0.9: `sets_needed` settles the question with these odds, if the estimate is the truth."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.errors import StatisticsError
-from fairgate.statistics.draws import FloatArray
+from fairgate.statistics.resampling import FloatArray
 
 Harm: TypeAlias = Literal["lower", "higher", "either"]
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]

@@ -32,11 +32,11 @@ from fairgate.statistics._limits import (
     limits,
     mean_evidence,
 )
-from fairgate.statistics.draws import FloatArray, Source
 from fairgate.statistics.family import RESERVE
 from fairgate.statistics.paired import compare_draws, differences
 from fairgate.statistics.paired_result import Design, Harm
 from fairgate.statistics.regression import contrast_evidence
+from fairgate.statistics.resampling import FloatArray, Source
 
 MOST_SETS = 10**9
 """Beyond so many, no number of sets is advice: `sets_needed` is infinite."""

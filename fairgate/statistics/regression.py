@@ -17,10 +17,10 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from fairgate.errors import StatisticsError
 from fairgate.statistics._limits import SKEWED, SPARSE, departures, hidden, is_mute, signs
-from fairgate.statistics.draws import FloatArray, weight_pieces
 from fairgate.statistics.family import Evidence, Side, normal_score, student_t
 from fairgate.statistics.paired import PairedComparison
 from fairgate.statistics.paired_result import Design
+from fairgate.statistics.resampling import FloatArray, weight_pieces
 
 _LEVELS = 200
 """p-values next to sparse groups are the smallest of so many levels, 4% apart, at which the limit clears the bound."""

@@ -163,16 +163,6 @@ class Check(SuiteSection):
             raise ValidationError.from_exception_data("Check", details)
         return data
 
-    @model_validator(mode="before")
-    @classmethod
-    def _numbers(cls, data: Any) -> Any:
-        """Whole numbers are fine where a bound is wanted (`at_most: 1`)."""
-        if isinstance(data, dict):
-            for key in ("at_least", "at_most", "margin", "anchor_margin"):
-                if type(data.get(key)) is int:
-                    data = {**data, key: float(data[key])}
-        return data
-
     @model_validator(mode="after")
     def _one_rule(self) -> Check:
         rules = [name for name in ("at_least", "at_most", "no_worse_than") if getattr(self, name) is not None]

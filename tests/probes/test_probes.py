@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,14 @@ import pytest
 from numpy.typing import NDArray
 
 from fairgate.errors import ScoresError
-from fairgate.probes import ProbeScores, associate, classify, read_scores, retrieve, scores_digest, write_scores
+from fairgate.probes import PROBES, ProbeScores, classify, read_scores, scores_digest, write_scores
 
 SUBJECT = np.array(["chef", "doctor", "doctor"], dtype=object)
 LABELS = {"chef": ["chef", "cook"], "doctor": ["doctor", "nurse", "vet"]}
 
 
 class Spoken:
-    """A scorer whose logit for a prompt is its length, and whose similarity is the number of prompts."""
+    """A scorer whose logit for a prompt is its length."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, ...]] = []
@@ -32,9 +33,6 @@ class Spoken:
         self.asked.append(tuple(prompts))
         logits = np.array([[len(prompt) + row for prompt in prompts] for row in range(3)], dtype=float)
         return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-
-    def similarity(self, ensembles: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        return np.array([[len(prompts) * 10 + row for prompts in ensembles] for row in range(3)], dtype=float)
 
 
 def test_each_image_is_classified_among_its_own_subjects_labels() -> None:
@@ -56,14 +54,6 @@ def test_the_truth_may_be_another_word_than_the_subject() -> None:
     assert scores.correct.tolist() == [False, False, True]
 
 
-def test_each_image_is_compared_with_its_own_subjects_query() -> None:
-    prompts = {"chef": ["chef"], "doctor": ["doctor", "a doctor"]}
-    scores = retrieve(Spoken(), SUBJECT, prompts.__getitem__)
-    assert scores.value.tolist() == [10.0, 21.0, 22.0]
-    assert scores.predicted is None
-    assert scores.correct is None
-
-
 class Matrix:
     """A scorer with the similarities that it was given."""
 
@@ -76,21 +66,37 @@ class Matrix:
         return self._table
 
 
+def retrieve(scorer: Any, subject: NDArray[Any]) -> ProbeScores:
+    probe = PROBES["retrieval"](kind="retrieval", prompts=["{subject}"])
+    return probe.run("search", scorer, SimpleNamespace(subject=subject))["search"]
+
+
+def test_each_image_is_compared_with_its_own_subjects_query() -> None:
+    scorer = Matrix([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+    scores = retrieve(scorer, SUBJECT)
+    assert scorer.asked == [["chef"], ["doctor"]]
+    assert scores.value.tolist() == [0.1, 0.4, 0.6]
+    assert scores.predicted is None
+    assert scores.correct is None
+
+
 def test_the_rank_is_the_place_of_the_own_query_and_equal_queries_count_as_nearer() -> None:
     table = [[0.3, 0.2], [0.3, 0.2], [0.2, 0.2]]  # queries: chef, doctor
-    scores = retrieve(Matrix(table), SUBJECT, lambda name: [name])
+    scores = retrieve(Matrix(table), SUBJECT)
     assert scores.rank is not None
     assert scores.rank.tolist() == [1, 2, 2]
-    assert retrieve(Matrix([[0.3], [0.2]]), SUBJECT[1:], lambda name: [name]).rank is None, "one subject: no contest"
+    assert retrieve(Matrix([[0.3], [0.2]]), SUBJECT[1:]).rank is None, "one subject: no contest"
 
 
 def test_an_association_has_scores_for_every_word_and_one_prompt_each() -> None:
     scorer = Matrix([[0.1, 0.4], [0.2, 0.5], [0.3, 0.6]])
-    scores = associate(scorer, ["kind", "rude"], "a {} person".format)
+    probe = PROBES["association"](kind="association", template="a {word} person", words=["kind", "rude"])
+    scores = probe.run("traits", scorer, SimpleNamespace(subject=SUBJECT))
     assert scorer.asked == [["a kind person"], ["a rude person"]]
-    assert list(scores) == ["kind", "rude"]
-    assert scores["rude"].value.tolist() == [0.4, 0.5, 0.6]
-    assert scores["rude"].predicted is scores["rude"].correct is scores["rude"].rank is None
+    assert list(scores) == ["traits[kind]", "traits[rude]"]
+    rude = scores["traits[rude]"]
+    assert rude.value.tolist() == [0.4, 0.5, 0.6]
+    assert rude.predicted is rude.correct is rude.rank is None
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from fairgate.randomness import stream
 from fairgate.statistics import (
     Resamples,
     bootstrap,
-    draws,
     paired_test,
+    resampling,
     set_count_chunks,
     set_counts,
     weighted_median,
@@ -30,7 +30,7 @@ def test_every_draw_holds_as_many_sets_as_the_data() -> None:
 
 def test_chunks_are_the_same_draws_in_less_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = set_counts(7, 50, stream(0, "chunks"))
-    monkeypatch.setattr(draws, "CHUNK", 21)
+    monkeypatch.setattr(resampling, "CHUNK", 21)
     chunks = list(set_count_chunks(7, 50, stream(0, "chunks")))
     assert len(chunks) == 17
     np.testing.assert_array_equal(np.concatenate(chunks), whole)
@@ -64,7 +64,7 @@ def test_shared_resamples_give_what_their_generator_would(sets: int) -> None:
 
 def test_shared_resamples_come_in_chunks_too(monkeypatch: pytest.MonkeyPatch) -> None:
     shared = Resamples(7, 50, stream(0, "chunks"))
-    monkeypatch.setattr(draws, "CHUNK", 21)
+    monkeypatch.setattr(resampling, "CHUNK", 21)
     assert [len(chunk) for chunk in set_count_chunks(7, 50, shared)] == [3] * 16 + [2]
     np.testing.assert_array_equal(set_counts(7, 50, shared), set_counts(7, 50, stream(0, "chunks")))
 
