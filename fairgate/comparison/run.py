@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from fairgate import gate
 from fairgate.comparison.answers import Answers, AuditData, reference_groups, viable_groupings
 from fairgate.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
 from fairgate.comparison.fairness import compare_fairness
-from fairgate.comparison.metrics import compare_metrics
 from fairgate.comparison.ranking import RankingCut, compare_ranking, recalls
 from fairgate.errors import ModelError, ScoresError, SettingsError
 from fairgate.measures import METRICS, Crossing
@@ -26,10 +25,14 @@ from fairgate.records import (
     AuditDecision,
     AuditedModel,
     AuditRecord,
+    CheckResult,
     ClassificationAudit,
+    MetricRow,
+    MetricsAudit,
     ProbeAudit,
+    Refusal,
 )
-from fairgate.suites import Settings, Suite, probe_digests
+from fairgate.suites import PlannedCheck, Settings, Suite, decide, probe_digests
 from fairgate.tracking import environment
 
 MARGIN = 0.01
@@ -104,7 +107,7 @@ def audit(
         ],
         decision=AuditDecision(alpha=rule.alpha, seed=rule.seed, draws=rule.draws, reference=dict(data.reference)),
         probes=probes,
-        metrics=compare_metrics(prepared, opened, {one.name: one.kind for one in probes}),
+        metrics=_further(prepared, opened, {one.name: one.kind for one in probes}),
         left_out={CROSS.join(grouping): reason for grouping, reason in left_out.items()},
         environment=environment(prepared.root, next(iter(opened.values())).device),
         command=command,
@@ -262,3 +265,50 @@ def _parts(uri: str) -> list[str]:
     """`open_clip:local-dir:a/b` as its steps, without options and without the ending of a table of scores."""
     address = uri.partition("?")[0]
     return [part for part in re.split(r"[/:]", re.sub(r"\.(csv|parquet|safetensors|pt)$", "", address)) if part]
+
+
+_TABLED: Final[Mapping[str, frozenset[str]]] = {
+    "zero_shot_classification": frozenset({"fairness", "accuracy", "p_true", "group_gap"}),
+    "implicit_association": frozenset({"group_gap"}),
+    "retrieval": frozenset({"max_skew_at_k", "recall_at_k"}),
+    "association": frozenset({"max_skew_at_k"}),
+}
+"""By what an audit compares models by, the metrics that its tables are of."""
+_MEASURED: Final = MetricRow.model_fields.keys() & CheckResult.model_fields.keys() - {"subject"}
+"""What a row takes from a check's result as it is."""
+
+
+def _further(
+    prepared: gate.Prepared, opened: Mapping[str, gate.Scored], compared: Mapping[str, str]
+) -> list[MetricsAudit]:
+    """By probe, the value of each metric of a suite's checks for which the audit has no table of its own, for every
+    model, as the checks look at it.
+
+    `compared` says as what a probe is compared; a probe that is not among them has all its metrics here.
+    """
+    suite, index = prepared.loaded.suite, prepared.dataset.index
+    tabled = {probe: _TABLED[kind] for probe, kind in compared.items()}
+    planned = _once([one for one in prepared.planned if one.check.metric not in tabled.get(one.check.probe, ())])
+    digests, found = probe_digests(suite), list[MetricsAudit]()
+    for probe in dict.fromkeys(one.check.probe for one in planned):
+        of_probe = [one for one in planned if one.check.probe == probe]
+        rows, refusals = list[MetricRow](), list[Refusal]()
+        for model, scored in opened.items():
+            for result in decide(of_probe, index, suite, scored.scores, {}, {}):
+                if result.verdict == "error":
+                    about = {"subject": result.subject or result.word, "over": result.over}
+                    refusals.append(Refusal(what=result.metric, model=model, reason=result.reason, **about))
+                else:
+                    subject, measured = result.subject or result.word, result.model_dump(include=_MEASURED)
+                    rows.append(MetricRow(model=model, subject=subject, check=result.id, **measured))
+        found.append(MetricsAudit(name=probe, digest=digests[probe], rows=rows, refusals=refusals))
+    return found
+
+
+def _once(planned: Sequence[PlannedCheck]) -> list[PlannedCheck]:
+    """The first of the checks that measure the same: they differ in their bounds, or in what they are compared with."""
+    found: dict[tuple[object, ...], PlannedCheck] = {}
+    for one in planned:
+        measured = one.check.probe, one.check.metric, one.check.settings.model_dump_json()
+        found.setdefault((*measured, one.subject, one.words, one.groupings), one)
+    return list(found.values())

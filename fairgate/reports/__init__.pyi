@@ -3,11 +3,11 @@ from .ci import github_annotations as github_annotations
 from .ci import inert as inert
 from .ci import junit_properties as junit_properties
 from .ci import junit_suite_properties as junit_suite_properties
+from .comparison_files import audit_lines as audit_lines
+from .comparison_files import audit_tables as audit_tables
 from .comparison_files import render_csv as render_csv
 from .comparison_files import render_latex as render_latex
 from .comparison_page import comparison_html as comparison_html
-from .comparison_terminal import audit_lines as audit_lines
-from .comparison_terminal import audit_tables as audit_tables
 from .formatting import SYMBOL as SYMBOL
 from .formatting import common_cause as common_cause
 from .formatting import no_interval_words as no_interval_words
@@ -16,8 +16,8 @@ from .formatting import share_words as share_words
 from .formatting import tie_words as tie_words
 from .formatting import totals as totals
 from .formatting import verdict_words as verdict_words
+from .history_page import draw as draw
 from .history_page import history_html as history_html
-from .history_picture import draw as draw
 from .history_text import history_table as history_table
 from .history_text import span_words as span_words
 from .history_text import terminal_lines as terminal_lines

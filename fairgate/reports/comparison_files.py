@@ -1,4 +1,4 @@
-"""An audit as files for other tools: tidy CSV with one number a row, and LaTeX tables."""
+"""An audit as text: tidy CSV with one number a row, LaTeX tables, and tables and lines for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from fairgate.errors import clean
 from fairgate.number_format import ABSENT
@@ -22,9 +22,13 @@ from fairgate.records import (
     RecordPart,
     RetrievalAudit,
 )
+from fairgate.reports.comparison_findings import disagreements, findings, refusal_words, small_differences
 from fairgate.reports.comparison_tables import overview
-from fairgate.reports.data_table import Column, Table, TableCell
-from fairgate.reports.formatting import metric_words
+from fairgate.reports.data_table import Column, Table, TableCell, text_table
+from fairgate.reports.formatting import at_most, metric_words
+
+if TYPE_CHECKING:
+    from rich.table import Table as TextTable
 
 COLUMNS: Final = (
     *("table", "probe", "model", "compared_with", "subject", "over", "group", "quantity"),
@@ -139,15 +143,14 @@ def _latex(record: AuditRecord, probe: ProbeAudit | MetricsAudit, table: Table) 
     """One table. Its label is `tab:` and the id of the same table in audit.html."""
     note = f" {_tex(record.dataset.notice)}" if record.dataset.notice else ""
     caption = f"{_tex(table.title)}, probe {_tex(probe.name)}, {record.n_sets:,} sets.{note}"
-    columns = [(at, column) for at, column in enumerate(table.columns) if column.kind != "drawn"]
-    header = [_tex(table.first), *(_heading(column) for _, column in columns)]
+    header = [_tex(table.first), *(_heading(column) for _, column in table.printed)]
     rows = [
-        [_tex(line.name), *(_value(line.cells[at], is_p=column.kind == "p") for at, column in columns)]
+        [_tex(line.name), *(_value(line.cells[at], is_p=column.kind == "p") for at, column in table.printed)]
         for line in table.rows
     ]
     lines = [
         *("\\begin{table}", "\\centering", f"\\caption{{{caption}}}", f"\\label{{tab:{table_id(*table.key)}}}"),
-        f"\\begin{{tabular}}{{l{''.join('l' if column.kind == 'text' else 'r' for _, column in columns)}}}",
+        f"\\begin{{tabular}}{{l{''.join('l' if column.kind == 'text' else 'r' for _, column in table.printed)}}}",
         *("\\toprule", " & ".join(header) + " \\\\", "\\midrule", *(" & ".join(row) + " \\\\" for row in rows)),
         *("\\bottomrule", "\\end{tabular}", "\\end{table}"),
     ]
@@ -207,3 +210,65 @@ def _id_part(text: str) -> str:
     crossed = text.replace(" × ", "-x-")
     plain = re.sub(r"[^A-Za-z0-9_]+", "-", crossed).strip("-")[:60]
     return plain if plain == crossed else f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}".strip("-")
+
+
+_FINDINGS: Final = 8
+_ROWS: Final = 20
+_COLUMNS: Final = 7
+"""Columns of numbers that a table of models or subjects has in a terminal."""
+
+
+def audit_tables(record: AuditRecord) -> Iterator[TextTable]:
+    """The overview tables of the audit without their drawings; the rest is in audit.html and audit.csv."""
+    return (_printed(probe.name, table) for probe, table in overview(record))
+
+
+def _printed(probe: str, table: Table) -> TextTable:
+    columns, rows = table.printed[:_COLUMNS], table.rows[:_ROWS]
+    cut = [f"first {_ROWS} of {len(table.rows)} rows"] if len(table.rows) > _ROWS else []
+    cut += [f"first {_COLUMNS} of {len(table.printed)} columns"] if len(table.printed) > _COLUMNS else []
+    between = "\n" if len(columns) > 4 else " "
+    text = text_table(
+        (clean(table.first, 40), *(_head_words(column) for _, column in columns)),
+        (
+            [clean(line.shown or line.name, 60), *(_cell_words(line.cells[at], between) for at, _ in columns)]
+            for line in rows
+        ),
+        title=clean(f"{probe}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else ""),
+        wrap_first=True,
+    )
+    if any(cell.why for line in rows for cell in line.cells):
+        text.caption = "* Mood’s test and the paired test disagree, for the reason below"
+    return text
+
+
+def _head_words(column: Column) -> str:
+    name = clean(f"{column.shown} {column.under}", 40)
+    return name if column.kind == "text" else f">{name}"
+
+
+def _cell_words(cell: TableCell, between: str) -> str:
+    """A number, and its limits or what else belongs to it; `*` where a pair's tests disagree."""
+    parts = [cell.text, "*"] if cell.why else [cell.text, cell.under]
+    return (" " if cell.why else between).join(clean(part, 60) for part in parts if part)
+
+
+def audit_lines(record: AuditRecord) -> list[str]:
+    """Plain lines after the tables: findings, what could not be computed, how to read, the notice."""
+    lines = at_most([f"• {text}" for text in findings(record)], _FINDINGS, "  and {} more in the report")
+    if small := small_differences(record):
+        lines.append(f"  {small}")
+    several = sum(isinstance(probe, ClassificationAudit) for probe in record.probes) > 1
+    for probe in record.probes:
+        if isinstance(probe, ClassificationAudit):
+            of_probe = f"{clean(probe.name, 60)}: " if several else ""
+            for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None):
+                named = ", ".join(f"{clean(pair.first, 24)} → {clean(pair.second, 24)}" for pair in pairs)
+                lines.append(f"* {of_probe}{clean(named, 200)}: {why}")
+        lines += refusal_words(probe.refusals)
+    lines += [line for further in record.metrics for line in refusal_words(further.refusals)]
+    lines += [f"left out: {clean(over)}: {clean(reason)}" for over, reason in record.left_out.items()]
+    lines.append(f"reproduce: {clean(record.command)}")
+    if record.dataset.notice:
+        lines.append(f"note: {clean(record.dataset.notice)}")
+    return lines

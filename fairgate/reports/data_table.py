@@ -1,4 +1,5 @@
-"""A table for a page whose cells hold the full number next to the rounded text: its script sorts and exports it."""
+"""Tables. One for a page has cells that hold the full number next to the rounded text: its script sorts and exports it.
+One for a terminal has texts."""
 
 from __future__ import annotations
 
@@ -7,12 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fairgate.number_format import number, signed
 from fairgate.records import Status, Verdict
 from fairgate.reports.charts import Scale, Track, scale_for
 from fairgate.reports.formatting import interval, p_value
+
+if TYPE_CHECKING:
+    from rich.table import Table as TextTable
 
 SHADES: Final = 7
 
@@ -89,6 +93,11 @@ class Table:
         return [(heading, [*lines]) for heading, lines in groupby(self.lines, key=attrgetter("heading"))]
 
     @property
+    def printed(self) -> list[tuple[int, Column]]:
+        """The columns that are no drawings, with their places."""
+        return [(at, column) for at, column in enumerate(self.columns) if column.kind != "drawn"]
+
+    @property
     def rows(self) -> list[Line]:
         """All rows, those of the foot last."""
         return [*self.lines, *self.foot]
@@ -123,3 +132,28 @@ def share_scale(shares: Iterable[float | None]) -> Scale:
     """A line for shares. Where all are one number, a stretch below it: never one beyond 1."""
     held = [share for share in shares if share is not None]
     return scale_for([*held, 0.9 * min(held)] if held and min(held) == max(held) else held)
+
+
+def text_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | tuple[str, str]]],
+    *,
+    title: str | None = None,
+    wrap_first: bool = False,
+    padding: tuple[int, int] | tuple[int, int, int, int] = (0, 1, 0, 0),
+) -> TextTable:
+    """A column whose name begins with `>` is aligned right. A cell is plain text, or text and its style: foreign text
+    carries no markup. Only the first column may wrap."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table as TextTable
+    from rich.text import Text
+
+    table = TextTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding, title=title and Text(title))
+    table.min_width = None if title is None else min(len(title), 100)  # rich would wrap the title of a narrow table
+    table.title_justify = table.caption_justify = "left"
+    for place, name in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if name.startswith(">") else "left"
+        table.add_column(Text(name.removeprefix(">")), justify=justify, no_wrap=place > 0 or not wrap_first)
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else Text(cell[0], style=cell[1]) for cell in row))
+    return table

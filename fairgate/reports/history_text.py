@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from fairgate.errors import clean
 from fairgate.number_format import number, signed
 from fairgate.records import RULE, History, Move, Point, Series
+from fairgate.reports.data_table import text_table
 from fairgate.reports.formatting import at_most, metric_words, share_words, with_interval
-from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
     from rich.table import Table

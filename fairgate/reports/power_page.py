@@ -11,9 +11,9 @@ from fairgate.errors import clean
 from fairgate.number_format import number
 from fairgate.records import CheckPower, GroupPower, PowerRecord
 from fairgate.reports.charts import Tick, Track, finite, percent, scale_for, upright
+from fairgate.reports.data_table import text_table
 from fairgate.reports.formatting import metric_words
 from fairgate.reports.standalone_page import render_page
-from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -23,9 +23,8 @@ from fairgate.reports.formatting import (
     unit_of,
 )
 from fairgate.reports.notes import change_cells, definition_words, notices, remarks
+from fairgate.reports.run_drawings import Spark, confusion_tables, effects_of, group_key, heat_map, sparks_of
 from fairgate.reports.run_pictures import MOST_SETS, Album, PictureSource, album, shown_sets, wanted_sets
-from fairgate.reports.run_sparklines import Spark, sparks_of
-from fairgate.reports.run_tables import confusion_tables, effects_of, group_key, heat_map
 from fairgate.reports.sentences import sentence
 from fairgate.reports.standalone_page import render_page
 

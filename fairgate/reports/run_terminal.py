@@ -10,6 +10,7 @@ from fairgate.errors import clean
 from fairgate.number_format import ABSENT, number, signed
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.ci import inert
+from fairgate.reports.data_table import text_table
 from fairgate.reports.formatting import (
     SYMBOL,
     at_most,
@@ -41,7 +42,6 @@ from fairgate.reports.notes import (
     waiver_words,
 )
 from fairgate.reports.sentences import sentence
-from fairgate.reports.text_table import text_table
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -20,9 +20,8 @@ from fairgate.comparison.run import short_names
 from fairgate.errors import StatisticsError
 from fairgate.measures import METRICS
 from fairgate.records.comparison import AuditRecord
-from fairgate.reports.comparison_files import render_csv, render_latex
+from fairgate.reports.comparison_files import audit_lines, audit_tables, render_csv, render_latex
 from fairgate.reports.comparison_page import comparison_html
-from fairgate.reports.comparison_terminal import audit_lines, audit_tables
 from fairgate.suites import resolve
 
 

@@ -16,9 +16,9 @@ from fairgate.comparison.answers import reference_groups, viable_groupings
 from fairgate.comparison.effects import finest
 from fairgate.errors import SettingsError
 from fairgate.records.comparison import AuditRecord
+from fairgate.reports.comparison_files import audit_lines, audit_tables
 from fairgate.reports.comparison_findings import findings, harmed, refusal_words, small_differences
 from fairgate.reports.comparison_page import comparison_html
-from fairgate.reports.comparison_terminal import audit_lines, audit_tables
 from fairgate.statistics import holm
 
 

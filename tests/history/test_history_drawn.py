@@ -9,8 +9,7 @@ from PIL import Image
 
 from fairgate.history import suite_history
 from fairgate.records.history import History, PastRun
-from fairgate.reports.history_page import history_html
-from fairgate.reports.history_picture import draw
+from fairgate.reports.history_page import draw, history_html
 from fairgate.reports.history_text import history_table, sparkline, terminal_lines
 
 

@@ -22,8 +22,7 @@ from example_records import (
 from fairgate.records.history import PastValue
 from fairgate.reports import render_html
 from fairgate.reports.charts import scale_for, strips_of
-from fairgate.reports.run_sparklines import MOST_POINTS, sparks_of
-from fairgate.reports.run_tables import MOST_ROWS, effects_of, group_key
+from fairgate.reports.run_drawings import MOST_POINTS, MOST_ROWS, effects_of, group_key, sparks_of
 
 
 def point(run: int, value: float | None, *, bound: float | None = 0.85, item: str = "fairness") -> PastValue:
