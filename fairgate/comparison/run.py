@@ -246,19 +246,17 @@ def short_names(uris: Sequence[str]) -> list[str]:
     >>> short_names(["scores:base.csv?values=logit", "scores:base.csv?values=cosine"])
     ['scores:base.csv?values=logit', 'scores:base.csv?values=cosine']
     """
-    parts = [_parts(uri) for uri in uris]
-    longest = max((len(part) for part in parts), default=0)
-    depth = [1] * len(uris)
-    for _ in range(longest):
-        names = ["/".join(part[-take:]) for part, take in zip(parts, depth, strict=True)]
-        clashing = [
-            any(a == b and u != v for b, v in zip(names, uris, strict=True)) for a, u in zip(names, uris, strict=True)
-        ]
-        if not any(clashing):
-            return names
-        depth = [take + clash for take, clash in zip(depth, clashing, strict=True)]
-    names = ["/".join(part[-take:]) for part, take in zip(parts, depth, strict=True)]
-    return [uri if names.count(name) > uris.count(uri) else name for name, uri in zip(names, uris, strict=True)]
+    parts = {uri: _parts(uri) for uri in uris}
+    longest = max(map(len, parts.values()), default=0)
+
+    def name(uri: str) -> str:
+        for depth in range(1, longest + 1):
+            end = parts[uri][-depth:]
+            if all(other == uri or steps[-depth:] != end for other, steps in parts.items()):
+                return "/".join(end)
+        return uri
+
+    return [name(uri) for uri in uris]
 
 
 def _parts(uri: str) -> list[str]:

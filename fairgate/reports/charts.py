@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fairgate.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult
-from fairgate.reports.formatting import check_name, reference, with_interval, worse_is_higher
+from fairgate.reports.formatting import check_name, grouped, reference, with_interval, worse_is_higher
 from fairgate.reports.sentences import by_attribute
 
 GroupKey = Callable[[str], tuple[int, ...]]
@@ -103,12 +103,9 @@ def groups_of(check: CheckResult) -> dict[str, Any] | None:
 
 def strips_of(checks: Sequence[CheckResult], most: int = 40) -> list[Strip]:
     """One strip per check that has at least three subjects, or words, with a number, the worst first."""
-    by_id: dict[str, list[CheckResult]] = {}
-    for check in checks:
-        held = _held(check)[0]
-        if check.about is not None and held is not None and not math.isnan(held):
-            by_id.setdefault(check_name(check), []).append(check)
-    return [_strip(found, most) for found in by_id.values() if len(found) >= 3]
+    values = ((check, _held(check)[0]) for check in checks if check.about is not None)
+    measured = (check for check, value in values if value is not None and not math.isnan(value))
+    return [_strip(found, most) for found in grouped(measured, check_name).values() if len(found) >= 3]
 
 
 def _strip(checks: Sequence[CheckResult], most: int) -> Strip:

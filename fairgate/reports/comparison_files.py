@@ -262,7 +262,7 @@ def audit_lines(record: AuditRecord) -> list[str]:
     for probe in record.probes:
         if isinstance(probe, ClassificationAudit):
             of_probe = f"{clean(probe.name, 60)}: " if several else ""
-            for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None):
+            for why, pairs in disagreements(probe.pairs).items():
                 named = ", ".join(f"{clean(pair.first, 24)} → {clean(pair.second, 24)}" for pair in pairs)
                 lines.append(f"* {of_probe}{clean(named, 200)}: {why}")
         lines += refusal_words(probe.refusals)

@@ -21,7 +21,7 @@ from fairgate.records import (
     RetrievalAudit,
     TakenFor,
 )
-from fairgate.reports.formatting import interval, percent_of, share_words
+from fairgate.reports.formatting import grouped, interval, percent_of, share_words
 
 NOTABLE: Final = 0.02
 """A shift of a probability that is smaller is no finding, however clear."""
@@ -130,10 +130,7 @@ def _shift(row: EffectRow, what: str) -> str:
 def _harms(rows: Rows, said: Callable[[EffectRow], str]) -> list[str]:
     """A sentence per group that is behind; where the reference group is behind others, one for all of these."""
     found: list[str] = []
-    ahead: dict[tuple[str, str | None, str], Rows] = {}
-    for row in rows:
-        if (row.effect or 0.0) > 0:
-            ahead.setdefault((row.model, row.subject, row.over), []).append(row)
+    ahead = grouped((row for row in rows if (row.effect or 0.0) > 0), lambda row: (row.model, row.subject, row.over))
     for row in rows:
         if (row.effect or 0.0) < 0:
             found.append(said(row))
@@ -287,29 +284,21 @@ def subject_words(subject: str | None) -> str:
 
 def refusal_words(refusals: Iterable[Refusal]) -> list[str]:
     """One line per refused quantity and reason, with its models, and their subjects where not all were refused."""
-    subjects: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for one in refusals:
-        models = subjects.setdefault((one.what, one.reason), {})
-        named = models.setdefault(one.model or "", [])
-        if one.subject is None:
-            named.insert(0, "")
-        elif one.subject not in named:
-            named.append(one.subject)
     lines = []
-    for (what, reason), models in subjects.items():
-        parts = [name if named[0] == "" else f"{name} ({', '.join(named)})" for name, named in models.items() if name]
+    for (what, reason), refused in grouped(refusals, lambda one: (one.what, one.reason)).items():
+        parts = []
+        for model, of_model in grouped((one for one in refused if one.model), lambda one: one.model).items():
+            named = list(dict.fromkeys(one.subject for one in of_model if one.subject is not None))
+            whole = any(one.subject is None for one in of_model)
+            parts.append(f"{model}" if whole else f"{model} ({', '.join(named)})")
         whose = f" of {clean(', '.join(parts), 300)}" if parts else ""
         lines.append(f"No {clean(what, 100)}{whose}: {clean(reason, 300)}")
     return lines
 
 
-def disagreements(pairs: Iterable[PairRow]) -> list[tuple[list[PairRow], str]]:
-    """Pairs on which Mood's test and the paired test disagree, by reason."""
-    by_reason: dict[str, list[PairRow]] = {}
-    for pair in pairs:
-        if why := why_of(pair):
-            by_reason.setdefault(why, []).append(pair)
-    return [(pairs, why) for why, pairs in by_reason.items()]
+def disagreements(pairs: Iterable[PairRow]) -> dict[str, list[PairRow]]:
+    """Pairs of which, on all subjects, Mood's test and the paired test disagree, by reason."""
+    return grouped((pair for pair in pairs if pair.subject is None and why_of(pair)), why_of)
 
 
 def family_words(record: AuditRecord) -> str:

@@ -11,8 +11,6 @@ from fairgate.records import (
     ClassificationAudit,
     EffectRow,
     ImplicitAudit,
-    Outcome,
-    PairRow,
     RetrievalAudit,
 )
 from fairgate.reports import comparison_tables as tables
@@ -26,6 +24,7 @@ from fairgate.reports.comparison_findings import (
     small_differences,
 )
 from fairgate.reports.comparison_tables import MOST_SUBJECTS
+from fairgate.reports.formatting import grouped
 from fairgate.reports.standalone_page import render_page
 
 _ROWS: Final = 2500
@@ -55,14 +54,12 @@ def comparison_html(record: AuditRecord) -> str:
 
 def _classification(record: AuditRecord, probe: ClassificationAudit) -> dict[str, Any]:
     """What the template draws of a zero-shot probe. Pairs on `more_pairs` subjects are left to audit.csv."""
-    by_subject: dict[str | None, list[PairRow]] = {}
-    for pair in probe.pairs:
-        by_subject.setdefault(pair.subject, []).append(pair)
+    by_subject = grouped(probe.pairs, lambda pair: pair.subject)
     most = max(1, min(MOST_SUBJECTS + 1, _PAIRS // max(map(len, by_subject.values()), default=1)))
     pairs = [tables.pairs_table(probe.name, pairs, probe.margin) for pairs in list(by_subject.values())[:most]]
     disagreeing = [
         (", ".join(f"{pair.first} → {pair.second}" for pair in pairs), why)
-        for pairs, why in disagreements(pair for pair in probe.pairs if pair.subject is None)
+        for why, pairs in disagreements(probe.pairs).items()
     ]
     return {
         "probe": probe,
@@ -79,9 +76,7 @@ def _classification(record: AuditRecord, probe: ClassificationAudit) -> dict[str
 
 def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> list[dict[str, Any]]:
     """Forest plots by outcome and grouping, in a fold each. `more` subjects are left to audit.csv."""
-    by_fold: dict[tuple[Outcome, str], list[EffectRow]] = {}
-    for row in effects:
-        by_fold.setdefault((row.outcome, row.over), []).append(row)
+    by_fold = grouped(effects, lambda row: (row.outcome, row.over))
     left, folds = _ROWS, []
     for outcome, over in sorted(by_fold, key=lambda key: (key[0] != "correct", -key[1].count("×"))):
         forests = tables.effects_tables(probe, by_fold[outcome, over], record.decision.alpha)

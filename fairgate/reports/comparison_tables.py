@@ -38,7 +38,7 @@ from fairgate.reports.data_table import (
     share_scale,
     signed_cell,
 )
-from fairgate.reports.formatting import interval, metric_words, percent_of
+from fairgate.reports.formatting import grouped, interval, metric_words, percent_of
 from fairgate.reports.ranking_tables import recall_table, skew_tables, within_tables
 
 MOST_SUBJECTS: Final = 12
@@ -131,9 +131,7 @@ def _pair(pair: PairRow, *cells: TableCell) -> Line:
 def effects_tables(probe: str, effects: Sequence[EffectRow], alpha: float) -> list[Table]:
     """Effects of one outcome and grouping against the reference, group by group with every model under each, a table
     per subject: all subjects first, then by the strongest clear effect."""
-    by_subject: dict[str | None, list[EffectRow]] = {}
-    for row in effects:
-        by_subject.setdefault(row.subject, []).append(row)
+    by_subject = grouped(effects, lambda row: row.subject)
     scale = scale_for([0.0, *(x for row in effects for x in (row.effect, row.lo, row.hi))])
 
     def rank(subject: str | None) -> tuple[bool, float]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from fairgate.errors import clean
 from fairgate.number_format import ABSENT, number
@@ -24,6 +24,8 @@ from fairgate.records import (
     own_values,
 )
 
+_T = TypeVar("_T")
+_K = TypeVar("_K")
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 ShownVerdict = Literal["fail", "error", "inconclusive", "waived", "pass"]
 READING_ORDER: Final[tuple[ShownVerdict, ...]] = ("fail", "error", "inconclusive", "waived", "pass")
@@ -160,6 +162,14 @@ def subjects_of(record: RunRecord) -> set[str]:
 def share_words(count: int, noun: str) -> str:
     """`1 set`, `1,200 sets`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def grouped(items: Iterable[_T], key: Callable[[_T], _K]) -> dict[_K, list[_T]]:
+    """Items by key, both in the order in which they occur."""
+    found: dict[_K, list[_T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 def at_most(lines: Sequence[str], most: int, more: str) -> list[str]:

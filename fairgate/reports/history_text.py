@@ -10,7 +10,7 @@ from fairgate.errors import clean
 from fairgate.number_format import number, signed
 from fairgate.records import RULE, History, Move, Point, Series
 from fairgate.reports.data_table import text_table
-from fairgate.reports.formatting import at_most, metric_words, share_words, with_interval
+from fairgate.reports.formatting import at_most, grouped, metric_words, share_words, with_interval
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -117,10 +117,9 @@ def moved_at(history: History) -> dict[str, list[str]]:
         loud = abs(move.delta) / move.allowed if move.allowed else math.inf
         return move.after.place, move.before.place, side(series, move) != "worse", -loud
 
-    found: dict[str, list[str]] = {}
-    for series, move in sorted(((one, move) for one in history.series for move in one.moves), key=order):
-        found.setdefault(place_words(move), []).append(move_words(series, move))
-    return found
+    moved = sorted(((one, move) for one in history.series for move in one.moves), key=order)
+    by_place = grouped(moved, lambda one: place_words(one[1]))
+    return {place: [move_words(*one) for one in found] for place, found in by_place.items()}
 
 
 def cut_words(point: Point) -> str:

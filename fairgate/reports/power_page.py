@@ -12,7 +12,7 @@ from fairgate.number_format import number
 from fairgate.records import CheckPower, GroupPower, PowerRecord
 from fairgate.reports.charts import Tick, Track, finite, percent, scale_for, upright
 from fairgate.reports.data_table import text_table
-from fairgate.reports.formatting import metric_words
+from fairgate.reports.formatting import grouped, metric_words
 from fairgate.reports.standalone_page import render_page
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ _LINES: Final = 80
 
 def power_html(record: PowerRecord) -> str:
     """The page as text, in the look of report.html."""
-    by_id: dict[str, list[CheckPower]] = {}
-    for check in record.checks:
-        by_id.setdefault(check.id, []).append(check)
-    views = [_view(checks) for checks in by_id.values()]
+    views = [_view(checks) for checks in grouped(record.checks, lambda check: check.id).values()]
     return render_page("power", record=record, views=views, assumptions=assumptions(record))
 
 
@@ -159,11 +156,11 @@ def power_table(record: PowerRecord) -> Table:
 
 def power_lines(record: PowerRecord) -> list[str]:
     """What could not be computed, what the table assumes, and the notice."""
-    reasons: dict[str, list[str]] = {}
-    for check in record.checks:
-        if check.unavailable is not None:
-            reasons.setdefault(check.unavailable, []).append(check.item)
-    lines = [f"no power for {clean(', '.join(items), 200)}: {clean(why, 400)}" for why, items in reasons.items()]
+    without = grouped((check for check in record.checks if check.unavailable), lambda check: check.unavailable)
+    lines = [
+        f"no power for {clean(', '.join(check.item for check in checks), 200)}: {clean(why or '', 400)}"
+        for why, checks in without.items()
+    ]
     lines += assumptions(record)
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:

@@ -15,7 +15,7 @@ from fairgate.number_format import number, signed
 from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification, PastValue, RunRecord
 from fairgate.reports.charts import GroupKey, Scale, change_track, finite, largest, margins_of, scale_for
 from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell
-from fairgate.reports.formatting import check_name, moment, reference, share_words, worse_is_higher
+from fairgate.reports.formatting import check_name, grouped, moment, reference, share_words, worse_is_higher
 from fairgate.reports.notes import COMMIT
 
 _COLUMNS: Final = 16
@@ -64,9 +64,7 @@ def crossed_with_subjects(checks: Sequence[CheckResult], key: GroupKey, most: in
 def confusion_tables(found: Sequence[Misclassification], key: GroupKey) -> list[Table]:
     """For each group of a subject, how many images were taken for which other label: one table per probe and subject,
     the most frequent wrong label first."""
-    by_subject: dict[tuple[str, str], list[Misclassification]] = {}
-    for one in found:
-        by_subject.setdefault((one.probe, one.subject), []).append(one)
+    by_subject = grouped(found, lambda one: (one.probe, one.subject))
     return [_confusion(place, entries, key) for place, entries in by_subject.items()]
 
 
@@ -113,7 +111,6 @@ MOST_ROWS: Final = 16
 class Effects:
     """One check over all its subjects: a forest of the groups that moved furthest the wrong way, and a map of all."""
 
-    name: str
     first: CheckResult
     noun: str
     rows: Sequence[dict[str, Any]]
@@ -124,14 +121,11 @@ class Effects:
 
 def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Effects]:
     """One drawing per check that was compared group by group in at least two subjects; `most` subjects in its map."""
-    families: dict[str, list[CheckResult]] = {}
-    for check in checks:
-        if check.about is not None and any(group.delta is not None for group in check.groups):
-            families.setdefault(check_name(check), []).append(check)
-    return [_effects(name, found, key, most) for name, found in families.items() if len(found) >= 2]
+    moved = (one for one in checks if one.about is not None and any(group.delta is not None for group in one.groups))
+    return [_effects(found, key, most) for found in grouped(moved, check_name).values() if len(found) >= 2]
 
 
-def _effects(name: str, checks: Sequence[CheckResult], key: GroupKey, most: int) -> Effects:
+def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Effects:
     first = checks[0]
     moved = [(check, group) for check in checks for group in check.groups if finite(group.delta) is not None]
     moved.sort(key=lambda one: one[1].delta or 0.0, reverse=worse_is_higher(first))
@@ -143,7 +137,7 @@ def _effects(name: str, checks: Sequence[CheckResult], key: GroupKey, most: int)
         for check, group in shown
     ]
     noun = "subject" if first.word is None else "word"
-    return Effects(name, first, noun, rows, scale, len(moved) - len(rows), crossed_with_subjects(checks, key, most))
+    return Effects(first, noun, rows, scale, len(moved) - len(rows), crossed_with_subjects(checks, key, most))
 
 
 MOST_POINTS: Final = 60
@@ -170,10 +164,7 @@ def sparks_of(
     Of many runs the last 60 are drawn. Bounds are drawn for checks that hold their number to one, not for margins.
     """
     model, commit = record.model.fingerprint, record.environment.git_commit
-    by_item: dict[str, list[PastValue]] = {}
-    for point in history:
-        if point.created_at != record.created_at:
-            by_item.setdefault(point.item, []).append(point)
+    by_item = grouped((one for one in history if one.created_at != record.created_at), lambda one: one.item)
     drawn = {}
     for check in record.checks if checks is None else checks:
         numbers = check.value, check.lo, check.hi, check.bound
