@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from fairgate.records import (
     ProbeAudit,
     Refusal,
 )
-from fairgate.suites import PlannedCheck, Settings, Suite, decide, probe_digests
+from fairgate.suites import Check, PlannedCheck, Settings, decide, probe_digests
 from fairgate.tracking import environment
 
 MARGIN = 0.01
@@ -62,12 +62,8 @@ def audited(
 ) -> list[tuple[str, Settings]]:
     """Models with the settings under which each is scored: nothing to compare with, and nothing logged."""
 
-    def settings(uri: str) -> Settings:
-        return gate.settings_of(
-            prepared, model=uri, baseline="none", mlflow="off", device=device, cache=cache, allow_pickle=allow_pickle
-        )
-
-    return [(uri, settings(uri)) for uri in models]
+    typed: dict[str, Any] = {"device": device, "cache": cache, "allow_pickle": allow_pickle}
+    return [(uri, gate.settings_of(prepared, model=uri, baseline="none", mlflow="off", **typed)) for uri in models]
 
 
 def audit(
@@ -177,23 +173,24 @@ def _probes(
     digests = probe_digests(suite)
     found: list[ProbeAudit] = []
     for name, probe in suite.probes.items():
+        checks = [check for check in suite.checks if check.probe == name]
 
         def answers(key: str) -> Answers:
             return {model: one.scores[key] for model, one in opened.items()}
 
         if probe.compared_as == "ranking":
-            words, cuts = probe.ranked_words, _cuts(suite, name, data, options.k)
+            words, cuts = probe.ranked_words, _cuts(checks, data, options.k)
             kind: Literal["retrieval", "association"] = "association" if words else "retrieval"
             queries = {word: answers(f"{name}[{word}]") for word in words} or dict.fromkeys(
                 data.subjects, answers(name)
             )
             ranked = compare_ranking(data, name, digests[name], kind, queries, cuts)
-            recall = [] if words else recalls(data, name, answers(name), _recall_ks(suite, name))
+            recall = [] if words else recalls(data, name, answers(name), _recall_ks(checks))
             found.append(ranked.model_copy(update={"recall": recall}))
         elif probe.positive_label is not None:
             found.append(compare_implicit(data, name, digests[name], probe.positive_label, answers(name)))
         elif probe.truth_of is not None and probe.compared_as == "classification":
-            margin, given = _margin(suite, name) if options.margin is None else options.margin, answers(name)
+            margin, given = _margin(checks) if options.margin is None else options.margin, answers(name)
             fairness, pairs = compare_fairness(data, name, given, margin)
             effects, refusals = group_effects(data, outcomes_of(given))
             found.append(
@@ -211,29 +208,25 @@ def _probes(
     return found
 
 
-def _margin(suite: Suite, probe: str) -> float:
-    """The strictest margin that the suite itself puts on the fairness of this probe, or MARGIN."""
-    named = [
-        check.bound
-        for check in suite.checks
-        if check.probe == probe and METRICS[check.metric].spec.counterfactual and check.no_worse_than is not None
-    ]
-    return min(named, default=MARGIN)
+def _margin(checks: Sequence[Check]) -> float:
+    """The strictest margin that the suite itself puts on the fairness of a probe, or MARGIN."""
+    compared = (check for check in checks if check.no_worse_than is not None)
+    return min((check.bound for check in compared if METRICS[check.metric].spec.counterfactual), default=MARGIN)
 
 
-def _recall_ks(suite: Suite, probe: str) -> list[int]:
-    """The k of the suite's recall checks of this probe; 1 where it has none."""
-    useful = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].spec.utility]
+def _recall_ks(checks: Sequence[Check]) -> list[int]:
+    """The k of the suite's recall checks of a probe; 1 where it has none."""
+    useful = [check for check in checks if METRICS[check.metric].spec.utility]
     return list(dict.fromkeys(check.k for check in useful if check.k)) or [1]
 
 
-def _cuts(suite: Suite, probe: str, data: AuditData, k: int | None) -> list[RankingCut]:
-    """Where the suite's own checks cut this probe's rankings; else at one place per crossed group (paper 3)."""
-    checks = [check for check in suite.checks if check.probe == probe and METRICS[check.metric].counts_groups]
-    desired = checks[0].desired if checks else "dataset"
+def _cuts(checks: Sequence[Check], data: AuditData, k: int | None) -> list[RankingCut]:
+    """Where the suite's own checks cut a probe's rankings; else at one place per crossed group (paper 3)."""
+    counting = [check for check in checks if METRICS[check.metric].counts_groups]
+    desired = counting[0].desired if counting else "dataset"
     if k is not None:
         return [RankingCut(k, desired)]
-    named = [RankingCut(check.k, check.desired) for check in checks if check.k is not None]
+    named = [RankingCut(check.k, check.desired) for check in counting if check.k is not None]
     crossed = int(np.prod([len(groups) for groups in data.attributes.values()]))
     return list(dict.fromkeys(named)) or [RankingCut(crossed, desired)]
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +16,7 @@ from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import CheckPower, GroupPower, PowerRecord
 from fairgate.statistics import Power, Resamples, image_changes, power, power_of_draws, power_of_images
-from fairgate.suites import PlannedCheck, Settings, Suite
+from fairgate.suites import PlannedCheck, Settings
 from fairgate.tracking import environment
 
 WANTED_OF_NOTHING = 0.02
@@ -62,7 +61,13 @@ def suite_power(
     alpha = rule.alpha / len(compared)
     draws = max(rule.draws, math.ceil(4 / alpha))  # enough to show the level that the correction leaves, twice over
     cells = Cells(prepared.dataset.index)
-    look = _Look(prepared.loaded.suite, cells, scored.scores, scored.before, wanted, odds, alpha, draws)
+    how: dict[str, Any] = {"alpha": alpha, "odds": odds, "draws": draws}
+    checks = []
+    for one in planned:
+        rng = stream(rule.seed, "power", prepared.loaded.suite.suite, one.subject or "")
+        wish = wanted or 2 * one.check.bound or WANTED_OF_NOTHING
+        cell = cells.of(one.subject, one.groupings)
+        checks.append(_check_power(one, cell, (scored.scores, scored.before), wanted=wish, rng=rng, **how))
     return PowerRecord(
         suite=prepared.loaded.name,
         suite_digest=prepared.loaded.digest,
@@ -75,7 +80,7 @@ def suite_power(
         odds=odds,
         seed=rule.seed,
         draws=draws,
-        checks=[look.at(one) for one in planned],
+        checks=checks,
         environment=environment(prepared.root, scored.device),
         command=command,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -93,79 +98,55 @@ def _require_sensible(wanted: float | None, odds: float) -> None:
         raise SettingsError(f"the odds are {odds:g}.", where="--odds", remedy="give odds from 0.5 to under 1")
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """One suite's comparisons, looked at one by one, each at `alpha`."""
-
-    suite: Suite
-    cells: Cells
-    now: Mapping[str, ProbeScores]
-    before: Mapping[str, ProbeScores]
-    wanted: float | None
-    odds: float
-    alpha: float
-    draws: int
-
-    def at(self, planned: PlannedCheck) -> CheckPower:
-        """The power of one check, or why it has none."""
-        check = planned.check
-        cell = self.cells.of(planned.subject, planned.groupings)
-        power_of_check = CheckPower(
-            id=check.id,
-            subject=planned.subject or planned.word,
-            metric=planned.metric.spec.recorded_as(check.k),
-            over=planned.over,
-            unit=cell.unit,
-            margin=check.bound,
-            wanted=self.wanted or 2 * check.bound or WANTED_OF_NOTHING,
-            n_sets=cell.n_sets,
-        )
-        try:
-            now = measure(planned.request(), cell, [self.now[name] for name in planned.answers])
-            before = measure(planned.request(), cell, [self.before[name] for name in planned.answers])
-            found = self._power(planned, cell, now, before, power_of_check.wanted)
-        except StatisticsError as error:
-            why = "; ".join(filter(None, [error.problem.rstrip("."), error.remedy]))
-            return power_of_check.model_copy(update={"unavailable": why})
-        evenly = np.round(cell.n_sets * np.geomspace(1 / 8, 32, _CURVE)).astype(int)
-        sizes = sorted({int(size) for size in evenly if size >= 2} | {cell.n_sets})
+def _check_power(
+    planned: PlannedCheck, cell: Cell, runs: Sequence[Mapping[str, ProbeScores]], *, wanted: float, **how: Any
+) -> CheckPower:
+    """The power of one check, or why it has none; `runs` are the scores now and before."""
+    check = planned.check
+    power_of_check = CheckPower(
+        id=check.id,
+        subject=planned.subject or planned.word,
+        metric=planned.metric.spec.recorded_as(check.k),
+        over=planned.over,
+        unit=cell.unit,
+        margin=check.bound,
+        wanted=wanted,
+        n_sets=cell.n_sets,
+    )
+    harm = "lower" if planned.metric.spec.better == "higher" else "higher"
+    try:
+        now, before = (measure(planned.request(), cell, [scores[name] for name in planned.answers]) for scores in runs)
+        found = _power(cell, now, before, margin=check.bound, wanted=wanted, harm=harm, **how)
+    except StatisticsError as error:
+        why = "; ".join(filter(None, [error.problem.rstrip("."), error.remedy]))
+        return power_of_check.model_copy(update={"unavailable": why})
+    evenly = np.round(cell.n_sets * np.geomspace(1 / 8, 32, _CURVE)).astype(int)
+    sizes = sorted({int(size) for size in evenly if size >= 2} | {cell.n_sets})
+    names = now.groups if len(now.groups) == len(found.n_sets) else [None] * len(found.n_sets)
+    groups = []
+    for at, name in enumerate(names):
         # A dataset of another size holds every group in the present proportion.
-        shares = found.n_sets / cell.n_sets
-        curves = [
-            found.at(np.maximum(2, np.round(np.array(sizes) * share)).astype(np.int64))[:, at]
-            for at, share in enumerate(shares)
-        ]
-        names = now.groups if len(now.groups) == len(found.n_sets) else [None] * len(found.n_sets)
-        groups = [
+        group_sizes = np.maximum(2, np.round(np.array(sizes) * (found.n_sets[at] / cell.n_sets))).astype(np.int64)
+        groups.append(
             GroupPower(
                 group=name,
                 n_sets=int(found.n_sets[at]),
                 standard_error=float(found.standard_error[at]),
                 detectable=float(found.detectable[at]),
                 sets_needed=int(needed) if np.isfinite(needed := found.sets_needed[at]) else None,
-                curve=curves[at].tolist(),
+                curve=found.at(group_sizes)[:, at].tolist(),
             )
-            for at, name in enumerate(names)
-        ]
-        return power_of_check.model_copy(update={"sizes": sizes, "groups": groups})
+        )
+    return power_of_check.model_copy(update={"sizes": sizes, "groups": groups})
 
-    def _power(self, planned: PlannedCheck, cell: Cell, now: Measure, before: Measure, wanted: float) -> Power:
-        """As the gate decides: a test of means where the metric is one, else of resampled statistics."""
-        check, seed = planned.check, self.suite.decision.seed
-        options: dict[str, Any] = {
-            "margin": check.bound,
-            "alpha": self.alpha,
-            "odds": self.odds,
-            "wanted": wanted,
-            "harm": "lower" if planned.metric.spec.better == "higher" else "higher",
-        }
-        rng = stream(seed, "power", self.suite.suite, planned.subject or "")
-        if now.paired is not None and before.paired is not None:
-            return power(now.paired - before.paired, rng=rng, draws=self.draws, **options)
-        if now.images is not None and before.images is not None:
-            (codes,), (names,) = cell.group_codes, cell.groups
-            changes = image_changes(now.images, before.images, codes, groups=len(names))
-            return power_of_images(changes, rng=rng, draws=self.draws, **options)
-        drawn = resample([now, before], cell.n_sets, self.draws, Resamples(cell.n_sets, self.draws, rng))
-        deltas = drawn[0].value - drawn[1].value
-        return power_of_draws(now.value - before.value, deltas, n_sets=cell.n_sets, **options)
+
+def _power(cell: Cell, now: Measure, before: Measure, *, rng: np.random.Generator, draws: int, **options: Any) -> Power:
+    """As the gate decides: a test of means where the metric is one, else of resampled statistics."""
+    if now.paired is not None and before.paired is not None:
+        return power(now.paired - before.paired, rng=rng, draws=draws, **options)
+    if now.images is not None and before.images is not None:
+        (codes,), (names,) = cell.group_codes, cell.groups
+        changes = image_changes(now.images, before.images, codes, groups=len(names))
+        return power_of_images(changes, rng=rng, draws=draws, **options)
+    drawn = resample([now, before], cell.n_sets, draws, Resamples(cell.n_sets, draws, rng))
+    return power_of_draws(now.value - before.value, drawn[0].value - drawn[1].value, n_sets=cell.n_sets, **options)

@@ -107,8 +107,8 @@ def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> dict[str, Any]:
         "noun": noun,
         "recall": ranking_tables.recall_table(probe),
         "figures": [
-            (over, k, strips, ranking_tables.skews_table(record, probe, over, k, noun))
-            for over, k, strips in ranking_tables.skew_tables(probe)
+            (strips, ranking_tables.skews_table(record, probe, strips.key[2], int(strips.key[3]), noun))
+            for strips in ranking_tables.skew_tables(probe)
         ],
         "within": ranking_tables.within_tables(record, probe),
         "refusals": refusal_words(probe.refusals),

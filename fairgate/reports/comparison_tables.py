@@ -271,8 +271,7 @@ def overview(record: AuditRecord) -> Iterator[tuple[ProbeAudit | MetricsAudit, T
         elif isinstance(probe, ImplicitAudit):
             found = [*implicit_tables(record, probe)]
         else:
-            skews = [table for _, _, table in skew_tables(probe)]
-            found = [recall_table(probe), *skews, *within_tables(record, probe)]
+            found = [recall_table(probe), *skew_tables(probe), *within_tables(record, probe)]
         yield from ((probe, table) for table in found if table is not None)
     for one in record.metrics:
         if (further := metrics_table(record, one)) is not None:

@@ -39,7 +39,7 @@ def recall_table(probe: RetrievalAudit) -> Table | None:
     return Table(key, title, "model", columns, lines, "bars subjects") if lines else None
 
 
-def skew_tables(probe: RetrievalAudit) -> list[tuple[str, int, Table]]:
+def skew_tables(probe: RetrievalAudit) -> list[Table]:
     """For every grouping and k, the subjects of every model on one line, those beyond the fair ranker's 95% marked."""
     tables = []
     for over, k in dict.fromkeys((row.over, row.k) for row in probe.summaries):
@@ -60,8 +60,7 @@ def skew_tables(probe: RetrievalAudit) -> list[tuple[str, int, Table]]:
             *(("null", "fair ranker, median to 95%"), ("▭", "quartiles and median")),
         )
         key, title = ("skew", probe.name, over, str(k)), f"MaxSkew@{k} over {over}"
-        table = Table(key, title, "model", columns, lines, "bars subjects", legend=legend, height=34)
-        tables.append((over, k, table))
+        tables.append(Table(key, title, "model", columns, lines, "bars subjects", legend=legend, height=34))
     return tables
 
 
