@@ -118,12 +118,8 @@ def queries_of(r: MetricRequest, cell: Cell, answers: Answers) -> list[Query]:
 def places_of_groups(groupings: Sequence[Grouping]) -> tuple[list[int], tuple[int, ...]]:
     """Positions of the groups that the metric is about, among the groups of all groupings, and how many each has."""
     starts = np.cumsum([0, *(grouping.size for grouping in groupings)])
-    places = [
-        int(start + place)
-        for start, grouping in zip(starts, groupings, strict=False)
-        for place in grouping.included.tolist()
-    ]
-    return places, tuple(len(grouping.included) for grouping in groupings)
+    places = np.concatenate([start + one.included for start, one in zip(starts, groupings, strict=False)])
+    return places.tolist(), tuple(len(grouping.included) for grouping in groupings)
 
 
 def measure_rankings(

@@ -135,13 +135,10 @@ def _known_loc(loc: tuple[Any, ...], source: Source) -> Loc:
     kept: list[str | int] = []
     for position, part in enumerate(loc):
         last = position == len(loc) - 1
-        if (*kept, part) in source.lines or (last and not _is_branch(part)):
+        branch = not isinstance(part, str) or "[" in part or part in {"str", "literal", *PROBES}
+        if (*kept, part) in source.lines or (last and not branch):
             kept.append(part)
     return tuple(kept)
-
-
-def _is_branch(part: Any) -> bool:
-    return not isinstance(part, str) or "[" in part or part in {"str", "literal", *PROBES}
 
 
 _SECTIONS: dict[str, type[Any]] = {
@@ -264,15 +261,20 @@ def require_utility(suite: Suite, source: Source, *, subjects: int | None = None
     A model that answers the same for every image treats everybody alike. What shows it is accuracy among labels of
     which several are true for some image, or recall_at_k among several subjects, held to more than chance.
     """
-    if all(METRICS[check.metric].spec.utility for check in suite.checks):
-        return
     useful = [check for check in suite.checks if METRICS[check.metric].spec.utility]
-    if any(_sees_blindness(check, suite, subjects) for check in useful):
+    if len(useful) == len(suite.checks):
         return
-    if not useful:
-        why = "none says whether the model is still of use"
-    else:
-        why = f"'{useful[0].id}' would pass one too: {_why_blind(useful[0], suite, subjects)}"
+    chances = [_chance(check, suite, subjects) for check in useful]
+    held = zip(useful, chances, strict=True)
+    if any(chance < 1 and (check.at_least is None or check.at_least > chance) for check, chance in held):
+        return
+    why = "none says whether the model is still of use"
+    if useful:
+        first, chance = useful[0], chances[0]
+        blind = f"{first.rule.replace('_', ' ')} {first.bound:g} is no more than chance, {chance:.2g}"
+        if chance == 1:
+            blind = f"each image of '{first.probe}' has one right answer among its own labels, whatever it shows"
+        why = f"'{first.id}' would pass one too: {blind}"
     raise SuiteError(
         f"a model that answers the same for every image would pass the checks of bias here, and {why}.",
         where=source.where(("checks", suite.checks.index(useful[0])) if useful else ("checks",)),
@@ -280,23 +282,11 @@ def require_utility(suite: Suite, source: Source, *, subjects: int | None = None
     )
 
 
-def _sees_blindness(check: Check, suite: Suite, subjects: int | None) -> bool:
-    chance = _chance(check, suite, subjects)
-    return chance < 1 and (check.at_least is None or check.at_least > chance)
-
-
 def _chance(check: Check, suite: Suite, subjects: int | None) -> float:
     """The value of a model that ignores its images: 1 where each image has labels of its own."""
     labels = suite.probes[check.probe].blind_labels(subjects)
     value = METRICS[check.metric].blind_value(check.settings, labels, subjects)
     return 1.0 if value is None else value
-
-
-def _why_blind(check: Check, suite: Suite, subjects: int | None) -> str:
-    chance = _chance(check, suite, subjects)
-    if chance == 1:
-        return f"each image of '{check.probe}' has one right answer among its own labels, whatever it shows"
-    return f"{check.rule.replace('_', ' ')} {check.bound:g} is no more than chance, {chance:.2g}"
 
 
 def _remedy(suite: Suite) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fairgate.ci import event_default_branch, in_ci
 from fairgate.errors import SettingsError, suggestion
-from fairgate.suites.options import OPTIONS, Option
+from fairgate.suites.options import OPTIONS
 from fairgate.suites.schema import Suite
 
 GITHUB_BASE = "GITHUB_BASE_REF"
@@ -60,16 +60,20 @@ def resolve(
 
     def value(name: str) -> str | None:
         option = OPTIONS[name]
-        places = (
-            (option.flag, cli.get(name)),
-            (option.environment, env.get(option.environment)),
-            ("the suite", in_suite.get(name)),
-            (option.ini, ini(option.ini)),
-        )
-        for place, text in places:
-            if text:
-                return _checked(option, text, place)
-        return option.default
+        places = {
+            option.flag: cli.get(name),
+            option.environment: env.get(option.environment),
+            "the suite": in_suite.get(name),
+            option.ini: ini(option.ini),
+        }
+        place, text = next(((place, text) for place, text in places.items() if text), ("", option.default))
+        if text and option.choices and text not in option.choices:
+            raise SettingsError(
+                f"'{text}' is not a value of {option.flag}.",
+                where=place,
+                remedy=suggestion(text, option.choices, f"one of: {', '.join(option.choices)}"),
+            )
+        return text
 
     model = value("model")
     if model is None:
@@ -123,16 +127,6 @@ def default_cache(environment: Mapping[str, str]) -> Path:
     """The default folder of the embedding cache: in the user's cache folder."""
     home = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "fairgate"
-
-
-def _checked(option: Option, text: str, place: str) -> str:
-    if option.choices and text not in option.choices:
-        raise SettingsError(
-            f"'{text}' is not a value of {option.flag}.",
-            where=place,
-            remedy=suggestion(text, option.choices, f"one of: {', '.join(option.choices)}"),
-        )
-    return text
 
 
 def command_line(suite: str, settings: Settings) -> str:
