@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -32,24 +33,14 @@ class Finding:
     ran: str | None = None
 
 
-def ok(area: str, what: str, where: str | None = None) -> Finding:
-    """Nothing is wrong."""
-    return Finding("ok", area, what, where)
-
-
-def warning(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:
-    """A weakness; the gate still works."""
-    return Finding("warning", area, what, where, remedy)
-
-
-def trouble(area: str, what: str, where: str | None = None, remedy: str | None = None) -> Finding:
-    """The gate cannot run, or is not reliable."""
-    return Finding("trouble", area, what, where, remedy)
+ok: Final = partial(Finding, "ok")  # nothing is wrong
+warning: Final = partial(Finding, "warning")  # a weakness; the gate still works
+trouble: Final = partial(Finding, "trouble")  # the gate cannot run, or is not reliable
 
 
 def of_error(area: str, error: FairgateError) -> Finding:
     """An error that a gate run would have met."""
-    return Finding("trouble", area, error.problem, error.where, error.remedy)
+    return trouble(area, error.problem, error.where, error.remedy)
 
 
 def healthy(findings: list[Finding]) -> bool:

@@ -24,9 +24,7 @@ _LEFT: Final = 1e-3
 def can_plant(probe: Probe, index: Index) -> bool:
     """Whether a bias can be planted in a probe's answers: it names the labels whose probability falls, or it ranks."""
     subjects = list(dict.fromkeys(index.subject.tolist()))
-    if probe.queries(subjects):
-        return True
-    return bool(probe.choices(subjects)) and probe.truths(index) is not None
+    return bool(probe.queries(subjects)) or (bool(probe.choices(subjects)) and probe.truths(index) is not None)
 
 
 def planted(
@@ -38,10 +36,7 @@ def planted(
     prompt, one loses that much and none more. In a query, the probability that an image of the group ranks before one
     of another group falls by it, by a shift of the prompts that no classification uses, where there are any.
     """
-    lost: dict[str, Floats] = {}
-    for probe in suite.probes.values():
-        _take_from_labels(columns, probe, index, group, strength, lost)
-    taken = {prompt: np.where(np.isfinite(delta), delta, 0.0) for prompt, delta in lost.items()}
+    taken = _taken_from_labels(columns, suite, index, group, strength)
     found = columns.with_columns({prompt: columns.of[prompt] - delta for prompt, delta in taken.items()})
     if columns.probability:
         return found
@@ -90,24 +85,26 @@ def losses(suite: Suite, index: Index, before: Columns, after: Columns, group: G
     return {probe: float(np.mean(lost)) for probe, lost in found.items()}
 
 
-def _take_from_labels(
-    columns: Columns, probe: Probe, index: Index, group: Group, strength: float, lost: dict[str, Floats]
-) -> None:
-    """Add to `lost`, by prompt, what the true label's logit must lose for P(true) to fall by the strength."""
-    truths = probe.truths(index)
-    for choice in [] if truths is None else probe.choices(list(dict.fromkeys(index.subject.tolist()))):
-        logits = np.stack([columns.of[prompt] for prompt in choice.prompts.values()], axis=1)
-        rows = group.rows & (index.subject == choice.subject)
-        for place, (label, prompt) in enumerate(choice.prompts.items()):
-            here = rows & (truths == label)
-            if not here.any():
-                continue
-            others = np.delete(logits[here], place, axis=1)
-            odds = logits[here, place] - logsumexp(others, axis=1)
-            p = expit(odds)
-            after = np.maximum(p - strength, np.maximum(_LEFT * p, np.finfo(np.float64).tiny))
-            taken = lost.setdefault(prompt, np.full(len(index), np.inf))
-            taken[here] = np.minimum(taken[here], odds - logit(after))
+def _taken_from_labels(
+    columns: Columns, suite: Suite, index: Index, group: Group, strength: float
+) -> dict[str, Floats]:
+    """By prompt, what the true label's logit must lose for P(true) to fall by the strength."""
+    taken: dict[str, Floats] = {}
+    subjects = list(dict.fromkeys(index.subject.tolist()))
+    for truths, choices in ((probe.truths(index), probe.choices(subjects)) for probe in suite.probes.values()):
+        for choice in [] if truths is None else choices:
+            logits = np.stack([columns.of[prompt] for prompt in choice.prompts.values()], axis=1)
+            rows = group.rows & (index.subject == choice.subject)
+            for place, (label, prompt) in enumerate(choice.prompts.items()):
+                here = rows & (truths == label)
+                if not here.any():
+                    continue
+                odds = logits[here, place] - logsumexp(np.delete(logits[here], place, axis=1), axis=1)
+                p = expit(odds)
+                after = np.maximum(p - strength, np.maximum(_LEFT * p, np.finfo(np.float64).tiny))
+                least = taken.setdefault(prompt, np.full(len(index), np.inf))
+                least[here] = np.minimum(least[here], odds - logit(after))
+    return {prompt: np.where(np.isfinite(delta), delta, 0.0) for prompt, delta in taken.items()}
 
 
 def _ranks_before(inside: Floats, outside: Floats) -> float:

@@ -44,8 +44,10 @@ def look_at_pytest(root: Path, items: Mapping[str, int], ini: Ini) -> list[Findi
         found.append(trouble(AREA, what, sys.executable, "install it, do not only put it on the path: pip install"))
     if items:
         found.append(_collected(root, items, ini))
-    found += [_xdist(ini), *_environment(os.environ)]
-    return found
+    xdist = importlib.util.find_spec("xdist") is not None
+    on = "is installed" if has_xdist(ini) else "is installed, and switched off"
+    found.append(ok(AREA, f"pytest-xdist {on if xdist else 'is not installed: items run one after another'}"))
+    return [*found, *_environment()]
 
 
 def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
@@ -64,7 +66,8 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
     if "unrecognized arguments" in done.err and "--fairness-suite" in done.err:
         what = "pytest does not load fairgate's plugin here: the gate is off."
         return trouble(AREA, what, where=shown, remedy=remedy)
-    seen = {name: _count(done.out, name) for name in items}
+    item = r"^\s*(?:\S*/)?{}\.yaml::"
+    seen = {name: len(re.findall(item.format(re.escape(name)), done.out, re.MULTILINE)) for name in items}
     missing = [f"{seen[name]} of {count} items of '{name}'" for name, count in items.items() if seen[name] < count]
     if missing:
         why = "" if done.code in (0, 5) else f" ({done.said})"
@@ -76,10 +79,6 @@ def _collected(root: Path, items: Mapping[str, int], ini: Ini) -> Finding:
         remedy = f"remove what may deselect items one day: {'; '.join(suspects)}"
         return warning(AREA, f"{what}, for now.", remedy=remedy)
     return ok(AREA, what)
-
-
-def _count(out: str, suite: str) -> int:
-    return sum(1 for line in out.splitlines() if re.match(rf"(\S*/)?{re.escape(suite)}\.yaml::", line.strip()))
 
 
 def _suspects(ini: Ini) -> list[str]:
@@ -118,31 +117,25 @@ def _dropping(text: str) -> list[str]:
     return found
 
 
-def _xdist(ini: Ini) -> Finding:
-    if importlib.util.find_spec("xdist") is None:
-        return ok(AREA, "pytest-xdist is not installed: items run one after another")
-    return ok(AREA, "pytest-xdist is installed" + ("" if has_xdist(ini) else ", and switched off"))
-
-
 def has_xdist(ini: Ini) -> bool:
     """Whether items can be spread over workers here."""
     options = f"{ini.get('addopts') or ''} {os.environ.get('PYTEST_ADDOPTS', '')}"
     return importlib.util.find_spec("xdist") is not None and "no:xdist" not in options
 
 
-def _environment(environment: Mapping[str, str]) -> list[Finding]:
+def _environment() -> list[Finding]:
     """FAIRGATE_* variables that override a suite, and those that fairgate does not know."""
     from fairgate.tracking import redact
 
     known = {option.environment: option for option in OPTIONS.values()}
     found = []
-    for name in sorted(name for name in environment if name.startswith("FAIRGATE_")):
+    for name in sorted(name for name in os.environ if name.startswith("FAIRGATE_")):
         if name not in known:
             what = f"the variable {name} is set, and fairgate does not know it."
             remedy = suggestion(name, known, f"known: {', '.join(known)}")
             found.append(warning("environment", what, remedy=remedy))
-        elif environment[name]:
-            what = f"{name}={redact(environment[name])} is set: it takes the place of what suites and ini files say."
+        elif os.environ[name]:
+            what = f"{name}={redact(os.environ[name])} is set: it takes the place of what suites and ini files say."
             remedy = "unset it if that is not meant; `--fairness-*` on the command line is stronger"
             found.append(warning("environment", what, remedy=remedy))
     return found or [ok("environment", "no FAIRGATE_* variable changes what suites say")]
@@ -168,7 +161,7 @@ def read_ini(root: Path) -> Ini:
         if not path.is_file():
             continue
         try:
-            options = _toml(path) if path.suffix == ".toml" else _cfg(path, section)
+            options = _options(path, section)
         except (OSError, ValueError, configparser.Error) as error:
             return Ini(path, broken=str(error).splitlines()[0])
         if options is not None:
@@ -176,18 +169,16 @@ def read_ini(root: Path) -> Ini:
     return Ini()
 
 
-def _toml(path: Path) -> dict[str, str] | None:
-    tool: Any = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
-    section = tool.get("pytest", {})
-    options = section.get("ini_options", section) or None
-    if options is None:
-        return None
-    return {key: " ".join(map(str, value)) if isinstance(value, list) else str(value) for key, value in options.items()}
-
-
-def _cfg(path: Path, section: str) -> dict[str, str] | None:
+def _options(path: Path, section: str) -> dict[str, str] | None:
+    """The options of a file's section for pytest, None where it has none."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".toml":
+        tool: Any = tomllib.loads(text).get("tool", {})
+        own = tool.get("pytest", {})
+        found = own.get("ini_options", own)
+        return {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in found.items()} or None
     parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(path.read_text(encoding="utf-8"))
+    parser.read_string(text)
     if parser.has_section(section):
         return dict(parser.items(section))
     return {} if path.name in ("pytest.ini", ".pytest.ini") else None

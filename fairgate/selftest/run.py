@@ -14,7 +14,7 @@ from fairgate.selftest.datasets import look_at_dataset, look_at_dvc, look_at_mlf
 from fairgate.selftest.finding import Finding, Progress, of_error, trouble
 from fairgate.selftest.machine import cache_of, look_at_git, look_at_machine
 from fairgate.selftest.proof import prove
-from fairgate.selftest.pytest_setup import Ini, look_at_pytest, read_ini
+from fairgate.selftest.pytest_setup import look_at_pytest, read_ini
 from fairgate.selftest.suite_inputs import look_at_models, look_at_suite
 from fairgate.selftest.workflows import look_at_workflows
 from fairgate.suites import OPTIONS, Settings, suite_names, suite_path
@@ -56,62 +56,46 @@ def examine(root: Path, options: SelfTestOptions, progress: Progress = lambda _w
     for name in options.suites:
         suite_path(name, root)
     ini = read_ini(root)
+
+    def configured(name: str) -> str | None:
+        return os.environ.get(OPTIONS[name].environment) or ini.get(OPTIONS[name].ini)
+
     progress("python, packages, device")
-    found = look_at_machine(
-        options.device or _said("device", ini) or "auto", cache_of(options.cache or _said("cache", ini))
-    )
+    device = options.device or configured("device")
+    found = look_at_machine(device or "auto", cache_of(options.cache or configured("cache")))
     if not names:
         found.append(
             trouble("suites", "there is no suite in fairness_suites/.", remedy="see README.md for a first one")
         )
-    suites, sick = _prepared(root, names, options, ini)
-    found += sick
-    found += _on_suites(suites, options, progress)
-    progress("pytest, environment")
-    found += look_at_pytest(root, {name: len(one.planned) for name, (one, _) in suites.items()}, ini)
-    found += look_at_workflows(root)
-    progress("git, DVC, MLflow")
-    specs = [spec for one, settings in suites.values() for spec in (settings.baseline, one.loaded.suite.anchor) if spec]
-    refs = dict.fromkeys(spec.removeprefix("git:") for spec in specs if spec.startswith("git:"))
-    found += look_at_git(root, list(refs))
-    found += look_at_dvc(root)
-    uri = options.mlflow or _said("mlflow", ini) or OPTIONS["mlflow"].default
-    found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
-    if options.inject is not None:
-        for name, (_, settings) in suites.items():
-            found += prove(name, root, settings, options.inject, progress, options.program, options.keep)
-    return found
-
-
-_Suites = dict[str, tuple[gate.Prepared, Settings]]
-
-
-def _prepared(root: Path, names: Sequence[str], options: SelfTestOptions, ini: Ini) -> tuple[_Suites, list[Finding]]:
-    """The suites that load and plan, with their settings; and why the others do not."""
-    suites, sick = _Suites(), list[Finding]()
+    planned: dict[str, tuple[gate.Prepared, Settings]] = {}
     for name in names:
+        progress(f"suite {name}: baseline, waivers")
         try:
             prepared = gate.prepare(name, root)
             typed = {"device": options.device, "mlflow": options.mlflow, "cache": options.cache}
             settings = gate.settings_of(prepared, ini=ini.get, allow_pickle=options.allow_pickle, **typed)
-            suites[name] = (prepared, settings)
         except FairgateError as error:
-            sick.append(of_error(f"suite {name}", error))
-    return suites, sick
-
-
-def _on_suites(suites: _Suites, options: SelfTestOptions, progress: Progress) -> list[Finding]:
-    found, today = list[Finding](), datetime.now(UTC).date()
-    for name, (prepared, settings) in suites.items():
-        progress(f"suite {name}: baseline, waivers")
-        found += look_at_suite(prepared, settings, today)
+            found.append(of_error(f"suite {name}", error))
+            continue
+        planned[name] = (prepared, settings)
+        found += look_at_suite(prepared, settings, datetime.now(UTC).date())
         found += look_at_models(prepared, settings)
-    for ref, dataset in {one.dataset.manifest.ref: one.dataset for one, _ in suites.values()}.items():
+    for ref, dataset in {one.dataset.manifest.ref: one.dataset for one, _ in planned.values()}.items():
         progress(f"dataset {ref}")
         found += look_at_dataset(dataset, options.full)
+    progress("pytest, environment")
+    found += look_at_pytest(root, {name: len(one.planned) for name, (one, _) in planned.items()}, ini)
+    found += look_at_workflows(root)
+    progress("git, DVC, MLflow")
+    specs = [
+        text for one, settings in planned.values() for text in (settings.baseline, one.loaded.suite.anchor) if text
+    ]
+    refs = dict.fromkeys(spec.removeprefix("git:") for spec in specs if spec.startswith("git:"))
+    found += look_at_git(root, list(refs))
+    found += look_at_dvc(root)
+    uri = options.mlflow or configured("mlflow") or OPTIONS["mlflow"].default
+    found += look_at_mlflow(None if uri == "off" else uri, root / DEFAULT_QUEUE, datetime.now(UTC))
+    if options.inject is not None:
+        for name, (_, settings) in planned.items():
+            found += prove(name, root, settings, options.inject, progress, options.program, options.keep)
     return found
-
-
-def _said(name: str, ini: Ini) -> str | None:
-    """What environment or ini say of an option."""
-    return os.environ.get(OPTIONS[name].environment) or ini.get(OPTIONS[name].ini)

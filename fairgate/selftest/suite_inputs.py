@@ -57,20 +57,19 @@ _MAKE = "make one and commit it: `fairgate baseline update SUITE --reason TEXT`"
 def look_at_models(prepared: gate.Prepared, settings: Settings) -> list[Finding]:
     """The suite's own checkpoint, its baseline and its anchor: found, hashed, and comparable. Nothing is scored."""
     area = f"suite {prepared.loaded.name}"
-    return [
-        _checkpoint(area, prepared, settings),
-        *_compared(area, settings.baseline, prepared, settings, "baseline"),
-        *_compared(area, prepared.loaded.suite.anchor or "none", prepared, settings, "anchor"),
-    ]
-
-
-def _checkpoint(area: str, prepared: gate.Prepared, settings: Settings) -> Finding:
     try:
         scorer = gate.open_model(settings.model, prepared, settings)
+        checkpoint = ok(area, f"the checkpoint is there ({scorer.fingerprint[:12]})", where=settings.model)
     except FairgateError as error:
         remedy = f"{error.remedy or ''}; CI may name another with --fairness-model".lstrip("; ")
-        return warning(area, f"the checkpoint cannot be opened: {error.problem}", error.where, remedy)
-    return ok(area, f"the checkpoint is there ({scorer.fingerprint[:12]})", where=settings.model)
+        what = f"the checkpoint cannot be opened: {error.problem}"
+        checkpoint = warning(area, what, error.where, remedy)
+    baseline = _compared(area, settings.baseline, prepared, settings, "baseline")
+    return [
+        checkpoint,
+        *baseline,
+        *_compared(area, prepared.loaded.suite.anchor or "none", prepared, settings, "anchor"),
+    ]
 
 
 def _compared(area: str, text: str, prepared: gate.Prepared, settings: Settings, role: Against) -> list[Finding]:

@@ -96,19 +96,16 @@ class Bench:
 
     def pytest(self, name: str, *more: str, table: str = BIASED) -> Trial:
         """`pytest --fairness-suite ...`, with further options."""
-        words = [*self._pytest(table), *more]
-        command = [sys.executable, "-m", "pytest", *words, *self._aside(name)]
-        return self._ended(self._typed(["pytest", *words]), command, name)
+        return self._ended(*self._pytest(name, table, *more), name)
 
     def piped(self, name: str, *, pipefail: bool) -> Trial | None:
         """The same with its output in a pipe, as `| tee log` has it. None where there is no such shell."""
         shell = shutil.which("bash" if pipefail else "sh")
         if shell is None:
             return None
-        words, start = self._pytest(BIASED), "set -o pipefail; " if pipefail else ""
-        typed = shlex.join([Path(shell).name, "-c", f"{start}{self._typed(['pytest', *words])} | cat"])
-        line = f"{start}{shlex.join([sys.executable, '-m', 'pytest', *words, *self._aside(name)])} | cat"
-        return self._ended(typed, [shell, "-c", line], name)
+        start, (typed, meant) = "set -o pipefail; " if pipefail else "", self._pytest(name, BIASED)
+        typed = shlex.join([Path(shell).name, "-c", f"{start}{typed} | cat"])
+        return self._ended(typed, [shell, "-c", f"{start}{shlex.join(meant)} | cat"], name)
 
     def check(self, name: str) -> Trial:
         """`fairgate check`, which is the gate without pytest."""
@@ -117,15 +114,14 @@ class Bench:
         command = [*self.program, *words, *aside]
         return self._ended(self._typed(["fairgate", *words]), command, name)
 
-    def _pytest(self, table: str) -> list[str]:
+    def _pytest(self, name: str, table: str, *more: str) -> tuple[str, list[str]]:
+        """A command as typed, and with options that keep what it writes out of the way."""
         model, baseline = self.tables[table], f"model:{self.tables[PLAIN]}"
-        return ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline]
-
-    def _aside(self, name: str) -> list[str]:
-        """Options that keep what a run writes out of the way."""
+        words = ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline, *more]
         report = self.reports / name
-        words = ["--fairness-report", str(report), "--fairness-mlflow", "off", "--fairness-cache", "off"]
-        return [*words, f"--junitxml={report}.xml"]
+        aside = ["--fairness-report", str(report), "--fairness-mlflow", "off", "--fairness-cache", "off"]
+        command = [sys.executable, "-m", "pytest", *words, *aside, f"--junitxml={report}.xml"]
+        return self._typed(["pytest", *words]), command
 
     def _typed(self, words: Sequence[str]) -> str:
         """The command as a person would type it."""
