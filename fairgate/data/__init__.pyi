@@ -1,3 +1,4 @@
+from fairgate.arrow_columns import is_text as is_text
 from fairgate.pixels import UnreadableImage as UnreadableImage
 from fairgate.pixels import decode as decode
 from fairgate.pixels import pixels_of as pixels_of
@@ -30,7 +31,6 @@ from .releases import versions as versions
 from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .rows import difference as difference
 from .rows import skeleton as skeleton
-from .shard_reader import is_text as is_text
 from .sheet import contact_sheet as contact_sheet
 from .verify import Problem as Problem
 from .writer import refuse_existing as refuse_existing

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fairgate.arrow_columns import texts
 from fairgate.data.manifest import CROSS, HARMFUL, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.data.shard_reader import ShardReader, encoded, require_bounded
 from fairgate.errors import DatasetError, first_harmful, suggestion
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from fairgate.data.verify import Problem, ReadSoFar, Watch
 
 Strings = npt.NDArray[np.object_]
@@ -81,21 +80,6 @@ class Index:
         return code
 
 
-def strings(column: pa.ChunkedArray) -> Strings:
-    """A dictionary-encoded text column as Python strings, equal ones shared: a repeated value costs a pointer."""
-    shared: dict[str, str] = {}
-    parts = [np.empty(0, dtype=object)]
-    for chunk in column.chunks:
-        own = [text or "" for text in chunk.dictionary.to_pylist()]
-        values = np.array([*(shared.setdefault(text, text) for text in own), ""], dtype=object)  # "" for what is null
-        codes = chunk.indices  # to_numpy() would import pandas
-        gaps = codes.null_count
-        parts.append(
-            values[[-1 if code is None else code for code in codes.to_pylist()] if gaps else np.from_dlpack(codes)]
-        )
-    return np.concatenate(parts)
-
-
 @dataclass(frozen=True)
 class Dataset(ShardReader):
     """One version of a dataset: `folder` and what its manifest says. `len()` is the number of rows (images)."""
@@ -147,8 +131,8 @@ class Dataset(ShardReader):
                 where=str(self.folder),
                 remedy="run `fairgate dataset pull --force datasets.dvc`",
             )
-        own = {column: strings(table[column]) for column in TEXT_COLUMNS}
-        groups = {attribute: strings(table[attribute]) for attribute in attributes}
+        own = {column: texts(table[column]) for column in TEXT_COLUMNS}
+        groups = {attribute: texts(table[attribute]) for attribute in attributes}
         for column in ("set_id", "member", "subject"):
             if (odd := first_harmful(set(own[column]))) is not None:
                 raise DatasetError(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairgate.arrow_columns import is_text
 from fairgate.data.manifest import Manifest, Shard
 from fairgate.errors import DatasetError
 from fairgate.hashing import require_regular, sha256_file
@@ -100,14 +101,6 @@ def encoded(image: object) -> bytes | None:
     """The bytes of a stored image; of anything else none."""
     held = image.get("bytes") if isinstance(image, dict) else None
     return held if isinstance(held, bytes) else None
-
-
-def is_text(kind: Any) -> bool:
-    """Whether an Arrow type holds text, coded or not."""
-    import pyarrow as pa
-
-    held = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(held) or pa.types.is_large_string(held))
 
 
 def require_bounded(parquet: Any, group: int) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairgate.arrow_columns import is_text, numbers, texts
 from fairgate.errors import ScoresError, did_you_mean
 from fairgate.models.contract import Floats, ImageIndex, Rows
 
@@ -62,7 +63,6 @@ class ScoreTable:
             raise ScoresError(f"{fault} for {bad.size} images: {self.names(bad)}.", where=str(self.path), remedy=remedy)
 
     def _numbers(self, prompt: str) -> Floats:
-        import pyarrow as pa
 
         column = self._arrow.column(prompt)
         if not _is_number(column.type):
@@ -72,11 +72,7 @@ class ScoreTable:
                 where=str(self.path),
                 remedy="write one number a row",
             )
-        numbers = [np.empty(0)]
-        for chunk in column.cast(pa.float64(), safe=False).chunks:  # to_numpy(), fill_null() would import pandas: 0.3 s
-            values = chunk.to_pylist() if chunk.null_count else np.from_dlpack(chunk)
-            numbers.append(np.asarray(values, dtype=np.float64))  # NaN for what is missing
-        return np.concatenate(numbers)
+        return numbers(column)
 
 
 def read_table(path: Path, index: ImageIndex) -> ScoreTable:
@@ -122,8 +118,8 @@ def _read_parquet(path: Path, images: int) -> Any:
     schema = pq.read_schema(path)
     _require_plain_names(schema.names)
     _require_bounded(facts, images)
-    text = [field.name for field in schema if _is_text(field.type)]
-    plain = [field.name for field in schema if _is_text(field.type) or _is_number(field.type)]
+    text = [field.name for field in schema if is_text(field.type)]
+    plain = [field.name for field in schema if is_text(field.type) or _is_number(field.type)]
     table = pq.ParquetFile(path, read_dictionary=text).read(columns=plain).select(plain)
     table.validate(full=True)  # a damaged page can hold codes of texts that there are not
     return table
@@ -172,13 +168,6 @@ def _require_plain_names(names: Sequence[str]) -> None:
         raise ScoresError(f"column '{doubled[0]}' is twice in the table.", remedy="keep one of the two")
 
 
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    held = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(held) or pa.types.is_large_string(held))
-
-
 def _is_number(kind: Any) -> bool:
     import pyarrow as pa
 
@@ -187,19 +176,13 @@ def _is_number(kind: Any) -> bool:
 
 def _texts(column: Any, name: str) -> list[str]:
     """A column that names images, each different text decoded once. Raises ScoresError for other kinds and giants."""
-    import pyarrow as pa
-
     if _is_number(column.type):  # image 17 of a table without leading zeros
         return ["" if value is None else str(value) for value in column.to_pylist()]
-    texts: list[str] = []
-    for chunk in column.chunks:
-        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        own = [text or "" for text in coded.dictionary.to_pylist()]
-        if any(len(text) > LONGEST_NAME for text in own):
-            problem = f"column '{name}' names an image with more than {LONGEST_NAME:,} characters."
-            raise ScoresError(problem, remedy="name images as the dataset names them")
-        texts += ["" if code is None else own[code] for code in coded.indices.to_pylist()]
-    return texts
+    found = texts(column)
+    if any(len(text) > LONGEST_NAME for text in set(found)):
+        problem = f"column '{name}' names an image with more than {LONGEST_NAME:,} characters."
+        raise ScoresError(problem, remedy="name images as the dataset names them")
+    return list(found)
 
 
 def _rows_of(keys: list[str], found: list[str], keyed_by: list[str]) -> Rows:

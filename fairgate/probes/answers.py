@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fairgate.arrow_columns import is_text, numbers, texts
 from fairgate.atomic import atomic
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, require_regular, sha256_bytes
@@ -183,27 +184,12 @@ def _require_bounded(facts: Any, images: int) -> None:
 
 
 def _entries(column: Any) -> NDArray[Any]:
-    """A column as an array: float64, or objects with None for what is missing.
-
-    Text is decoded once per different text: the scores of many words repeat the names of all images. Neither to_numpy
-    nor fill_null, which would import pandas: 0.3 s.
-    """
+    """A column as an array: float64, or objects with None for what is missing."""
     import pyarrow as pa
 
     if pa.types.is_floating(column.type):
-        if column.null_count:
-            return np.array(column.to_pylist(), dtype=np.float64)
-        return np.concatenate([np.empty(0), *map(np.from_dlpack, column.chunks)])
-    if not pa.types.is_dictionary(column.type) and not pa.types.is_string(column.type):
-        return np.array(column.to_pylist(), dtype=object)
-    entries = []
-    for chunk in column.chunks:
-        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        texts = np.array([*coded.dictionary.to_pylist(), None], dtype=object)  # the last one is what is missing
-        gaps = coded.indices.null_count
-        codes = [-1 if code is None else code for code in coded.indices.to_pylist()] if gaps else None
-        entries.append(texts[np.from_dlpack(coded.indices) if codes is None else codes])
-    return np.concatenate([np.empty(0, dtype=object), *entries])
+        return numbers(column)
+    return texts(column, None) if is_text(column.type) else np.array(column.to_pylist(), dtype=object)
 
 
 def _require_kinds(table: Any) -> None:

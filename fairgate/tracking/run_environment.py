@@ -27,6 +27,8 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
             packages[name] = version(name)
     # one process for both: a shallow clone does not know how many commits led here
     shallow, _, commit = (_git(root, "rev-parse", "--is-shallow-repository", "HEAD") or "").partition("\n")
+    height = _git(root, "rev-list", "--count", "HEAD") if shallow == "false" else None
+    server, repository, run = (os.environ.get(f"GITHUB_{x}") for x in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     return Environment(
         fairgate=__version__,
         python=platform.python_version(),
@@ -37,9 +39,9 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
         git_commit=commit or None,
         git_dirty=tracked_files_differ(root),
         git_branch=_branch(root, os.environ),
-        git_height=_height(root) if shallow == "false" else None,
+        git_height=int(height) if height else None,
         pull_request=_pull_request(os.environ),
-        ci_url=_ci_url(os.environ),
+        ci_url=f"{server}/{repository}/actions/runs/{run}" if server and repository and run else None,
     )
 
 
@@ -57,12 +59,6 @@ def _branch(root: Path, environment: Mapping[str, str]) -> str | None:
     named = environment.get("GITHUB_REF_NAME") if environment.get("GITHUB_REF_TYPE") == "branch" else None
     branch = environment.get("GITHUB_HEAD_REF") or checked_out or named
     return branch.encode(errors="replace").decode() if branch else None
-
-
-def _height(root: Path) -> int | None:
-    """How many commits led here."""
-    count = _git(root, "rev-list", "--count", "HEAD")
-    return int(count) if count else None
 
 
 def _pull_request(environment: Mapping[str, str]) -> int | None:
@@ -89,8 +85,3 @@ def asking_pull_request(environment: Mapping[str, str]) -> str | None:
     first = named[0] if isinstance(named, list) and named else None
     number = first.get("number") if isinstance(first, dict) else None
     return str(number) if isinstance(number, int) else "unknown"
-
-
-def _ci_url(environment: Mapping[str, str]) -> str | None:
-    server, repository, run = (environment.get(f"GITHUB_{x}") for x in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
-    return f"{server}/{repository}/actions/runs/{run}" if server and repository and run else None
