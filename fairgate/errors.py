@@ -5,7 +5,7 @@ from __future__ import annotations
 import copyreg
 import difflib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 LONGEST = 2000
@@ -140,3 +140,13 @@ def suggestion(wrong: str, known: Iterable[str], otherwise: str) -> str:
     "did you mean 'gender'? recorded attributes: race, gender"
     """
     return " ".join(filter(None, [did_you_mean(wrong, known), otherwise]))
+
+
+def listed(names: Sequence[str], most: int = 5, separator: str = ", ") -> str:
+    """The first of many names, and how many more there are.
+
+    >>> listed(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more

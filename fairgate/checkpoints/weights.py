@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fairgate.errors import ModelError, did_you_mean
+from fairgate.errors import ModelError, did_you_mean, listed
 
 StateDict = dict[str, torch.Tensor]
 _SHOWN = 4
@@ -86,7 +86,7 @@ def _unwrapped(held: Any, path: Path) -> StateDict:
     plain: StateDict = dict(state)
     if odd := [name for name, value in plain.items() if not _is_plain(value)]:
         raise ModelError(
-            f"{len(odd)} tensors are not plain arrays in memory: {some(odd)}.",
+            f"{len(odd)} tensors are not plain arrays in memory: {listed(odd)}.",
             where=str(path),
             remedy="save dense tensors of numbers, on the CPU, with `safetensors.torch.save_file`",
         )
@@ -111,7 +111,7 @@ def require_finite(state: Mapping[str, torch.Tensor], where: str) -> None:
     bad = [name for name, value in state.items() if value.is_floating_point() and not torch.isfinite(value).all()]
     if bad:
         raise ModelError(
-            f"{len(bad)} tensors hold NaN or infinite weights: {some(bad)}.",
+            f"{len(bad)} tensors hold NaN or infinite weights: {listed(bad)}.",
             where=where,
             remedy="take a checkpoint from before training diverged",
         )
@@ -126,8 +126,8 @@ def require_fit(state: Mapping[str, torch.Tensor], model: torch.nn.Module, where
     missing = [name for name in expected if name not in state]
     unexpected = [name for name in state if name not in expected]
     if missing or unexpected:
-        faults = [f"{len(missing)} tensors are missing: {some(missing)}"] if missing else []
-        faults += [f"{len(unexpected)} are not of this architecture: {some(unexpected)}"] if unexpected else []
+        faults = [f"{len(missing)} tensors are missing: {listed(missing)}"] if missing else []
+        faults += [f"{len(unexpected)} are not of this architecture: {listed(unexpected)}"] if unexpected else []
         near = did_you_mean(missing[0], unexpected) if missing else None
         raise _misfit("; ".join(faults) + (f" ({near})" if near else ""), where, architecture)
 
@@ -159,7 +159,7 @@ def require_loaded(report: Mapping[str, Any], where: str, architecture: str, unu
         keys = sorted(report[f"{kind}_keys"])
         names = [name for name in keys if not (name.endswith(_OLD_BUFFERS) or (extra and name.startswith(extra)))]
         if names:
-            raise _misfit(f"{len(names)} tensors are {kind}: {some(names)}", where, architecture)
+            raise _misfit(f"{len(names)} tensors are {kind}: {listed(names)}", where, architecture)
 
 
 def _require_shapes(named: list[tuple[str, Sequence[int], Sequence[int]]], where: str, architecture: str) -> None:
@@ -170,7 +170,7 @@ def _require_shapes(named: list[tuple[str, Sequence[int], Sequence[int]]], where
         if tuple(expected) != tuple(found)
     ]
     if odd:
-        raise _misfit(f"{len(odd)} tensors have other shapes: {some(odd, '; ')}", where, architecture)
+        raise _misfit(f"{len(odd)} tensors have other shapes: {listed(odd, separator='; ')}", where, architecture)
 
 
 def _misfit(fault: str, where: str, architecture: str) -> ModelError:
@@ -179,9 +179,3 @@ def _misfit(fault: str, where: str, architecture: str) -> ModelError:
         where=where,
         remedy="name the architecture that the checkpoint was trained with",
     )
-
-
-def some(names: list[str], separator: str = ", ") -> str:
-    """The first few of many, and how many more."""
-    shown = separator.join(names[:_SHOWN])
-    return f"{shown}{separator}and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown

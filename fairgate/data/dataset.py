@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairgate.arrow_columns import texts
-from fairgate.data.manifest import CROSS, HARMFUL, Shard, read_manifest
+from fairgate.data.manifest import CROSS, HARMFUL, PULL, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.data.shard_reader import ShardReader, encoded, require_bounded
 from fairgate.errors import DatasetError, first_harmful, suggestion
@@ -126,20 +126,13 @@ class Dataset(ShardReader):
         wanted = [*TEXT_COLUMNS, *attributes]
         table = pa.concat_tables([self._columns(shard, wanted) for shard in self.manifest.shards])
         if len(table) != len(self):
-            raise DatasetError(
-                f"dataset '{self.manifest.ref}' has {len(table)} rows, and its manifest says {len(self)}.",
-                where=str(self.folder),
-                remedy="run `fairgate dataset pull --force datasets.dvc`",
-            )
+            raise self._wrong(f"has {len(table)} rows, and its manifest says {len(self)}.", PULL)
         own = {column: texts(table[column]) for column in TEXT_COLUMNS}
         groups = {attribute: texts(table[attribute]) for attribute in attributes}
         for column in ("set_id", "member", "subject"):
             if (odd := first_harmful(set(own[column]))) is not None:
-                raise DatasetError(
-                    f"{HARMFUL.format(odd)} (column '{column}').",
-                    where=str(self.folder),
-                    remedy="build the dataset again with plain names",
-                )
+                problem = f"has a name that is refused: {HARMFUL.format(odd)} (column '{column}')."
+                raise self._wrong(problem, "build the dataset again with plain names")
         return Index(**own, attributes=groups, groups=self.manifest.attributes)
 
     def image_batches(self, batch_size: int) -> Iterator[tuple[npt.NDArray[np.intp], list[bytes]]]:
@@ -168,11 +161,8 @@ class Dataset(ShardReader):
         chosen = set(set_ids)
         wanted = np.array([set_id in chosen for set_id in self.index.set_id], dtype=np.bool_)
         if absent := chosen.difference(self.index.set_id[wanted]):
-            raise DatasetError(
-                f"dataset '{self.manifest.ref}' has no set '{min(absent)}'.",
-                where=str(self.folder),
-                remedy="set ids come from the same version of the dataset; check which one was scored",
-            )
+            remedy = "set ids come from the same version of the dataset; check which one was scored"
+            raise self._wrong(f"has no set '{min(absent)}'.", remedy)
         found: dict[str, list[tuple[str, bytes]]] = {set_id: [] for set_id in set_ids}
         start = 0
         for shard in self.manifest.shards:
@@ -229,11 +219,11 @@ class Dataset(ShardReader):
 
     def _need_images(self) -> None:
         if self.manifest.image_encoding == "none":
-            raise DatasetError(
-                f"dataset '{self.manifest.ref}' has labels and no images.",
-                where=str(self.folder),
-                remedy="score it with a table of precomputed scores (`scores:FILE`), or import it with its images",
-            )
+            remedy = "score it with a table of precomputed scores (`scores:FILE`), or import it with its images"
+            raise self._wrong("has labels and no images.", remedy)
+
+    def _wrong(self, problem: str, remedy: str) -> DatasetError:
+        return DatasetError(f"dataset '{self.manifest.ref}' {problem}", where=str(self.folder), remedy=remedy)
 
 
 def read_dataset(folder: Path) -> Dataset:

@@ -32,6 +32,8 @@ CROSS = " × "
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]*$"
 VERSION_PATTERN = r"^v[1-9][0-9]*$"
+PULL: Final = "run `fairgate dataset pull --force datasets.dvc`"
+"""What to do about a release that is damaged here."""
 
 
 def _plain(text: str) -> str:
@@ -143,7 +145,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise DatasetError(
             f"the dataset's manifest cannot be read: {reason}.",
             where=str(path),
-            remedy="run `fairgate dataset pull --force datasets.dvc`",
+            remedy=PULL,
         ) from error
     found = plain.get("schema_version") if isinstance(plain, dict) else None
     if found != SCHEMA_VERSION:
@@ -156,8 +158,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise DatasetError(
             f"the dataset's manifest is not valid: {first['msg']}.",
             where=f"{path}: {place}",
-            remedy="run `fairgate dataset pull --force datasets.dvc`; manifests are written by fairgate and not by "
-            "hand",
+            remedy=f"{PULL}; manifests are written by fairgate and not by hand",
         ) from error
 
 
@@ -167,7 +168,7 @@ def _other_schema(found: object, path: Path) -> DatasetError:
     elif isinstance(found, int):
         remedy = "release the dataset again with this fairgate, or use the fairgate that wrote it"
     else:
-        remedy = "run `fairgate dataset pull --force datasets.dvc`; the file is not a manifest of fairgate"
+        remedy = f"{PULL}; the file is not a manifest of fairgate"
     return DatasetError(
         f"the manifest has schema_version {found!r:.40}, and this fairgate reads {SCHEMA_VERSION}.",
         where=str(path),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from fairgate.data.dataset import Dataset, read_dataset
-from fairgate.data.manifest import VERSION_PATTERN, check_name, read_manifest
+from fairgate.data.manifest import PULL, VERSION_PATTERN, check_name, read_manifest
 from fairgate.data.shards import writing
 from fairgate.data.verify import Problem
 from fairgate.data.writer import new_folder, write_description
@@ -59,8 +59,7 @@ def open_dataset(ref: str, root: Path = ROOT) -> Dataset:
         raise DatasetError(
             f"the manifest names itself '{dataset.manifest.ref}', and the folder says '{name}@{folder.name}'.",
             where=str(folder),
-            remedy="run `fairgate dataset pull --force datasets.dvc`; `fairgate release` publishes a folder under a "
-            "name",
+            remedy=f"{PULL}; `fairgate release` publishes a folder under a name",
         )
     return dataset
 

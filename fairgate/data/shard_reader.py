@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.arrow_columns import is_text
-from fairgate.data.manifest import Manifest, Shard
+from fairgate.data.manifest import PULL, Manifest, Shard
 from fairgate.errors import DatasetError
 from fairgate.hashing import require_regular, sha256_file
 
@@ -35,14 +35,10 @@ class ShardReader:
             require_regular(self.folder / shard.file, DatasetError)
         with ThreadPoolExecutor() as pool:
             for shard, found in zip(self.manifest.shards, pool.map(self.sha256_of, self.manifest.shards), strict=True):
+                if found is None:
+                    raise self.wrong_shard(shard, "is missing.")
                 if found != shard.sha256:
-                    raise DatasetError(
-                        f"shard '{shard.file}' of dataset '{self.manifest.ref}' "
-                        + ("is missing." if found is None else "is not the file that was released."),
-                        where=str(self.folder / shard.file),
-                        remedy="run `fairgate dataset pull --force datasets.dvc`, or see what changed with "
-                        f"`fairgate dataset verify {self.manifest.ref}`",
-                    )
+                    raise self.wrong_shard(shard, "is not the file that was released.")
 
     def sha256_of(self, shard: Shard) -> str | None:
         """SHA-256 of a shard as it lies on disk, or None when it is not there."""
@@ -89,11 +85,14 @@ class ShardReader:
     def unreadable(self, shard: Shard, error: Exception) -> DatasetError:
         """The error for a shard that is missing or does not decode."""
         missing = not (self.folder / shard.file).exists()
+        return self.wrong_shard(shard, "is missing." if missing else f"cannot be read: {error}.")
+
+    def wrong_shard(self, shard: Shard, problem: str) -> DatasetError:
+        """The error for a shard that is not what the manifest says."""
         return DatasetError(
-            f"shard '{shard.file}' of dataset '{self.manifest.ref}' "
-            + ("is missing." if missing else f"cannot be read: {error}."),
+            f"shard '{shard.file}' of dataset '{self.manifest.ref}' {problem}",
             where=str(self.folder / shard.file),
-            remedy="run `fairgate dataset pull --force datasets.dvc`",
+            remedy=f"{PULL}, or see what changed with `fairgate dataset verify {self.manifest.ref}`",
         )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from fairgate.atomic import atomic_write
-from fairgate.data.manifest import Counts, Manifest, Shard
+from fairgate.data.manifest import PULL, Counts, Manifest, Shard
 from fairgate.data.rows import TEXT_COLUMNS, Tally, require_distinct
 from fairgate.data.shard_reader import ShardReader, encoded
 from fairgate.data.shards import ContentHash
@@ -39,7 +39,6 @@ Kind = Literal[
     "wrong_fingerprint",
     "doubled_image",
 ]
-PULL = "run `fairgate dataset pull --force datasets.dvc`"
 REBUILD = "build the dataset again and release it as a new version"
 
 

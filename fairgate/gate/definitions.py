@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fairgate.baselines import Repository, baseline_folder
-from fairgate.errors import BaselineError, NoVerdict, SuiteError
+from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
 from fairgate.gate.preparation import Definition, Prepared, planned_on
 from fairgate.models import local_path
@@ -22,7 +22,6 @@ from fairgate.suites import (
     with_subjects_of,
 )
 
-_NAMED = 5
 _TABLE = "scores"
 _THERE = "as the merge base has it"
 
@@ -71,7 +70,7 @@ class _Comparison:
             gone = sorted(set(suites_at(self.repository, base)) - set(suite_names(self.prepared.root)))
             if gone:
                 self.notices.append(
-                    f"this change adds suite '{self.here.name}' and deletes {_listed(gone)}: nobody has reviewed what "
+                    f"this change adds suite '{self.here.name}' and deletes {listed(gone)}: nobody has reviewed what "
                     "the new one asks for"
                 )
         for place in others:
@@ -210,7 +209,7 @@ class _Comparison:
             problem = f"the checks of {place.words} cannot be evaluated on this branch: {error.problem}"
             raise NoVerdict(problem, where=error.where, remedy=rebase) from error
         self.notices.append(
-            f"{place.words} defines the gate otherwise ({_listed([one.what for one in changes])}): "
+            f"{place.words} defines the gate otherwise ({listed([one.what for one in changes])}): "
             "for each check the stricter definition counts"
         )
 
@@ -280,8 +279,3 @@ class _Comparison:
 
 def _scheme(uri: str) -> str:
     return uri.partition(":")[0]
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fairgate.baselines import RESULTS, SCORES, baseline_folder
 from fairgate.ci import in_ci
-from fairgate.errors import BaselineError
+from fairgate.errors import BaselineError, listed
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
 from fairgate.probes import write_scores
@@ -88,7 +88,7 @@ def _require_passed(record: RunRecord, force: bool) -> None:
         and (check.rule, check.verdict, check.delta) != ("no_worse_than", "inconclusive", None)
     ]
     if shut and not force:
-        named = ", ".join(check.item for check in shut[:5]) + (f" and {len(shut) - 5} more" if len(shut) > 5 else "")
+        named = listed([check.item for check in shut])
         raise BaselineError(
             f"the run did not pass ({named}), and a worse baseline lets worse checkpoints in.",
             where=f"suite {record.suite}",

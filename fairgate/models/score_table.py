@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.arrow_columns import is_text, numbers, texts
-from fairgate.errors import ScoresError, did_you_mean
+from fairgate.errors import ScoresError, did_you_mean, listed
 from fairgate.models.contract import Floats, ImageIndex, Rows
 
 PATH_COLUMNS = ("image", "file", "path")
@@ -55,7 +55,7 @@ class ScoreTable:
 
     def names(self, rows: NDArray[Any]) -> str:
         """A few images' names, for a message."""
-        return _some([str(name) for name in self.keys[rows[:_SHOWN]]], total=len(rows))
+        return _some(self.keys[rows])
 
     def _require(self, good: NDArray[np.bool_], fault: str, remedy: str) -> None:
         bad = np.flatnonzero(~good)
@@ -211,7 +211,5 @@ def _doubled(names: Sequence[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
-def _some(names: Sequence[Any], total: int | None = None) -> str:
-    count = len(names) if total is None else total
-    shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
-    return f"{shown} and {count - _SHOWN} more" if count > _SHOWN else shown
+def _some(names: Iterable[Any]) -> str:
+    return listed([f"'{name}'" for name in names], _SHOWN)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from fairgate.errors import clean
+from fairgate.errors import clean, listed
 from fairgate.number_format import ABSENT, number, signed
 from fairgate.records import CheckResult, RunRecord, Verdict, WorstSet
 from fairgate.reports.ci import inert
@@ -92,9 +92,7 @@ def terminal_summary(record: RunRecord, *, first_baseline: bool = False) -> list
         lines += [f"warning: {changed}", *at_most(changes, _CHANGES, "  and {} more in results.json")]
     lines.append(f"coverage: {coverage_words(record)}")
     if record.coverage.missing:
-        named = ", ".join(clean(name, 60) for name in record.coverage.missing[:5])
-        more = len(record.coverage.missing) - 5
-        lines.append(f"missing: {named}{f' and {more:,} more' if more > 0 else ''}")
+        lines.append(f"missing: {listed([clean(name, 60) for name in record.coverage.missing])}")
     for name, info in (("baseline", record.baseline), ("anchor", record.anchor)):
         if info is not None and (info.commit or name == "anchor"):  # else the command below names the baseline whole
             lines.append(f"{name}: {clean(info.uri, 120)} ({provenance(info)})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fairgate.errors import listed
 from fairgate.measures import METRICS
 from fairgate.records import CheckResult
 from fairgate.selftest.finding import TOOK_TOO_LONG, Finding, Level
@@ -166,6 +167,4 @@ def _names(check: CheckResult, group: Group) -> set[str]:
 
 def some(items: Iterable[str]) -> str:
     """The first few names, and how many more there are."""
-    names = sorted(items)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return (", ".join(names[:_SHOWN]) + more) or "nothing"
+    return listed(sorted(items), _SHOWN) or "nothing"

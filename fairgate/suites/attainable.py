@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from fairgate.errors import SuiteError
+from fairgate.errors import SuiteError, listed
 from fairgate.measures import Cells, FairRankings, GroupedRows, galleries_of
 from fairgate.metrics import NullSkew
 from fairgate.suites.plan import PlannedCheck
@@ -34,7 +34,7 @@ def require_groups_present(planned: Sequence[PlannedCheck], index: GroupedRows) 
                 if count == 0
             ]
             if absent:
-                shown = ", ".join(absent[:NAMED]) + (f" and {len(absent) - NAMED} more" if len(absent) > NAMED else "")
+                shown = listed(absent, NAMED)
                 of = f" of '{name}'" if name else ""
                 raise SuiteError(
                     f"check '{one.item}' is over {one.over}, and no image{of} shows {shown}.",

@@ -6,13 +6,11 @@ import warnings
 from collections.abc import Sequence
 from itertools import combinations
 
-from fairgate.errors import ModelError
+from fairgate.errors import ModelError, listed
 from fairgate.hashing import digest
 from fairgate.models import Capable, indistinct, require_capability
 from fairgate.probes import METRIC_VERSION, ProbeScores, Rows
 from fairgate.suites.schema import Suite
-
-_SHOWN = 5
 
 
 def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScores]:
@@ -66,7 +64,7 @@ def _require(model: Capable, probe: str, what: str, answers: dict[str, list[str]
     names = list(answers)
     if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in indistinct(model, list(answers.values()))]:
         raise ModelError(
-            f"the model reads the {what} {_some(pairs)} as the same text.",
+            f"the model reads the {what} {listed(pairs)} as the same text.",
             where=f"probe '{probe}'",
             remedy="check the checkpoint's tokenizer (both may be unknown words to it, or cut off) or the table's "
             f"columns; else use {what} that the model can tell apart",
@@ -84,13 +82,8 @@ def _warn_of_doubles(model: Capable, probe: str, queries: Sequence[Sequence[str]
     ]
     if doubles:
         warnings.warn(
-            f"probe '{probe}': the model reads the prompts {_some(list(dict.fromkeys(doubles)))} as the same text, "
+            f"probe '{probe}': the model reads the prompts {listed(list(dict.fromkeys(doubles)))} as the same text, "
             "which weighs double in the averaged query",
             UserWarning,
             stacklevel=2,
         )
-
-
-def _some(pairs: Sequence[str]) -> str:
-    more = f" and {len(pairs) - _SHOWN} more pairs" if len(pairs) > _SHOWN else ""
-    return ", ".join(pairs[:_SHOWN]) + more

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairgate.errors import FairgateError, SuiteError
+from fairgate.errors import FairgateError, SuiteError, listed
 from fairgate.measures import METRICS, Cells, GroupedRows, measure
 from fairgate.number_format import three_decimals
 from fairgate.probes import Entropies, ProbeScores
@@ -54,11 +54,10 @@ def temperature_notices(
             scale = ""
             if scales[0] is not None and scales[1] is not None and scales[0] != scales[1]:
                 scale = f"; logit scale {scales[0]:.4g} to {scales[1]:.4g}"
-            more = f" and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
             notices.append(
                 f"label temperature: the mean entropy of the answers to '{probe}' changed from "
                 f"{three_decimals(before)} ({against}) to {three_decimals(now)} nats{scale}. That alone moves "
-                f"{', '.join(moved[:_SHOWN])}{more}. Regressions of P(true) are decided at both temperatures, bounds "
+                f"{listed(moved, _SHOWN)}. Regressions of P(true) are decided at both temperatures, bounds "
                 "at the model's own. If the change is on purpose, first merge a waiver for the checks that it moves, "
                 "then this checkpoint"
             )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlparse
 
-from fairgate.errors import ModelError, TrackingError
+from fairgate.errors import ModelError, TrackingError, listed
 from fairgate.hashing import digest
 from fairgate.records import RunRecord
 from fairgate.tracking import content
@@ -84,8 +84,7 @@ def gather_components(folder: Path) -> None:
 
 def _refusal(problem: str, folder: Path, files: list[Path]) -> ModelError:
     names = [str(path.relative_to(folder)) for path in files]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    there = f": {', '.join(names[:_SHOWN])}{more}" if names else "; it is empty"
+    there = f": {listed(names, _SHOWN)}" if names else "; it is empty"
     pickled = any(path.suffix in _PICKLED for path in files)
     why = " Pickled files can run code, and are not read." if pickled else ""
     return ModelError(f"{problem}{there}.{why}", where=str(folder), remedy=_REMEDY)
