@@ -131,11 +131,8 @@ def over_judged(found: Measure) -> Measure:
 
 def resample(measures: Sequence[Measure], n_sets: int, draws: int, sets: Resamples) -> list[Drawn]:
     """`draws` resamples of each measure's statistic."""
-    chunks: list[list[Drawn]] = [[] for _ in measures]
-    for counts in set_count_chunks(n_sets, draws, sets):
-        for found, one in zip(chunks, measures, strict=True):
-            found.append(one.draw(counts))
-    return [_joined(found) for found in chunks]
+    chunks = [[one.draw(counts) for one in measures] for counts in set_count_chunks(n_sets, draws, sets)]
+    return [_joined(found) for found in zip(*chunks, strict=True)]
 
 
 def _joined(chunks: Sequence[Drawn]) -> Drawn:

@@ -34,7 +34,7 @@ def weighted_group_counts(
 ) -> FloatArray:
     """Images per group of each resampled gallery: labels (images,), weights (draws, images) -> (draws, groups)."""
     weight = np.asarray(weights)
-    member = _members(weight, sets)
+    member = np.arange(weight.shape[-1]) if sets is None else np.asarray(sets)
     group = codes("labels", labels, size=member.size, groups=groups)
     defined = group >= 0
     cell = member[defined] * groups + group[defined]
@@ -91,11 +91,6 @@ def ndkl_at_k_weighted(
     return result
 
 
-def _members(weight: IntArray, sets: ArrayLike | None) -> IntArray:
-    """The column of weights that each image has, (images,)."""
-    return np.arange(weight.shape[-1]) if sets is None else np.asarray(sets)
-
-
 def _ordered(
     order_labels: ArrayLike, weights: ArrayLike, groups: int, sets: ArrayLike | None
 ) -> tuple[IntArray, IntArray, IntArray]:
@@ -107,7 +102,7 @@ def _ordered(
             where="weights",
             remedy="pass the multiplicity of each image's set: set_counts(...)[:, set_of_image]",
         )
-    member = _members(weight, sets)
+    member = np.arange(weight.shape[-1]) if sets is None else np.asarray(sets)
     group = codes("order_labels", order_labels, size=member.size, groups=groups, undefined=False)
     return group, weight, member
 

@@ -81,8 +81,9 @@ def mean_evidence(difference: FloatArray, *, alpha: float, draws: int, rng: Sour
     dense, drawn = dense[silent <= _SILENT], drawn[:, silent <= _SILENT]
     drawn = normal_score(drawn, n[dense] - 1.0)
     thin = _Answers(samples) if answered else _Hidden(mean, departing, n, largest)
-    skewness = np.zeros(n.size)
-    skewness[dense] = _skewness(difference[:, dense], mean[dense])
+    skewness, deviation = np.zeros(n.size), difference[:, dense] - mean[dense]
+    square = deviation**2
+    skewness[dense] = np.nanmean(square * deviation, axis=0) / np.nanmean(square, axis=0) ** 1.5
 
     def side(direction: float) -> Side:
         """Over (1) or under (-1) a bound; skewness lengthens the tail of t on the side away from its large values."""
@@ -195,13 +196,6 @@ def _mean_and_error(difference: FloatArray, present: NDArray[np.bool_]) -> tuple
     mean = np.clip(np.where(present, difference, 0.0).sum(axis=0) / n, lowest, highest)
     square = np.where(present, difference - mean, 0.0) ** 2
     return mean, np.sqrt(square.sum(axis=0) / (n - 1) / n)
-
-
-def _skewness(difference: FloatArray, mean: FloatArray) -> FloatArray:
-    deviation = difference - mean
-    square = deviation**2
-    skewness: FloatArray = np.nanmean(square * deviation, axis=0) / np.nanmean(square, axis=0) ** 1.5
-    return skewness
 
 
 def departures(samples: Iterable[FloatArray]) -> tuple[NDArray[np.int64], float]:

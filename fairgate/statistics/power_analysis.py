@@ -103,15 +103,12 @@ class Power:
         seen = np.where(np.isnan(self._step), seen, self._lost(n, level))
         return np.where(is_mute(n, self.alpha), np.inf, seen)
 
-    def _least(self, n: FloatArray, level: float) -> FloatArray | float:
-        """The fewest sets that must show the loss: of answers, as many as are too many at the margin."""
-        if not self._answers:
-            return SPARSE
-        return np.maximum(_fewest_at(self.margin, n, level), math.ceil(-math.log2(level)))
-
     def _lost(self, n: FloatArray, level: float) -> FloatArray:
         """The loss r * step in a share r of sets that shows past the margin, and in enough sets, with the odds."""
-        least = np.minimum(self._least(n, 1 - level), n - 1)
+        enough: FloatArray | float = SPARSE
+        if self._answers:  # as many as are too many at the margin
+            enough = np.maximum(_fewest_at(self.margin, n, 1 - level), math.ceil(-math.log2(1 - level)))
+        least = np.minimum(enough, n - 1)
         shown = betaincinv(least, n - least + 1, self.odds)  # P(at least `least` of n at share r) is the odds
         bound = self.margin / self._step
         spread = (stdtrit(n - 1, level) + ndtri(self.odds)) ** 2 / n  # (r - bound)^2 = spread r (1 - r)

@@ -176,21 +176,6 @@ def image_changes(candidate: ArrayLike, baseline: ArrayLike, labels: ArrayLike, 
     """
     new, old = (np.asarray(scores, dtype=np.float64) for scores in (candidate, baseline))
     label = np.asarray(labels)
-    _check_images(new, old, label, groups)
-    rounding = _ROUND_OFF * max(np.abs(new).max(initial=0.0), np.abs(old).max(initial=0.0))
-    change = np.where(np.abs(new - old) <= rounding, 0.0, new - old)
-    samples = [change[label == group] for group in range(groups)]
-    few = [group for group, sample in enumerate(samples) if sample.size < 2]
-    if few:
-        raise StatisticsError(
-            f"fewer than two images show the groups {few}.",
-            where="image_changes",
-            remedy="leave out groups below the suite's min_sets (label their images -1), and report them as not tested",
-        )
-    return samples
-
-
-def _check_images(new: FloatArray, old: FloatArray, label: NDArray[np.int64], groups: int) -> None:
     if new.ndim != 1 or not new.shape == old.shape == label.shape:
         raise StatisticsError(
             f"candidate, baseline and labels have shapes {new.shape}, {old.shape} and {label.shape}.",
@@ -211,3 +196,14 @@ def _check_images(new: FloatArray, old: FloatArray, label: NDArray[np.int64], gr
             where="image_changes",
             remedy="pass whole numbers 0..groups-1, -1 for unknown, and at least two groups",
         )
+    rounding = _ROUND_OFF * max(np.abs(new).max(initial=0.0), np.abs(old).max(initial=0.0))
+    change = np.where(np.abs(new - old) <= rounding, 0.0, new - old)
+    samples = [change[label == group] for group in range(groups)]
+    few = [group for group, sample in enumerate(samples) if sample.size < 2]
+    if few:
+        raise StatisticsError(
+            f"fewer than two images show the groups {few}.",
+            where="image_changes",
+            remedy="leave out groups below the suite's min_sets (label their images -1), and report them as not tested",
+        )
+    return samples

@@ -35,7 +35,9 @@ def new_suite(
 
     labels, true_to = _labels(dataset, truth)
     labels |= _further(labels, distractors)
-    over = _over(dataset, index)
+    over = next(iter(dataset.attributes))
+    if len(dataset.attributes) > 1:
+        over = "crossed" if _fewest(dataset, index) >= FEWEST else "each"
     by_subject = true_to is None and _fewest(dataset, index, index.subject.tolist()) >= FEWEST
     gaps = [over] if over != "each" or dataset.counterfactual else list(dataset.attributes)
     environment = Environment(  # noqa: S701 - YAML, not HTML
@@ -85,13 +87,6 @@ def _further(labels: dict[str, str], distractors: Sequence[str]) -> dict[str, st
             remedy="name what an image may be taken for and does not show, for example --beside nurse",
         )
     return {label: label for label in further}
-
-
-def _over(dataset: DatasetFacts, index: GroupedRows) -> str:
-    """`crossed` where every crossing of the attributes has images enough, else `each`."""
-    if len(dataset.attributes) < 2:
-        return next(iter(dataset.attributes))
-    return "crossed" if _fewest(dataset, index) >= FEWEST else "each"
 
 
 def _fewest(dataset: DatasetFacts, index: GroupedRows, *columns: Sequence[str]) -> int:
