@@ -88,22 +88,24 @@ def _rows(scope: _Scope, accuracies: Floats) -> list[FairnessRow]:
     accuracy_limits = np.quantile(accuracies, [alpha / 2, 1 - alpha / 2], axis=0)
     rows = []
     for at, model in enumerate(scope.models):
-        row = FairnessRow(
-            model=model,
-            subject=scope.subject,
-            accuracy=float((scope.right[:, at] @ scope.size) / scope.size.sum()),
-            accuracy_lo=float(accuracy_limits[0, at]),
-            accuracy_hi=float(accuracy_limits[1, at]),
-            n_sets=len(scope.size),
-            n_images=int(scope.size.sum()),
-        )
+        found: dict[str, float] = {}
         if scope.spread is not None:
-            found: dict[str, float] = {"fairness": float(fairness_of_spreads(scope.spread[:, at]))}
+            found["fairness"] = float(fairness_of_spreads(scope.spread[:, at]))
             limits = median_interval(scope.spread[:, at], alpha=alpha)
             if isinstance(limits, Interval):
                 found |= {"lo": 1.0 - limits.hi, "hi": 1.0 - limits.lo}
-            row = row.model_copy(update=found)
-        rows.append(row)
+        rows.append(
+            FairnessRow(
+                model=model,
+                subject=scope.subject,
+                accuracy=float((scope.right[:, at] @ scope.size) / scope.size.sum()),
+                accuracy_lo=float(accuracy_limits[0, at]),
+                accuracy_hi=float(accuracy_limits[1, at]),
+                n_sets=len(scope.size),
+                n_images=int(scope.size.sum()),
+                **found,
+            )
+        )
     return rows
 
 

@@ -147,7 +147,6 @@ def _galleries(data: AuditData, kind: str, queries: Mapping[str, Answers], group
 
 
 def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., NullSkew]) -> Iterator[SkewRow]:
-    """Every model's MaxSkew on one gallery."""
     null = fair(cut.k, cut.desired, gallery.present)
     for model in gallery.answers:
         value, favoured, tied = gallery.max_skew(model, cut)

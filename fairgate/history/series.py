@@ -43,11 +43,8 @@ def suite_history(
 def _told_once(wanted: dict[str, Question]) -> dict[str, Question]:
     """Of the stems that measure one number, the one that is held to a bound, else the first."""
     chosen: dict[tuple[str, str], str] = {}
-    for stem, question in wanted.items():
-        number = question.digest, _about(stem)
-        before = chosen.get(number)
-        if before is None or (question.held and not wanted[before].held):
-            chosen[number] = stem
+    for stem, question in sorted(wanted.items(), key=lambda one: not one[1].held):
+        chosen.setdefault((question.digest, _about(stem)), stem)
     return {stem: question for stem, question in wanted.items() if stem in chosen.values()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import Field
@@ -51,9 +52,7 @@ class CheckPower(RecordPart):
     @property
     def hardest(self) -> GroupPower | None:
         """The group whose regressions are the hardest to see."""
-        return max(
-            self.groups, key=lambda one: float("inf") if one.detectable is None else one.detectable, default=None
-        )
+        return max(self.groups, key=lambda one: math.inf if one.detectable is None else one.detectable, default=None)
 
 
 class PowerRecord(RecordPart):

@@ -6,12 +6,15 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult
 from fairgate.reports.formatting import check_name, grouped, reference, with_interval, worse_is_higher
 from fairgate.reports.sentences import by_attribute
+
+if TYPE_CHECKING:
+    from fairgate.reports.data_table import Table
 
 GroupKey = Callable[[str], tuple[int, ...]]
 
@@ -38,16 +41,22 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """All subjects of one check on one line, and the boxes that sum them up, now and `before` in the baseline."""
+    """One check over its subjects, or over their groups, on one scale; the boxes that sum subjects up, now and `before`
+    in the baseline, or a map of all groups (`heat`). `more` rows are not shown."""
 
     first: CheckResult
     rows: Sequence[dict[str, Any]]
     scale: Scale
-    box: Track | None
-    before: Track | None
-    said: str
     more: int
-    noun: str = "subject"
+    said: str = ""
+    box: Track | None = None
+    before: Track | None = None
+    heat: Table | None = None
+
+    @property
+    def noun(self) -> str:
+        """What the check is about several of."""
+        return "subject" if self.first.word is None else "word"
 
 
 def estimate_of(check: CheckResult) -> dict[str, Any] | None:
@@ -117,8 +126,7 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=worse_is_higher(first))
     values = [x for check in checks if (x := finite(_held(check)[0])) is not None]
     earlier = [] if regression else [x for check in checks if (x := finite(check.baseline)) is not None]
-    noun = "subject" if first.word is None else "word"
-    said = f"{len(checks)} {noun}s"
+    said = f"{len(checks)} {'subject' if first.word is None else 'word'}s"
     boxes: list[Track | None] = [None, None]
     for at, (among, found) in enumerate(((":", values), ("; baseline:", earlier))):
         if len(found) >= 3:
@@ -126,7 +134,7 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
             boxes[at] = Track(box=scale.box(five))
             said += f"{among} median {number(five[2])}, from {number(five[0])} to {number(five[4])}"
     rows = [{"check": one, "track": _held_track(one, scale), "held": _held(one)[0]} for one in ordered[:most]]
-    return Strip(first, rows, scale, boxes[0], boxes[1], said, max(0, len(ordered) - most), noun)
+    return Strip(first, rows, scale, max(0, len(ordered) - most), said, boxes[0], boxes[1])
 
 
 def _held(check: CheckResult) -> tuple[float | None, float | None, float | None]:

@@ -74,7 +74,17 @@ def _findings(probe: ClassificationAudit | ImplicitAudit | RetrievalAudit, alpha
     if isinstance(probe, ImplicitAudit):
         return [_shift(row, f"P(“{clean(probe.positive, 60)}”)") for row in unsure]
     harms = _harms(wrong, lambda row: _harm(row, probe))
-    return [*harms, *_harms(unsure, _less_sure), *_less_alike(probe.pairs), *_less_often_right(probe.pairs, alpha)]
+    spread = [
+        (pair, pair.conclusion == "first_fairer", abs(pair.spread_delta or 0.0), pair.agreement == "opposite")
+        for pair in probe.pairs
+        if fairer(pair)
+    ]
+    right = [
+        (pair, pair.accuracy_delta < 0, abs(pair.accuracy_delta), False)
+        for pair in probe.pairs
+        if pair.accuracy_delta and pair.p_accuracy is not None and pair.p_accuracy <= alpha
+    ]
+    return [*harms, *_harms(unsure, _less_sure), *_behind(_SPREAD, spread), *_behind(_ACCURACY, right)]
 
 
 def harmed(probe: ClassificationAudit, alpha: float) -> Rows:
@@ -191,29 +201,11 @@ def fairer(pair: PairRow) -> bool:
     return pair.conclusion in ("first_fairer", "second_fairer")
 
 
-def _less_alike(pairs: Iterable[PairRow]) -> list[str]:
-    """Who treats set-mates less alike than whom, by the limits of the change of spread against the margin."""
-    return _behind(
-        "{model} treats {whose}set-mates less alike than {others}: the spread of P(true) inside a set is larger by "
-        "{by} on average",
-        [
-            (pair, pair.conclusion == "first_fairer", abs(pair.spread_delta or 0.0), pair.agreement == "opposite")
-            for pair in pairs
-            if fairer(pair)
-        ],
-    )
-
-
-def _less_often_right(pairs: Iterable[PairRow], alpha: float) -> list[str]:
-    """Which model is right less often than which, over the same images."""
-    return _behind(
-        "{model} names {whose}images rightly less often than {others}: accuracy is lower by {by}",
-        [
-            (pair, pair.accuracy_delta < 0, abs(pair.accuracy_delta), False)
-            for pair in pairs
-            if pair.accuracy_delta and pair.p_accuracy is not None and pair.p_accuracy <= alpha
-        ],
-    )
+_SPREAD: Final = (
+    "{model} treats {whose}set-mates less alike than {others}: the spread of P(true) inside a set is larger by {by} on "
+    "average"
+)
+_ACCURACY: Final = "{model} names {whose}images rightly less often than {others}: accuracy is lower by {by}"
 
 
 def _behind(said: str, found: Sequence[tuple[PairRow, bool, float, bool]]) -> list[str]:

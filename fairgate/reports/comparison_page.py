@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from fairgate.records import (
     OUTCOMES,
     AuditRecord,
     ClassificationAudit,
-    EffectRow,
     ImplicitAudit,
     RetrievalAudit,
 )
@@ -41,13 +39,19 @@ def comparison_html(record: AuditRecord) -> str:
         findings=findings(record),
         small=small_differences(record),
         classification=[_classification(record, one) for one in record.probes if isinstance(one, ClassificationAudit)],
-        implicit=[_implicit(record, one) for one in record.probes if isinstance(one, ImplicitAudit)],
-        retrieval=[_retrieval(record, one) for one in record.probes if isinstance(one, RetrievalAudit)],
-        metrics=[
-            {"probe": one, "table": tables.metrics_table(record, one), "refusals": refusal_words(one.refusals)}
-            for one in record.metrics
+        implicit=[
+            {
+                "probe": one,
+                "tables": tables.implicit_tables(record, one),
+                "folds": _folds(record, one),
+            }
+            for one in record.probes
+            if isinstance(one, ImplicitAudit)
         ],
+        retrieval=[_retrieval(record, one) for one in record.probes if isinstance(one, RetrievalAudit)],
+        metrics=[{"probe": one, "table": tables.metrics_table(record, one)} for one in record.metrics],
         families=family_words(record),
+        refusal_words=refusal_words,
         table_id=table_id,
     )
 
@@ -68,18 +72,17 @@ def _classification(record: AuditRecord, probe: ClassificationAudit) -> dict[str
         "pairs": pairs,
         "more_pairs": len(by_subject) - len(pairs),
         "disagreements": disagreeing,
-        "folds": _folds(record, probe.name, probe.effects),
+        "folds": _folds(record, probe),
         "taken": tables.taken_tables(record, probe),
-        "refusals": refusal_words(probe.refusals),
     }
 
 
-def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> list[dict[str, Any]]:
+def _folds(record: AuditRecord, probe: ClassificationAudit | ImplicitAudit) -> list[dict[str, Any]]:
     """Forest plots by outcome and grouping, in a fold each. `more` subjects are left to audit.csv."""
-    by_fold = grouped(effects, lambda row: (row.outcome, row.over))
+    by_fold = grouped(probe.effects, lambda row: (row.outcome, row.over))
     left, folds = _ROWS, []
     for outcome, over in sorted(by_fold, key=lambda key: (key[0] != "correct", -key[1].count("×"))):
-        forests = tables.effects_tables(probe, by_fold[outcome, over], record.decision.alpha)
+        forests = tables.effects_tables(probe.name, by_fold[outcome, over], record.decision.alpha)
         shown = forests[: MOST_SUBJECTS + 1]
         while shown and sum(len(one.rows) for one in shown) > left:
             shown = shown[:-1]
@@ -87,16 +90,6 @@ def _folds(record: AuditRecord, probe: str, effects: Sequence[EffectRow]) -> lis
         more = len(forests) - len(shown)
         folds.append({"title": f"{OUTCOMES[outcome]} by {over}", "tables": shown, "more": more})
     return folds
-
-
-def _implicit(record: AuditRecord, probe: ImplicitAudit) -> dict[str, Any]:
-    """What the template draws of an implicit association."""
-    return {
-        "probe": probe,
-        "tables": tables.implicit_tables(record, probe),
-        "folds": _folds(record, probe.name, probe.effects),
-        "refusals": refusal_words(probe.refusals),
-    }
 
 
 def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> dict[str, Any]:
@@ -111,5 +104,4 @@ def _retrieval(record: AuditRecord, probe: RetrievalAudit) -> dict[str, Any]:
             for strips in ranking_tables.skew_tables(probe)
         ],
         "within": ranking_tables.within_tables(record, probe),
-        "refusals": refusal_words(probe.refusals),
     }

@@ -194,7 +194,6 @@ def terminal_lines(history: History) -> list[str]:
 
 
 def _branches(history: History) -> list[str]:
-    """A hint where the history mixes runs of several branches."""
     names = list(dict.fromkeys(run.branch for run in history.runs if run.branch))
     if len(names) < 2:
         return []

@@ -120,7 +120,6 @@ def _notices(record: RunRecord, detail: _Detail) -> str:
 
 
 def _definition(record: RunRecord, detail: _Detail) -> str:
-    """Changes of the gate's definition, as a table of before and now."""
     said = definition_words(record)
     if said is None or record.definition is None:
         return ""

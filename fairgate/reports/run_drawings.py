@@ -8,12 +8,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from fairgate.errors import clean
 from fairgate.number_format import number, signed
 from fairgate.records import CROSS, CheckResult, DatasetInfo, GroupResult, Misclassification, PastValue, RunRecord
-from fairgate.reports.charts import GroupKey, Scale, change_track, finite, largest, margins_of, scale_for
+from fairgate.reports.charts import GroupKey, Strip, change_track, finite, largest, margins_of, scale_for
 from fairgate.reports.data_table import SHADES, Column, Line, Table, TableCell
 from fairgate.reports.formatting import check_name, grouped, moment, reference, share_words, worse_is_higher
 from fairgate.reports.notes import COMMIT
@@ -107,25 +107,14 @@ def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: flo
 MOST_ROWS: Final = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """One check over all its subjects: a forest of the groups that moved furthest the wrong way, and a map of all."""
-
-    first: CheckResult
-    noun: str
-    rows: Sequence[dict[str, Any]]
-    scale: Scale
-    more: int
-    heat: Table | None
-
-
-def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Effects]:
-    """One drawing per check that was compared group by group in at least two subjects; `most` subjects in its map."""
+def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Strip]:
+    """A forest of the groups that moved furthest the wrong way per check that was compared group by group in at least
+    two subjects, and a map of all its groups, of `most` subjects."""
     moved = (one for one in checks if one.about is not None and any(group.delta is not None for group in one.groups))
     return [_effects(found, key, most) for found in grouped(moved, check_name).values() if len(found) >= 2]
 
 
-def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Effects:
+def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Strip:
     first = checks[0]
     moved = [(check, group) for check in checks for group in check.groups if finite(group.delta) is not None]
     moved.sort(key=lambda one: one[1].delta or 0.0, reverse=worse_is_higher(first))
@@ -136,8 +125,7 @@ def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Effects
         {"about": check.about or "", "group": group, "track": change_track(check, group, scale)}
         for check, group in shown
     ]
-    noun = "subject" if first.word is None else "word"
-    return Effects(first, noun, rows, scale, len(moved) - len(rows), crossed_with_subjects(checks, key, most))
+    return Strip(first, rows, scale, len(moved) - len(rows), heat=crossed_with_subjects(checks, key, most))
 
 
 MOST_POINTS: Final = 60
