@@ -1,3 +1,7 @@
+from fairgate.records import RESULTS as RESULTS
+from fairgate.records import SCORES as SCORES
+from fairgate.records import RecordFiles as RecordFiles
+
 from .compare import BaselineSpec as BaselineSpec
 from .compare import dataset_notices as dataset_notices
 from .compare import environment_warnings as environment_warnings
@@ -8,9 +12,6 @@ from .compare import require_nothing_vanished as require_nothing_vanished
 from .compare import require_own_scores as require_own_scores
 from .compare import require_same_declaration as require_same_declaration
 from .git import Repository as Repository
-from .record_files import RESULTS as RESULTS
-from .record_files import SCORES as SCORES
-from .record_files import RecordFiles as RecordFiles
 from .record_files import baseline_folder as baseline_folder
 from .record_files import record_in_folder as record_in_folder
 from .record_files import record_in_git as record_in_git

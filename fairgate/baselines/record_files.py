@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fairgate.baselines.git import Repository
 from fairgate.baselines.tracked import check_out
 from fairgate.errors import BaselineError
-
-RESULTS, SCORES = "results.json", "scores.parquet"
+from fairgate.records import RESULTS, SCORES, RecordFiles
 
 _MAKE_ONE = "make one with `fairgate baseline update SUITE --reason TEXT` and commit it"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordFiles:
-    """A record's files on this disk. `commit` is where git had them, `origin` how errors name them."""
-
-    results: Path
-    scores: Path
-    commit: str | None = None
-    origin: str | None = None
 
 
 def baseline_folder(suite: str) -> str:

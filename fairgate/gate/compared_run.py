@@ -154,8 +154,7 @@ def saved_record(spec: BaselineSpec, suite: str, root: Path, mlflow: str | None,
         )
     from fairgate.tracking import fetch_record
 
-    run = fetch_record(spec.target, suite, tracking_uri(mlflow, str(spec)), scratch)
-    return RecordFiles(run.results, run.scores, origin=f"MLflow run {run.run_id}")
+    return fetch_record(spec.target, suite, tracking_uri(mlflow, str(spec)), scratch)
 
 
 @dataclass(frozen=True, slots=True)

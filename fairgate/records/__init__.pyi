@@ -29,13 +29,16 @@ from .comparison import SkewRow as SkewRow
 from .comparison import SkewSummary as SkewSummary
 from .comparison import TakenFor as TakenFor
 from .comparison import WithinRow as WithinRow
+from .history import RESULTS as RESULTS
 from .history import RULE as RULE
+from .history import SCORES as SCORES
 from .history import History as History
 from .history import Move as Move
 from .history import PastRun as PastRun
 from .history import PastValue as PastValue
 from .history import Point as Point
 from .history import Question as Question
+from .history import RecordFiles as RecordFiles
 from .history import Series as Series
 from .metrics import FILE as FILE
 from .metrics import Better as Better

@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 RULE: Final = (
     "A number moved where two runs, one after the other on the same dataset and with the same question, differ by more "
     "than both intervals allow: by more than the root of the summed squares of the halves that face each other."
 )
+
+
+RESULTS, SCORES = "results.json", "scores.parquet"
+"""The two files of a saved record."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFiles:
+    """A record's files on this disk. `commit` is where git had them, `origin` how errors name them."""
+
+    results: Path
+    scores: Path
+    commit: str | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fairgate.errors import BaselineError, TrackingError
-from fairgate.records import PastRun, PastValue, Question, RunRecord
+from fairgate.records import RESULTS, SCORES, PastRun, PastValue, Question, RecordFiles, RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.store_session import READ_REMEDY, redact, session, sqlite_path
 
@@ -20,23 +19,12 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
-RESULTS: Final = "results.json"
-SCORES: Final = "scores.parquet"
 MOST_BYTES: Final = 512 * 1024 * 1024
 
 _ANOTHER = "name a run by its id (`mlflow:RUN_ID`), or another baseline: git:REF, file:PATH, model:URI"
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedRun:
-    """A run's record and per-image scores, on this disk."""
-
-    run_id: str
-    results: Path
-    scores: Path
-
-
-def fetch_record(which: str, suite: str, uri: str, folder: Path) -> FetchedRun:
+def fetch_record(which: str, suite: str, uri: str, folder: Path) -> RecordFiles:
     """Download results.json and scores.parquet of a run into `folder`.
 
     `which` is a run's id, or `latest`: the newest finished run of experiment `fairgate/SUITE` that passed, was of no
@@ -50,7 +38,7 @@ def fetch_record(which: str, suite: str, uri: str, folder: Path) -> FetchedRun:
             _require_files(client, run_id)
             folder.mkdir(parents=True, exist_ok=True)
             results, scores = (client.download_artifacts(run_id, name, str(folder)) for name in (RESULTS, SCORES))
-            return FetchedRun(run_id, Path(results), Path(scores))
+            return RecordFiles(Path(results), Path(scores), origin=f"MLflow run {run_id}")
     except (TrackingError, BaselineError) as error:
         raise BaselineError(error.problem, where=error.where or redact(uri), remedy=error.remedy) from error
 

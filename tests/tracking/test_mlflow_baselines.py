@@ -31,7 +31,7 @@ def test_record_and_scores_come_back_byte_for_byte(uri: str, tmp_path: Path) -> 
     run_id = logged(uri, tmp_path / "made", suite="bytes")
     for which in ("latest", run_id):
         found = fetch_record(which, "bytes", uri, tmp_path / which)
-        assert found.run_id == run_id
+        assert found.origin == f"MLflow run {run_id}"
         assert found.results.read_bytes() == (tmp_path / "made/results.json").read_bytes()
         assert found.scores.read_bytes() == (tmp_path / "made/scores.parquet").read_bytes()
 
@@ -45,12 +45,12 @@ def test_the_latest_is_the_newest_passing_run_of_no_pull_request_and_no_changed_
     logged(uri, tmp_path, suite="another", created_at=day(9))
     with session(uri) as client:
         client.update_run(logged(uri, tmp_path, suite="latest", created_at=day(10)), status="RUNNING")
-    assert fetch_record("latest", "latest", uri, tmp_path / "got").run_id == wanted
+    assert fetch_record("latest", "latest", uri, tmp_path / "got").origin == f"MLflow run {wanted}"
 
 
 def test_a_run_of_a_pull_request_can_be_named(uri: str, tmp_path: Path) -> None:
     run_id = logged(uri, tmp_path, suite="named", pull_request=12, verdict="fail")
-    assert fetch_record(run_id, "named", uri, tmp_path / "got").run_id == run_id
+    assert fetch_record(run_id, "named", uri, tmp_path / "got").origin == f"MLflow run {run_id}"
 
 
 @pytest.mark.parametrize(
