@@ -119,7 +119,7 @@ class ScoreAgreement:
 
 
 def group_agreement(
-    column: str, attribute: str, groups: Sequence[str], said: Sequence[str], perceived: Sequence[str]
+    column: str, attribute: str, groups: Sequence[str], said: Sequence[str | None], perceived: Sequence[str | None]
 ) -> list[GroupAgreement]:
     """A row for every group. `said` and `perceived` hold the filter's and the people's group of each image."""
     rows = []

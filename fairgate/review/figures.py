@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
-from fairgate.data import CROSS, Dataset
+from fairgate.data import CROSS, Dataset, is_text
 from fairgate.errors import StatisticsError
 from fairgate.number_format import ABSENT
 from fairgate.review.agreement import (
@@ -21,8 +20,8 @@ from fairgate.review.agreement import (
 )
 from fairgate.review.instructions import QUALITIES
 from fairgate.review.marks import Key, Record
-from fairgate.review.rows import RowReader
-from fairgate.review.sample import ImageItem, SetItem
+from fairgate.review.rows import read_rows
+from fairgate.review.sample import ImageItem, Sample, SetItem
 
 ALPHA: Final = 0.05
 
@@ -116,44 +115,42 @@ class Figures:
     no_majority: int
 
 
-Labels = Mapping[str, tuple[str, Mapping[int, str]]]
+Labels = Mapping[str, tuple[str, Mapping[int, str | None]]]
 """Groups that something else gives to images: name -> (attribute, row -> group)."""
 
 
 def figures_of(
     dataset: Dataset,
     records: Sequence[Record],
-    items: Iterable[ImageItem | SetItem],
+    sample: Sample,
     label: Callable[[Sequence[int]], Labels] | None = None,
 ) -> Figures:
-    """The figures of all raters' marks on the items of a sample.
+    """The figures of all raters' marks on a sample.
 
     `label` returns the groups of the marked rows, which are compared with the people's like a filter's column.
     """
-    items = list(items)
-    seen = [found for item in items if isinstance(item, ImageItem) and (found := _seen(item, records)) is not None]
-    scenes = [scene for item in items if isinstance(item, SetItem) and (scene := _scene(item, records)) is not None]
-    groups, scores = _filters(dataset, seen)
-    for column, (attribute, said) in (label([one.item.row for one in seen]) if label and seen else {}).items():
-        groups += _against(column, attribute, dataset.manifest.attributes[attribute], seen, said)
     attributes = dataset.manifest.attributes
+    seen = [found for item in sample.images if (found := _seen(item, records)) is not None]
+    scenes = [scene for item in sample.sets if (scene := _scene(item, records)) is not None]
+    groups, scores = _filters(dataset, seen, label)
     rows = [_row("all", "all", seen, attributes)]
-    rows += _sliced("subject", dataset.manifest.subjects, seen, attributes, lambda one: one.item.subject)
+    for name in dataset.manifest.subjects:
+        rows.append(_row("subject", name, [one for one in seen if one.item.subject == name], attributes))
     for attribute, names in attributes.items():
-        rows += _sliced(attribute, names, seen, attributes, partial(_recorded, [attribute]))
-    intersections: list[ShareRow] = []
-    if len(attributes) > 1:
-        cell = partial(_recorded, list(attributes))
-        intersections = _sliced(
-            CROSS.join(attributes), _ordered(set(map(cell, seen)), attributes), seen, attributes, cell
-        )
+        for name in names:
+            inside = [one for one in seen if one.item.recorded[attribute] == name]
+            rows.append(_row(attribute, name, inside, attributes))
+    cells: dict[tuple[int, ...], list[Seen]] = defaultdict(list)
+    for one in seen if len(attributes) > 1 else ():
+        cells[tuple(names.index(one.item.recorded[attribute]) for attribute, names in attributes.items())].append(one)
+    crossed = [(CROSS.join(inside[0].item.recorded.values()), inside) for _, inside in sorted(cells.items())]
     return Figures(
         images=len(seen),
         sets=len(scenes),
         rows=tuple(rows),
-        intersections=tuple(intersections),
+        intersections=tuple(_row(CROSS.join(attributes), name, inside, attributes) for name, inside in crossed),
         same_scene=share(sum(scene == "same" for scene in scenes), len(scenes)),
-        agreement=_agreement(records, items, list(attributes)),
+        agreement=_agreement(records, sample, list(attributes)),
         groups=tuple(groups),
         scores=tuple(scores),
         changed=sum(one.changed for one in seen),
@@ -213,32 +210,11 @@ def _row(kind: str, name: str, seen: Sequence[Seen], attributes: Iterable[str]) 
     return ShareRow(kind, name, {column: share(counts[column], len(seen)) for column in columns(attributes)})
 
 
-def _recorded(attributes: Sequence[str], one: Seen) -> str:
-    return CROSS.join(one.item.recorded[name] for name in attributes)
-
-
-def _sliced(
-    kind: str, names: Iterable[str], seen: Sequence[Seen], attributes: Iterable[str], of: Callable[[Seen], str]
-) -> list[ShareRow]:
-    by_name: dict[str, list[Seen]] = {name: [] for name in names}
-    for one in seen:
-        by_name[of(one)].append(one)
-    return [_row(kind, name, inside, attributes) for name, inside in by_name.items()]
-
-
-def _ordered(cells: Iterable[str], attributes: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names of intersections in the order in which their groups are declared."""
-    order = [{group: place for place, group in enumerate(groups)} for groups in attributes.values()]
-    return sorted(cells, key=lambda cell: [ranks[group] for ranks, group in zip(order, cell.split(CROSS), strict=True)])
-
-
-def _agreement(
-    records: Sequence[Record], items: Sequence[ImageItem | SetItem], attributes: Sequence[str]
-) -> dict[str, Agreement]:
+def _agreement(records: Sequence[Record], sample: Sample, attributes: Sequence[str]) -> dict[str, Agreement]:
     if len(records) < 2:
         return {}
-    images: set[Key] = {(item.set_id, item.member) for item in items if isinstance(item, ImageItem)}
-    sets = {item.set_id for item in items if isinstance(item, SetItem)}
+    images: set[Key] = {(item.set_id, item.member) for item in sample.images}
+    sets = {item.set_id for item in sample.sets}
     said: dict[str, dict[str, Mapping[Any, Hashable]]] = {}
     for one in records:
         for name in attributes:
@@ -252,39 +228,30 @@ def _agreement(
     return {question: agreement(answers) for question, answers in said.items()}
 
 
-def _filters(dataset: Dataset, seen: Sequence[Seen]) -> tuple[list[GroupAgreement], list[ScoreAgreement]]:
-    """Every column in which a filter names groups (`perceived_ATTRIBUTE`), and every score, against the people."""
+def _filters(
+    dataset: Dataset, seen: Sequence[Seen], label: Callable[[Sequence[int]], Labels] | None
+) -> tuple[list[GroupAgreement], list[ScoreAgreement]]:
+    """Everything that names groups (a filter's `perceived_ATTRIBUTE`, `label`), and every score, against the people."""
     if not seen:
         return [], []
-    rows = RowReader(dataset)
-    stored = rows.columns()
-    named = {f"perceived_{name}": name for name in dataset.manifest.attributes if stored.get(f"perceived_{name}")}
+    rows, attributes = [one.item.row for one in seen], dataset.manifest.attributes
+    stored = {each.name: is_text(each.type) for each in dataset.parquet(dataset.manifest.shards[0]).schema_arrow}
+    named = {f"perceived_{name}": name for name in attributes if stored.get(f"perceived_{name}")}
     scored = [column for column, text in stored.items() if not text and column.startswith(SCORES)]
-    if not named and not scored:
-        return [], []
-    held = rows.read([one.item.row for one in seen], [*named, *scored])
+    held = read_rows(dataset, rows, [*named, *scored]) if named or scored else {}
+    labels = {name: (attribute, {row: held[row][name] for row in rows}) for name, attribute in named.items()}
     groups: list[GroupAgreement] = []
+    for column, (attribute, said) in {**labels, **(label(rows) if label else {})}.items():
+        names = attributes[attribute]
+        sure = [one for one in seen if one.blind and one.perceived[attribute] in names]
+        filtered = [said.get(one.item.row) for one in sure]
+        if not set(names).isdisjoint(filtered):  # else it never names a group of the attribute
+            people = [one.perceived[attribute] for one in sure]
+            groups += group_agreement(column, attribute, names, filtered, people)
     scores: list[ScoreAgreement] = []
-    for column, attribute in named.items():
-        said = {row: value for row, values in held.items() if isinstance(value := values[column], str)}
-        groups += _against(column, attribute, dataset.manifest.attributes[attribute], seen, said)
     for column in scored:
-        numbers = [(held[one.item.row][column], one.good) for one in seen]
-        plain = [(float(number), good) for number, good in numbers if isinstance(number, int | float)]
-        if plain:
-            scores.append(score_agreement(column, [number for number, _ in plain], [good for _, good in plain]))
+        measured = [one for one in seen if isinstance(held[one.item.row][column], int | float)]
+        if measured:
+            values = [float(held[one.item.row][column]) for one in measured]
+            scores.append(score_agreement(column, values, [one.good for one in measured]))
     return groups, scores
-
-
-def _against(
-    column: str, attribute: str, groups: Sequence[str], seen: Sequence[Seen], said: Mapping[int, str]
-) -> list[GroupAgreement]:
-    """A filter's groups against what people perceived blind; nothing where it never names a group of the attribute."""
-    paired = [
-        (said.get(one.item.row, ""), str(person))
-        for one in seen
-        if one.blind and (person := one.perceived[attribute]) in groups
-    ]
-    if not any(filtered in groups for filtered, _ in paired):
-        return []
-    return group_agreement(column, attribute, groups, [one for one, _ in paired], [one for _, one in paired])

@@ -56,7 +56,11 @@ def most_unequal(manifest: Manifest) -> Imbalance:
     What has no image counts as 0 within a subject or an intersection, unless the dataset is not counterfactual: there
     nobody promised it, and a subject can be one of a group alone ("an Asian man").
     """
-    return min((_extremes(among, counts) for among, counts in _compared(manifest)), key=lambda one: one.ratio)
+    found = []
+    for among, counts in _compared(manifest):
+        smallest, largest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
+        found.append(Imbalance(among, smallest, counts[smallest], largest, counts[largest]))
+    return min(found, key=lambda one: one.ratio)
 
 
 def _compared(manifest: Manifest) -> Iterator[tuple[str, Mapping[str, int]]]:
@@ -72,11 +76,6 @@ def _compared(manifest: Manifest) -> Iterator[tuple[str, Mapping[str, int]]]:
         possible = math.prod(len(manifest.attributes[name]) for name in crossed.split(CROSS))
         absent = {"an absent intersection": 0} if manifest.counterfactual and len(cells) < possible else {}
         yield f"intersections of {crossed}", {**cells, **absent}
-
-
-def _extremes(among: str, counts: Mapping[str, int]) -> Imbalance:
-    smallest, largest = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
-    return Imbalance(among, smallest, counts[smallest], largest, counts[largest])
 
 
 class Doubles:
@@ -200,7 +199,7 @@ def reviewed(
     records = read_records(build.records(reviews), dataset.manifest)
     shown = max((line.images for record in records for line in record.opened), default=1)
     label = partial(zero_shot.labels, dataset) if zero_shot is not None else None
-    return records, figures_of(dataset, records, draw_sample(dataset, shown).items, label)
+    return records, figures_of(dataset, records, draw_sample(dataset, shown), label)
 
 
 def _require_balance(build: FinishedBuild, tolerance: float) -> Imbalance:

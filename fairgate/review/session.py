@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -12,7 +12,7 @@ from fairgate.data import Dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.review.instructions import QUALITIES, SCENES, instructions_digest
 from fairgate.review.marks import Keeper, Mark, Opened, Perceived, Quality, SceneMark, Withdrawn, is_perception
-from fairgate.review.rows import RowReader
+from fairgate.review.rows import read_png
 from fairgate.review.sample import ImageItem, Sample, SetItem
 from fairgate.version import __version__
 
@@ -64,7 +64,6 @@ class Session:
                 remedy="review a dataset with images; release this one with --unreviewed and the reason",
             )
         self._dataset = dataset
-        self._rows = RowReader(dataset)
         self._items = sample.items
         self._keeper = keeper
         self._clock = clock
@@ -112,28 +111,34 @@ class Session:
         rows = (item.row,) if isinstance(item, ImageItem) else item.rows
         if place >= len(rows):
             raise DatasetError("there is no such picture.", remedy=_AGAIN)
-        return self._rows.png(rows[place])
+        return read_png(self._dataset, rows[place])
 
     def progress(self) -> tuple[int, int, int, int]:
         """(images marked, images, sets marked, sets) of the sample."""
         with self._lock:
-            views = [(item, self._view(number)) for number, item in enumerate(self._items)]
-        images = [view["complete"] for item, view in views if isinstance(item, ImageItem)]
-        sets = [view["complete"] for item, view in views if isinstance(item, SetItem)]
+            images, sets = (
+                [None not in self._marks(item).values() for item in self._items if isinstance(item, kind)]
+                for kind in (ImageItem, SetItem)
+            )
         return sum(images), len(images), sum(sets), len(sets)
 
     def _marked_before(self) -> list[tuple[int, What]]:
         """What earlier sessions marked of this sample, so that it can be undone."""
-        record, done = self._keeper.record, list[tuple[str, int, What]]()
-        for number, item in enumerate(self._items):
-            held: Mapping[What, Mark | None]
-            if isinstance(item, ImageItem):
-                key = (item.set_id, item.member)
-                held = {"perceived": record.perceived.get(key), "quality": record.qualities.get(key)}
-            else:
-                held = {"scene": record.scenes.get(item.set_id)}
-            done += [(line.at, number, what) for what, line in held.items() if line is not None]
-        return [(number, what) for _, number, what in sorted(done)]
+        marks = [
+            (line.at, number, what)
+            for number, item in enumerate(self._items)
+            for what, line in self._marks(item).items()
+            if line is not None
+        ]
+        return [(number, what) for _, number, what in sorted(marks)]
+
+    def _marks(self, item: ImageItem | SetItem) -> dict[What, Mark | None]:
+        """The rater's last answer to every question about an item."""
+        record = self._keeper.record
+        if isinstance(item, SetItem):
+            return {"scene": record.scenes.get(item.set_id)}
+        key = (item.set_id, item.member)
+        return {"perceived": record.perceived.get(key), "quality": record.qualities.get(key)}
 
     def _item(self, number: int) -> ImageItem | SetItem:
         if not 0 <= number < len(self._items):
@@ -141,21 +146,16 @@ class Session:
         return self._items[number]
 
     def _view(self, number: int) -> dict[str, Any]:
-        item, record = self._items[number], self._keeper.record
+        item = self._items[number]
+        said: dict[str, Any] = {what: line and getattr(line, what) for what, line in self._marks(item).items()}
+        complete = None not in said.values()
         if isinstance(item, SetItem):
-            scene = record.scenes.get(item.set_id)
-            answer = scene.scene if scene else None
-            return {"kind": "set", "pictures": len(item.rows), "scene": answer, "complete": scene is not None}
-        key = (item.set_id, item.member)
-        perceived, quality = record.perceived.get(key), record.qualities.get(key)
-        return {
-            "kind": "image",
-            "pictures": 1,
-            "perceived": dict(perceived.perceived) if perceived else None,
-            "quality": quality.quality if perceived and quality else None,
-            "asked": {"subject": item.subject, "caption": item.caption, "groups": item.recorded} if perceived else None,
-            "complete": perceived is not None and quality is not None,
-        }
+            return {"kind": "set", "pictures": len(item.rows), **said, "complete": complete}
+        shown = {"kind": "image", "pictures": 1, "perceived": said["perceived"], "complete": complete}
+        if said["perceived"] is None:
+            return {**shown, "quality": None, "asked": None}
+        asked = {"subject": item.subject, "caption": item.caption, "groups": item.recorded}
+        return {**shown, "quality": said["quality"], "asked": asked}
 
     def _line(self, item: ImageItem | SetItem, what: str, answer: object) -> Mark:
         """The answer as a line of the record."""

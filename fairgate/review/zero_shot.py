@@ -10,7 +10,7 @@ import numpy as np
 
 from fairgate.data import Dataset
 from fairgate.errors import SettingsError, did_you_mean
-from fairgate.review.rows import RowReader
+from fairgate.review.rows import read_picture
 
 if TYPE_CHECKING:
     from fairgate.generation import Matcher
@@ -50,9 +50,9 @@ class ZeroShot:
                     remedy=f'put {{}} in the place of the group: {attribute}="{SENTENCE}"',
                 )
         matcher: Matcher = open_model("matcher", self.uri, device=self.device)
-        reader, labels = RowReader(dataset), {}
+        labels = {}
         batches = (rows[start : start + _BATCH] for start in range(0, len(rows), _BATCH))
-        images = np.concatenate([matcher.embed_images([*map(reader.picture, batch)]) for batch in batches])
+        images = np.concatenate([matcher.embed_images([read_picture(dataset, row) for row in one]) for one in batches])
         for attribute, sentence in sentences.items():
             groups = attributes[attribute]
             texts = matcher.embed_texts([sentence.replace("{}", group.replace("_", " ")) for group in groups])

@@ -24,7 +24,7 @@ def test_a_rater_who_answers_as_drawn_agrees_with_the_embedded_clip(tmp_path):
     sample = mark_all(dataset, tmp_path, 80)
     records = read_records(tmp_path, dataset.manifest)
     asked = ZeroShot(MATCHER, "cpu", ASK)
-    found = figures_of(dataset, records, sample.items, lambda rows: asked.labels(dataset, rows))
+    found = figures_of(dataset, records, sample, lambda rows: asked.labels(dataset, rows))
     assert [(one.attribute, one.group) for one in found.groups] == [
         *(("gender", group) for group in ("male", "female")),
         *(("skin_tone", group) for group in ("light", "tan", "brown", "dark")),

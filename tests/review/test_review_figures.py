@@ -139,7 +139,7 @@ def dataset(tmp_path_factory):
 
 
 def figured(dataset, folder, sample):
-    return figures_of(dataset, read_records(folder, dataset.manifest), sample.items)
+    return figures_of(dataset, read_records(folder, dataset.manifest), sample)
 
 
 def test_shares_count_what_was_said_per_subject_and_recorded_group(dataset, tmp_path):
