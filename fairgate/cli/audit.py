@@ -43,8 +43,7 @@ def audit(  # noqa: PLR0913, PLR0917 - an option is a parameter
     for table in audit_tables(record):
         console.print(table)
         console.print()
-    for line in audit_lines(record):
-        typer.echo(line)
+    typer.echo("\n".join(audit_lines(record)))
     texts: dict[Path, str] = {}
     if report is not None:
         texts[report / "audit.json"] = record.model_dump_json(indent=2) + "\n"

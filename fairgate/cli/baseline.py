@@ -32,8 +32,7 @@ def show(
     from fairgate.reports import baseline_lines, baseline_table
 
     record = _read(baseline, suite, root.resolve(), mlflow)
-    for line in baseline_lines(record):
-        typer.echo(line)
+    typer.echo("\n".join(baseline_lines(record)))
     wide_console(100).print(baseline_table(record))
 
 
@@ -50,8 +49,7 @@ def diff(
 
     one = _read(before, suite, root.resolve(), mlflow)
     other = _read(now, suite, root.resolve(), mlflow)
-    for line in difference_lines(one, other):
-        typer.echo(line)
+    typer.echo("\n".join(difference_lines(one, other)))
     wide_console(100).print(difference_table(one, other))
 
 
@@ -86,8 +84,7 @@ def update(
         typer.echo("This is the suite's first baseline: there is nothing to compare it with yet.")
         settings = replace(settings, baseline="none")
     evaluation = gated(prepared, settings, first_baseline=first)
-    for line in gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force):
-        typer.echo(line)
+    typer.echo("\n".join(gate.keep_baseline(evaluation, prepared, reason=reason or "", force=force)))
 
 
 def _read(text: str | None, suite: str, root: Path, mlflow: str | None) -> RunRecord:

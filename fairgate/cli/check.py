@@ -79,7 +79,7 @@ def gated(prepared: Prepared, settings: Settings, *, first_baseline: bool = Fals
         evaluation = gate.evaluate(prepared, settings, progress=progress)
     evaluation = gate.publish(evaluation, prepared, settings)
     console.print(terminal_table(evaluation.record))
-    for line in [*terminal_summary(evaluation.record, first_baseline=first_baseline), *evaluation.messages]:
-        typer.echo(line)
+    said = [*terminal_summary(evaluation.record, first_baseline=first_baseline), *evaluation.messages]
+    typer.echo("\n".join(said))
     tell_github(evaluation.record, typer.echo)
     return evaluation

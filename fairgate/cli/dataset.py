@@ -181,8 +181,7 @@ def bias(
     dataset = find_build(build).dataset
     matcher = open_model("matcher", model, device=device)
     prompts = {"male": male, "female": female}
-    for line in lines(check_dataset(dataset, matcher, prompts=prompts, n_clusters=clusters)):
-        typer.echo(line)
+    typer.echo("\n".join(lines(check_dataset(dataset, matcher, prompts=prompts, n_clusters=clusters))))
 
 
 def _attributes(given: list[str]) -> dict[str, list[str]]:

@@ -43,8 +43,7 @@ def history(
     console = wide_console(140)
     typer.echo(f"{found.suite}: {span_words(found)}")
     console.print(history_table(found))
-    for line in terminal_lines(found):
-        typer.echo(line)
+    typer.echo("\n".join(terminal_lines(found)))
     if out is not None:
         with writing("the picture", str(out)):
             out.parent.mkdir(parents=True, exist_ok=True)

@@ -40,8 +40,7 @@ def power(
     with progress_line() as progress:
         record = suite_power(prepared, settings, command=shlex.join(words), wanted=wanted, odds=odds, progress=progress)
     console.print(power_table(record))
-    for line in power_lines(record):
-        typer.echo(line)
+    typer.echo("\n".join(power_lines(record)))
     if report is not None:
         texts = {"power.json": record.model_dump_json(indent=2) + "\n", "power.html": power_html(record)}
         write_report({report / name: text for name, text in texts.items()})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def base_commits_of_run(repository: Repository, settings: Settings) -> list[Base
     typed = "baseline" not in settings.from_suite
     if spec.kind == "git":
         refs = (spec.target,)
-        return _unique(_places(repository, refs)) if typed else base_commits(repository, refs)
+        return _places(repository, refs) if typed else base_commits(repository, refs)
     return [] if typed else base_commits(repository, None)
 
 
@@ -57,24 +57,24 @@ def base_commits(repository: Repository, bases: tuple[str, ...] | None) -> list[
         default = repository.default_branch()
         refs += (default,) if default is not None and branch_name(default) not in map(branch_name, refs) else ()
     try:
-        return _unique(_places(repository, refs))
+        return _places(repository, refs)
     except BaselineError:
         if bases is None:  # a default branch without common history here (a shallow clone) is no base
             return []
         raise
 
 
-def suites_at(repository: Repository, place: BaseCommit) -> list[str]:
+def suites_at(repository: Repository, commit: str) -> list[str]:
     """The names of the suites that a commit has."""
-    names = repository.files(place.commit, FOLDER)
+    names = repository.files(commit, FOLDER)
     return [name.removesuffix(".yaml") for name in names if name.endswith(".yaml")]
 
 
 def suites_of_bases(root: Path, bases: tuple[str, ...] | None, known: Sequence[BaseCommit]) -> list[str]:
     """Every suite that a base has: one that was named, the default branch, and the commits that are known already."""
     repository = Repository(root)
-    places = _unique([*known, *base_commits(repository, bases)])
-    return sorted({name for place in places for name in suites_at(repository, place)})
+    commits = {place.commit for place in [*known, *base_commits(repository, bases)]}
+    return sorted({name for commit in commits for name in suites_at(repository, commit)})
 
 
 def branch_name(ref: str) -> str:
@@ -82,14 +82,10 @@ def branch_name(ref: str) -> str:
     return _PREFIX.sub("", ref)
 
 
-def _places(repository: Repository, refs: Sequence[str]) -> Iterator[BaseCommit]:
-    for position, ref in enumerate(refs):
-        if position == 0:
-            yield BaseCommit("merge base", ref, repository.merge_base(ref))
-        yield BaseCommit("base tip" if position == 0 else "default branch", ref, repository.tip(ref))
-
-
-def _unique(places: Iterable[BaseCommit]) -> list[BaseCommit]:
+def _places(repository: Repository, refs: Sequence[str]) -> list[BaseCommit]:
+    places = [BaseCommit("merge base", ref, repository.merge_base(ref)) for ref in refs[:1]]
+    places += [BaseCommit("base tip", ref, repository.tip(ref)) for ref in refs[:1]]
+    places += [BaseCommit("default branch", ref, repository.tip(ref)) for ref in refs[1:]]
     found: dict[str, BaseCommit] = {}
     for place in places:
         found.setdefault(place.commit, place)

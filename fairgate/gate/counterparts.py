@@ -52,9 +52,10 @@ def counterpart(
     changed = _changed(candidate, theirs)
     if candidate.precision == PRECOMPUTED or not changed:
         return Counterpart()
+    no_method = f"models of '{candidate.uri.partition(':')[0]}:' have no method `reading_as`"
     known = theirs.tokenizer is not None or theirs.preprocessing is not None
     if known and not isinstance(candidate, RereadingModel):
-        return _withheld(changed, _no_method(candidate), against)
+        return _withheld(changed, no_method, against)
     try:
         other = reopen()
     except FairgateError as error:
@@ -63,7 +64,7 @@ def counterpart(
     if other.precision == PRECOMPUTED or not changed:
         return Counterpart()
     if not isinstance(candidate, RereadingModel):
-        return _withheld(changed, _no_method(candidate), against)
+        return _withheld(changed, no_method, against)
     return _judged_alike(candidate, other, changed, answer, against)
 
 
@@ -131,10 +132,6 @@ def comparisons_without_pass(results: Sequence[CheckResult], withheld: str) -> l
 def _changed(candidate: Model, theirs: Model | ModelInfo) -> str:
     parts = [name for name in ("tokenizer", "preprocessing") if getattr(candidate, name) != getattr(theirs, name)]
     return _AND.join(parts)
-
-
-def _no_method(candidate: Model) -> str:
-    return f"models of '{candidate.uri.partition(':')[0]}:' have no method `reading_as`"
 
 
 def _verb(changed: str) -> str:

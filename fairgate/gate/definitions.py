@@ -67,7 +67,7 @@ class _Comparison:
             self.changes.append(DefinitionChange(what="the suite", before=before, now="readable"))
         else:
             self.changes.append(DefinitionChange(what="the suite", before=None, now="added by this change"))
-            gone = sorted(set(suites_at(self.repository, base)) - set(suite_names(self.prepared.root)))
+            gone = sorted(set(suites_at(self.repository, base.commit)) - set(suite_names(self.prepared.root)))
             if gone:
                 self.notices.append(
                     f"this change adds suite '{self.here.name}' and deletes {listed(gone)}: nobody has reviewed what "

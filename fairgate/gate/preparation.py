@@ -123,7 +123,7 @@ def _deleted(name: str, root: Path, bases: tuple[str, ...] | None) -> LoadedSuit
     """The suite as the merge base has it; None where no base has one of this name."""
     repository = Repository(root)
     for place in base_commits(repository, bases):
-        if name not in suites_at(repository, place):
+        if name not in suites_at(repository, place.commit):
             continue
         path = f"{FOLDER}/{name}.yaml"
         if place.decider != "merge base":

@@ -7,7 +7,7 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,16 +22,10 @@ from fairgate.suites import OPTIONS, Settings, load_suite, suite_path
 if TYPE_CHECKING:
     from fairgate.records import PastValue
 
+    Past = tuple[Sequence[PastValue], TrackingError | None]
+
 REPORT_FILES = ("results.json", "scores.parquet", "report.html", "comment.md", "metrics.json")
 """What a report folder holds; results.json is the first to go and the first to come."""
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """Values of earlier runs, for the page; `outage` is the error where MLflow did not return them."""
-
-    points: Sequence[PastValue] = ()
-    outage: TrackingError | None = None
 
 
 def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> Evaluation:
@@ -67,7 +61,7 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
                 )
             else:
                 files = [*files, prepared.loaded.path]
-                messages += _log_run(evaluation, files, prepared, settings.mlflow, past().outage)
+                messages += _log_run(evaluation, files, prepared, settings.mlflow, past()[1])
     return replace(evaluation, messages=tuple(messages))
 
 
@@ -106,15 +100,15 @@ def clear_report(
 
 
 def _past(record: RunRecord, uri: str | None) -> Past:
-    """Earlier runs' values of the same checks; empty where there are none, or MLflow does not answer."""
+    """Earlier runs' values of the same checks, for the page; none, and the error, where MLflow does not answer."""
     if uri is None:
-        return Past()
+        return (), None
     from fairgate.tracking import past_values
 
     try:
-        return Past(past_values(record, uri))
+        return past_values(record, uri), None
     except TrackingError as error:
-        return Past(outage=error)
+        return (), error
 
 
 def _log_run(
@@ -156,5 +150,5 @@ def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, pas
     files.append(write_metrics(evaluation.record, folder))
     atomic_write(folder / "comment.md", render_comment(evaluation.record))
     pictures = prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None
-    atomic_write(folder / "report.html", render_html(evaluation.record, pictures, past().points))
+    atomic_write(folder / "report.html", render_html(evaluation.record, pictures, past()[0]))
     return [*files, folder / "report.html", folder / "comment.md"]
