@@ -26,16 +26,12 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
     factory = Factory(name, read_build(name, params), out, limit)
     console = Console(highlight=False)
     console.width = max(console.width, WIDTH)
+    title = f"{name} ({factory.recipe.name})"
     if not factory.places.root.is_dir():
-        console.print(escape(f"{name} ({factory.recipe.name}): not begun"), soft_wrap=True)
+        console.print(escape(f"{title}: not begun"), soft_wrap=True)
         return
-    table = Table(
-        title=f"{name} ({factory.recipe.name}): {factory.places.root}",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    title = f"{title}: {factory.places.root}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in ("subject", "part", "state", "shards", "started", "kept", "chosen"):
         table.add_column(column, no_wrap=True)
     for column in ("dropped", "work", "seconds"):
@@ -52,17 +48,8 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         dropped = "\n".join(f"{harmless(reason)} {count:,}" for reason, count in tally.reasons.most_common())
         work = "\n".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items()))
         numbers = [f"{number:,}" for number in (each.shards, tally.started, tally.kept)]
-        cells = [
-            harmless(each.subject),
-            each.part,
-            each.state,
-            *numbers,
-            chosen,
-            dropped,
-            work,
-            f"{tally.seconds:,.1f}",
-        ]
-        table.add_row(*map(escape, cells))
+        cells = [harmless(each.subject), each.part, each.state, *numbers, chosen, dropped, work]
+        table.add_row(*map(escape, cells), f"{tally.seconds:,.1f}")
         if each.stale:
             notes.append(f"{each.subject}, {each.part}: made otherwise ({each.stale}); it would be set aside")
     console.print(table)

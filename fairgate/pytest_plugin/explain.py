@@ -5,15 +5,7 @@ from __future__ import annotations
 from fairgate.errors import clean
 from fairgate.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult, WorstSet
-from fairgate.reports import (
-    SYMBOL,
-    by_attribute,
-    inert,
-    no_interval_words,
-    null_words,
-    tie_words,
-    verdict_notes,
-)
+from fairgate.reports import SYMBOL, by_attribute, inert, no_interval_words, null_words, tie_words, verdict_notes
 
 GROUPS_SHOWN = 12
 

@@ -120,10 +120,7 @@ Labels = Mapping[str, tuple[str, Mapping[int, str | None]]]
 
 
 def figures_of(
-    dataset: Dataset,
-    records: Sequence[Record],
-    sample: Sample,
-    label: Callable[[Sequence[int]], Labels] | None = None,
+    dataset: Dataset, records: Sequence[Record], sample: Sample, label: Callable[[Sequence[int]], Labels] | None = None
 ) -> Figures:
     """The figures of all raters' marks on a sample.
 

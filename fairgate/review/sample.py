@@ -63,14 +63,9 @@ def draw_sample(dataset: Dataset, size: int = DEFAULT) -> Sample:
     """
     index = dataset.index
     names = (dataset.manifest.fingerprint, "review")
-    rounds: list[list[int]] = []
-    for number, row in _rows(dataset, names, size):
-        if number == len(rounds):
-            rounds.append([])
-        rounds[number].append(row)
     shown = [
         taken[place]
-        for number, taken in enumerate(rounds)
+        for number, taken in enumerate(_rounds(dataset, names, size))
         for place in stream(0, *names, "order", number, len(taken)).permutation(len(taken))
     ]
     images = [
@@ -98,8 +93,8 @@ def has_sets(manifest: Manifest) -> bool:
     return manifest.counterfactual and (manifest.members_per_set or 1) > 1
 
 
-def _rows(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[tuple[int, int]]:
-    """(round, row), round after round over all cells of subject and intersection, `size` in all."""
+def _rounds(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[list[int]]:
+    """Rows, round after round over all cells of subject and intersection, `size` in all."""
     index = dataset.index
     subjects = list(dataset.manifest.subjects)
     groups, group_names = index.codes(list(index.attributes)) if index.attributes else (np.zeros(len(index), int), [""])
@@ -109,20 +104,20 @@ def _rows(dataset: Dataset, names: tuple[str, str], size: int) -> Iterator[tuple
     starts = np.searchsorted(cells[order], np.arange(len(subjects) * len(group_names) + 1))
     waiting: dict[int, list[int]] = {}
     used: set[str] = set()
-    taken = number = 0
-    while taken < min(size, len(index)):
+    left, number = min(size, len(index)), 0
+    while left:
+        taken: list[int] = []
         for subject, group in _turns(stream(0, *names, "turns", number), len(subjects), len(group_names)):
             cell = subject * len(group_names) + group
             if cell not in waiting:
                 rows = order[starts[cell] : starts[cell + 1]]
                 mixed = stream(0, *names, "images", subjects[subject], group_names[group]).permutation(len(rows))
                 waiting[cell] = [int(row) for row in rows[mixed]][::-1]
-            if waiting[cell] and taken < size:
-                row = _unseen(waiting[cell], index.set_id, used)
-                used.add(index.set_id[row])
-                taken += 1
-                yield number, row
-        number += 1
+            if waiting[cell] and len(taken) < left:
+                taken.append(_unseen(waiting[cell], index.set_id, used))
+                used.add(index.set_id[taken[-1]])
+        yield taken
+        left, number = left - len(taken), number + 1
 
 
 def _unseen(waiting: list[int], set_ids: npt.NDArray[np.object_], used: set[str]) -> int:
