@@ -54,7 +54,6 @@ def review(
         review_command,
         review_section,
         reviewed,
-        utc_now,
     )
 
     found = find_build(build)
@@ -67,7 +66,7 @@ def review(
         typer.echo(review_section(found.dataset, records, judged))
         return
     drawn = draw_sample(found.dataset, sample)
-    opened = opened_line(found.dataset, drawn, rater, utc_now)
+    opened = opened_line(found.dataset, drawn, rater)
     with Keeper(found.records(reviews), opened, found.dataset.manifest) as keeper:
         session = Session(found.dataset, drawn, keeper)
         with ReviewServer(session, render_review(found.dataset.manifest, INSTRUCTIONS), port) as server:

@@ -8,19 +8,17 @@ from fairgate.gate.compared_run import dataset_info, saved_record
 from fairgate.gate.definitions import hold
 from fairgate.gate.evaluation import Evaluation, evaluate
 from fairgate.gate.models import Progress, open_model
-from fairgate.gate.preparation import Definition, Prepared, prepare, require_intact, settings_of
+from fairgate.gate.preparation import Prepared, prepare, require_intact, settings_of
 from fairgate.gate.publishing import clear_report, publish
 from fairgate.gate.scoring import Scored, decide_one, score
-from fairgate.gate.temperature import Scores, needs_entropy
+from fairgate.gate.temperature import needs_entropy
 from fairgate.gate.update_baseline import first_baseline, keep_baseline, refuse_update
 
 __all__ = [
-    "Definition",
     "Evaluation",
     "Prepared",
     "Progress",
     "Scored",
-    "Scores",
     "clear_report",
     "dataset_info",
     "decide_one",

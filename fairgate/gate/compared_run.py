@@ -214,12 +214,12 @@ class _SavedRun:
         """With the mean entropies that comparisons of P(true) need, from the checkpoint where the record has none."""
         prepared, lacking = self.run.prepared, list[Suite]()
         for one, scores, known in zip(prepared.definitions, self.run.scores, found.entropies, strict=True):
-            needed = needs_entropy(one.planned, self.against)
-            probes = {
-                name: probe
-                for name, probe in one.loaded.suite.probes.items()
-                if name in needed and not {one.subject for one in scores[name].contests} <= known.get(name, {}).keys()
-            }
+            needed = [
+                name
+                for name in needs_entropy(one.planned, self.against)
+                if not {contest.subject for contest in scores[name].contests} <= known.get(name, {}).keys()
+            ]
+            probes = {name: probe for name, probe in one.loaded.suite.probes.items() if name in needed}
             lacking.append(one.loaded.suite.model_copy(update={"probes": probes}))
         if not any(suite.probes for suite in lacking):
             return found

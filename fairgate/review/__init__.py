@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from fairgate.review.builds import FinishedBuild, find_build, review_command
-from fairgate.review.figures import Figures, figures_of, percent
+from fairgate.review.figures import figures_of, percent
 from fairgate.review.instructions import INSTRUCTIONS
-from fairgate.review.marks import Keeper, Record, read_records
+from fairgate.review.marks import Keeper, read_records
 from fairgate.review.releasing import ReleaseOptions, release, reviewed
 from fairgate.review.sample import Sample, draw_sample
 from fairgate.review.section import review_section
 from fairgate.review.server import ReviewServer
-from fairgate.review.session import Session, opened_line, utc_now
+from fairgate.review.session import Session, opened_line
 from fairgate.review.zero_shot import SENTENCE, ZeroShot
 
 __all__ = [
     "INSTRUCTIONS",
     "SENTENCE",
-    "Figures",
     "FinishedBuild",
     "Keeper",
-    "Record",
     "ReleaseOptions",
     "ReviewServer",
     "Sample",
@@ -35,5 +33,4 @@ __all__ = [
     "review_command",
     "review_section",
     "reviewed",
-    "utc_now",
 ]

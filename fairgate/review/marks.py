@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -217,20 +219,13 @@ class Keeper:
     def __init__(self, folder: Path, opened: Opened, manifest: Manifest) -> None:
         """Raises DatasetError where the file is another process's, is of other content, or cannot be written."""
         self.path = folder / f"{opened.rater}.jsonl"
-        try:
+        with self._writable():
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = FileLock(folder / f".{opened.rater}.lock")
             self._lock.acquire(timeout=0)
-        except Timeout as error:
-            raise DatasetError(
-                f"rater '{opened.rater}' has this review open already.",
-                where=str(self.path),
-                remedy="go on in that page, or stop that `fairgate review` first; another person takes another --rater",
-            ) from error
-        except OSError as error:
-            raise self._unwritable(error) from error
         try:
-            self._end = self._whole_part()
+            with self._writable():  # what follows the last whole line was being written at a kill
+                self._end = self.path.read_bytes().rfind(b"\n") + 1 if self.path.exists() else 0
             self.record = read_record(self.path, manifest) if self._end else Record(opened.rater)
             self._unsaid = [opened]
         except BaseException:
@@ -241,15 +236,12 @@ class Keeper:
         """Put a line on the disk, whole or not at all. Raises DatasetError where it cannot be written."""
         lines = [*self._unsaid, line]
         text = b"".join(one.model_dump_json().encode() + b"\n" for one in lines)
-        try:
-            with self.path.open("r+b" if self.path.exists() else "xb") as handle:
-                handle.seek(self._end)
-                handle.truncate()
-                handle.write(text)
-                handle.flush()
-                os.fsync(handle.fileno())
-        except OSError as error:
-            raise self._unwritable(error) from error
+        with self._writable(), self.path.open("r+b" if self.path.exists() else "xb") as handle:
+            handle.seek(self._end)
+            handle.truncate()
+            handle.write(text)
+            handle.flush()
+            os.fsync(handle.fileno())
         self._end += len(text)
         self._unsaid = []
         for one in lines:
@@ -266,16 +258,19 @@ class Keeper:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _whole_part(self) -> int:
-        """Bytes of the file up to the end of its last whole line: what follows was being written at a kill."""
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
         try:
-            return self.path.read_bytes().rfind(b"\n") + 1 if self.path.exists() else 0
+            yield
+        except Timeout as error:
+            raise DatasetError(
+                f"rater '{self.path.stem}' has this review open already.",
+                where=str(self.path),
+                remedy="go on in that page, or stop that `fairgate review` first; another person takes another --rater",
+            ) from error
         except OSError as error:
-            raise self._unwritable(error) from error
-
-    def _unwritable(self, error: OSError) -> DatasetError:
-        return DatasetError(
-            f"the mark cannot be saved ({error.strerror or error}).",
-            where=str(self.path),
-            remedy="make room and the folder writable, then mark again: what was marked before is saved",
-        )
+            raise DatasetError(
+                f"the mark cannot be saved ({error.strerror or error}).",
+                where=str(self.path),
+                remedy="make room and the folder writable, then mark again: what was marked before is saved",
+            ) from error

@@ -31,7 +31,7 @@ def moment(clock: Clock) -> str:
     return clock().astimezone(UTC).isoformat(timespec="seconds")
 
 
-def opened_line(dataset: Dataset, sample: Sample, rater: str, clock: Clock) -> Opened:
+def opened_line(dataset: Dataset, sample: Sample, rater: str, clock: Clock = utc_now) -> Opened:
     """The line with which a rater's session begins. Raises SettingsError for a name that is none."""
     try:
         return Opened(
