@@ -112,7 +112,7 @@ def reader(tokenizer: str, preprocessing: str) -> Mock:
         return Mock(swapped=tuple(part for part, swap in parts.items() if swap))
 
     found = Mock(spec=open_scorer(BASE, Nothing(), device="cpu", cache=None), precision="fp32")
-    found.tokenizer, found.preprocessing = tokenizer, preprocessing
+    found.tokenizer, found.preprocessing, found.uri = tokenizer, preprocessing, BASE
     found.reading_as.side_effect = reading_as
     found.embeds_alike.return_value = False
     return found

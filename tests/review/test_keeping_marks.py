@@ -157,7 +157,7 @@ def test_a_kill_at_any_moment_loses_at_most_the_mark_in_flight(dataset, sample, 
         told = 1 + child.stdout.read().count("\n")
     assert (tmp_path / "ada.jsonl").read_text().count('"kind":"perceived"') in (told, told + 1)
     with open_keeper(dataset, tmp_path, sample) as keeper:
-        assert len(keeper.record.perceived) == min(10, told)
+        assert len(keeper.record.perceived) in (min(10, told), min(10, told + 1))
 
 
 def test_a_full_disk_is_told_and_the_next_mark_stands_alone(dataset, sample, keeper, monkeypatch):
