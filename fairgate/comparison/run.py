@@ -61,7 +61,6 @@ def audited(
     prepared: gate.Prepared, models: Sequence[str], *, device: str | None, cache: str | None, allow_pickle: bool
 ) -> list[tuple[str, Settings]]:
     """Models with the settings under which each is scored: nothing to compare with, and nothing logged."""
-
     typed: dict[str, Any] = {"device": device, "cache": cache, "allow_pickle": allow_pickle}
     return [(uri, gate.settings_of(prepared, model=uri, baseline="none", mlflow="off", **typed)) for uri in models]
 

@@ -53,9 +53,10 @@ def small_differences(record: AuditRecord) -> str | None:
             continue
         small += sum(clear(row, alpha) and row.outcome != "correct" and not _notable(row) for row in probe.effects)
         if isinstance(probe, ClassificationAudit):
-            pairs = [pair for pair in probe.pairs if _differs(pair, alpha) and not fairer(pair)]
-            small += len(pairs)
-            margins |= {number(probe.margin)} if pairs else set()
+            tests = [(pair.p_paired, pair.p_mood_adjusted) for pair in probe.pairs if not fairer(pair)]
+            differing = sum(any(p is not None and p <= alpha for p in both) for both in tests)
+            small += differing
+            margins |= {number(probe.margin)} if differing else set()
     if not small:
         return None
     of_spread = f", or than {' or '.join(sorted(margins))} in the spread inside sets" if margins else ""
@@ -189,11 +190,6 @@ def most_taken(taken: Iterable[TakenFor], model: str, subject: str | None, group
     wanted = (model, subject, group, over)
     found = [one for one in taken if (one.model, one.subject, one.group, one.over) == wanted]
     return max(found, key=lambda one: one.count, default=None)
-
-
-def _differs(pair: PairRow, alpha: float) -> bool:
-    """Whether a test, paired or Mood's, sees a difference between spreads."""
-    return any(p is not None and p <= alpha for p in (pair.p_paired, pair.p_mood_adjusted))
 
 
 def fairer(pair: PairRow) -> bool:

@@ -31,12 +31,10 @@ from fairgate.reports.data_table import (
     Line,
     Table,
     TableCell,
-    drawn_cell,
     exact,
     number_cell,
     p_cell,
     share_scale,
-    signed_cell,
 )
 from fairgate.reports.formatting import grouped, interval, metric_words, percent_of
 from fairgate.reports.ranking_tables import recall_table, skew_tables, within_tables
@@ -58,8 +56,8 @@ def models_table(probe: ClassificationAudit) -> Table:
     for row in sorted(rows, key=lambda row: (-(row.fairness or 0.0), -(row.accuracy or 0.0))):
         right = row.accuracy, row.accuracy_lo, row.accuracy_hi
         fair = row.fairness, row.lo, row.hi
-        cells = [drawn_cell(fairness, *fair), number_cell(*fair)] if measured else []
-        lines.append(Line(row.model, [*cells, drawn_cell(accuracy, *right), number_cell(*right)]))
+        cells = [TableCell(track=fairness.track(*fair)), number_cell(*fair)] if measured else []
+        lines.append(Line(row.model, [*cells, TableCell(track=accuracy.track(*right)), number_cell(*right)]))
     legend = [("●", "estimate, with its interval")]
     legend += [] if measured else [("–", "F_M needs counterfactual sets, and these are single images")]
     title = "Fairness and accuracy of every model"
@@ -101,11 +99,11 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
         opposed = "the two tests disagree" if why else ""
         spread = p.spread_delta, p.spread_lo, p.spread_hi
         band = scale.band(-margin, margin, 0.0)
-        drawn_change = drawn_cell(scale, *spread, zero=scale.at(0.0), null=band, failed=fairer(p))
+        drawn_change = TableCell(track=scale.track(*spread, zero=scale.at(0.0), null=band, failed=fairer(p)))
         lines.append(
             _pair(
-                *(p, signed_cell(p.delta, p.lo, p.hi), p_cell(p.p_mood_adjusted), drawn_change),
-                *(signed_cell(*spread), p_cell(p.p_paired), _accuracy_change(p)),
+                *(p, number_cell(p.delta, p.lo, p.hi, signed), p_cell(p.p_mood_adjusted), drawn_change),
+                *(number_cell(*spread, signed), p_cell(p.p_paired), _accuracy_change(p)),
                 TableCell(said, opposed, export=f"{said}; {opposed}" if why else None, why=why),
             )
         )
@@ -120,7 +118,7 @@ def pairs_table(probe: str, pairs: Sequence[PairRow], margin: float) -> Table:
 
 
 def _accuracy_change(pair: PairRow) -> TableCell:
-    return signed_cell(pair.accuracy_delta, pair.accuracy_lo, pair.accuracy_hi)
+    return number_cell(pair.accuracy_delta, pair.accuracy_lo, pair.accuracy_hi, signed)
 
 
 def _pair(pair: PairRow, *cells: TableCell) -> Line:
@@ -151,7 +149,7 @@ def _forest(probe: str, effects: Sequence[EffectRow], scale: Scale, alpha: float
         found = clear(row, alpha)
         failed = found and (row.effect or 0.0) < 0 and row.outcome != "p_positive"  # neither way is better there
         limits = row.effect, row.lo, row.hi
-        drawn = drawn_cell(scale, *limits, zero=scale.at(0.0), failed=failed)
+        drawn = TableCell(track=scale.track(*limits, zero=scale.at(0.0), failed=failed))
         effect = TableCell(signed(row.effect), interval(row.lo, row.hi) or "no spread", *limits)
         mark = ("fail" if failed else "") if found else None
         name, heading = (row.group, "") if single else (row.model, row.group)

@@ -4,13 +4,13 @@ One for a terminal has texts."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from fairgate.number_format import number, signed
+from fairgate.number_format import number
 from fairgate.records import Status, Verdict
 from fairgate.reports.charts import Scale, Track, scale_for
 from fairgate.reports.formatting import interval, p_value
@@ -108,24 +108,16 @@ def exact(value: float | None, status: Status = "ok") -> float | None:
     return math.inf if value is None and status == "infinite" else value
 
 
-def number_cell(value: float | None, lo: float | None = None, hi: float | None = None) -> TableCell:
-    """A number, with its limits under it."""
-    return TableCell(number(value), interval(lo, hi), value, lo, hi)
-
-
-def signed_cell(value: float | None, lo: float | None = None, hi: float | None = None) -> TableCell:
-    """A change, with its limits under it."""
-    return TableCell(signed(value), interval(lo, hi), value, lo, hi)
+def number_cell(
+    value: float | None, lo: float | None = None, hi: float | None = None, say: Callable[[float | None], str] = number
+) -> TableCell:
+    """A number, or what `say` makes of it, with its limits under it."""
+    return TableCell(say(value), interval(lo, hi), value, lo, hi)
 
 
 def p_cell(value: float | None) -> TableCell:
     """A p-value."""
     return TableCell(p_value(value), value=value)
-
-
-def drawn_cell(scale: Scale, value: float | None, lo: float | None, hi: float | None, **marks: Any) -> TableCell:
-    """A number with its limits as a dot on a line, and further marks of the track."""
-    return TableCell(track=scale.track(value, lo, hi, **marks))
 
 
 def share_scale(shares: Iterable[float | None]) -> Scale:

@@ -16,7 +16,6 @@ from fairgate.reports.data_table import (
     Line,
     Table,
     TableCell,
-    drawn_cell,
     exact,
     number_cell,
     share_scale,
@@ -33,7 +32,8 @@ def recall_table(probe: RetrievalAudit) -> Table | None:
     lines = []
     for row in probe.recall:
         limits = row.value, row.lo, row.hi
-        lines.append(Line(f"{clean(row.model, 80)} R@{row.k}", (drawn_cell(scale, *limits), number_cell(*limits))))
+        cells = TableCell(track=scale.track(*limits)), number_cell(*limits)
+        lines.append(Line(f"{clean(row.model, 80)} R@{row.k}", cells))
     columns = (Column("recall, drawn", "drawn", scale=scale), Column("R@k"))
     key, title = ("recall", probe.name), "R@k of every model"
     return Table(key, title, "model", columns, lines, "bars subjects") if lines else None
