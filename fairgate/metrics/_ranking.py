@@ -145,12 +145,23 @@ def with_positives(scores: ArrayLike, positives: ArrayLike, k: int) -> tuple[Sco
     table = finite("scores", scores, ("queries", "images"))
     given = np.asarray(positives)
     queries, images = table.shape
-    if given.dtype == bool and given.shape == table.shape:
-        right = given
-    else:
-        place = _one_place(given, queries, images)
+    right = given
+    if given.dtype != bool or given.shape != table.shape:
+        if given.shape != (queries,) or not np.issubdtype(given.dtype, np.integer):
+            raise MetricError(
+                f"positives are {given.dtype} of shape {given.shape}.",
+                where="positives",
+                remedy=f"pass one position per query, shape ({queries},), or bool of shape ({queries}, {images})",
+            )
+        outside = np.flatnonzero((given < 0) | (given >= images))
+        if outside.size:
+            raise MetricError(
+                f"positives holds the position {int(given[outside[0]])}, outside 0..{images - 1}.",
+                where=f"positives: first at query {int(outside[0])}",
+                remedy="pass positions in the gallery, and leave out queries whose image is not in it",
+            )
         right = np.zeros(table.shape, dtype=bool)
-        right[np.arange(queries), place] = True
+        right[np.arange(queries), given] = True
     check_k(k, images)
     lost = np.flatnonzero(~right.any(axis=1))
     if lost.size:
@@ -160,21 +171,3 @@ def with_positives(scores: ArrayLike, positives: ArrayLike, k: int) -> tuple[Sco
             remedy="leave out queries that nothing in the gallery answers: they cannot be found",
         )
     return table, right
-
-
-def _one_place(given: NDArray[Any], queries: int, images: int) -> IntArray:
-    """Positions (queries,) of one positive each, checked."""
-    if given.shape != (queries,) or not np.issubdtype(given.dtype, np.integer):
-        raise MetricError(
-            f"positives are {given.dtype} of shape {given.shape}.",
-            where="positives",
-            remedy=f"pass one position per query, shape ({queries},), or bool of shape ({queries}, {images})",
-        )
-    outside = np.flatnonzero((given < 0) | (given >= images))
-    if outside.size:
-        raise MetricError(
-            f"positives holds the position {int(given[outside[0]])}, outside 0..{images - 1}.",
-            where=f"positives: first at query {int(outside[0])}",
-            remedy="pass positions in the gallery, and leave out queries whose image is not in it",
-        )
-    return given.astype(np.int64, copy=False)
