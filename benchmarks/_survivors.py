@@ -115,7 +115,7 @@ LOOKED_AT: dict[tuple[str, str], str] = {
     ("_nearest", "< edge[row]"): "the edge is wider than rounding",
     ("_Top.extended", "keep = max(k, 1)"): "a k under 1 is refused later",
     ("_Top.extended", "keep = max(k, 0) + 2"): "an image more than needed is kept",
-    ("_Running.add", "if (group <"): "the slower way, for undefined images, gives the same",
+    ("_overview", "if (group <"): "the slower way, for undefined images, gives the same",
     ("relative_difference", "<= PARITY"): NEVER,
     ("relative_difference", '"INF"'): "Python reads the name in any case",
     ("image_changes", "XXiuXX"): "no NumPy type has the kind X",
