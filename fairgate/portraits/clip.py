@@ -47,7 +47,8 @@ def config() -> dict[str, Any]:
 
 def new_model(seed: int) -> CLIP:
     """A model with weights drawn from a seed."""
-    model: CLIP = seeded(seed, lambda: CLIP(**config()["model_cfg"]))
+    with seeded(seed):
+        model = CLIP(**config()["model_cfg"])
     with torch.no_grad():
         for embedding in (model.token_embedding.weight, model.positional_embedding):
             embedding.mul_(WORDS_APART)

@@ -33,9 +33,8 @@ def new_vae(seed: int) -> Any:
     """AutoencoderKL, 32 px to 4 x 8 x 8."""
     from diffusers import AutoencoderKL
 
-    return seeded(
-        seed,
-        lambda: AutoencoderKL(
+    with seeded(seed):
+        return AutoencoderKL(
             down_block_types=("DownEncoderBlock2D",) * 3,
             up_block_types=("UpDecoderBlock2D",) * 3,
             block_out_channels=(16, 32, 32),
@@ -43,8 +42,7 @@ def new_vae(seed: int) -> Any:
             latent_channels=4,
             norm_num_groups=4,
             sample_size=SIDE,
-        ),
-    )
+        )
 
 
 def new_text_encoder(seed: int) -> Any:
@@ -65,7 +63,8 @@ def new_text_encoder(seed: int) -> Any:
         pad_token_id=end,
         projection_dim=_WIDTH,
     )
-    model = seeded(seed, lambda: CLIPTextModel(config))
+    with seeded(seed):
+        model = CLIPTextModel(config)
     with torch.no_grad():
         for name, weights in model.named_parameters():
             if "embedding" in name:
@@ -77,9 +76,8 @@ def new_unet(seed: int, *, channels: int = 4) -> Any:
     """UNet2DConditionModel with attention at 8 x 8 and in the middle; `channels` is 8 for the editor."""
     from diffusers import UNet2DConditionModel
 
-    return seeded(
-        seed,
-        lambda: UNet2DConditionModel(
+    with seeded(seed):
+        return UNet2DConditionModel(
             sample_size=LATENT,
             in_channels=channels,
             out_channels=4,
@@ -90,8 +88,7 @@ def new_unet(seed: int, *, channels: int = 4) -> Any:
             cross_attention_dim=_WIDTH,
             attention_head_dim=2,  # diffusers reads it as the number of heads
             norm_num_groups=16,
-        ),
-    )
+        )
 
 
 def new_scheduler() -> Any:
@@ -119,11 +116,12 @@ def torch_threads(number: int = THREADS) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def seeded(seed: int, make: Any) -> Any:
-    """A model with weights drawn from a seed. The global torch generator is left as it was."""
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Weights that are drawn meanwhile come from a seed. The global torch generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return make()
+        yield
 
 
 def save_pipeline(name: str, folder: Path, *, vae: Any, text_encoder: Any, unet: Any) -> None:

@@ -150,7 +150,8 @@ def make_standins(folder: Path, generator: Path, report: Report) -> None:
         material = Material(portraits, soften(pipeline.vae, portraits), _painted(pipeline))
         nets = {}
         for name, loss_of in {"asker": asker_loss, "finder": finder_loss, "reader": reader_loss}.items():
-            nets[name] = net = seeded(SEED, partial(new_net, name))
+            with seeded(SEED):
+                nets[name] = net = new_net(name)
             draw_loss = partial(loss_of, net, material, stream(SEED, "portraits", "standins", name))
             one_cycle(net, draw_loss, STEPS[name], LEARNING_RATE, weight_decay=1e-2, after=partial(report, name))
             net.eval()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,59 +39,53 @@ def prove(
     folder, or in `keep`, where they stay. Nothing in the repository is written to. `program` are the words that start
     `fairgate`.
     """
-    try:
-        progress(f"{name}: scoring {settings.model}")
-        real = gate.prepare(name, root)
-        with contextlib.ExitStack() as stack:
-            if keep is None:
-                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fairgate-doctor-")))
-            else:
-                folder = keep / name
-                if folder.exists():
-                    problem, remedy = "the folder is there already.", "name a new folder"
-                    raise SettingsError(problem, where=f"--keep {keep}", remedy=remedy)
-                folder.mkdir(parents=True)
-            return _proved(real, settings, strength, folder.resolve(), progress, program, kept=keep is not None)
-    except FairgateError as error:
-        return [of_error(f"inject {name}", error)]
-
-
-def _proved(
-    real: gate.Prepared,
-    settings: Settings,
-    strength: float,
-    folder: Path,
-    progress: Progress,
-    program: Sequence[str],
-    *,
-    kept: bool,
-) -> list[Finding]:
-    suite, index = real.loaded.suite, real.dataset.index
 
     def embedded(what: str, done: int, total: int) -> None:
         progress(f"{what}: {done:,}/{total:,} images")
 
-    model = gate.open_model(settings.model, real, settings, embedded)
-    prompts = suite_prompts(suite, real.dataset.manifest.subjects)
-    columns = columns_of(model, prompts)
-    left_out = frozenset(name for name, probe in suite.probes.items() if not can_plant(probe, index))
-    told = _left_out(suite, left_out)
-    planned = [one for one in real.planned if one.check.probe not in left_out]
-    if left_out and all(one.metric.spec.utility and not one.groupings for one in planned):
-        return told  # no check of bias remains
-    group = group_to_harm(suite, index, run_probes(columns, index, suite), planned)
-    biased = planted(columns, suite, prompts, index, group, strength)
-    tables = {
-        PLAIN: columns.write(folder / "plain.parquet", index),
-        BIASED: biased.write(folder / "biased.parquet", index),
-        INNOCENT: jittered(columns, suite.suite).write(folder / "jittered.parquet", index),
-    }
-    lost = losses(suite, index, columns, biased, group)
-    (folder / "reports").mkdir()
-    bench = Bench(make_view(real, folder / "view"), folder / "reports", suite.suite, tables, kept, program)
-    already = _failing_anyway(suite.suite, bench.view, replace(settings, model=tables[PLAIN]))
-    aim = Planted(f"inject {suite.suite}", suite, strength, group, lost, already, left_out)
-    return [*_findings(aim, model, columns, real), *told, *_tried(aim, bench, progress)]
+    try:
+        progress(f"{name}: scoring {settings.model}")
+        real = gate.prepare(name, root)
+        suite, index = real.loaded.suite, real.dataset.index
+        with _folder(name, keep) as folder:
+            model = gate.open_model(settings.model, real, settings, embedded)
+            prompts = suite_prompts(suite, real.dataset.manifest.subjects)
+            columns = columns_of(model, prompts)
+            left_out = frozenset(name for name, probe in suite.probes.items() if not can_plant(probe, index))
+            told = _left_out(suite, left_out)
+            planned = [one for one in real.planned if one.check.probe not in left_out]
+            if left_out and all(one.metric.spec.utility and not one.groupings for one in planned):
+                return told  # no check of bias remains
+            group = group_to_harm(suite, index, run_probes(columns, index, suite), planned)
+            biased = planted(columns, suite, prompts, index, group, strength)
+            tables = {
+                PLAIN: columns.write(folder / "plain.parquet", index),
+                BIASED: biased.write(folder / "biased.parquet", index),
+                INNOCENT: jittered(columns, suite.suite).write(folder / "jittered.parquet", index),
+            }
+            (folder / "reports").mkdir()
+            view = make_view(real, folder / "view")
+            bench = Bench(view, folder / "reports", suite.suite, tables, keep is not None, program)
+            already = _failing_anyway(suite.suite, view, replace(settings, model=tables[PLAIN]))
+            lost = losses(suite, index, columns, biased, group)
+            aim = Planted(f"inject {suite.suite}", suite, strength, group, lost, already, left_out)
+            return [*_findings(aim, model, columns, real), *told, *_tried(aim, bench, progress)]
+    except FairgateError as error:
+        return [of_error(f"inject {name}", error)]
+
+
+@contextlib.contextmanager
+def _folder(name: str, keep: Path | None) -> Iterator[Path]:
+    """A new folder in `keep`, which stays, or one that is removed afterwards."""
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="fairgate-doctor-") as scratch:
+            yield Path(scratch).resolve()
+        return
+    folder = keep / name
+    if folder.exists():
+        raise SettingsError("the folder is there already.", where=f"--keep {keep}", remedy="name a new folder")
+    folder.mkdir(parents=True)
+    yield folder.resolve()
 
 
 def _left_out(suite: Suite, names: frozenset[str]) -> list[Finding]:

@@ -59,30 +59,28 @@ def look_at_workflows(root: Path) -> list[Finding]:
     return found
 
 
-def _lost(step: _Step) -> list[Finding]:
+def _lost(step: _Step) -> Iterator[Finding]:
     """Every way in which a step goes on as if the gate were open."""
-    found = []
     if step.forgiven:
         what = "the gate runs with `continue-on-error`: it can fail and nothing is red."
-        found.append(trouble(AREA, what, step.where, "remove continue-on-error from the step and its job"))
+        yield trouble(AREA, what, step.where, "remove continue-on-error from the step and its job")
     if _tests_for_3([word for line in _lines(step.script) for word in line]):
         what = (
             "the step treats exit code 3 on its own: that is no verdict, and a checkpoint that cannot be read passes."
         )
-        found.append(trouble(AREA, what, step.where, "let every exit code but 0 fail the step"))
+        yield trouble(AREA, what, step.where, "let every exit code but 0 fail the step")
     for line in filter(_runs_gate, _lines(step.script)):
         if _forgives(line):
             what = "a command after `||` hides the failing gate."
-            found.append(trouble(AREA, what, step.where, f"let it fail: `{' '.join(line)[:120]}`"))
+            yield trouble(AREA, what, step.where, f"let it fail: `{' '.join(line)[:120]}`")
         elif any(_is_pipe(word) for word in line) and "pipefail" not in step.script and step.shell != "bash":
             what = "a pipe hides the failing gate: the step's shell has no pipefail."
-            found.append(trouble(AREA, what, step.where, "say `shell: bash`, or write `set -o pipefail` first"))
+            yield trouble(AREA, what, step.where, "say `shell: bash`, or write `set -o pipefail` first")
     if step.dvc is not None:
         where, command = step.dvc
         what = f"`{command}` obeys the pull request's .dvc/config before the gate runs: it can run any command."
         remedy = "`fairgate dataset pull` instead, or OWNER/fairgate/.github/actions/pull (docs/pull-requests.md)"
-        found.append(trouble(AREA, what, where, remedy))
-    return found
+        yield trouble(AREA, what, where, remedy)
 
 
 class _Words(shlex.shlex):
