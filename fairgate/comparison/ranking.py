@@ -70,13 +70,15 @@ class _Gallery:
         here = selected[self.rows]
         return replace(self, rows=self.rows[here], codes=self.codes[here])
 
-    def max_skew(self, model: str, cut: RankingCut) -> tuple[float, str, bool]:
-        """MaxSkew@K of one model's ranking, the group that has it, and whether equal scores are on both sides of the
-        cut."""
-        scores, groups = self.answers[model].value[self.rows][None, :], len(self.names)
-        skews = skew_at_k(scores, self.codes, cut.k, groups=groups, desired=cut.desired)[0]
-        tied = tie_at_k(scores, self.codes, cut.k, groups=groups)[0]
-        return float(skews.max()), self.names[int(np.argmax(skews))], bool(tied)
+    def scores(self, model: str) -> Floats:
+        """One model's similarities (1, images)."""
+        return self.answers[model].value[self.rows][None, :]
+
+    def max_skew(self, model: str, cut: RankingCut) -> tuple[float, str]:
+        """MaxSkew@K of one model's ranking, and the group that has it."""
+        groups = len(self.names)
+        skews = skew_at_k(self.scores(model), self.codes, cut.k, groups=groups, desired=cut.desired)[0]
+        return float(skews.max()), self.names[int(np.argmax(skews))]
 
 
 def _fair_means(galleries: Sequence[_Gallery], cut: RankingCut, group: str) -> Floats:
@@ -149,7 +151,8 @@ def _galleries(data: AuditData, kind: str, queries: Mapping[str, Answers], group
 def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., NullSkew]) -> Iterator[SkewRow]:
     null = fair(cut.k, cut.desired, gallery.present)
     for model in gallery.answers:
-        value, favoured, tied = gallery.max_skew(model, cut)
+        value, favoured = gallery.max_skew(model, cut)
+        tied = tie_at_k(gallery.scores(model), gallery.codes, cut.k, groups=len(gallery.names))[0]
         yield SkewRow(
             model=model,
             subject=gallery.query,
@@ -160,7 +163,7 @@ def _skews(gallery: _Gallery, over: str, cut: RankingCut, fair: Callable[..., Nu
             favoured=favoured,
             null_median=null.median,
             null_p95=null.p95,
-            tied=tied,
+            tied=bool(tied),
         )
 
 
