@@ -201,7 +201,7 @@ def table_id(*parts: str) -> str:
     Characters that an id cannot hold are replaced, and a digest keeps such names distinct.
 
     >>> table_id("pairs", "hard_labels"), table_id("effects", "labels", "correct", "skin_tone × gender", "line cook")
-    ('pairs.hard_labels', 'effects.labels.correct.skin_tone-x-gender.line-cook-6ad1b5')
+    ('pairs.hard_labels', 'effects.labels.correct.skin_tone-x-gender.line-cook-52fbfd')
     """
     return ".".join(filter(None, map(_id_part, parts)))
 
