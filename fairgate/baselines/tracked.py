@@ -128,7 +128,7 @@ def _fetch_at(repository: Repository, commit: str, path: str, into: Path) -> Non
         ) from error
 
 
-def changed_pointers(repository: Repository, commit: str, own: Path | None = None) -> list[str]:
+def changed_pointers(repository: Repository, commit: str, own: Sequence[Path] = ()) -> list[str]:
     """Sentences about pointers of DVC that are not as they were at a commit, but for the candidate's own (`own`)."""
     project = project_of(repository)
     here = project.repository
@@ -139,11 +139,11 @@ def changed_pointers(repository: Repository, commit: str, own: Path | None = Non
         return [f"DVC: the pointers cannot be compared with the merge base's: {error.problem} ({error.where})"]
     except OSError as error:
         return [f"DVC: the pointers cannot be compared with the merge base's: {error}"]
-    mine = None if own is None or own.is_absolute() else project.path(own.as_posix())
+    mine = [project.path(path.as_posix()) for path in own if not path.is_absolute()]
     changed, releases = [], project.path("datasets")
     for path in sorted(now.keys() | then.keys(), key=lambda path: (path not in then, path)):  # new ones hide no others
         after, before = now.get(path), then.get(path)
-        if (mine and _is_candidates(path, mine, releases)) or (after and before and after.md5 == before.md5):
+        if any(_is_candidates(path, one, releases) for one in mine) or (after and before and after.md5 == before.md5):
             continue
         if after and before:
             what = f"has other content than at the merge base ({before.md5[:7]}, now {after.md5[:7]})"

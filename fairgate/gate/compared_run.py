@@ -31,7 +31,7 @@ from fairgate.gate.counterparts import Counterpart, counterpart
 from fairgate.gate.models import Progress, model_info, open_model, tracking_uri
 from fairgate.gate.preparation import Definition, Prepared
 from fairgate.gate.temperature import Scores, needs_entropy
-from fairgate.models import Model, local_path
+from fairgate.models import Model, local_paths
 from fairgate.probes import Entropies, mean_entropies, read_scores, read_set_ids, scores_digest
 from fairgate.records import Against, BaselineInfo, DatasetInfo, Environment, ModelInfo, RunRecord
 from fairgate.suites import Settings, Suite, leaves, probe_digests, run_probes
@@ -243,7 +243,8 @@ class _SavedRun:
         Raises BaselineError, with the reason `why` it is needed, where neither is that checkpoint any more.
         """
         uri, wanted, root = self.record.model.uri, self.record.model.fingerprint, self.run.prepared.root
-        if leaves(local_path(uri), root):  # whoever writes a record does not choose what this machine reads
+        paths = local_paths(uri)
+        if any(leaves(path, root) for path in paths):  # whoever writes a record does not choose what this machine reads
             raise BaselineError(
                 f"{why}; the {self.against}'s checkpoint would have to be scored again, and its record names a file "
                 "outside of the repository.",
@@ -254,10 +255,10 @@ class _SavedRun:
         for base in (root, self.scratch / "checkpoint"):
             try:
                 if base != root:  # as it was at the record's commit
-                    path = local_path(uri)
-                    if self.files.commit is None or path is None or path.is_absolute():
+                    if self.files.commit is None or not paths or any(path.is_absolute() for path in paths):
                         continue
-                    check_out(Repository(root), self.files.commit, path.as_posix(), base)
+                    for path in paths:
+                        check_out(Repository(root), self.files.commit, path.as_posix(), base)
                 model = self.run.open(uri, base)
             except FairgateError as error:
                 problems.append(error.problem)

@@ -9,7 +9,7 @@ from fairgate.baselines import Repository, baseline_folder
 from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
 from fairgate.gate.preparation import Definition, Prepared, planned_on
-from fairgate.models import local_path
+from fairgate.models import local_paths
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
 from fairgate.suites import (
     FOLDER,
@@ -153,11 +153,11 @@ class _Comparison:
         if before is None or now is None or before == now or "model" not in self.settings.from_suite:
             return
         if _scheme(now) == _scheme(before):
-            old, new = local_path(before), local_path(now)
-            if old is not None and old != new and self._edited(old, base):
-                self.notices.append(
-                    f"this change edits {old.as_posix()}, which {base.words} judges, and has {now} judged instead"
-                )
+            self.notices += [
+                f"this change edits {path.as_posix()}, which {base.words} judges, and has {now} judged instead"
+                for path in local_paths(before)
+                if path not in local_paths(now) and self._edited(path, base)
+            ]
             return
         self.changes.append(DefinitionChange(what="model", before=before, now=now))
         if _scheme(now) != _TABLE:

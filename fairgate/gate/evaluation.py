@@ -18,7 +18,7 @@ from fairgate.gate.preparation import Prepared
 from fairgate.gate.scoring import Scored, decide_definition, score
 from fairgate.gate.temperature import Scores
 from fairgate.measures import METRICS
-from fairgate.models import FAMILIES, local_path
+from fairgate.models import FAMILIES, local_paths, schemes
 from fairgate.probes import PROBES, mean_entropies, scores_digest
 from fairgate.records import (
     Against,
@@ -106,7 +106,7 @@ def evaluate(
         environment=place,
         notices=[
             *prepared.notices,
-            *(changed_pointers(Repository(prepared.root), base.commit, local_path(settings.model)) if base else []),
+            *(changed_pointers(Repository(prepared.root), base.commit, local_paths(settings.model)) if base else []),
             *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
         ],
@@ -191,7 +191,7 @@ def _plugins(prepared: Prepared, settings: Settings) -> dict[str, str]:
     return {
         **METRICS.packages_of(check.metric for suite in suites for check in suite.checks),
         **PROBES.packages_of(probe.kind for suite in suites for probe in suite.probes.values()),
-        **FAMILIES.packages_of([settings.model.partition(":")[0]]),
+        **FAMILIES.packages_of(schemes(settings.model)),
     }
 
 

@@ -16,11 +16,15 @@ from .contract import equal_columns as equal_columns
 from .contract import indistinct as indistinct
 from .contract import log_softmax as log_softmax
 from .contract import require_capability as require_capability
+from .debiased import Mitigation as Mitigation
+from .debiased import fit_clip_clip as fit_clip_clip
+from .debiased import fit_projection as fit_projection
 from .embeddings import embed_texts as embed_texts
 from .registry import FAMILIES as FAMILIES
-from .registry import local_path as local_path
+from .registry import local_paths as local_paths
 from .registry import open_scorer as open_scorer
 from .registry import register as register
 from .registry import require_uri as require_uri
+from .registry import schemes as schemes
 from .registry import uri_forms as uri_forms
 from .scores import PrecomputedScores as PrecomputedScores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
@@ -31,7 +32,7 @@ def _checked(scheme: str, family: Any) -> ModelFamily:
 
 
 FAMILIES: Registry[ModelFamily] = Registry(
-    "model", {scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores")}, _checked
+    "model", {scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")}, _checked
 )
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""
 
@@ -84,14 +85,28 @@ def require_uri(uri: str) -> tuple[str, str]:
     return scheme, address
 
 
-def local_path(uri: str) -> Path | None:
-    """The file or folder that a model URI names, as it is written there; None for a tag or another kind of name.
+def local_paths(uri: str) -> tuple[Path, ...]:
+    """The files and folders that a model URI names, as they are written there; none for a tag or another kind of name.
 
-    >>> local_path("open_clip:ViT-B-32@runs/ckpt.safetensors").as_posix()
-    'runs/ckpt.safetensors'
+    A family whose URIs hold another model's says which by a method `origin(address)`; its files are among these.
+
+    >>> [path.as_posix() for path in local_paths("debiased:clip100.json?model=open_clip:ViT-B-32@ckpt.safetensors")]
+    ['clip100.json', 'ckpt.safetensors']
     """
+    paths = (FAMILIES[scheme].local_path(address) for scheme, address in _chain(uri))
+    return tuple(path for path in paths if path is not None)
+
+
+def schemes(uri: str) -> list[str]:
+    """The scheme of a model URI, and of the model inside it where it holds one."""
+    return [scheme for scheme, _ in _chain(uri)]
+
+
+def _chain(uri: str) -> Iterator[tuple[str, str]]:
     scheme, _, address = uri.partition(":")
-    return FAMILIES[scheme].local_path(address) if address and scheme in FAMILIES else None
+    while address and scheme in FAMILIES:
+        yield scheme, address
+        scheme, _, address = getattr(FAMILIES[scheme], "origin", lambda _: "")(address).partition(":")
 
 
 def uri_forms() -> str:

@@ -31,7 +31,7 @@ class TwoTowers:
         self.fingerprint = checkpoint.fingerprint
         self.preparation = checkpoint.preparation
         self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing
-        self._checkpoint = checkpoint
+        self.checkpoint = checkpoint
         self._request = request
         self._device: Device = find_device(request.device)
         self.device = self._device.name
@@ -89,7 +89,7 @@ class TwoTowers:
         """Unit embeddings of all images, (images, dim) float32, from the cache or the model."""
         if self._images is not None:
             return self._images
-        key = self._checkpoint.key(self._device, dataset=self._request.source.fingerprint)
+        key = self.checkpoint.key(self._device, dataset=self._request.source.fingerprint)
         cache = self._request.cache
         entry = cache.read(f"images/{key}") if cache else None
         if entry is not None and {"embeddings", "scale", "bias"} <= entry.arrays.keys():
@@ -124,7 +124,7 @@ class TwoTowers:
             embeddings = embed_texts(self._encoder(), missing, device, self.uri)
             known.update(zip(missing, embeddings, strict=True))
             if self._request.cache:
-                name = f"texts/{self._checkpoint.key(device)}/{digest(missing)}"
+                name = f"texts/{self.checkpoint.key(device)}/{digest(missing)}"
                 notes = {"prompts": json.dumps(missing)}
                 self._request.cache.write(name, {"embeddings": embeddings}, notes)
         return np.stack([known[prompt] for prompt in prompts])
@@ -147,10 +147,10 @@ class TwoTowers:
 
             return rereading(self._encoder(), other._encoder(), tokenizer=tokenizer, preprocessing=preprocessing)
 
-        theirs = {"fingerprint": other.fingerprint, "identity": dict(other._checkpoint.identity)}
+        theirs = {"fingerprint": other.fingerprint, "identity": dict(other.checkpoint.identity)}
         reads = {**theirs, "tokenizer": tokenizer, "preprocessing": preprocessing}
-        identity = {**self._checkpoint.identity, "reads_as": reads}
-        mixed = TwoTowers(replace(self._checkpoint, identity=identity, load=load), self._request)
+        identity = {**self.checkpoint.identity, "reads_as": reads}
+        mixed = TwoTowers(replace(self.checkpoint, identity=identity, load=load), self._request)
         if not preprocessing:
             mixed._images, mixed._scale_and_bias = self.image_embeddings(), self._scale_and_bias
         if not tokenizer:
@@ -176,7 +176,7 @@ class TwoTowers:
         if device.precision not in self._texts:
             known = self._texts[device.precision] = {}
             cache = self._request.cache
-            for entry in cache.below(f"texts/{self._checkpoint.key(device)}") if cache else []:
+            for entry in cache.below(f"texts/{self.checkpoint.key(device)}") if cache else []:
                 if "prompts" in entry.notes:
                     known.update(zip(json.loads(entry.notes["prompts"]), entry.arrays["embeddings"], strict=True))
         return self._texts[device.precision]
@@ -186,7 +186,7 @@ class TwoTowers:
             from fairgate.checkpoints import require_device
 
             require_device(self._device)
-            self._loaded = self._checkpoint.open(self._device, self.uri)
+            self._loaded = self.checkpoint.open(self._device, self.uri)
         return self._loaded
 
     def _cosines(self, texts: Floats) -> Floats:

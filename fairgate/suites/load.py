@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from fairgate.errors import SuiteError, did_you_mean, suggestion
 from fairgate.hashing import digest
 from fairgate.measures import METRICS, Metric, MetricSpec
-from fairgate.models import local_path
+from fairgate.models import local_paths
 from fairgate.probes import PROBES, with_article
 from fairgate.suites.schema import Check, DecisionRule, Groups, Suite, Waived, own_settings
 from fairgate.suites.yaml_source import Loc, Source, parse_source, read_source
@@ -321,14 +321,11 @@ def named_files(text: str) -> list[Path]:
     if kind == "file":
         path = Path(target)
         return [path, path / "results.json", path / "scores.parquet", path.parent / "scores.parquet"]
-    named = local_path(target if kind == "model" else text)
-    return [] if named is None else [named]
+    return list(local_paths(target if kind == "model" else text))
 
 
-def leaves(path: Path | None, root: Path) -> bool:
+def leaves(path: Path, root: Path) -> bool:
     """Whether a path, as it is written or through links, leads out of a repository."""
-    if path is None:
-        return False
     if path.parts[:1] and path.parts[0].startswith("~"):
         return True
     try:

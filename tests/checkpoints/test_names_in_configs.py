@@ -36,7 +36,7 @@ def hear(event, facts):
         network.append(f"{event} {facts[1:]}")
 
 scorer = open_scorer(sys.argv[1], Pictures([encoded(picture(seed)) for seed in range(3)]), device="cpu", cache=None)
-hashed = {path.name for path in scorer._checkpoint.load.args[0].files.paths.values()}
+hashed = {path.name for path in scorer.checkpoint.load.args[0].files.paths.values()}
 sys.addaudithook(hear)
 scorer.logits(PROMPTS)
 places = [str(Path(one).resolve()) for one in (sys.prefix, sys.base_prefix, sys.argv[2], "/proc", "/sys", "/dev")]

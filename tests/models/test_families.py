@@ -13,7 +13,7 @@ import pytest
 from model_world import Pictures
 
 from fairgate.errors import FairgateError, ModelError
-from fairgate.models import Capability, contract, indistinct, local_path, open_scorer, register, require_capability
+from fairgate.models import Capability, contract, indistinct, local_paths, open_scorer, register, require_capability
 from fairgate.models.registry import FAMILIES
 
 PLUGIN = """
@@ -72,7 +72,7 @@ def test_an_installed_package_adds_a_family_and_is_named(
     pictures: Pictures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "models", "teammodels", PLUGIN, monkeypatch)
-    assert local_path("teammodels:a/b.bin") == Path("a/b.bin")
+    assert local_paths("teammodels:a/b.bin") == (Path("a/b.bin"),)
     assert open_scorer("teammodels:a", pictures, cache=None).address == "a"  # type: ignore[attr-defined]
     assert FAMILIES.packages_of(["teammodels", "hf"])["team-teammodels"].startswith("1.0 sha256:")
     assert {scheme: family.scheme for scheme, family in FAMILIES.items()} == {scheme: scheme for scheme in FAMILIES}
