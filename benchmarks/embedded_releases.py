@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from fairgate.builds.params import build_names
+from fairgate.builds.build import build_names
 from fairgate.data import read_manifest
 from fairgate.portraits.world import HARD_LABELS
 from fairgate.records import RunRecord

@@ -29,8 +29,7 @@ from fairgate.portraits.world import ATTRIBUTES, SUBJECTS, caption
 from fairgate.randomness import stream
 from fairgate.recipes.occupations import OccupationSettings, questions
 from fairgate.steps import Meter, SetRows, Step, run_steps
-from fairgate.steps.caption_match import CaptionMatcher, EveryCaptionMatches, MatchCaptions
-from fairgate.steps.filters import CountColours, Within
+from fairgate.steps.filters import CaptionMatcher, CountColours, EveryCaptionMatches, MatchCaptions, Within
 from fairgate.steps.perceive import Ask, MaskPerson, Perceive, Trait
 from fairgate.steps.pictures import png
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fairgate.builds.params import read_build
+from fairgate.builds.build import read_build
 from fairgate.metrics import knn_accept
 from fairgate.recipes.edited_photographs import GROUPS
 from fairgate.recipes.gensynth import Gensynth, GensynthSettings

@@ -59,7 +59,7 @@ class LocalEngine:
         """Run tasks until they are used up or `done` returns False; whatever went wrong in a worker is raised here."""
         one_thread_each()
         if len(self.devices) > 1:
-            _Threads(self.devices, iter(tasks), bench).run(done)
+            _run_in_threads(self.devices, iter(tasks), bench, done)
             return
         work: Work | None = None
         for task in tasks:
@@ -79,54 +79,48 @@ def opened(bench: Bench, device: str) -> Work:
     return work
 
 
-class _Threads:
-    """Threads that work off a queue and report to the calling thread, which alone takes tasks and calls `done`."""
+def _run_in_threads(
+    devices: Sequence[str], tasks: Iterator[Task], bench: Bench, done: Callable[[Task, Any], bool]
+) -> None:
+    """Threads work off a queue and report to the calling thread, which alone takes tasks and calls `done`."""
+    first = list(islice(tasks, len(devices)))
+    stop = threading.Event()
+    given: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+    outcomes: queue.SimpleQueue[tuple[Task, Future[Any]]] = queue.SimpleQueue()
 
-    def __init__(self, devices: Sequence[str], tasks: Iterator[Task], bench: Bench) -> None:
-        first = list(islice(tasks, len(devices)))
-        self._tasks = chain(first, tasks)
-        self._stop = threading.Event()
-        self._given: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._outcomes: queue.SimpleQueue[tuple[Task, Future[Any]]] = queue.SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._labour, args=(work,), name=f"fairgate-{number}", daemon=True)
-            for number, work in enumerate([opened(bench, device) for device in devices[: len(first)]])
-        ]
-
-    def run(self, done: Callable[[Task, Any], bool]) -> None:
-        for thread in self._threads:
-            thread.start()
-        hurried = True
-        try:
-            self._hand_out(done)
-            hurried = False  # the next run finds memory free
-        finally:
-            self._stop.set()
-            for _ in self._threads:
-                self._given.put(None)
-            end = time.monotonic() + GRACE
-            for thread in self._threads:
-                thread.join(max(0.0, end - time.monotonic()) if hurried else None)
-
-    def _hand_out(self, done: Callable[[Task, Any], bool]) -> None:
-        waited_for = 0
-        while True:
-            while waited_for <= len(self._threads) and (task := next(self._tasks, None)) is not None:
-                self._given.put(task)  # one more than there are workers: none waits while a result is stored
-                waited_for += 1
-            if not waited_for:
-                return
-            task, outcome = self._outcomes.get()
-            waited_for -= 1
-            if not done(task, outcome.result()):
-                return
-
-    def _labour(self, work: Work) -> None:
+    def labour(work: Work) -> None:
         one_thread_each()
-        while (task := self._given.get()) is not None and not self._stop.is_set():
+        while (task := given.get()) is not None and not stop.is_set():
             outcome: Future[Any] = Future()
             try:
                 outcome.set_result(work(task.payload))
-            except BaseException as error:  # raised again by `run`, in the calling thread
+            except BaseException as error:  # raised again in the calling thread
                 outcome.set_exception(error)
-            self._outcomes.put((task, outcome))
+            outcomes.put((task, outcome))
+
+    works = [opened(bench, device) for device in devices[: len(first)]]
+    threads = [
+        threading.Thread(target=labour, args=(work,), name=f"fairgate-{number}", daemon=True)
+        for number, work in enumerate(works)
+    ]
+    for thread in threads:
+        thread.start()
+    waiting, waited_for, hurried, more = chain(first, tasks), 0, True, True
+    try:
+        while more:
+            while waited_for <= len(threads) and (task := next(waiting, None)) is not None:
+                given.put(task)  # one more than there are workers: none waits while a result is stored
+                waited_for += 1
+            if not waited_for:
+                break
+            finished, outcome = outcomes.get()
+            waited_for -= 1
+            more = done(finished, outcome.result())
+        hurried = False  # the next run finds memory free
+    finally:
+        stop.set()
+        for _ in threads:
+            given.put(None)
+        end = time.monotonic() + GRACE
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()) if hurried else None)

@@ -67,37 +67,13 @@ _DETECTOR = "mmod_human_face_detector.dat"
 _LANDMARKS = "shape_predictor_5_face_landmarks.dat"
 _PACKAGE = "face_recognition_models"
 
-_OPTIONS = ("races", "faces", "side", "upsample")
 # res34_fair_align_multi_4_20190809.pt, fairface_alldata_4race_20191111.pt
 _NAMED_RACES = re.compile(r"(?<![0-9])([47])(?:_?races?|_20\d{6})")
 _PLAIN_NAME = "fairface_alldata_20191111"  # the authors' checkpoint of seven races says so nowhere
 
 
-@dataclass(frozen=True, slots=True)
-class FairFaceAddress:
-    file: str
-    races: int
-    faces: str = "dlib"
-    side: int = SIDE
-    upsample: int = UPSAMPLE
-
-    @classmethod
-    def of(cls, uri: str, address: str) -> FairFaceAddress:
-        """Parse an address. Raises ModelError for an unknown option, or where the number of races is not given."""
-        file, options = split_options(uri, address, _OPTIONS)
-        side = _number(uri, "side", options.get("side", str(SIDE)), 32, 4096)
-        upsample = _number(uri, "upsample", options.get("upsample", str(UPSAMPLE)), 0, 3)
-        faces = options.get("faces", "dlib")
-        if faces not in ("dlib", "whole"):
-            raise ModelError(f"'{uri}' names no face finder: '{faces}'.", remedy="use faces=dlib or faces=whole")
-        return cls(file, _races(uri, file, options.get("races")), faces, side, upsample)
-
-    def __str__(self) -> str:
-        dlib = f"&side={self.side}&upsample={self.upsample}" if self.faces == "dlib" else ""
-        return f"fairface:{self.file}?races={self.races}&faces={self.faces}{dlib}"
-
-
-def _number(uri: str, name: str, value: str, least: int, most: int) -> int:
+def _number(uri: str, options: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    value = options.get(name, str(default))
     if not value.isascii() or not value.isdigit() or not least <= int(value[:9]) <= most:
         raise ModelError(f"'{uri}' has '{value}' for '{name}'.", remedy=f"give a whole number, {least} to {most}")
     return int(value)
@@ -121,11 +97,17 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     The reader's `uri` spells every option out, and its fingerprint holds the finder's files.
     """
     where = device_of(device)
-    options = FairFaceAddress.of(uri, address)
-    path = resolve(options.file, base)
+    file, options = split_options(uri, address, ("races", "faces", "side", "upsample"))
+    side = _number(uri, options, "side", SIDE, 32, 4096)
+    upsample = _number(uri, options, "upsample", UPSAMPLE, 0, 3)
+    faces = options.get("faces", "dlib")
+    if faces not in ("dlib", "whole"):
+        raise ModelError(f"'{uri}' names no face finder: '{faces}'.", remedy="use faces=dlib or faces=whole")
+    races = _races(uri, file, options.get("races"))
+    path = resolve(file, base)
     require_weights(path)
     files = HashedFiles.of({"weights": path})
-    finder = DlibFinder(options.side, options.upsample) if options.faces == "dlib" else WholeImage()
+    finder = DlibFinder(side, upsample) if faces == "dlib" else WholeImage()
     state = read_state_dict(path)
     with torch.device("meta"):  # its shapes are compared with the file's before memory is taken for either
         model = resnet34(num_classes=OUTPUTS)
@@ -133,8 +115,10 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     require_finite(state, str(path))
     model.load_state_dict(state, assign=True)
     files.require_unchanged()
-    fingerprint = files.fingerprint(races=str(options.races), **finder.identity)
-    return FairFace(str(options), fingerprint, where, model.float().eval(), options.races, finder)
+    fingerprint = files.fingerprint(races=str(races), **finder.identity)
+    searched = f"&side={side}&upsample={upsample}" if faces == "dlib" else ""
+    full = f"fairface:{file}?races={races}&faces={faces}{searched}"
+    return FairFace(full, fingerprint, where, model.float().eval(), races, finder)
 
 
 class FairFace(Perceiver):

@@ -3,44 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from PIL.Image import Image
-from transformers import GroundingDinoForObjectDetection, GroundingDinoProcessor
 
-from fairgate.checkpoints import TransformersFolder, find_folder, model_folder
+from fairgate.checkpoints import TransformersFolder
 from fairgate.errors import ModelError
-from fairgate.generation.perceiver import FolderPerceiver, device_of
+from fairgate.generation.perceiver import FolderPerceiver
 from fairgate.generation.roles import Box
-
-_PARTS = {"backbone_config": "swin", "text_config": "bert"}
-
-
-def open_detector(uri: str, address: str, *, device: str, base: Path) -> GroundingDino:
-    """Load a Grounding DINO from a folder or the hub's cache. Raises ModelError or DeviceError."""
-    where = device_of(device)
-    found = find_folder(model_folder(address, base), ("grounding-dino",), use="detect with", pickled=True)
-    _require_known_parts(found)
-    return GroundingDino.load(uri, found, where, GroundingDinoForObjectDetection, GroundingDinoProcessor)
-
-
-def _require_known_parts(found: TransformersFolder) -> None:
-    """Raises ModelError for a backbone that transformers would look up by name, on the hub or in timm."""
-    for part, kind in _PARTS.items():
-        config = found.config.get(part) or {}
-        named = config.get("model_type", kind) if isinstance(config, dict) else None  # not said: the library's default
-        if named != kind or (part == "backbone_config" and found.config.get("backbone")):
-            raise ModelError(
-                f"the model's {part} is not a {kind} that config.json describes.",
-                where=str(found.path / "config.json"),
-                remedy="use a Grounding DINO with a Swin backbone and a BERT, as the published ones have",
-            )
 
 
 class GroundingDino(FolderPerceiver):
     """`spent` counts "grounding_dino", once per image."""
+
+    kinds: ClassVar = {"grounding-dino": ("GroundingDinoForObjectDetection", "GroundingDinoProcessor")}
+    use = "detect with"
+
+    @classmethod
+    def require_usable(cls, found: TransformersFolder) -> None:
+        """Raises ModelError for a backbone that transformers would look up by name, on the hub or in timm."""
+        for part, kind in (("backbone_config", "swin"), ("text_config", "bert")):
+            config = found.config.get(part) or {}
+            named = config.get("model_type", kind) if isinstance(config, dict) else None  # or the library's default
+            if named != kind or (part == "backbone_config" and found.config.get("backbone")):
+                raise ModelError(
+                    f"the model's {part} is not a {kind} that config.json describes.",
+                    where=str(found.path / "config.json"),
+                    remedy="use a Grounding DINO with a Swin backbone and a BERT, as the published ones have",
+                )
 
     def detect(
         self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
@@ -83,3 +74,6 @@ def _boxes(result: Any, size: tuple[int, int]) -> list[Box]:
         if inside[0] < inside[2] and inside[1] < inside[3]:
             found.append(Box(*inside, score=score, label=label))
     return sorted(found, key=lambda box: -box.score)
+
+
+open_detector = GroundingDino.open

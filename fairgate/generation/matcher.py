@@ -47,14 +47,6 @@ def open_matcher(uri: str, address: str, *, device: str, base: Path) -> Towers:
     return Towers(uri, found.fingerprint, where, found.open(where, uri))
 
 
-def _of_folder(address: str, base: Path) -> Checkpoint:
-    folder = model_folder(address, base)
-    config = folder / "config.json"
-    if config.is_file() and str(read_config(config).get("model_type")) in _IMAGES_ALONE:
-        return _checkpoint_of_images(folder)
-    return hf.checkpoint(folder)
-
-
 class Towers(Perceiver):
     """Unit vectors of images and texts. `spent` counts "image_tower" and "text_tower", once per image and text.
 
@@ -89,8 +81,12 @@ class Towers(Perceiver):
         return np.stack([vectors[text] for text in texts])
 
 
-def _checkpoint_of_images(folder: Path) -> Checkpoint:
-    """A DINO in a folder that `require_folder` has accepted, hashed and not loaded. Raises ModelError."""
+def _of_folder(address: str, base: Path) -> Checkpoint:
+    """Two towers or a DINO, hashed and not loaded. Raises ModelError."""
+    folder = model_folder(address, base)
+    config = folder / "config.json"
+    if not config.is_file() or str(read_config(config).get("model_type")) not in _IMAGES_ALONE:
+        return hf.checkpoint(folder)
     found = find_folder(folder, tuple(_IMAGES_ALONE), tokenizer=False, pickled=True)
 
     def load(device: Device) -> Encoder:

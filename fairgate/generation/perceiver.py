@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import torch
 from PIL.Image import Image
@@ -15,8 +16,10 @@ from fairgate.checkpoints import (
     Device,
     TransformersFolder,
     find_device,
+    find_folder,
     load_model,
     loading,
+    model_folder,
     naming,
     require_device,
     scoring,
@@ -56,18 +59,40 @@ class Perceiver:
 class FolderPerceiver(Perceiver):
     """A model of transformers with its processor."""
 
+    kinds: ClassVar[Mapping[str, tuple[str, str]]]
+    """model_type of config.json -> names of the model's class and of its processor's."""
+    use: ClassVar[str]
+    """What is done with such models, for messages: "detect with"."""
+    reads_text: ClassVar[bool] = True
+
     def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
         super().__init__(uri, fingerprint, device)
         self._model, self._processor = model.to(device.name), processor
 
     @classmethod
-    def load(cls, uri: str, found: TransformersFolder, device: Device, model_class: Any, processor_class: Any) -> Self:
-        """Load a folder's model and processor. Raises ModelError."""
+    def open(cls, uri: str, address: str, *, device: str, base: Path) -> Self:
+        """Load a model from a folder or the hub's cache. Raises ModelError or DeviceError."""
+        import transformers
+
+        where, folder = device_of(device), model_folder(address, base)
+        found = find_folder(folder, tuple(cls.kinds), use=cls.use, tokenizer=cls.reads_text, pickled=True)
+        model_class, processor_class = (getattr(transformers, name, None) for name in cls.kinds[found.kind])
+        if model_class is None or processor_class is None:
+            raise ModelError(
+                f"the installed transformers ({transformers.__version__}) does not know a {found.kind}.",
+                where=str(found.path),
+                remedy="install a newer one: `pip install 'transformers>=4.56'`",
+            )
+        cls.require_usable(found)
         model = load_model(model_class, found)
-        with loading(found) as folder:
-            processor = processor_class.from_pretrained(folder, **LOCAL)
+        with loading(found) as path:
+            processor = processor_class.from_pretrained(path, **LOCAL)
         found.files.require_unchanged()
-        return cls(uri, found.fingerprint, device, model, processor)
+        return cls(uri, found.fingerprint, where, model, processor)
+
+    @classmethod
+    def require_usable(cls, found: TransformersFolder) -> None:
+        """Raises ModelError for a folder that is not to be loaded, by its config."""
 
     def _batches(
         self, images: Sequence[Image], tokens: dict[str, torch.Tensor]

@@ -15,7 +15,7 @@ from fairgate.generation.roles import ALIASES, Role, full_uri
 from fairgate.hashing import digest, sha256_file
 from fairgate.plugins import Registry
 
-_DIFFUSION = "fairgate.generation.diffusion.open"
+_DIFFUSION = "fairgate.generation.diffusion.files"
 ADAPTERS = {
     **{f"hf.{role}": _DIFFUSION for role in ("painter", "inpainter", "restyler", "editor")},
     "hf.asker": "fairgate.generation.vilt",

@@ -8,31 +8,25 @@ images by the logit of "real"; the sigmoid ranks them alike, and a softmax over 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL.Image import Image
-from transformers import ViltForQuestionAnswering, ViltProcessor
 
-from fairgate.checkpoints import Device, find_folder, model_folder
+from fairgate.checkpoints import Device
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.generation.perceiver import FolderPerceiver, device_of
+from fairgate.generation.perceiver import FolderPerceiver
 
 Probabilities = NDArray[np.float64]
 
 
-def open_asker(uri: str, address: str, *, device: str, base: Path) -> ViltVQA:
-    """Load a ViLT from a folder or the hub's cache. Raises ModelError or DeviceError."""
-    where = device_of(device)
-    found = find_folder(model_folder(address, base), ("vilt",), use="answer questions with", pickled=True)
-    return ViltVQA.load(uri, found, where, ViltForQuestionAnswering, ViltProcessor)
-
-
 class ViltVQA(FolderPerceiver):
     """Several questions about an image are one batch: the image is prepared once. `spent` counts "vilt"."""
+
+    kinds: ClassVar = {"vilt": ("ViltForQuestionAnswering", "ViltProcessor")}
+    use = "answer questions with"
 
     def __init__(self, uri: str, fingerprint: str, device: Device, model: Any, processor: Any) -> None:
         super().__init__(uri, fingerprint, device, model, processor)
@@ -78,3 +72,6 @@ class ViltVQA(FolderPerceiver):
                 found[group] = answered.reshape(len(group), len(questions), -1)
         self.spent["vilt"] += len(images) * len(questions)
         return found
+
+
+open_asker = ViltVQA.open

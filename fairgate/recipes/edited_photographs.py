@@ -97,13 +97,9 @@ class EditedPart(Part):
 
     settings: PhotographSettings
 
-    def drawn(self, subject: str, set_ids: Sequence[str]) -> list[str]:
-        """The photographs in an order of this part: the first accepted sets are a random sample of all."""
-        return drawn(set_ids, self.settings.recipe, subject, self.settings, self.name)
-
-    def continued(self, before: Before, ids: Sequence[str]) -> Iterator[list[SetRows]]:
-        """Stored sets as the starting sets of a later part."""
-        stored = before.sets(ids)
+    def continued(self, subject: str, before: Before, ids: Sequence[str]) -> Iterator[list[SetRows]]:
+        """Stored sets as starting sets, in an order of this part: the first accepted are a random sample of all."""
+        stored = before.sets(drawn(ids, self.settings.recipe, subject, self.settings, self.name))
         copies = (replace(each, rows=[dict(row) for row in each.rows], columns=dict(each.columns)) for each in stored)
         return in_shards(copies, self.settings)
 

@@ -172,18 +172,18 @@ class ListedPhotographs(Part):
         """Photographs as they are listed; files are opened later, by the workers."""
         listed = list(self.settings.listed())
         ids = unique_ids([photograph.path for photograph in listed])
-        return in_shards((self._set(photograph, ids[photograph.path]) for photograph in listed), self.settings)
-
-    def _set(self, photograph: Photograph, set_id: str) -> SetRows:
-        row = {"member": MEMBER, "path": photograph.path, "caption": photograph.caption, **photograph.labels}
-        return SetRows(
-            set_id=set_id,
-            subject=self.settings.subject,
-            names=(Faces.name, photograph.path),
-            seed=self.settings.seed,
-            rows=[row],
-            columns=dict(photograph.columns),
+        starts = (
+            SetRows(
+                set_id=ids[each.path],
+                subject=self.settings.subject,
+                names=(Faces.name, each.path),
+                seed=self.settings.seed,
+                rows=[{"member": MEMBER, "path": each.path, "caption": each.caption, **each.labels}],
+                columns=dict(each.columns),
+            )
+            for each in listed
         )
+        return in_shards(starts, self.settings)
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
         """Checks of the labels first, then of the file."""

@@ -80,7 +80,7 @@ class Swaps(MembersPart):
                 where=f"only: {only}",
                 remedy="name a dataset that was built from the same photographs, or none",
             )
-        return self.continued(before, self.drawn(subject, ids))
+        return self.continued(subject, before, ids)
 
     def context(self, subject: str, before: Before) -> FacePool:
         return faces_of(self.settings)

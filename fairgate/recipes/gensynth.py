@@ -20,6 +20,7 @@ streams. Gender is what captions and instructions name; the annotators and the f
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, ClassVar
 
 from pydantic import Field, field_validator, model_validator
@@ -157,11 +158,10 @@ class Pilot(EditedPart):
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """All photographs in a drawn order; the first of them are the pilot."""
-        ids = self.drawn(subject, before.set_ids)
-        pilot = set(ids[: self.settings.pilot_photos])
-        for starts in self.continued(before, ids):
+        numbers = count()
+        for starts in self.continued(subject, before, before.set_ids):
             for start in starts:
-                start.columns["pilot"] = start.set_id in pilot
+                start.columns["pilot"] = next(numbers) < self.settings.pilot_photos
             yield starts
 
     def steps(self, subject: str, device: str, context: Any) -> Sequence[Step]:
@@ -177,7 +177,7 @@ class Edits(MembersPart):
 
     def shards(self, subject: str, before: Before) -> Iterator[list[SetRows]]:
         """The photographs in another order than the pilot's."""
-        return self.continued(before, self.drawn(subject, before.set_ids))
+        return self.continued(subject, before, before.set_ids)
 
     def context(self, subject: str, before: Before) -> NeighbourPool:
         ids = list(before.set_ids)[: self.settings.pilot_photos]

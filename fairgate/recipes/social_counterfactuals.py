@@ -24,7 +24,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, ClassVar, Literal
@@ -41,6 +40,7 @@ from fairgate.steps import (
     MembersDiffer,
     PaintSets,
     Pruning,
+    Row,
     SetRows,
     Step,
     Trace,
@@ -81,14 +81,6 @@ _SILENT_H = re.compile(r"(hour|honest|honou?r|heir)", re.IGNORECASE)
 _LIKE_YOU = re.compile(r"(uni([^mn]|$)|u[st][aeiu]|eu|one\b|once\b)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """One caption of a set: the groups that it names, in the pair's order."""
-
-    groups: tuple[str, ...]
-    caption: str
-
-
 @cache
 def subjects_of(kind: Kind) -> tuple[str, ...]:
     """The published subjects, as printed: 261 occupations (some twice, some in two spellings), or 63 traits.
@@ -123,20 +115,21 @@ def with_article(phrase: str) -> str:
 
 
 def caption_set(
-    prefix: str, subject: str, words: Sequence[Mapping[str, str]], template: str = TEMPLATES["occupations"]
-) -> list[Member]:
-    """The captions of one set, base member first: all combinations of groups, the last attribute changing fastest.
+    prefix: str, subject: str, words: Mapping[str, Mapping[str, str]], template: str = TEMPLATES["occupations"]
+) -> list[Row]:
+    """The members of one set, base member first: all combinations of groups, the last attribute changing fastest.
 
-    `words` has group -> word for every attribute, in the order in which the caption names them.
+    `words` has attribute -> group -> word, in the order in which the caption names them.
 
-    >>> [member.caption for member in caption_set("A photo of", "pilot", [{"White": "White"}, {"f": "female"}])]
-    ['A photo of a White female pilot']
+    >>> caption_set("A photo of", "pilot", {"race": {"White": "White"}, "gender": {"f": "female"}})
+    [{'member': 'White-f', 'caption': 'A photo of a White female pilot', 'race': 'White', 'gender': 'f'}]
     """
     members = []
-    for chosen in itertools.product(*(mapping.items() for mapping in words)):
+    for chosen in itertools.product(*(mapping.items() for mapping in words.values())):
         phrase = template.format(groups=" ".join(word for _, word in chosen), subject=subject)
+        groups = [group for group, _ in chosen]
         caption = f"{prefix} {with_article(phrase)}".strip()
-        members.append(Member(tuple(group for group, _ in chosen), caption))
+        members.append({"member": "-".join(groups), "caption": caption, **dict(zip(words, groups, strict=True))})
     return members
 
 
@@ -197,11 +190,8 @@ class SocialSettings(RecipeSettings):
         return self.model_copy(update={"subjects": [subject]})
 
     @property
-    def words(self) -> list[dict[str, str]]:
-        return [self.attributes[name] for name in self.pair]
-
-    def captions(self, prefix: str, subject: str) -> list[Member]:
-        return caption_set(prefix, subject, self.words, self.template or TEMPLATES[self.of])
+    def words(self) -> dict[str, dict[str, str]]:
+        return {name: self.attributes[name] for name in self.pair}
 
 
 class Attempts(Part):
@@ -233,14 +223,7 @@ class Attempts(Part):
             subject=subject,
             names=(SocialCounterfactuals.name, name, number),
             seed=settings.seed,
-            rows=[
-                {
-                    "member": "-".join(member.groups),
-                    "caption": member.caption,
-                    **dict(zip(settings.pair, member.groups, strict=True)),
-                }
-                for member in settings.captions(prefix, subject)
-            ],
+            rows=caption_set(prefix, subject, settings.words, settings.template or TEMPLATES[settings.of]),
         )
         rows.columns[SHARE] = float(rows.stream("share").uniform(*settings.shares))
         rows.columns["guidance"] = float(rows.stream("guidance").uniform(*settings.guidances))
@@ -259,7 +242,7 @@ class Attempts(Part):
             Sampling(settings.steps, settings.guidances[0], size=settings.size, scheduler=settings.scheduler),
             settings.sharing,
             settings.rows,
-            tuple(word for words in settings.words for word in words.values()),
+            tuple(word for words in settings.words.values() for word in words.values()),
             pruning,
         )
         return [paint, MatchCaptions(matcher), EveryCaptionMatches(settings.min_caption_cosine), MembersDiffer()]

@@ -2,10 +2,6 @@ from .caption_gender import WIDER_WORDS as WIDER_WORDS
 from .caption_gender import WORDS as WORDS
 from .caption_gender import GenderWords as GenderWords
 from .caption_gender import image_gender as image_gender
-from .caption_match import CaptionMatcher as CaptionMatcher
-from .caption_match import EveryCaptionMatches as EveryCaptionMatches
-from .caption_match import MatchCaptions as MatchCaptions
-from .caption_match import MembersDiffer as MembersDiffer
 from .contract import Drop as Drop
 from .contract import Judge as Judge
 from .contract import Maker as Maker
@@ -25,9 +21,13 @@ from .crop_edit import candidates as candidates
 from .face_swap import FacePool as FacePool
 from .face_swap import FindFace as FindFace
 from .face_swap import SwapFace as SwapFace
+from .filters import CaptionMatcher as CaptionMatcher
 from .filters import CountColours as CountColours
+from .filters import EveryCaptionMatches as EveryCaptionMatches
 from .filters import Forget as Forget
 from .filters import Likeness as Likeness
+from .filters import MatchCaptions as MatchCaptions
+from .filters import MembersDiffer as MembersDiffer
 from .filters import Within as Within
 from .filters import first_of_each as first_of_each
 from .paint import Paint as Paint

@@ -159,9 +159,7 @@ def image_gender(captions: Iterable[str], words: GenderWords = WORDS) -> Gender 
     ('male', None)
     """
     named = named_gender("\n".join(captions), words)
-    if named == "both":
-        return None
-    return None if named == "none" else named
+    return named if named in ("male", "female") else None
 
 
 def neutralise(caption: str, words: GenderWords = WORDS) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from fairgate.errors import ModelError
 from fairgate.generation import Sampling
-from fairgate.steps.caption_match import CaptionMatcher, Match, note
 from fairgate.steps.contract import Batches, Drop, Maker, Meter, SetRows
+from fairgate.steps.filters import CaptionMatcher, Match, note
 from fairgate.steps.provenance import COLUMNS, HOW, SEED, made_with, sampling, spending
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fairgate.builds.params import build_names, read_build
+from fairgate.builds.build import build_names, read_build
 from fairgate.builds.shard_store import slug
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -14,8 +14,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairgate.errors import DeviceError, ModelError
 from fairgate.generation import Sampling
-from fairgate.generation.shared_attention.alignment import align_tokens
-from fairgate.generation.shared_attention.attention import BaseMember, Words, shared_attention, wide_product
+from fairgate.generation.shared_attention.attention import (
+    BaseMember,
+    Words,
+    align_tokens,
+    shared_attention,
+    wide_product,
+)
 from fairgate.generation.shared_attention.sampler import Attempt, SetPainting
 
 CAPTIONS = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairgate.errors import ModelError
-from fairgate.generation.shared_attention.alignment import align_tokens, word_pairs, words_of
+from fairgate.generation.shared_attention.attention import align_tokens, word_pairs, words_of
 
 LENGTH = 24
 PHRASES = ["Middle Eastern", "White"]

@@ -9,7 +9,7 @@ import pytest
 from in_memory_build import rows_of, run_recipe
 from PIL import Image
 
-from fairgate.builds.params import read_build
+from fairgate.builds.build import read_build
 from fairgate.generation import open_model
 from fairgate.portraits.photos import write_photos
 from fairgate.recipes import open_recipe

@@ -38,8 +38,8 @@ needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason="the real data li
 
 
 def captions(prefix: str, subject: str, pair: tuple[str, str], of: str = "occupations") -> list[str]:
-    words = [ATTRIBUTES[name] for name in pair]
-    return [member.caption for member in caption_set(prefix, subject, words, TEMPLATES[of])]  # type: ignore[index]
+    words = {name: ATTRIBUTES[name] for name in pair}
+    return [member["caption"] for member in caption_set(prefix, subject, words, TEMPLATES[of])]  # type: ignore[index]
 
 
 @needs_real_data

@@ -19,8 +19,8 @@ from fairgate.generation import registry
 from fairgate.randomness import stream
 from fairgate.recipes import open_recipe
 from fairgate.steps import Meter, SetRows, run_steps
-from fairgate.steps.caption_match import CaptionMatcher, EveryCaptionMatches, MembersDiffer, directional_similarity
 from fairgate.steps.contract import SmallerBatches
+from fairgate.steps.filters import CaptionMatcher, EveryCaptionMatches, MembersDiffer, directional_similarity
 from fairgate.steps.pictures import picture
 from fairgate.steps.shared_generation import PaintSets, repaint_member
 

@@ -47,16 +47,6 @@ class _Scene:
     extra: torch.Tensor | None
     generators: list[torch.Generator]
 
-    def repeated(self, times: int) -> _Scene:
-        """The same scene for several prompts; noise that is yet to be drawn is the same for each, too."""
-        clean, noise, mask = (part.repeat(times, 1, 1, 1) for part in (self.clean, self.noise, self.mask))
-        extra = None if self.extra is None else self.extra.repeat(times, 1, 1, 1)
-        return _Scene(clean, noise, mask, extra, [_copied(generator) for generator in self.generators * times])
-
-    def begin(self, schedule: Schedule, strength: float) -> torch.Tensor:
-        """The first latents: pure noise at full strength, else the picture under noise."""
-        return schedule.begin(self.noise) if strength >= 1 else schedule.noised(self.clean, self.noise, 0)
-
     def put_back(self, schedule: Schedule) -> After:
         """After each step: outside the mask the pictures, under the noise of the step that comes next."""
 
@@ -105,7 +95,8 @@ class DiffusionInpainter(Diffusing):
                 _masks_of(model, masks, own, size).to(model.device),
                 generators_of(seeds),
                 whole=how.strength >= 1,
-            ).repeated(times)
+                times=times,
+            )
             first = model.schedule(how.steps, how.scheduler).skip_to_strength(how.strength)
 
             def after(schedule: Schedule) -> After | None:
@@ -113,7 +104,8 @@ class DiffusionInpainter(Diffusing):
                     return None  # such a UNet keeps what is outside the mask by itself
                 return scene.put_back(schedule)
 
-            latents = scene.begin(first, how.strength)
+            whole = how.strength >= 1
+            latents = first.begin(scene.noise) if whole else first.noised(scene.clean, scene.noise, 0)
             latents = through(model, first, latents, prompts, how, scene.generators, after, scene.extra)
             made = at_size(model.decode(latents), own)
         originals = zip(made, [*images] * times, [*masks] * times, strict=True)
@@ -121,9 +113,18 @@ class DiffusionInpainter(Diffusing):
 
 
 def _scene(
-    model: StableDiffusion, pixels: torch.Tensor, mask: torch.Tensor, generators: list[torch.Generator], whole: bool
+    model: StableDiffusion,
+    pixels: torch.Tensor,
+    mask: torch.Tensor,
+    generators: list[torch.Generator],
+    *,
+    whole: bool,
+    times: int,
 ) -> _Scene:
-    """Read the pictures once; the order of the draws is diffusers' (picture, noise, picture without what is masked)."""
+    """Read the pictures once; the order of the draws is diffusers' (picture, noise, picture without what is masked).
+
+    The scene is repeated for several prompts; noise that is yet to be drawn is the same for each, too.
+    """
     size: Size = (pixels.shape[-1], pixels.shape[-2])
     masked_input = int(model.unet.config.in_channels) != model.latent_channels
     clean = model.encode(pixels, () if masked_input and whole else generators)
@@ -132,14 +133,9 @@ def _scene(
     extra = None
     if masked_input:
         rest = model.encode(pixels.to(model.device) * (mask < 0.5), generators)
-        extra = torch.cat([small, rest], dim=1)
-    return _Scene(clean, noise, small, extra, generators)
-
-
-def _copied(generator: torch.Generator) -> torch.Generator:
-    copy = torch.Generator("cpu")
-    copy.set_state(generator.get_state())
-    return copy
+        extra = torch.cat([small, rest], dim=1).repeat(times, 1, 1, 1)
+    clean, noise, small = (part.repeat(times, 1, 1, 1) for part in (clean, noise, small))
+    return _Scene(clean, noise, small, extra, [each.clone_state() for each in generators * times])
 
 
 def _one_size(images: Sequence[Image]) -> Size:

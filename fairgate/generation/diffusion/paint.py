@@ -14,7 +14,7 @@ from PIL.Image import Image, Resampling
 
 from fairgate.checkpoints import MAX_SIDE, naming
 from fairgate.errors import ModelError
-from fairgate.generation.diffusion.pipeline import StableDiffusion, joined
+from fairgate.generation.diffusion.pipeline import Conditioning, StableDiffusion, joined
 from fairgate.generation.diffusion.schedule import Schedule
 from fairgate.generation.roles import Sampling
 
@@ -171,18 +171,28 @@ def guided(
     `more` holds channels that the UNet sees after the latents (n, c, h, w): the mask of an inpainting model.
     """
     positive, unwanted = model.embed_prompts(prompts), model.embed_negative(negative, len(prompts))
-    alone = scale <= 1
-    conditioning = positive if alone else unwanted + positive
-    channels = more if more is None or alone else torch.cat([more, more])
+    if scale <= 1:
+        return _evaluated(model, [positive], more, lambda found: found)
+    channels = None if more is None else torch.cat([more, more])
+    return _evaluated(model, [unwanted, positive], channels, lambda without, text: without + scale * (text - without))
+
+
+def _evaluated(
+    model: StableDiffusion,
+    conditionings: Sequence[Conditioning],
+    channels: torch.Tensor | None,
+    put_together: Callable[..., torch.Tensor],
+) -> Predict:
+    """One UNet evaluation of the latents under each conditioning, all in one batch, and what is made of them.
+
+    `channels` are those that the UNet sees after the latents, for the whole batch.
+    """
+    times, conditioning = len(conditionings), joined(conditionings)
 
     def predict(latents: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
-        batch = latents if alone else torch.cat([latents, latents])
+        batch = torch.cat([latents] * times)
         inputs = batch if channels is None else torch.cat([batch, channels], dim=1)
-        found = model.predict(inputs, timestep, conditioning)
-        if alone:
-            return found
-        without, with_text = found.chunk(2)
-        return without + scale * (with_text - without)
+        return put_together(*model.predict(inputs, timestep, conditioning).chunk(times))
 
     return predict
 
@@ -203,20 +213,15 @@ def guided_by_image(
     )
     text, picture = scales[:, :, None, None, None].unbind(1)
     on = (text > 1) & (picture >= 1)
-    alone = not bool(on.any())
+    if not on.any():
+        return _evaluated(model, [prompts], image, lambda found: found)
     text, picture = torch.where(on, text, 1.0), torch.where(on, picture, 1.0)
-    conditioning = prompts if alone else prompts + negative + negative
-    channels = image if alone else torch.cat([image, image, torch.zeros_like(image)])
 
-    def predict(latents: torch.Tensor, timestep: torch.Tensor) -> torch.Tensor:
-        batch = latents if alone else torch.cat([latents] * 3)
-        found = model.predict(torch.cat([batch, channels], dim=1), timestep, conditioning)
-        if alone:
-            return found
-        with_text, with_image, without = found.chunk(3)
+    def guide(with_text: torch.Tensor, with_image: torch.Tensor, without: torch.Tensor) -> torch.Tensor:
         return without + text * (with_text - with_image) + picture * (with_image - without)
 
-    return predict
+    channels = torch.cat([image, image, torch.zeros_like(image)])
+    return _evaluated(model, [prompts, negative, negative], channels, guide)
 
 
 def require_one_each(prompts: Sequence[str], *others: Sequence[object]) -> None:

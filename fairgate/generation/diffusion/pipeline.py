@@ -22,7 +22,7 @@ from PIL.Image import Image
 from fairgate.checkpoints import find_device, naming_folder, require_finite, require_loaded, require_stored
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
-from fairgate.generation.diffusion.schedule import Schedule, make_scheduler, quiet, read_schedule
+from fairgate.generation.diffusion.schedule import Schedule, Schedulers, quiet
 from fairgate.hashing import digest
 
 KEPT_BYTES = 64 << 20
@@ -77,7 +77,7 @@ class StableDiffusion:
         self.spent: Counter[str] = Counter()
         self.refiner: StableDiffusion | None = None
         self._zero_negative = self.is_xl and bool(found.settings.get("force_zeros_for_empty_prompt", True))
-        self._schedule = read_schedule(found.folder / "scheduler", found.components["scheduler"], found.pipeline in SD)
+        self._schedulers = Schedulers(found.folder / "scheduler", found.components["scheduler"], found.pipeline in SD)
         self._texts: OrderedDict[str, Conditioning] = OrderedDict()
         self._load(found, kin)
         found.files.require_unchanged()
@@ -91,7 +91,7 @@ class StableDiffusion:
         self.text_encoders = [
             shared
             if kin is not None and (shared := kin.same(name, found)) is not None
-            else _text_encoder(names[name], found.folder / name, variant).to(self.device)
+            else _loaded(getattr(transformers, names[name]), found.folder / name, variant).float().to(self.device)
             for name in readers
         ]
         self._readers = dict(zip(readers, self.text_encoders, strict=True))
@@ -125,7 +125,7 @@ class StableDiffusion:
 
     def schedule(self, steps: int, name: str | None = None) -> Schedule:
         """A scheduler of its own for one batch: the model's (None) or one by short name, set to so many steps."""
-        return Schedule(make_scheduler(self._schedule, name), steps, self.device)
+        return Schedule(self._schedulers.make(name), steps, self.device)
 
     @torch.inference_mode()
     def embed_prompts(self, prompts: Sequence[str]) -> Conditioning:
@@ -250,14 +250,9 @@ class StableDiffusion:
         return torch.cat([first, first[:, :2] if aesthetic is None else aesthetic], dim=1)
 
 
-def _unet_or_vae(class_name: str, folder: Path, dtype: torch.dtype, variant: str | None = None) -> Any:
+def _unet_or_vae(class_name: str, folder: Path, dtype: torch.dtype, variant: str | None) -> Any:
     """A UNet or VAE of diffusers. Raises ModelError: tensors missing, misshapen, made up or NaN."""
     return _loaded(getattr(diffusers, class_name), folder, variant, low_cpu_mem_usage=True, torch_dtype=dtype)
-
-
-def _text_encoder(class_name: str, folder: Path, variant: str | None = None) -> Any:
-    """A text encoder of transformers, in float32. Raises ModelError as above."""
-    return _loaded(getattr(transformers, class_name), folder, variant).float()
 
 
 def _loaded(model_class: Any, folder: Path, variant: str | None, **options: Any) -> Any:

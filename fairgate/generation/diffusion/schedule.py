@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,53 +32,44 @@ SCHEDULERS = {
 _CORRECTED = {"steps_offset": 1, "clip_sample": False}
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleConfig:
-    """A model's scheduler: its class and its config, from which any other scheduler of diffusers can be built."""
+class Schedulers:
+    """A pipeline's scheduler: its class and its config, from which any other scheduler of diffusers can be built.
 
-    name: str
-    config: dict[str, Any]
-    where: str
-    corrected: Mapping[str, Any]
-
-
-def read_schedule(folder: Path, name: str, classic: bool) -> ScheduleConfig:
-    """A pipeline's scheduler. `classic` ones (SD 1.x, 2.x) have two outdated settings corrected, as diffusers does.
-
-    Its pipelines correct the scheduler that they are given, what its class sets by default included. A scheduler of
-    another class that is built from its config takes over the settings that the file has, and no default.
+    `classic` pipelines (SD 1.x, 2.x) have two outdated settings corrected, as diffusers does: it corrects the scheduler
+    that a pipeline is given, what its class sets by default included. A scheduler of another class that is built from
+    its config takes over the settings that the file has, and no default.
     """
-    path = folder / "scheduler_config.json"
-    config = {key: value for key, value in read_config(path).items() if key != "_class_name"}
-    corrected = _CORRECTED if classic else {}
-    config |= {key: value for key, value in corrected.items() if key in config}
-    found = getattr(diffusers, name, None)
-    if not (isinstance(found, type) and issubclass(found, diffusers.SchedulerMixin)):
-        raise ModelError(f"diffusers has no scheduler '{name}'.", where=str(path), remedy="update diffusers")
-    return ScheduleConfig(name, config, str(path), corrected)
 
+    def __init__(self, folder: Path, name: str, classic: bool) -> None:
+        path = folder / "scheduler_config.json"
+        self._where, self._corrected = str(path), _CORRECTED if classic else {}
+        self._config = {key: value for key, value in read_config(path).items() if key != "_class_name"}
+        self._config |= {key: value for key, value in self._corrected.items() if key in self._config}
+        self._own = getattr(diffusers, name, None)
+        if not (isinstance(self._own, type) and issubclass(self._own, diffusers.SchedulerMixin)):
+            raise ModelError(f"diffusers has no scheduler '{name}'.", where=self._where, remedy="update diffusers")
 
-def make_scheduler(schedule: ScheduleConfig, short: str | None = None) -> Any:
-    """A new scheduler: the model's own class (None), or the one of a short name, both from the model's config."""
-    if short is not None and short not in SCHEDULERS:
-        raise ModelError(
-            f"there is no scheduler '{short}'.",
-            where=schedule.where,
-            remedy=did_you_mean(short, SCHEDULERS) or f"schedulers: {', '.join(SCHEDULERS)}",
-        )
-    kind = getattr(diffusers, SCHEDULERS[short] if short else schedule.name)
-    try:
-        with quiet(), _numpy_2():
-            made = kind.from_config(schedule.config)
-            if short is None:
-                made.register_to_config(**{k: value for k, value in schedule.corrected.items() if k in made.config})
-            return made
-    except (TypeError, ValueError, NotImplementedError) as error:
-        raise ModelError(
-            f"{kind.__name__} cannot be built from the model's scheduler ({error}).",
-            where=schedule.where,
-            remedy="name another scheduler",
-        ) from error
+    def make(self, short: str | None = None) -> Any:
+        """A new scheduler: the model's own class (None), or the one of a short name, both from the model's config."""
+        if short is not None and short not in SCHEDULERS:
+            raise ModelError(
+                f"there is no scheduler '{short}'.",
+                where=self._where,
+                remedy=did_you_mean(short, SCHEDULERS) or f"schedulers: {', '.join(SCHEDULERS)}",
+            )
+        kind: Any = getattr(diffusers, SCHEDULERS[short]) if short else self._own
+        try:
+            with quiet(), _numpy_2():
+                made = kind.from_config(self._config)
+                if short is None:
+                    made.register_to_config(**{k: value for k, value in self._corrected.items() if k in made.config})
+                return made
+        except (TypeError, ValueError, NotImplementedError) as error:
+            raise ModelError(
+                f"{kind.__name__} cannot be built from the model's scheduler ({error}).",
+                where=self._where,
+                remedy="name another scheduler",
+            ) from error
 
 
 def quiet() -> contextlib.AbstractContextManager[None]:

@@ -19,8 +19,7 @@ from fairgate.errors import DeviceError, ModelError
 from fairgate.generation.diffusion.pipeline import Conditioning, StableDiffusion
 from fairgate.generation.diffusion.schedule import Schedule
 from fairgate.generation.roles import Sampling
-from fairgate.generation.shared_attention.alignment import align_tokens
-from fairgate.generation.shared_attention.attention import Mode, Sharing, Words, shared_attention
+from fairgate.generation.shared_attention.attention import Mode, Sharing, Words, align_tokens, shared_attention
 
 ROWS = 48
 """UNet rows of one pass: two sets of 12 under guidance."""
