@@ -8,7 +8,7 @@ import io
 import json
 import shutil
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,7 +116,6 @@ def _plain(value: object) -> object:
 def _rows(recipe: Recipe, finished: Mapping[str, Chosen], census: Census) -> Iterator[dict[str, object]]:
     """Rows of the dataset as they come off the shards; every one is shown to `census` on its way."""
     for subject, chosen in finished.items():
-        census.subject(subject)
         for each in chosen.stored(chosen.set_ids):
             # The stored digest of a picture that the recipe hands on unchanged: it need not be decoded again.
             stored_rows = zip(each.rows.rows, each.pixels, strict=False)
@@ -126,7 +125,7 @@ def _rows(recipe: Recipe, finished: Mapping[str, Chosen], census: Census) -> Ite
                 values = {name: stored(value, f"{where}, column '{name}'") for name, value in row.items()}
                 image = row.get("image")
                 pixels = known.get(image) if isinstance(image, bytes) else None
-                census.add(values, pixels or pixel_digest(image, values.get("image")))
+                census.add(subject, values, pixels or pixel_digest(image, values.get("image")))
                 yield {name: cell.tolist() if isinstance(cell, np.ndarray) else cell for name, cell in values.items()}
         chosen.let_go()
 
@@ -136,20 +135,14 @@ class Census:
 
     def __init__(self, attributes: Mapping[str, Sequence[str]]) -> None:
         self._attributes = attributes
-        self._pixels: dict[str, array[int]] = {}
+        self._pixels: defaultdict[str, array[int]] = defaultdict(lambda: array("Q"))
         self._groups: Counter[tuple[str, str, str]] = Counter()
-        self._subject = ""
 
-    def subject(self, subject: str) -> None:
-        """Rows of this subject follow."""
-        self._subject = subject
-        self._pixels[subject] = array("Q")
-
-    def add(self, row: Mapping[str, Any], pixels: str | None) -> None:
+    def add(self, subject: str, row: Mapping[str, Any], pixels: str | None) -> None:
         if pixels is not None:
-            self._pixels[self._subject].append(int(pixels[:16], 16))
+            self._pixels[subject].append(int(pixels[:16], 16))
         for attribute in self._attributes:
-            self._groups[self._subject, attribute, str(row.get(attribute))] += 1
+            self._groups[subject, attribute, str(row.get(attribute))] += 1
 
     def exact(self, subject: str | None = None) -> int:
         """Images whose pixels another image before them has, of all subjects or within one."""

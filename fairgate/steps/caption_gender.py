@@ -172,13 +172,7 @@ def neutralise(caption: str, words: GenderWords = WORDS) -> str:
     """
 
     def put(word: str, after: str) -> str:
-        if word not in ("his", "her", "hers"):
-            return words.neutral[word]
-        if word == "hers":
-            return "theirs"
-        if not _is_object(after):
-            return "their"
-        return "them" if word == "her" else "theirs"
+        return "their" if word in ("his", "her") and not _is_object(after) else words.neutral[word]
 
     return _replaced(caption, words, put)
 
@@ -197,11 +191,9 @@ def with_gender(caption: str, gender: Gender, words: GenderWords = WORDS) -> str
     def put(word: str, after: str) -> str:
         if words.gender[word] == gender:
             return word
-        if word == "his":
-            return "hers" if _is_object(after) else "her"
-        if word == "her":
-            return "him" if _is_object(after) else "his"
-        return "his" if word == "hers" else words.opposite[word]
+        if word in ("his", "her") and not _is_object(after):
+            return "her" if word == "his" else "his"
+        return words.opposite[word]
 
     return _replaced(caption, words, put)
 

@@ -109,11 +109,10 @@ def test_what_cannot_be_stored_is_refused_with_a_remedy(case: str) -> None:
 def test_doubles_and_groups_are_counted_by_subject() -> None:
     counted = Census({"tone": ["light", "dark"]})
     for subject, tone in (("baker", "light"), ("pilot", "dark")):
-        counted.subject(subject)
         for number in range(5):
             pixels = f"{number % 4:016x}{0:048x}"  # the last is as the first, and both subjects show the same
-            counted.add({"member": "a", "tone": tone if number else "light"}, pixels)
-        counted.add({"member": "b", "tone": "dark"}, None)
+            counted.add(subject, {"member": "a", "tone": tone if number else "light"}, pixels)
+        counted.add(subject, {"member": "b", "tone": "dark"}, None)
     assert counted.exact("baker") == counted.exact("pilot") == 1
     assert counted.exact() == 6
     assert counted.images_of("baker") == counted.images_of("pilot") == 5

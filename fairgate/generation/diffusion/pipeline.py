@@ -88,13 +88,13 @@ class StableDiffusion:
         readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
         cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
         self.tokenizers = [_tokenizer(names[name], found.folder / name) for name in cutters]
-        self.text_encoders = [
-            shared
+        self._readers = {
+            name: shared
             if kin is not None and (shared := kin.same(name, found)) is not None
             else _loaded(getattr(transformers, names[name]), found.folder / name, variant).float().to(self.device)
             for name in readers
-        ]
-        self._readers = dict(zip(readers, self.text_encoders, strict=True))
+        }
+        self.text_encoders = list(self._readers.values())
         self.unet = _unet_or_vae(names["unet"], found.folder / "unet", self.dtype, variant).to(self.device)
         if kin is None:
             own = variant if found.vae.parent == found.folder else None  # a VAE from elsewhere has names of its own
