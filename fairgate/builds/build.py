@@ -56,7 +56,7 @@ class Factory:
 
     @property
     def places(self) -> Places:
-        return Places.of(self.out, self.name, self.limit)
+        return Places(self.out / (self.name if self.limit is None else f"{self.name}-limit-{self.limit}"))
 
     def build(self, engine: Engine, subjects: Sequence[str] = (), part: str | None = None) -> None:
         """Make what is missing of some subjects (default: all), and with `part` of that part alone.

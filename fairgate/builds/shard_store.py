@@ -244,11 +244,6 @@ class Places:
 
     root: Path
 
-    @classmethod
-    def of(cls, out: Path, name: str, limit: int | None) -> Places:
-        """`out/NAME`, or `out/NAME-limit-N`."""
-        return cls(out / (name if limit is None else f"{name}-limit-{limit}"))
-
     @property
     def dataset(self) -> Path:
         return self.root / DATASET

@@ -48,10 +48,8 @@ def stored(value: Any, where: str) -> Any:
 def _array(value: np.ndarray[Any, Any], where: str) -> Any:
     if value.ndim == 2 and value.dtype == np.bool_:
         return mask_png(value)
-    if value.ndim == 1 and value.dtype.kind == "f":
-        return value.astype(np.float32)
-    if value.ndim == 1 and value.dtype.kind in "iu":
-        return value.astype(np.int64)
+    if value.ndim == 1 and value.dtype.kind in "fiu":
+        return value.astype(np.float32 if value.dtype.kind == "f" else np.int64)
     raise RecipeError(
         f"an array of {value.dtype} with {value.ndim} axes cannot be stored.",
         where=where,
