@@ -34,7 +34,7 @@ from .fair_ranker import NullSkew as NullSkew
 from .fair_ranker import expected_max_skew as expected_max_skew
 from .fair_ranker import fair_counts as fair_counts
 from .fair_ranker import fair_rankings as fair_rankings
-from .mutual_information import mutual_information as mutual_information
+from .information import mutual_information as mutual_information
 from .neighbours import NeighbourShares as NeighbourShares
 from .neighbours import knn_accept as knn_accept
 from .neighbours import neighbour_shares as neighbour_shares

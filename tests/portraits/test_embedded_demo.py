@@ -51,9 +51,9 @@ def test_the_biased_checkpoint_is_found_in_the_planted_cells_and_in_no_others(re
         assert check.verdict == ("fail" if fell else "pass")
 
 
-def test_the_harmless_checkpoint_passes_every_check_of_every_shipped_suite(reports: Path) -> None:
+def test_the_harmless_checkpoint_passes_every_check_of_every_shipped_suite(reports: Path, embedded_cache: Path) -> None:
     assert {check.verdict for check in read(reports / "tuned").checks} == {"pass"}
-    words = ["check", "occupations_base", "--root", str(ROOT), "--mlflow", "off", "--cache", "off"]
+    words = ["check", "occupations_base", "--root", str(ROOT), "--mlflow", "off", "--cache", str(embedded_cache)]
     assert CliRunner().invoke(app, words).exit_code == 0
 
 
