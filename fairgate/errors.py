@@ -13,8 +13,8 @@ LONGEST = 2000
 _CONTROLS = r"\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"  # all but \n
 _BREAKS = re.compile(r"[\t\n\r\x0b\x0c\x85\u2028\u2029]+ *")
 _UNSEEN = re.compile(f"[{_CONTROLS}]")
-_COMMAND = re.compile(r"^::|##(?=\[)")
-_HARMFUL = re.compile(rf"[{_CONTROLS}]|^::|##\[", re.MULTILINE)
+_COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\[)")  # GitHub trims the lines in which it looks for commands
+_HARMFUL = re.compile(rf"[{_CONTROLS}]|^[^\S\n]*::|##\[", re.MULTILINE)
 
 
 class FairgateError(Exception):
@@ -106,7 +106,7 @@ def harmless(text: str, limit: int | None = LONGEST) -> str:
     'two ::error::lines'
     """
     joined = _UNSEEN.sub("�", _BREAKS.sub(" ", text))
-    joined = _COMMAND.sub(lambda found: " ".join(found.group()), joined)
+    joined = _COMMAND.sub(r"\g<0> ", joined)
     return joined if limit is None or len(joined) <= limit else f"{joined[: limit - 1]}…"
 
 
@@ -142,11 +142,11 @@ def suggestion(wrong: str, known: Iterable[str], otherwise: str) -> str:
     return " ".join(filter(None, [did_you_mean(wrong, known), otherwise]))
 
 
-def listed(names: Sequence[str], most: int = 5, separator: str = ", ") -> str:
-    """The first of many names, and how many more there are.
+def listed(names: Sequence[str], most: int = 5, separator: str = ", ", more: str = "more") -> str:
+    """The first of many names, and how many `more` there are.
 
     >>> listed(["a", "b", "c", "d"], 2)
     'a, b and 2 more'
     """
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return separator.join(names[:most]) + more
+    rest = f" and {len(names) - most:,} {more}" if len(names) > most else ""
+    return separator.join(names[:most]) + rest

@@ -54,15 +54,19 @@ def encoder_of(
     images: Callable[[torch.Tensor], torch.Tensor],
     tokens: Callable[[Sequence[str]], Mapping[str, Any]],
     texts: Callable[[Mapping[str, Any]], torch.Tensor],
+    scale: float | None = None,
 ) -> Encoder:
-    """The encoder of a model on a device, by `images`, features of a batch of pixels, and `texts`, those of tokens."""
-    scale, bias = (getattr(model, name, None) for name in ("logit_scale", "logit_bias"))
+    """The encoder of a model on a device, by `images`, features of a batch of pixels, and `texts`, those of tokens.
+
+    Without a `scale`, the model's own: AttributeError for one that has no `logit_scale`.
+    """
+    bias = getattr(model, "logit_bias", None)
 
     def array(features: torch.Tensor) -> Embeddings:
         return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
 
     return Encoder(
-        scale=1.0 if scale is None else float(scale.detach().exp()),
+        scale=float(model.logit_scale.detach().exp()) if scale is None else scale,
         bias=0.0 if bias is None else float(bias.detach()),
         vocabulary=vocabulary,
         prepare=prepare,

@@ -79,7 +79,7 @@ def update(
     settings = gate.settings_of(
         prepared, model=model, baseline=baseline, report=report, mlflow=mlflow, device=device, cache=cache
     )
-    first = baseline is None and gate.first_baseline(prepared)
+    first = gate.first_baseline(prepared, baseline)
     if first:
         typer.echo("This is the suite's first baseline: there is nothing to compare it with yet.")
         settings = replace(settings, baseline="none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,5 +82,5 @@ def gated(prepared: Prepared, settings: Settings, *, first_baseline: bool = Fals
     console.print(terminal_table(evaluation.record))
     said = [*terminal_summary(evaluation.record, first_baseline=first_baseline), *evaluation.messages]
     typer.echo("\n".join(said))
-    tell_github(evaluation.record, typer.echo)
+    tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))
     return evaluation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,7 +98,7 @@ def tell(folder: Folder) -> None:
     from fairgate.reports import tell_github
 
     record = _record(folder)
-    tell_github(record, typer.echo)
+    tell_github(record, typer.echo, warn=partial(typer.echo, err=True))
     if output := os.environ.get("GITHUB_OUTPUT"):
         with Path(output).open("a", encoding="utf-8") as file:
             file.write(f"verdict={record.verdict}\n")

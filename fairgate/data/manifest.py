@@ -141,7 +141,8 @@ def read_manifest(folder: Path) -> Manifest:
             remedy="run `fairgate dataset pull datasets.dvc`, or `fairgate dataset import`",
         ) from None
     except (OSError, ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        said = getattr(error, "strerror", None) or error
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else said
         raise DatasetError(
             f"the dataset's manifest cannot be read: {reason}.",
             where=str(path),

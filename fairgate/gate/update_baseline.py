@@ -35,9 +35,10 @@ def refuse_update(reason: str | None) -> None:
         )
 
 
-def first_baseline(prepared: Prepared) -> bool:
-    """Whether the suite has no committed baseline yet, so that there is nothing to compare a first one with."""
-    return not (prepared.root / baseline_folder(prepared.loaded.name) / RESULTS).exists()
+def first_baseline(prepared: Prepared, named: str | None) -> bool:
+    """Whether an update makes the suite's first baseline, which is compared with nothing: none is committed, and no
+    baseline was `named` for the run."""
+    return named is None and not (prepared.root / baseline_folder(prepared.loaded.name) / RESULTS).exists()
 
 
 def keep_baseline(evaluation: Evaluation, prepared: Prepared, *, reason: str, force: bool = False) -> list[str]:

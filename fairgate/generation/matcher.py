@@ -121,6 +121,7 @@ def _of_folder(address: str, base: Path) -> Checkpoint:
             images=lambda pixels: model(pixel_values=pixels).last_hidden_state[:, 0],
             tokens=refused,
             texts=refused,
+            scale=1.0,
         )
 
     return Checkpoint(found.fingerprint, {"adapter": "image_only", "code": 1}, load)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import tempfile
@@ -43,6 +44,7 @@ class GateSession:
         self.several = False
         self.unshared: dict[str, list[str]] = {}
         self.ran: set[tuple[str, str]] = set()
+        self.first_baselines: set[str] = set()
         worker = getattr(config, "workerinput", None)
         self.shared: Path | None = Path(worker["fairgate_shared"]) if worker else None
         self._failed = self._not_judged = False
@@ -94,7 +96,8 @@ class GateSession:
         option = self.config.getoption
         typed: dict[str, str | None] = {key: option(one.flag) for key, one in OPTIONS.items()}
         settings = gate.settings_of(prepared, ini=self._ini, allow_pickle=option("fairness_allow_pickle"), **typed)
-        if option("fairness_update_baseline") and typed["baseline"] is None and gate.first_baseline(prepared):
+        if option("fairness_update_baseline") and gate.first_baseline(prepared, typed["baseline"]):
+            self.first_baselines.add(prepared.loaded.name)
             return replace(settings, baseline="none")
         return settings
 
@@ -199,7 +202,7 @@ class GateSession:
         from rich.console import Console
 
         self.collect_shared()
-        write, update = terminalreporter.write_line, self.config.getoption("fairness_update_baseline")
+        write = terminalreporter.write_line
         width, color = max(terminalreporter._tw.fullwidth, 120), terminalreporter.hasmarkup
         for name, one in self.evaluations.items():
             words, good = verdict_words(one.record), one.record.ok
@@ -208,10 +211,10 @@ class GateSession:
             with console.capture() as captured:
                 console.print(terminal_table(one.record))
             terminalreporter.write(captured.get())
-            first_baseline = update and one.record.baseline is None
-            for line in [*terminal_summary(one.record, first_baseline=first_baseline), *one.messages]:
+            summary = terminal_summary(one.record, first_baseline=name in self.first_baselines)
+            for line in [*summary, *one.messages]:
                 write(line)
-            tell_github(one.record, write)
+            tell_github(one.record, write, warn=write)
 
     def _evaluate_once(self, suite: str, path: Path) -> None:
         """Evaluate, unless another worker has; only one does it at a time.
@@ -220,18 +223,24 @@ class GateSession:
         """
         from filelock import FileLock
 
-        try:
-            with FileLock(path.with_suffix(".lock")):
+        trouble: OSError | None = None
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(FileLock(path.with_suffix(".lock")))
                 if path.is_file():
                     self._take(suite, *json.loads(path.read_bytes()))
                     return
-                self._evaluate(suite)
+            except OSError as error:  # the folder is gone, or read-only
+                trouble = error
+            self._evaluate(suite)
+            try:
                 atomic_write(path, json.dumps(self._handed(suite)))
-        except OSError as error:  # the folder is gone, read-only or full
-            if suite not in self.evaluations:
-                self._evaluate(suite)
+            except OSError as error:  # the disk is full
+                trouble = trouble or error
+        if trouble is not None:
+            why = trouble.strerror or trouble
             warning = (
-                f"warning: the workers could not share one evaluation, each made its own: {error.strerror or error}.\n"
+                f"warning: the workers could not share one evaluation, each made its own: {why}.\n"
                 f"  where:  {self.shared}\n  remedy: make room there, set TMPDIR to another folder, or run without -n"
             )
             self.unshared[suite] = [*self._handed(suite), warning]

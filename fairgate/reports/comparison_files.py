@@ -1,4 +1,7 @@
-"""An audit as text: tidy CSV with one number a row, LaTeX tables, and tables and lines for a terminal."""
+"""An audit as text: tidy CSV with one number a row, LaTeX tables, and tables and lines for a terminal.
+
+Without pandas: what a file says of a number is the record's own formatting, and its import costs half a second.
+"""
 
 from __future__ import annotations
 

@@ -73,6 +73,13 @@ def _read(path: Path) -> bytes:
         )
     require_regular(path, BaselineError)
     try:
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise BaselineError(
+                f"the results file has {size / 2**20:.0f} MB; the limit is {MAX_BYTES // 2**20} MB.",
+                where=str(path),
+                remedy="check that this is a results.json of fairgate",
+            )
         return read_bounded(path, MAX_BYTES)
     except OSError as error:
         raise BaselineError(

@@ -275,14 +275,14 @@ def _reference(info: BaselineInfo | None, detail: _Detail) -> str:
     return f"{named}, {escape(whence, detail.clip)}" if whence else named
 
 
-def tell_github(record: RunRecord, say: Callable[[str], object]) -> None:
-    """Say annotations where GITHUB_ACTIONS is `true`, and append to the file that GITHUB_STEP_SUMMARY names, or say why
-    not. Does nothing elsewhere."""
+def tell_github(record: RunRecord, say: Callable[[str], object], *, warn: Callable[[str], object]) -> None:
+    """Say annotations where GITHUB_ACTIONS is `true`, and append to the file that GITHUB_STEP_SUMMARY names, or warn
+    why not. Does nothing elsewhere."""
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in github_annotations(record):
             say(line)
     if (page := os.environ.get("GITHUB_STEP_SUMMARY")) and (trouble := append_summary(record, Path(page))):
-        say(trouble)
+        warn(trouble)
 
 
 MAX_BYTES: Final = 1024 * 1024

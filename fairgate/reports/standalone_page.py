@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import inspect
 from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
 from fairgate.errors import clean
-from fairgate.number_format import signed
+from fairgate.number_format import number, signed
 from fairgate.reports import formatting, notes
 from fairgate.version import __version__
 
@@ -66,13 +67,17 @@ def _exact(value: float) -> str:
 
 @functools.cache
 def _environment() -> Environment:
-    """Templates call what words are made of, `formatting` and `notes`, by its own names, as filters and as globals."""
+    """Templates call the functions of `formatting` and `notes` by their own names, as filters and as globals."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader("fairgate.reports", "templates")
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    words = {name: member for name, member in (vars(formatting) | vars(notes)).items() if not name.startswith("_")}
-    made.filters |= {name: word for name, word in words.items() if callable(word)}
-    made.filters |= {"exact": _exact, "link": safe_link, "signed": signed}
-    made.globals |= words
+    words = {
+        name: word
+        for module in (formatting, notes)
+        for name, word in inspect.getmembers(module, inspect.isfunction)
+        if word.__module__ == module.__name__ and not name.startswith("_")
+    }
+    made.filters |= words | {"clean": clean, "exact": _exact, "link": safe_link, "number": number, "signed": signed}
+    made.globals |= words | {"DECIDERS": notes.DECIDERS, "SYMBOL": formatting.SYMBOL}
     return made

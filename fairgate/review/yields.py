@@ -39,8 +39,10 @@ def yield_section(folder: Path, manifest: Manifest) -> tuple[str, str] | None:
         drops = list(csv.DictReader(io.StringIO(texts[1].decode()))) if len(texts) > 1 else []
         groups = _groups(drops)
     except (OSError, ValueError, KeyError, csv.Error) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
-        raise DatasetError(f"the build's yields cannot be read: {reason}.", where=str(folder), remedy=remedy) from error
+        said = getattr(error, "strerror", None) or error
+        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else said
+        where = str(getattr(error, "filename", None) or folder)
+        raise DatasetError(f"the build's yields cannot be read: {reason}.", where=where, remedy=remedy) from error
     if yields.images != manifest.n_rows:
         raise DatasetError(
             f"the yields are of {yields.images:,} images, and the dataset has {manifest.n_rows:,}.",

@@ -64,7 +64,7 @@ def _require(model: Capable, probe: str, what: str, answers: dict[str, list[str]
     names = list(answers)
     if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in indistinct(model, list(answers.values()))]:
         raise ModelError(
-            f"the model reads the {what} {listed(pairs)} as the same text.",
+            f"the model reads the {what} {listed(pairs, more='more pairs')} as the same text.",
             where=f"probe '{probe}'",
             remedy="check the checkpoint's tokenizer (both may be unknown words to it, or cut off) or the table's "
             f"columns; else use {what} that the model can tell apart",
@@ -81,8 +81,9 @@ def _warn_of_doubles(model: Capable, probe: str, queries: Sequence[Sequence[str]
         if (one, other) in equal or (other, one) in equal
     ]
     if doubles:
+        shown = listed(list(dict.fromkeys(doubles)), more="more pairs")
         warnings.warn(
-            f"probe '{probe}': the model reads the prompts {listed(list(dict.fromkeys(doubles)))} as the same text, "
+            f"probe '{probe}': the model reads the prompts {shown} as the same text, "
             "which weighs double in the averaged query",
             UserWarning,
             stacklevel=2,

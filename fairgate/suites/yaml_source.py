@@ -1,4 +1,8 @@
-"""Read a suite's YAML without trusting it: bounded, no aliases, no doubled keys, every value with its line."""
+"""Read a suite's YAML without trusting it: bounded, no aliases, no doubled keys, every value with its line.
+
+Not ruamel.yaml: it names the line of a doubled key as well, but builds aliases and tags without a limit of depth or
+size, so that the loader below would be needed all the same; and in its YAML 1.2, `yes` is a text.
+"""
 
 from __future__ import annotations
 

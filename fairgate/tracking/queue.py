@@ -27,6 +27,7 @@ DEFAULT_QUEUE = Path(".fairgate/queue")
 
 _RECORD = "record.json"
 _FILES = "files"
+_MAX_BYTES = 50 << 20
 _OF_STRANGERS = ("results.json", "scores.parquet")
 """Files that are sent of an entry that somebody else made: a browser that shows its pages would run what they hold."""
 _INCOMING, _SENT = ".incoming-", ".sent-"
@@ -200,7 +201,9 @@ def _opened(entry: Path, uri: str | None) -> _Parcel | str:
     if not plain(entry):
         return "holds a link or something else that is no file; it stays: remove it, this machine did not make it."
     try:
-        record = RunRecord.model_validate_json(read_bounded(entry / _RECORD, 50 << 20))
+        if (entry / _RECORD).stat().st_size > _MAX_BYTES:
+            return f"holds a record of more than {_MAX_BYTES >> 20} MB; it stays."
+        record = RunRecord.model_validate_json(read_bounded(entry / _RECORD, _MAX_BYTES))
         files = sorted((entry / _FILES).iterdir())
     except (OSError, ValidationError) as error:
         first = str(error).splitlines()[0]

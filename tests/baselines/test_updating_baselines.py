@@ -12,6 +12,7 @@ from fairgate.cli.main import app
 from fairgate.reports import read_results
 
 REASON = "the first one"
+NOTHING_TO_COMPARE = "there is no baseline to compare with"
 
 
 def run(toy: Toy, *words: str, ci: str = "") -> tuple[int, str]:
@@ -37,7 +38,7 @@ def test_a_first_baseline_is_compared_with_nothing_and_kept_small_and_whole(toy:
     code, output = run(toy, "update", "--reason", REASON)
     assert code == 0
     assert "first baseline" in output
-    assert "there is no baseline to compare with" not in output
+    assert NOTHING_TO_COMPARE not in output
     assert "commit it" in output
     assert sorted(path.name for path in folder(toy).iterdir()) == ["results.json", "scores.parquet"]
     record = read_results(folder(toy) / "results.json")
@@ -116,6 +117,10 @@ def test_only_records_that_were_kept_are_shown(kept: Toy, what: str) -> None:
     assert "names no saved record" in output
 
 
+def summary_of(output: str) -> str:
+    return output.partition("fairness suite jobs: ")[2].partition("reproduce: ")[0]
+
+
 def pytest_run(toy: Toy, pytester: pytest.Pytester, *words: str) -> tuple[int, str]:
     result = pytester.runpytest_subprocess(
         *("-p", "no:randomly", f"--rootdir={toy.root}", "--fairness-suite", "jobs", "--fairness-update-baseline"),
@@ -136,6 +141,15 @@ def test_pytest_keeps_a_whole_run_that_passed(toy: Toy, pytester: pytest.Pyteste
     assert code == 1, output  # without a baseline, regression checks are inconclusive, which is no pass
     assert "baseline: fairness_suites/baselines/jobs is written" in output
     assert read_results(folder(toy) / "results.json").baseline_reason == REASON
+    assert NOTHING_TO_COMPARE not in summary_of(output)
+
+
+@pytest.mark.usefixtures("on_a_desk")
+def test_pytest_says_what_is_undecided_where_a_committed_baseline_is_left_out(
+    kept: Toy, pytester: pytest.Pytester
+) -> None:
+    _, output = pytest_run(kept, pytester, "--fairness-reason", REASON, "--fairness-baseline", "none")
+    assert NOTHING_TO_COMPARE in summary_of(output)
 
 
 @pytest.mark.usefixtures("on_a_desk")

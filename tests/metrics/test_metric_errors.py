@@ -18,6 +18,7 @@ from fairgate.metrics import (
     individual_typology_angle,
     intersection,
     knn_accept,
+    mutual_information,
     neighbour_shares,
     set_std,
     skin_mask,
@@ -46,6 +47,12 @@ REFUSALS = {
         "a query's scores lie so far apart that their squares overflow.",
         "scores: query 0",
         "divide the scores by a constant: C-ASC does not depend on their unit",
+    ),
+    "a histogram of one bin": Refusal(
+        lambda: mutual_information([[0.0], [1.0]], [0, 1], bins=1),
+        "1 bins smoothed by 1.0 are no histogram.",
+        "mutual_information",
+        "give at least 2 bins and a sigma of at least 0 (Wang et al. take 64 and 1)",
     ),
     "an unknown ddof": Refusal(
         lambda: c_asc(ONE, HALVES, groups=2, ddof=2),

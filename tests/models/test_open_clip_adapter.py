@@ -17,6 +17,7 @@ from model_world import PROMPTS, TINY, Pictures
 from PIL import Image
 from safetensors.torch import save_file
 
+from fairgate.checkpoints import Device, encoder_of
 from fairgate.errors import ModelError
 from fairgate.models import EmbeddingCache, open_scorer
 
@@ -265,3 +266,10 @@ def test_half_precision_alone_makes_no_two_texts_one(
     assert scorer.indistinct(close) == []
     shared = [*close, ["a photo of a chef "]]  # the tokenizer takes both for the same words
     assert scorer.indistinct(shared) == [(2, 3)]
+
+
+def test_a_model_without_a_scale_of_its_own_is_not_given_one() -> None:
+    parts: dict[str, Any] = dict.fromkeys(("prepare", "images", "tokens", "texts"), torch.nn.Identity())
+    with pytest.raises(AttributeError, match="logit_scale"):
+        encoder_of(torch.nn.Identity(), Device("cpu", "fp32"), vocabulary=1, **parts)
+    assert encoder_of(torch.nn.Identity(), Device("cpu", "fp32"), vocabulary=1, scale=1.0, **parts).scale == 1.0

@@ -26,9 +26,10 @@ from example_records import (
     portrait,
     skew_check,
 )
+from jinja2 import UndefinedError
 
 from fairgate.records import Coverage, Misclassification, RunRecord
-from fairgate.reports import read_results, render_html, write_results
+from fairgate.reports import read_results, render_html, standalone_page, write_results
 
 VOID = {"meta", "img", "line", "rect", "circle", "path"}
 
@@ -366,3 +367,10 @@ def test_importing_the_reports_imports_nothing_heavy() -> None:
     code = f"import sys, fairgate.reports; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_variable_that_a_page_forgets_is_an_error_and_no_import_of_the_words() -> None:
+    templates = standalone_page._environment()
+    for forgotten in ("Counter", "Final", "check", "clean", "escape", "json", "math", "record"):
+        with pytest.raises(UndefinedError):
+            templates.from_string(f"{{{{ {forgotten} }}}}").render()

@@ -270,6 +270,17 @@ def test_yields_of_another_dataset_or_none_are_refused(built, tmp_path, yields, 
     assert caught.value.remedy == "run the build again: it writes its yields anew"
 
 
+@pytest.mark.parametrize("name", ["yield.json", "drops.csv"])
+def test_yields_beyond_reason_are_not_read(built, tmp_path, name):
+    (built.folder / "yield.json").write_text(json.dumps(YIELDS))
+    with (built.folder / name).open("wb") as file:
+        file.truncate((64 << 20) + 1)
+    with pytest.raises(DatasetError) as caught:
+        freeze(tmp_path, built, unreviewed="x")
+    assert caught.value.problem == "the build's yields cannot be read: it has more than 64 MB."
+    assert caught.value.where == str(built.folder / name)
+
+
 def test_hostile_names_are_no_markup_in_the_card(tmp_path):
     name = "<script>alert(1)</script>|*x*"
     found = [row | {"gender": {"man": name, "woman": "w"}[row["gender"]]} for row in rows(12, caption=HOSTILE)]

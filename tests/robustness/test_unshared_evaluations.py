@@ -9,6 +9,8 @@ from full_disks import full, may_mount
 from toy_repository import Toy
 from warm_process import WarmProcess
 
+from fairgate.pytest_plugin.session import GateSession
+
 pytestmark = pytest.mark.xdist_group("troubles")
 
 RUN = ("pytest", "--fairness-suite", "jobs", "--fairness-mlflow", "off", "-n", "1", "-p", "no:cacheprovider")
@@ -26,6 +28,24 @@ def test_a_full_folder_for_temporary_files_turns_no_verdict_of_a_spread_run(
     assert "the workers could not share one evaluation" in ended.output
     assert "No space left on device" in ended.output
     assert f"where:  {scratch}" in ended.output
+
+
+def test_an_evaluation_that_breaks_is_tried_once_and_is_no_trouble_of_sharing(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+
+    def broken(_: GateSession, suite: str) -> None:
+        tried.append(suite)
+        raise OSError("the dataset's disk is gone")
+
+    monkeypatch.setattr(GateSession, "_evaluate", broken)
+    session = GateSession(request.config)
+    session.shared = tmp_path
+    with pytest.raises(OSError, match="disk is gone"):
+        session.result("jobs", "fairness")
+    assert tried == ["jobs"]
+    assert session.unshared == {}
 
 
 @pytest.mark.nightly

@@ -76,6 +76,12 @@ def test_what_is_read_as_the_same_text_is_named(probe: str, reads: dict[str, str
     assert "tokenizer" in str(caught.value.remedy)
 
 
+def test_of_many_pairs_the_first_are_named_and_the_rest_counted_as_pairs() -> None:
+    words = ["kind", "rude", "mean", "calm", "loud"]
+    with pytest.raises(ModelError, match=r"'kind' and 'rude', .* and 5 more pairs as the same text"):
+        require_distinct(Forgetful(**dict.fromkeys(words, "x")), suite("traits", words=words), ["chef", "doctor"])
+
+
 def test_labels_of_different_questions_may_be_the_same_text() -> None:
     require_distinct(Forgetful(nurse="cook", line=""), suite("labels"), ["chef", "doctor"])
 

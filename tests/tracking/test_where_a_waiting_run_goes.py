@@ -80,6 +80,13 @@ def test_each_run_goes_to_the_store_that_it_was_meant_for(uri: str, tmp_path: Pa
     assert pull_request_of(team, "meant_for_team") is None
 
 
+def test_a_record_beyond_reason_stays() -> None:
+    entry = queued("giant", "sqlite:///here.db")
+    os.truncate(entry / "record.json", 51 << 20)
+    (one,) = push(Path("queue"))
+    assert one.message == f"{entry} holds a record of more than 50 MB; it stays."
+
+
 def test_a_relative_store_is_the_one_of_the_folder_in_which_the_gate_ran(uri: str, tmp_path: Path) -> None:
     store("here", uri, tmp_path)
     queued("relative", "sqlite:///here.db")

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from fairgate.cli.main import app
 from fairgate.data import write_dataset
-from fairgate.errors import DatasetError
+from fairgate.errors import DatasetError, first_harmful, harmless
 from fairgate.records import RunRecord
 from fairgate.reports import (
     github_annotations,
@@ -290,7 +290,17 @@ def test_a_dataset_is_shown_and_its_card_is_written_without_effect(attacked: Toy
     assert "<i>" not in prose
 
 
-NAMES = ["two\nlines", "::error::x", "a##[group]b", "bell\x07", "\x1b[31mred", "\u202etfel", "half\ud800", "tab\t"]
+NAMES = [
+    "two\nlines",
+    "::error::x",
+    " ::error::x",
+    "a##[group]b",
+    "bell\x07",
+    "\x1b[31mred",
+    "\u202etfel",
+    "half\ud800",
+    "tab\t",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -329,6 +339,12 @@ def test_a_name_that_a_log_would_act_on_is_refused_in_a_suite_and_a_manifest(toy
     output = refused(check(toy))
     assert "the dataset's manifest is not valid" in output
     assert not CONTROL.search(output)
+
+
+@pytest.mark.parametrize("text", ["::error::x", " ::error::x", "\n::error::x", "\t ::error::x", "\u3000::error::x"])
+def test_no_command_is_left_where_github_trims_the_line(text: str) -> None:
+    assert not harmless(text).strip().startswith("::")
+    assert first_harmful(["plain", text]) == text
 
 
 def test_poison_is_in_the_record(hostile: RunRecord) -> None:
