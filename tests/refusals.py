@@ -16,11 +16,9 @@ Site = tuple[str, int]
 
 
 class Refusal(NamedTuple):
-    """A call that must not be answered, and the three parts of its error."""
+    """A call that must not be answered, and the remedy that its error names."""
 
     call: Callable[[], Any]
-    problem: str
-    where: str
     remedy: str
 
 
