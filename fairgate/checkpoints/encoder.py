@@ -61,7 +61,8 @@ class Checkpoint:
 
     `identity` is plain data: everything besides the fingerprint that embeddings depend on (adapter and its code
     version, library versions, preprocessing where the files do not fix it). `tokenizer` and `preprocessing` are the
-    digests of how it reads texts and pictures (`fairgate.models.reading`).
+    digests of how it reads texts and pictures (`fairgate.models.reading`). `images_of` is the checkpoint that embeds
+    pictures the same, where there is one: theirs in the cache serve both.
     """
 
     fingerprint: str
@@ -69,6 +70,7 @@ class Checkpoint:
     load: Callable[[Device], Encoder]
     tokenizer: str | None = None
     preprocessing: str | None = None
+    images_of: Checkpoint | None = None
 
     @property
     def preparation(self) -> str:

@@ -258,6 +258,8 @@ class _SavedRun:
                     if self.files.commit is None or not paths or any(path.is_absolute() for path in paths):
                         continue
                     for path in paths:
+                        if any(path != other and path.is_relative_to(other) for other in paths):
+                            continue  # it comes with the folder that it lies in
                         check_out(Repository(root), self.files.commit, path.as_posix(), base)
                 model = self.run.open(uri, base)
             except FairgateError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from fairgate.baselines import Repository, baseline_folder
 from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
 from fairgate.gate.preparation import Definition, Prepared, planned_on
-from fairgate.models import local_paths
+from fairgate.models import local_paths, schemes
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
 from fairgate.suites import (
     FOLDER,
@@ -152,7 +153,7 @@ class _Comparison:
         now = self.here.suite.model
         if before is None or now is None or before == now or "model" not in self.settings.from_suite:
             return
-        if _scheme(now) == _scheme(before):
+        if schemes(now) == schemes(before):
             self.notices += [
                 f"this change edits {path.as_posix()}, which {base.words} judges, and has {now} judged instead"
                 for path in local_paths(before)
@@ -161,7 +162,8 @@ class _Comparison:
             return
         self.changes.append(DefinitionChange(what="model", before=before, now=now))
         if _scheme(now) != _TABLE:
-            self.notices.append(f"this change judges {_scheme(now)}:, where {_scheme(before)}: was judged before")
+            kinds = (" of ".join(f"{scheme}:" for scheme in schemes(uri)) for uri in (now, before))
+            self.notices.append("this change judges {}, where {} was judged before".format(*kinds))
             return
         self.trouble = NoVerdict(
             f"this change replaces a checkpoint ({_scheme(before)}:) by a table of scores, which anybody can make up.",
@@ -221,6 +223,8 @@ class _Comparison:
         for text in dict.fromkeys((used, *anchors)):
             kind, _, target = text.partition(":")
             path = target.removesuffix("/results.json")
+            if kind == "model":
+                self._compared_model(text, local_paths(target), base)
             if kind != "file" or not self.repository.tree(base.commit, path):
                 continue
             if self.repository.differs(base.commit, path):
@@ -231,6 +235,13 @@ class _Comparison:
             self.changes.append(
                 DefinitionChange(what="the committed baseline", before=before, now="edited by this change")
             )
+
+    def _compared_model(self, text: str, paths: Sequence[Path], base: BaseCommit) -> None:
+        """A checkpoint in git that is compared with, and that this change edits."""
+        for path in paths:
+            if self._edited(path, base):
+                self.changes.append(DefinitionChange(what=text, before=_THERE, now="edited by this change"))
+                self.notices.append(f"this change edits {path.as_posix()}, the checkpoint that it is compared with")
 
     def _newer_baselines(self, base: BaseCommit, others: list[BaseCommit]) -> None:
         """A record that is not the base's present one: of a branch that is behind, or of a commit inside a merged

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 import numpy as np
 
@@ -106,7 +107,7 @@ def evaluate(
         environment=place,
         notices=[
             *prepared.notices,
-            *(changed_pointers(Repository(prepared.root), base.commit, local_paths(settings.model)) if base else []),
+            *(changed_pointers(Repository(prepared.root), base.commit, _own_paths(prepared, settings)) if base else []),
             *(_notices(judged, scored) if scored else []),
             *(_plugin_notices(place.plugins or {}, scored.others) if scored else []),
         ],
@@ -118,6 +119,15 @@ def evaluate(
     messages = [f"warning: {one.message}" for one in heard]
     messages += [f"warning: {one.where}: {one.problem} To see that, {one.remedy}" for one in advice(prepared.loaded)]
     return Evaluation(record, scores, tuple(dict.fromkeys(messages)))
+
+
+def _own_paths(prepared: Prepared, settings: Settings) -> list[Path]:
+    """What is the candidate's alone: a checkpoint that it is compared with, such as a mitigation's origin, is not."""
+    compared = (settings.baseline, *(one.loaded.suite.anchor or "none" for one in prepared.definitions))
+    others = {
+        path for text in compared if text.startswith("model:") for path in local_paths(text.removeprefix("model:"))
+    }
+    return [path for path in local_paths(settings.model) if path not in others]
 
 
 def _by_definition(prepared: Prepared, scored: Scored, today: date) -> list[tuple[Decider, list[CheckResult]]]:
@@ -165,7 +175,8 @@ def _evades_comparison(scored: Scored) -> bool:
 def _notices(prepared: Prepared, scored: Scored) -> list[str]:
     """Changes to other things than the weights; by the base's checks too, which a change can remove from its own."""
     index = prepared.dataset.index
-    found = [sentence for one in scored.others.values() for sentence in one.notices]
+    found = [scored.note] if scored.note else []
+    found += [sentence for one in scored.others.values() for sentence in one.notices]
     for against, one in scored.others.items():
         if one.counterpart.notice is not None:
             found.append(one.counterpart.notice)

@@ -41,6 +41,8 @@ class Scored:
     device: str
     answers: tuple[Answers, ...]
     others: Mapping[Against, ComparedRun]
+    note: str | None = None
+    """What a model says of itself that readers of the verdict should know (`note`), such as how it was mitigated."""
 
     @property
     def scores(self) -> Scores:
@@ -74,7 +76,8 @@ def score(prepared: Prepared, settings: Settings, progress: Progress | None = No
     ]
     shown = next(filter(None, anchors.values()), None)
     model = model_info(settings.model, scorer, version)
-    return Scored(model, scorer.device, tuple(answers), _those_there(baseline, shown))
+    note = getattr(scorer, "note", None)
+    return Scored(model, scorer.device, tuple(answers), _those_there(baseline, shown), note)
 
 
 def _those_there(baseline: ComparedRun | None, anchor: ComparedRun | None) -> dict[Against, ComparedRun]:

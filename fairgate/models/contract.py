@@ -133,7 +133,8 @@ class RereadingModel(Model, Protocol):
 class ModelFamily(Protocol):
     """Models of one URI scheme: how a checkpoint is found, hashed and opened, and what its models can do.
 
-    `forms` are the ways to write its URIs, for messages.
+    `forms` are the ways to write its URIs, for messages. A family whose URIs hold another model's (`debiased:`) has a
+    method `origin(address)`, which returns that URI.
     """
 
     scheme: ClassVar[str]

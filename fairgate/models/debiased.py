@@ -4,7 +4,7 @@ A mitigation changes embeddings and no weights. It is a JSON file that `fairgate
 
 - CLIP-clip (Wang, Liu and Wang 2021, section 4.2): the dimensions that tell most about an attribute, by their mutual
   information with it on a release of labelled pictures, are left out of images and texts. Both are normalised after
-  that, as GenSynth (Smith et al. 2023) has it; Wang's own code normalises before, and its similarities are no cosines.
+  that, as GenSynth's code (Smith et al. 2023) does; Wang's normalises before, and its similarities are no cosines.
 - Projection (Chuang et al. 2023, section 3, without their calibration): texts are projected onto what is orthogonal to
   every prompt that names a group, such as "a photo of a man". Images stay as they are.
 
@@ -22,19 +22,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from fairgate.checkpoints import Device, Embeddings, Encoder, require_file, resolve, scoring
-from fairgate.errors import ModelError
-from fairgate.hashing import digest
+from fairgate.checkpoints import MAX_SIDE, Checkpoint, Device, Embeddings, Encoder, require_file, resolve
+from fairgate.errors import ModelError, listed
+from fairgate.hashing import digest, read_bounded
 from fairgate.metrics import mutual_information
 from fairgate.models.contract import Capability, Floats, ImageIndex, ImageSource, Model, Request, Rows
 from fairgate.models.registry import open_scorer, register
-from fairgate.models.two_towers import TwoTowers
+from fairgate.models.two_towers import SAME_TEXT, TwoTowers
 
 CODE_VERSION = 1  # raise it when a mitigation's file gives other embeddings
 MAX_BYTES = 1 << 20
 MAX_PROMPT = 1000
-_IN_THE_SPAN = 1e-4
-"""The share of a unit text that is left where the prompts span it: float32 leaves 1e-7 of it, half precision 1e-3."""
+MAX_PROMPTS = 1000
 
 
 class _Mitigation(BaseModel):
@@ -54,7 +53,7 @@ class ClipClip(_Mitigation):
     release: Annotated[str, Field(min_length=1, max_length=200)]
     fingerprint: Annotated[str, Field(min_length=1, max_length=200)]
     dimensions: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
-    width: Annotated[int, Field(ge=2)]
+    width: Annotated[int, Field(ge=2, le=MAX_SIDE)]
 
     @model_validator(mode="after")
     def _leaves_some(self) -> ClipClip:
@@ -62,22 +61,40 @@ class ClipClip(_Mitigation):
             raise ValueError("dimensions are left out once each, below the width, and not all of them")
         return self
 
-    def around(self, encoder: Encoder, device: Device) -> Encoder:  # noqa: ARG002 - the other one needs it
+    @property
+    def change(self) -> dict[str, Any]:
+        """All that embeddings depend on."""
+        return {"method": self.method, "dimensions": sorted(self.dimensions), "width": self.width}
+
+    @property
+    def note(self) -> str:
+        """What a reader of the verdict should know."""
+        return (
+            f"the candidate is mitigated: {len(self.dimensions)} of {self.width} dimensions, which tell most about "
+            f"'{self.attribute}', are left out (CLIP-clip); by its own file it was fitted on {self.release}"
+        )
+
+    def checkpoint(self, origin: Checkpoint, uri: str) -> Checkpoint:
+        """The origin without these dimensions."""
         kept = np.setdiff1d(np.arange(self.width), self.dimensions)
 
         def clipped(embed: Callable[[Any], Embeddings]) -> Callable[[Any], Embeddings]:
-            return lambda batch: _of_width(embed(batch), self.width)[:, kept]
+            return lambda batch: _of_width(embed(batch), self.width, uri)[:, kept]
 
-        return replace(
-            encoder, encode_images=clipped(encoder.encode_images), encode_tokens=clipped(encoder.encode_tokens)
-        )
+        def load(device: Device) -> Encoder:
+            encoder = origin.load(device)
+            images, texts = clipped(encoder.encode_images), clipped(encoder.encode_tokens)
+            return replace(encoder, encode_images=images, encode_tokens=texts)
+
+        return replace(origin, load=load)
 
     def require_other(self, source: ImageSource, where: str) -> None:
         """Raises ModelError for pictures of the release that it was found on: what was fitted there is no evidence."""
-        name = self.release.partition("@")[0]
-        if source.fingerprint == self.fingerprint or getattr(source, "name", None) == name:
+        name = getattr(source, "name", None)
+        if source.fingerprint == self.fingerprint or name == self.release.partition("@")[0]:
             raise ModelError(
-                f"the mitigation was fitted on {self.release}, and dataset '{name}' judges here.",
+                f"the mitigation was fitted on {self.release}, whose pictures judge here"
+                f"{'' if name is None else f' (dataset {name})'}.",
                 where=where,
                 remedy="fit it on another release: `fairgate mitigate clip-clip --data ...`",
             )
@@ -87,26 +104,51 @@ class Projection(_Mitigation):
     """The prompts whose span is taken out of texts."""
 
     method: Literal["projection"] = "projection"
-    prompts: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=MAX_PROMPT)], ...], Field(min_length=1)]
+    prompts: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=MAX_PROMPT)], ...],
+        Field(min_length=1, max_length=MAX_PROMPTS),
+    ]
 
-    def around(self, encoder: Encoder, device: Device) -> Encoder:
-        with scoring(device):
-            named = encoder.encode_tokens(encoder.tokens(self.prompts)).astype(np.float64)
-        _, sizes, directions = np.linalg.svd(named / np.linalg.norm(named, axis=1, keepdims=True), full_matrices=False)
-        basis = directions[sizes > _IN_THE_SPAN * sizes[0]]
+    @property
+    def change(self) -> dict[str, Any]:
+        """All that embeddings depend on."""
+        return {"method": self.method, "prompts": list(self.prompts)}
 
-        def projected(tokens: Mapping[str, Any]) -> Embeddings:
-            texts = encoder.encode_tokens(tokens).astype(np.float64)
-            left: Floats = texts - (texts @ basis.T) @ basis
-            # a text of the span has no direction left: as zeros it is refused by name, its rounding would be an answer
-            left[np.linalg.norm(left, axis=1) <= _IN_THE_SPAN * np.linalg.norm(texts, axis=1)] = 0.0
-            return np.asarray(left, dtype=np.float32)
+    @property
+    def note(self) -> str:
+        """What a reader of the verdict should know."""
+        prompts = listed([f"'{prompt[:60]}'" for prompt in self.prompts])
+        return f"the candidate is mitigated: the span of {prompts} is taken out of its texts (projection)"
 
-        return replace(encoder, encode_tokens=projected)
+    def checkpoint(self, origin: Checkpoint, uri: str) -> Checkpoint:
+        """The origin, whose texts keep what is orthogonal to the prompts; its images are the origin's own."""
+
+        def load(device: Device) -> Encoder:
+            from fairgate.models.embeddings import embed_texts
+
+            encoder, exact = origin.load(device), replace(device, precision="fp32")
+            named = embed_texts(encoder, list(dict.fromkeys(self.prompts)), exact, uri).astype(np.float64)
+            near = _ROUNDINGS * SAME_TEXT[device.precision]
+            _, sizes, directions = np.linalg.svd(named, full_matrices=False)
+            basis = directions[sizes > near * sizes[0]]
+
+            def projected(tokens: Mapping[str, Any]) -> Embeddings:
+                texts = encoder.encode_tokens(tokens).astype(np.float64)
+                left: Floats = texts - (texts @ basis.T) @ basis
+                # a text of the span has no direction left: as zeros it is refused by name, its rounding would answer
+                left[np.linalg.norm(left, axis=1) <= near * np.linalg.norm(texts, axis=1)] = 0.0
+                return np.asarray(left, dtype=np.float32)
+
+            return replace(encoder, encode_tokens=projected)
+
+        return replace(origin, load=load, images_of=origin)
 
     def require_other(self, source: ImageSource, where: str) -> None:
         """Nothing was fitted on pictures."""
 
+
+_ROUNDINGS = 4
+"""How many times the distance at which two texts are one a text of the span may be away from it."""
 
 Mitigation = ClipClip | Projection
 _ANY: TypeAdapter[Mitigation] = TypeAdapter(Annotated[Mitigation, Field(discriminator="method")])
@@ -130,10 +172,10 @@ class Debiased:
 
     def open(self, request: Request) -> TwoTowers:
         """Read the mitigation, and find its model. Raises ModelError, also where they do not belong to each other."""
-        named, origin = request.address.partition("?")[0], self.origin(request.address)
-        if not named or not origin or origin.startswith("debiased:"):
+        named, origin = request.address.partition("?model=")[0], self.origin(request.address)
+        if not named or not origin or "?" in named or origin.startswith("debiased:"):
             raise ModelError(
-                "it names no file, no model that it changes, or another mitigation as that model.",
+                "it names no file, no model that it changes, another option, or a mitigation as that model.",
                 where=request.uri,
                 remedy="write debiased:FILE?model=URI, such as debiased:clip100.json?model=hf:runs/checkpoint",
             )
@@ -148,18 +190,13 @@ class Debiased:
                 where=request.uri,
                 remedy="make it again for this checkpoint: `fairgate mitigate`",
             )
-
-        def load(device: Device) -> Encoder:
-            return mitigation.around(model.checkpoint.load(device), device)
-
-        change = {"code": CODE_VERSION, **mitigation.model_dump(mode="json")}
+        change = {"code": CODE_VERSION, **mitigation.change}
         checkpoint = replace(
-            model.checkpoint,
+            mitigation.checkpoint(model.checkpoint, request.uri),
             fingerprint=digest({"origin": model.fingerprint, "mitigation": change}),
             identity={**model.checkpoint.identity, "mitigation": change},
-            load=load,
         )
-        return TwoTowers(checkpoint, request)
+        return TwoTowers(checkpoint, request, mitigation.note)
 
 
 def _open(uri: str, request: Request) -> Model:
@@ -176,8 +213,8 @@ def _open(uri: str, request: Request) -> Model:
 
 
 def two_towers(model: Model, where: str) -> TwoTowers:
-    """A model as one whose embeddings can be changed. Raises ModelError for another kind."""
-    if not isinstance(model, TwoTowers):
+    """A model as one whose embeddings can be changed. Raises ModelError for another kind, and for a mitigated one."""
+    if not isinstance(model, TwoTowers) or model.uri.startswith("debiased:"):
         raise ModelError(
             f"{model.uri} has no embeddings of images and texts that a mitigation could change.",
             where=where,
@@ -190,41 +227,45 @@ def read_mitigation(path: Path) -> Mitigation:
     """A mitigation from its file. Raises ModelError for one that is missing, too large or not what its method needs."""
     require_file(path)
     remedy = "make it again: `fairgate mitigate`"
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelError(
-            f"the file is larger than {MAX_BYTES:,} bytes, and no mitigation.", where=str(path), remedy=remedy
-        )
     try:
-        found = _ANY.validate_json(path.read_bytes(), strict=True)
+        return _ANY.validate_json(read_bounded(path, MAX_BYTES), strict=True)
+    except OSError as error:
+        problem = f"the mitigation cannot be read ({error.strerror})."
+        raise ModelError(problem, where=str(path), remedy=remedy) from error
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         at = ".".join(map(str, first["loc"])) or "the file"
         raise ModelError(f"it is no mitigation ({at}: {first['msg']}).", where=str(path), remedy=remedy) from error
-    return found
 
 
 def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, fingerprint: str, drop: int) -> ClipClip:
     """CLIP-clip for a model that is bound to labelled pictures: the `drop` dimensions of highest mutual information.
 
-    `labels` are the codes of the attribute's groups (images,), -1 for undefined; of equal dimensions the earlier one
-    goes. Raises ModelError for a model without two towers and where nothing would be left, MetricError for labels of
-    fewer than two groups.
+    `labels` are the codes of the attribute's groups (images,), -1 for undefined. Of more than two groups, each is told
+    from all others, and the mean decides: Wang et al. have two, and their estimate of more would depend on the order of
+    codes. Of equal dimensions the earlier one goes. Raises ModelError for a model without two towers and where nothing
+    would be left, MetricError for labels of fewer than two groups.
     """
     images = two_towers(model, model.uri).image_embeddings()
-    dimensions = sorted(np.argsort(-mutual_information(images, labels), kind="stable")[:drop].tolist())
     width = images.shape[1]
     if not 0 < drop < width:
         raise ModelError(
             f"{drop} of {width} dimensions cannot be left out.",
             where=model.uri,
-            remedy=f"leave out 1 to {width - 1} (Wang et al.: 100 of 512)",
+            remedy=f"leave out 1 to {width - 1} (Smith et al. 2023: 100 of 512)",
         )
+    groups = np.unique(labels[labels >= 0])
+    if len(groups) > 2:
+        each = [np.where(labels < 0, -1, labels == group) for group in groups]
+        information = np.mean([mutual_information(images, one) for one in each], axis=0)
+    else:
+        information = mutual_information(images, labels)
     return ClipClip(
         origin=model.fingerprint,
         attribute=attribute,
         release=release,
         fingerprint=fingerprint,
-        dimensions=tuple(dimensions),
+        dimensions=tuple(sorted(np.argsort(-information, kind="stable")[:drop].tolist())),
         width=width,
     )
 
@@ -232,9 +273,9 @@ def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, f
 def fit_projection(uri: str, prompts: Sequence[str], *, device: str = "auto", base: Path = Path()) -> Projection:
     """The projection of a model's texts that takes these prompts out. Raises ModelError for one without two towers."""
     model = two_towers(open_scorer(uri, _NoPictures(), device=device, base=base), uri)
-    if not prompts or not all(0 < len(prompt) <= MAX_PROMPT for prompt in prompts):
+    if not 0 < len(prompts) <= MAX_PROMPTS or not all(0 < len(prompt) <= MAX_PROMPT for prompt in prompts):
         raise ModelError(
-            f"a prompt has 1 to {MAX_PROMPT:,} characters, and one of these has not.",
+            f"1 to {MAX_PROMPTS:,} prompts of 1 to {MAX_PROMPT:,} characters are taken out, and these are others.",
             where=uri,
             remedy="name a group in each, such as 'a photo of a man'",
         )
@@ -243,7 +284,7 @@ def fit_projection(uri: str, prompts: Sequence[str], *, device: str = "auto", ba
 
 
 class _NoPictures:
-    """A source for a model of which only texts are asked."""
+    """A source for a model whose texts alone are embedded."""
 
     fingerprint, folder = "", Path()
 
@@ -261,10 +302,11 @@ class _NoPictures:
         return iter(())
 
 
-def _of_width(embeddings: Embeddings, width: int) -> Embeddings:
+def _of_width(embeddings: Embeddings, width: int, uri: str) -> Embeddings:
     if embeddings.shape[1] != width:
         raise ModelError(
             f"the model embeds in {embeddings.shape[1]} dimensions, and the mitigation was made for {width}.",
+            where=uri,
             remedy="make it again: `fairgate mitigate`",
         )
     return embeddings

@@ -85,6 +85,9 @@ def require_uri(uri: str) -> tuple[str, str]:
     return scheme, address
 
 
+_MOST_INSIDE = 4  # models inside each other's addresses
+
+
 def local_paths(uri: str) -> tuple[Path, ...]:
     """The files and folders that a model URI names, as they are written there; none for a tag or another kind of name.
 
@@ -103,10 +106,13 @@ def schemes(uri: str) -> list[str]:
 
 
 def _chain(uri: str) -> Iterator[tuple[str, str]]:
-    scheme, _, address = uri.partition(":")
-    while address and scheme in FAMILIES:
+    """Scheme and address of a model, of the one inside it, and so on; a family of a package may name any text."""
+    for _ in range(_MOST_INSIDE):
+        scheme, _, address = uri.partition(":")
+        if not address or scheme not in FAMILIES:
+            return
         yield scheme, address
-        scheme, _, address = getattr(FAMILIES[scheme], "origin", lambda _: "")(address).partition(":")
+        uri = str(getattr(FAMILIES[scheme], "origin", lambda _: "")(address))
 
 
 def uri_forms() -> str:

@@ -16,7 +16,7 @@ from fairgate.models.contract import Capability, Floats, Model, Request, Rereadi
 
 _CHUNK = 65_536  # images whose cosines are computed at once in float64
 
-_SAME_TEXT = {"fp32": 64 * 2.0**-23, "amp_fp16": 4 * 2.0**-11, "amp_bf16": 4 * 2.0**-8}
+SAME_TEXT = {"fp32": 64 * 2.0**-23, "amp_fp16": 4 * 2.0**-11, "amp_bf16": 4 * 2.0**-8}
 """Distance of unit text embeddings below which two prompts may be one: equal tokens differ by rounding alone, which is
 the order of sums in float32, and a handful of roundings of the last layer's output under autocast."""
 
@@ -26,8 +26,9 @@ class TwoTowers:
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
 
-    def __init__(self, checkpoint: Checkpoint, request: Request) -> None:
+    def __init__(self, checkpoint: Checkpoint, request: Request, note: str | None = None) -> None:
         self.uri = request.uri
+        self.note = note
         self.fingerprint = checkpoint.fingerprint
         self.preparation = checkpoint.preparation
         self.tokenizer, self.preprocessing = checkpoint.tokenizer, checkpoint.preprocessing
@@ -62,12 +63,12 @@ class TwoTowers:
 
         Half precision only selects the candidates: texts that differ by less than its rounding are embedded again.
         """
-        pairs = _near_pairs(self._queries(ensembles), ensembles, _SAME_TEXT[self.precision])
+        pairs = _near_pairs(self._queries(ensembles), ensembles, SAME_TEXT[self.precision])
         if not pairs or self.precision == "fp32":
             return pairs
         chosen = sorted({place for pair in pairs for place in pair})
         exact = self._queries([ensembles[place] for place in chosen], replace(self._device, precision="fp32"))
-        again = _near_pairs(exact, [ensembles[place] for place in chosen], _SAME_TEXT["fp32"])
+        again = _near_pairs(exact, [ensembles[place] for place in chosen], SAME_TEXT["fp32"])
         return [(chosen[one], chosen[other]) for one, other in again]
 
     def _queries(self, ensembles: Sequence[Sequence[str]], device: Device | None = None) -> Floats:
@@ -89,7 +90,8 @@ class TwoTowers:
         """Unit embeddings of all images, (images, dim) float32, from the cache or the model."""
         if self._images is not None:
             return self._images
-        key = self.checkpoint.key(self._device, dataset=self._request.source.fingerprint)
+        embedder = self.checkpoint.images_of or self.checkpoint
+        key = embedder.key(self._device, dataset=self._request.source.fingerprint)
         cache = self._request.cache
         entry = cache.read(f"images/{key}") if cache else None
         if entry is not None and {"embeddings", "scale", "bias"} <= entry.arrays.keys():
@@ -150,7 +152,7 @@ class TwoTowers:
         theirs = {"fingerprint": other.fingerprint, "identity": dict(other.checkpoint.identity)}
         reads = {**theirs, "tokenizer": tokenizer, "preprocessing": preprocessing}
         identity = {**self.checkpoint.identity, "reads_as": reads}
-        mixed = TwoTowers(replace(self.checkpoint, identity=identity, load=load), self._request)
+        mixed = TwoTowers(replace(self.checkpoint, identity=identity, load=load, images_of=None), self._request)
         if not preprocessing:
             mixed._images, mixed._scale_and_bias = self.image_embeddings(), self._scale_and_bias
         if not tokenizer:
@@ -166,7 +168,7 @@ class TwoTowers:
         if not isinstance(other, TwoTowers):
             return False
         here, there = self._known_texts(self._device), other._known_texts(other._device)
-        near = _SAME_TEXT["fp32"]
+        near = SAME_TEXT["fp32"]
         texts = all(np.linalg.norm(here[text] - there[text]) <= near for text in here.keys() & there.keys())
         images = np.linalg.norm(self.image_embeddings() - other.image_embeddings(), axis=1)
         return texts and bool((images <= near).all())

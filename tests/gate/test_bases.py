@@ -211,6 +211,51 @@ def test_a_record_on_disk_that_the_change_edits_is_reported(toy: Toy, git: Scrat
     assert any(f"edits {RECORD}, the record that it is compared with" in notice for notice in record.notices)
 
 
+def test_a_checkpoint_that_is_compared_with_and_that_the_change_edits_is_reported(toy: Toy, git: ScratchGit) -> None:
+    move(git, toy, "refs/remotes/origin/main", suite(SUITE, f"model:{scores('base')}"))
+    git("checkout", "--quiet", "-B", "change", "refs/remotes/origin/main")
+    settings = {"GITHUB_BASE_REF": "main"}
+    assert not [notice for notice in judge(toy, settings).notices if "edits" in notice]
+    (toy.root / "base.csv").write_bytes((toy.root / "tuned.csv").read_bytes() + b"\n")
+    record = judge(toy, settings)
+    assert changes(record)[f"model:{scores('base')}"] == ("as the merge base has it", "edited by this change")
+    assert any("edits base.csv, the checkpoint that it is compared with" in notice for notice in record.notices)
+
+
+def test_another_kind_of_checkpoint_inside_a_mitigation_is_reported(toy: Toy, git: ScratchGit) -> None:
+    old, new = "debiased:m.json?model=hf:a", "debiased:m.json?model=open_clip:local-dir:b"
+    move(git, toy, "refs/remotes/origin/main", suite(SUITE).replace(scores("tuned"), old))
+    git("checkout", "--quiet", "-B", "change", "refs/remotes/origin/main")
+    toy.write_suite(suite(SUITE).replace(scores("tuned"), new))
+    record = judge(toy)
+    assert changes(record)["model"] == (old, new)
+    assert any("judges debiased: of open_clip:, where debiased: of hf: was judged" in one for one in record.notices)
+
+
+def test_the_origin_of_a_mitigation_is_not_the_candidates_own_where_it_is_compared_with(
+    toy: Toy, git: ScratchGit
+) -> None:
+    uri = "debiased:m.json?model=hf:runs/ckpt"
+
+    def point_to(content: str) -> None:
+        (toy.root / "runs").mkdir(exist_ok=True)
+        (toy.root / "runs/ckpt.dvc").write_text(f"outs:\n- md5: {content * 32}.dir\n  path: ckpt\n")
+
+    git("checkout", "--quiet", "--detach", "refs/remotes/origin/main")
+    (toy.root / ".dvc").mkdir()
+    (toy.root / ".dvc/config").write_text("")
+    point_to("a")
+    git.commit("a checkpoint of DVC")
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    git("checkout", "--quiet", "-B", "change", "refs/remotes/origin/main")
+    point_to("b")
+    settings = {"GITHUB_BASE_REF": "main"}
+    alone = judge(toy, settings, model=uri, baseline="none")
+    assert not [one for one in alone.notices if "runs/ckpt" in one], "a mitigation of a new checkpoint"
+    compared = judge(toy, settings, model=uri, baseline="model:hf:runs/ckpt")
+    assert [one for one in compared.notices if "runs/ckpt" in one], "and it is the baseline, too"
+
+
 def test_a_checkpoint_that_becomes_a_table_needs_the_workflows_word(toy: Toy, git: ScratchGit) -> None:
     move(git, toy, "refs/remotes/origin/main", suite(SUITE).replace("scores:tuned.csv?values=logit", "hf:checkpoint"))
     git("checkout", "--quiet", "-B", "change", "refs/remotes/origin/main")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairgate.errors import MetricError
@@ -42,6 +42,7 @@ def test_two_equal_halves_told_apart_in_full_have_ln_2_without_smoothing() -> No
     assert found == pytest.approx([np.log(2)], abs=1e-9)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**16), scale=st.floats(0.1, 10), shift=st.floats(-5, 5), swapped=st.booleans())
 def test_it_knows_neither_scale_nor_shift_nor_names_nor_order(
     seed: int, scale: float, shift: float, swapped: bool

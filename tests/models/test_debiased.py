@@ -19,6 +19,7 @@ from fairgate.errors import FairgateError, MetricError, ModelError
 from fairgate.metrics import max_skew_at_k
 from fairgate.models import (
     FAMILIES,
+    EmbeddingCache,
     Request,
     fit_clip_clip,
     fit_projection,
@@ -115,6 +116,40 @@ def test_it_is_another_model_than_its_origin_and_reads_texts_and_pictures_as_it_
     assert len({(model.tokenizer, model.preprocessing, model.precision) for model in models}) == 1
     assert local_paths(models[1].uri) == (tmp_path / "mitigation.json", local_dir)
     assert schemes(models[1].uri) == ["debiased", "open_clip"]
+
+
+def test_what_the_file_says_of_its_making_makes_no_other_model(
+    local_dir: Path, pictures: Pictures, tmp_path: Path
+) -> None:
+    origin = f"open_clip:local-dir:{local_dir}"
+    found = clip_clip(open_scorer(origin, pictures, device="cpu"), [0, 1] * 5, 3)
+    retold = found.model_copy(update={"release": "faces@v2", "fingerprint": "x", "dimensions": found.dimensions[::-1]})
+    one, other = (open_scorer(saved(tmp_path, each, origin), pictures, device="cpu") for each in (found, retold))
+    assert one.fingerprint == other.fingerprint
+    assert ("faces@v1" in one.note, "faces@v2" in other.note) == (True, True)  # type: ignore[attr-defined]
+
+
+def test_a_projection_takes_its_origins_pictures_from_the_cache(
+    local_dir: Path, pictures: Pictures, tmp_path: Path, cache: EmbeddingCache
+) -> None:
+    origin = f"open_clip:local-dir:{local_dir}"
+    open_scorer(origin, pictures, device="cpu", cache=cache).image_embeddings()  # type: ignore[attr-defined]
+    assert pictures.handed_out == 10
+    uri = saved(tmp_path, fit_projection(origin, [MAN], device="cpu"), origin)
+    model = open_scorer(uri, pictures, device="cpu", cache=cache)
+    model.log_probabilities(PROMPTS)  # type: ignore[attr-defined]
+    assert pictures.handed_out == 10
+    other = open_scorer(f"hf:{save_folder('clip', tmp_path / 'clip')}", pictures, device="cpu", cache=cache)
+    model.reading_as(other, tokenizer=False, preprocessing=True).log_probabilities(PROMPTS)  # type: ignore[attr-defined]
+    assert pictures.handed_out > 10, "pictures that another one's preprocessing reads are others"
+
+
+def test_of_three_groups_the_order_of_codes_does_not_choose_dimensions(world: str) -> None:
+    pictures, _ = planted(1)
+    model = open_scorer(world, pictures, device="cpu")
+    groups = stream(3, "groups").integers(0, 3, len(pictures))
+    found = [clip_clip(model, np.array(order)[groups].tolist(), 5).dimensions for order in ([0, 1, 2], [2, 0, 1])]
+    assert found[0] == found[1]
 
 
 # The planted world: an image is 16 numbers, of which the last two tell the gender and the others what it shows.
@@ -255,9 +290,11 @@ CLIPPED = {
         json.dumps({**CLIPPED, "dimensions": list(range(16))}),
         json.dumps({**CLIPPED, "dimensions": ["1"]}),
         json.dumps({**CLIPPED, "version": 2}),
+        json.dumps({**CLIPPED, "width": 10**13}),
+        json.dumps({"method": "projection", "origin": "0" * 64, "prompts": ["a"] * 1001}),
         " " * ((1 << 20) + 1),
     ],
-    ids=range(14),
+    ids=range(16),
 )
 def test_a_file_that_is_no_mitigation_is_refused(
     local_dir: Path, pictures: Pictures, tmp_path: Path, content: str
@@ -269,7 +306,10 @@ def test_a_file_that_is_no_mitigation_is_refused(
     assert (str(file) in str(caught.value), caught.value.remedy is not None) == (True, True)
 
 
-@pytest.mark.parametrize("uri", ["debiased:x.json", "debiased:?model=hf:a", "debiased:a?model=debiased:b?model=hf:c"])
+@pytest.mark.parametrize(
+    "uri",
+    ["debiased:x.json", "debiased:?model=hf:a", "debiased:a?model=debiased:b?model=hf:c", "debiased:a?b=c?model=hf:d"],
+)
 def test_an_address_that_lacks_a_part_says_how_it_is_written(uri: str, pictures: Pictures) -> None:
     with pytest.raises(ModelError) as caught:
         open_scorer(uri, pictures)
