@@ -117,8 +117,7 @@ class Projection(_Mitigation):
     @property
     def note(self) -> str:
         """What a reader of the verdict should know."""
-        prompts = listed([f"'{prompt[:60]}'" for prompt in self.prompts])
-        return f"the candidate is mitigated: the span of {prompts} is taken out of its texts (projection)"
+        return f"the candidate is mitigated: the span of {_quoted(self.prompts)} is taken out of its texts (projection)"
 
     def checkpoint(self, origin: Checkpoint, uri: str) -> Checkpoint:
         """The origin, whose texts keep what is orthogonal to the prompts; its images are the origin's own."""
@@ -132,14 +131,25 @@ class Projection(_Mitigation):
             _, sizes, directions = np.linalg.svd(named, full_matrices=False)
             basis = directions[sizes > near * sizes[0]]
 
-            def projected(tokens: Mapping[str, Any]) -> Embeddings:
-                texts = encoder.encode_tokens(tokens).astype(np.float64)
+            shown: list[str] = []  # the texts whose tokens were made last, for the error below
+
+            def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
+                shown[:] = prompts
+                return encoder.tokens(prompts)
+
+            def projected(batch: Mapping[str, Any]) -> Embeddings:
+                texts = encoder.encode_tokens(batch).astype(np.float64)
                 left: Floats = texts - (texts @ basis.T) @ basis
-                # a text of the span has no direction left: as zeros it is refused by name, its rounding would answer
-                left[np.linalg.norm(left, axis=1) <= near * np.linalg.norm(texts, axis=1)] = 0.0
+                gone = np.linalg.norm(left, axis=1) <= near * np.linalg.norm(texts, axis=1)
+                if gone.any():  # what is left of them is rounding, and would be an answer
+                    raise ModelError(
+                        "the mitigation takes texts out of which nothing is left: its prompts span them.",
+                        where=f"{uri}: {_quoted([text for text, each in zip(shown, gone, strict=False) if each])}",
+                        remedy="leave them out of the mitigation's prompts, or out of the suite",
+                    )
                 return np.asarray(left, dtype=np.float32)
 
-            return replace(encoder, encode_tokens=projected)
+            return replace(encoder, tokens=tokens, encode_tokens=projected)
 
         return replace(origin, load=load, images_of=origin)
 
@@ -214,7 +224,11 @@ def _open(uri: str, request: Request) -> Model:
 
 def two_towers(model: Model, where: str) -> TwoTowers:
     """A model as one whose embeddings can be changed. Raises ModelError for another kind, and for a mitigated one."""
-    if not isinstance(model, TwoTowers) or model.uri.startswith("debiased:"):
+    if model.uri.startswith("debiased:"):
+        raise ModelError(
+            "the model is mitigated already.", where=where, remedy="name the checkpoint that it is made of"
+        )
+    if not isinstance(model, TwoTowers):
         raise ModelError(
             f"{model.uri} has no embeddings of images and texts that a mitigation could change.",
             where=where,
@@ -300,6 +314,10 @@ class _NoPictures:
 
     def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:  # noqa: ARG002
         return iter(())
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    return listed([f"'{text[:60]}'" for text in texts])
 
 
 def _of_width(embeddings: Embeddings, width: int, uri: str) -> Embeddings:

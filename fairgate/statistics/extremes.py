@@ -242,11 +242,15 @@ def _mean_limits(groups: _Groups) -> tuple[Limit, Limit]:
     return (lambda level: groups.value - reach(level, left)), (lambda level: groups.value + reach(level, right))
 
 
+_ROUNDING = 1e-12
+"""The spread of draws that are all one share: logarithms and exponents of it differ in their last bits."""
+
+
 def _share_limits(groups: _Groups, trials: FloatArray) -> tuple[Limit, Limit]:
     """Clopper and Pearson's limits at the effective sample size; shares of 0 and 1 count their trials."""
     share, variance = groups.value, groups.drawn.var(axis=0, ddof=1)
-    size = np.array(trials)
-    np.divide(share * (1 - share), variance, out=size, where=(share > 0) & (share < 1) & (variance > 0))
+    size, moved = np.array(trials), variance > _ROUNDING**2
+    np.divide(share * (1 - share), variance, out=size, where=(share > 0) & (share < 1) & moved)
     hits, misses = share * size, (1 - share) * size
 
     def lower(level: float) -> FloatArray:

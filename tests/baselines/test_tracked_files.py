@@ -40,7 +40,7 @@ class World:
         return {one.path: one.fetched for one in done}
 
     def changed(self, own: str | None = None) -> list[str]:
-        return changed_pointers(self.repository, self.git("rev-parse", "main"), Path(own) if own else None)
+        return changed_pointers(self.repository, self.git("rev-parse", "main"), [Path(own)] if own else [])
 
 
 @pytest.fixture
@@ -129,8 +129,8 @@ def test_a_project_above_the_judged_folder_is_found(world: World) -> None:
     done = pull(Repository(inner), ["weights"], environment=CI)
     assert [one.path for one in done] == ["team/weights"]
     assert (inner / "weights").read_bytes() == b"of the team"
-    assert changed_pointers(Repository(inner), world.git("rev-parse", "main"), Path("weights")) == []
-    (told,) = changed_pointers(Repository(inner), world.git("rev-parse", "main"), Path("../model"))
+    assert changed_pointers(Repository(inner), world.git("rev-parse", "main"), [Path("weights")]) == []
+    (told,) = changed_pointers(Repository(inner), world.git("rev-parse", "main"), [Path("../model")])
     assert told.startswith("DVC: team/weights.dvc: team/weights is new (")
 
 

@@ -342,4 +342,11 @@ OTHERS = [
             holds("a higher bar accepts no other", lambda g, yes: yes | ~accepted(g, 0.6)),
         ),
     ),
+    Metric(
+        "mutual_information",
+        eighths("images", "dim", least=2),
+        "dim",
+        lambda g: m.mutual_information(g.values, np.arange(len(g.values)) % 2, bins=9),
+        (order_of("dim"), between(0.0, np.log(2))),
+    ),
 ]

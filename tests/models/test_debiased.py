@@ -100,7 +100,7 @@ def test_a_prompt_that_a_projection_takes_out_whole_is_refused_by_name(
 ) -> None:
     origin = f"open_clip:local-dir:{local_dir}"
     model = open_scorer(saved(tmp_path, fit_projection(origin, [MAN]), origin), pictures, device="cpu")
-    with pytest.raises(ModelError, match="zero") as caught:
+    with pytest.raises(ModelError, match="nothing is left") as caught:
         model.log_probabilities([MAN, WOMAN])  # type: ignore[attr-defined]
     assert MAN in str(caught.value)
 
@@ -116,6 +116,13 @@ def test_it_is_another_model_than_its_origin_and_reads_texts_and_pictures_as_it_
     assert len({(model.tokenizer, model.preprocessing, model.precision) for model in models}) == 1
     assert local_paths(models[1].uri) == (tmp_path / "mitigation.json", local_dir)
     assert schemes(models[1].uri) == ["debiased", "open_clip"]
+
+
+def test_a_mitigated_model_is_not_mitigated_again(local_dir: Path, pictures: Pictures, tmp_path: Path) -> None:
+    origin = f"open_clip:local-dir:{local_dir}"
+    once = saved(tmp_path, clip_clip(open_scorer(origin, pictures, device="cpu"), [0, 1] * 5, 3), origin)
+    with pytest.raises(ModelError, match="mitigated already"):
+        fit_projection(once, [MAN], device="cpu")
 
 
 def test_what_the_file_says_of_its_making_makes_no_other_model(

@@ -189,6 +189,15 @@ def test_max_skew_is_a_share_of_the_places_a_group_could_take() -> None:
     assert lowest.hi == pytest.approx(np.log(beta.ppf(1 - sidak(0.025, 2), 101, 100) / 0.7))
 
 
+@pytest.mark.parametrize("share", [0.7, 0.75, 0.8, 0.9])
+def test_a_share_that_no_draw_moves_has_the_limits_of_its_places(share: float) -> None:
+    skew = np.log([[share, 1 - share]]) + np.log(2)
+    gallery = {"k": 100, "images": np.full((1, 2), 160.0), "n_sets": 80}
+    found = given(skew_interval(skew, np.tile(skew, (500, 1, 1)), **gallery))
+    assert 0.05 < skew.max() - found.lo < 0.4, "as wide as binomial limits of 100 places"
+    assert 0.03 < found.hi - skew.max() < 0.2
+
+
 def test_no_largest_skew_lies_below_0_and_no_smallest_above() -> None:
     draws = np.log(symmetric([0.1, 0.1], [0.5, 0.5]) * 2)
     how: dict[str, Any] = {"k": 20, "images": [50, 50], "n_sets": 50}
