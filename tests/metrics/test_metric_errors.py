@@ -147,12 +147,6 @@ REFUSALS = {
         lambda: neighbour_shares([[0.0]], np.array([0]), [[0.0]], np.array([0]), k=0, include_self=True),
         "choose k between 1 and 2",
     ),
-    "a histogram of one bin": Refusal(
-        lambda: mutual_information([[0.0], [1.0]], np.array([0, 1]), bins=1),
-        "1 bins smoothed by 1.0 are no histogram.",
-        "mutual_information",
-        "give at least 2 bins and a sigma of at least 0 (Wang et al. take 64 and 1)",
-    ),
     "a threshold above 1": Refusal(
         lambda: knn_accept([[0.0]], np.array([0]), [[0.0]], np.array([0]), k=1, tau_real=1.5, tau_group=0.5),
         "pass a share of neighbours, 0 to 1",
