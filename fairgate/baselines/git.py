@@ -61,14 +61,25 @@ class Repository:
                 where=str(self.root),
                 remedy="run inside it; `git config --global --add safe.directory DIR` where somebody else owns it",
             )
+        if not self.has_commits():
+            raise BaselineError(
+                f"git knows no commit '{ref}': this repository has none yet.",
+                where=f"git:{ref}",
+                remedy="commit once: `git add --all`, then `git commit`",
+            )
         branch = ref.removeprefix("origin/")
-        local = f"; without a remote, `baseline: git:{branch}`" if branch != ref else ""
+        local = f"without a remote, `baseline: git:{branch}`; " if branch != ref else ""
+        fetch = f"fetch it (`git fetch origin {branch}`; in actions/checkout `fetch-depth: 0`); "
         raise BaselineError(
             f"git knows no commit '{ref}'.",
             where=f"git:{ref}",
-            remedy=f"fetch it (`git fetch origin {branch}`; in actions/checkout `fetch-depth: 0`){local}; "
+            remedy=f"{fetch if self._git('remote').stdout.strip() else ''}{local}"
             "names: origin/BRANCH, a local branch, a tag, a full hash",
         )
+
+    def has_commits(self) -> bool:
+        """Whether HEAD names a commit: in a new repository, its branch is not born yet."""
+        return self._commit_of("HEAD") is not None
 
     def default_branch(self) -> str | None:
         """`origin/main`, where the clone knows which branch is the remote's default."""

@@ -79,7 +79,7 @@ def update(
     settings = gate.settings_of(
         prepared, model=model, baseline=baseline, report=report, mlflow=mlflow, device=device, cache=cache
     )
-    first = gate.first_baseline(prepared, baseline)
+    first = gate.first_baseline(prepared, settings, baseline)
     if first:
         typer.echo("This is the suite's first baseline: there is nothing to compare it with yet.")
         settings = replace(settings, baseline="none")

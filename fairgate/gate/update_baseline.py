@@ -7,13 +7,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from fairgate.baselines import RESULTS, SCORES, baseline_folder
+from fairgate.baselines import RESULTS, SCORES, Repository, baseline_folder, parse_baseline
 from fairgate.ci import in_ci
 from fairgate.errors import BaselineError, listed
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
+from fairgate.suites import Settings
 
 LARGE = 10_000_000
 """Bytes of scores from which on they are better tracked by DVC than by git."""
@@ -35,10 +36,16 @@ def refuse_update(reason: str | None) -> None:
         )
 
 
-def first_baseline(prepared: Prepared, named: str | None) -> bool:
-    """Whether an update makes the suite's first baseline, which is compared with nothing: none is committed, and no
-    baseline was `named` for the run."""
-    return named is None and not (prepared.root / baseline_folder(prepared.loaded.name) / RESULTS).exists()
+def first_baseline(prepared: Prepared, settings: Settings, named: str | None) -> bool:
+    """Whether an update makes the suite's first baseline, which is compared with nothing: there is none, and no
+    baseline was `named` for the run. To a `git:` baseline of the suite, one counts that its base has."""
+    folder = baseline_folder(prepared.loaded.name)
+    if named is not None or not (prepared.root / folder / RESULTS).exists():
+        return named is None
+    spec, repository = parse_baseline(settings.baseline), Repository(prepared.root)
+    if spec.kind != "git" or not repository.has_commits():
+        return spec.kind == "git"
+    return not repository.tree(repository.merge_base(spec.target), folder)
 
 
 def keep_baseline(evaluation: Evaluation, prepared: Prepared, *, reason: str, force: bool = False) -> list[str]:

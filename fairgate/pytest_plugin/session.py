@@ -96,7 +96,7 @@ class GateSession:
         option = self.config.getoption
         typed: dict[str, str | None] = {key: option(one.flag) for key, one in OPTIONS.items()}
         settings = gate.settings_of(prepared, ini=self._ini, allow_pickle=option("fairness_allow_pickle"), **typed)
-        if option("fairness_update_baseline") and gate.first_baseline(prepared, typed["baseline"]):
+        if option("fairness_update_baseline") and gate.first_baseline(prepared, settings, typed["baseline"]):
             self.first_baselines.add(prepared.loaded.name)
             return replace(settings, baseline="none")
         return settings

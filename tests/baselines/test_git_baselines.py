@@ -239,9 +239,31 @@ def test_a_link_is_not_brought_back_from_the_merge_base(toy: Toy, git: ScratchGi
 def test_an_unknown_ref_ends_the_run_with_what_to_fetch(
     toy: Toy, git: ScratchGit, ref: str, problem: str, remedy: str
 ) -> None:
+    git("remote", "add", "origin", "https://example.invalid")
     with pytest.raises(BaselineError, match=problem) as caught:
         judge(toy, baseline=f"git:{ref}")
     assert remedy in str(caught.value.remedy)
+    git("remote", "remove", "origin")
+    with pytest.raises(BaselineError, match=problem) as caught:
+        judge(toy, baseline=f"git:{ref}")
+    assert "fetch" not in str(caught.value.remedy)
+
+
+def test_a_first_baseline_may_be_made_again_until_it_is_committed(toy: Toy) -> None:
+    toy.suite.write_text(SUITE.replace("baseline: model:scores:base.csv?values=logit", "baseline: git:main"), "utf-8")
+    git = ScratchGit(toy.root)
+    git("init", "--quiet", "--initial-branch=main")
+    for _ in range(2):  # before the first commit
+        assert "first baseline" in update(toy)
+    with pytest.raises(BaselineError, match="this repository has none yet") as caught:
+        judge(toy)
+    assert "git commit" in str(caught.value.remedy)
+    (toy.root / ".gitignore").write_text("datasets/\nfairness_suites/baselines/\n", encoding="utf-8")
+    git.commit("the suite, without its baseline")
+    assert "first baseline" in update(toy)
+    (toy.root / ".gitignore").write_text("datasets/\n", encoding="utf-8")
+    git.commit("its baseline too")
+    assert "first baseline" not in update(toy)
 
 
 def test_no_repository_at_all_is_said(toy: Toy) -> None:

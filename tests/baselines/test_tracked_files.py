@@ -90,6 +90,7 @@ def test_on_a_persons_machine_the_working_tree_configures_and_in_ci_the_default_
 
 def test_the_default_branch_is_the_one_that_the_ci_service_names(world: World, tmp_path: Path) -> None:
     world.git("symbolic-ref", "--delete", "refs/remotes/origin/HEAD")
+    world.git("remote", "add", "origin", "https://example.invalid")
     with pytest.raises(BaselineError, match="git knows no commit 'origin/HEAD'") as caught:
         world.pulled(environment=CI)
     assert "fetch-depth: 0" in (caught.value.remedy or "")
