@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from fairgate.errors import FairgateError
 from fairgate.hashing import digest, sha256_file
@@ -18,17 +18,24 @@ T = TypeVar("T")
 class Registry(Mapping[str, T], Generic[T]):
     """A look-up by name that imports the thing on first use.
 
-    `built_in` says which module registers each name of the package itself; other names come from the entry points
+    `with_modules` says which module registers each name of the package itself; other names come from the entry points
     `fairgate.KINDs` of installed packages, which are found once, and loaded one by one as their names are looked up.
     No package can take a built-in name. `check(name, thing)` returns what is registered, or raises TypeError.
     """
 
-    def __init__(self, kind: str, built_in: Mapping[str, str], check: Callable[[str, Any], T]) -> None:
+    def __init__(self, kind: str, check: Callable[[str, Any], T]) -> None:
         self._kind = kind
-        self._built_in = built_in
+        self._built_in: Mapping[str, str] = {}
         self._check = check
         self._found: dict[str, T] = {}
         self._entries: dict[str, metadata.EntryPoint] | None = None
+
+    def with_modules(self, built_in: Mapping[str, str]) -> Self:
+        """This registry, with the module that registers each built-in name; said where none of them imports it."""
+        self._built_in, found, self._found = built_in, self._found, {}
+        for name, thing in found.items():
+            self.register(name, thing)
+        return self
 
     def own(self) -> list[T]:
         """The package's own, in order."""

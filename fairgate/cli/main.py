@@ -37,7 +37,7 @@ def _checked(name: str, thing: Any) -> Any:
     return command
 
 
-PLUGINS: Registry[Any] = Registry("command", {}, _checked)
+PLUGINS: Registry[Any] = Registry("command", _checked)
 """Commands by the entry points `fairgate.commands`; each is imported when it is called, or for the list of commands."""
 
 

@@ -15,7 +15,7 @@ from fairgate.generation.roles import ALIASES, Role, full_uri
 from fairgate.hashing import digest, sha256_file
 from fairgate.plugins import Registry
 
-_DIFFUSION = "fairgate.generation.diffusion.files"
+_DIFFUSION = "fairgate.generation.diffusion.open"
 ADAPTERS = {
     **{f"hf.{role}": _DIFFUSION for role in ("painter", "inpainter", "restyler", "editor")},
     "hf.asker": "fairgate.generation.vilt",
@@ -34,7 +34,7 @@ def _checked(name: str, thing: Any) -> Callable[..., Any]:
     return thing  # type: ignore[no-any-return] # its adapter is known by name alone
 
 
-ROLES: Registry[Callable[..., Any]] = Registry("role", ADAPTERS, _checked)
+ROLES: Registry[Callable[..., Any]] = Registry("role", _checked).with_modules(ADAPTERS)
 """Further functions as those of ADAPTERS, by the entry points `fairgate.roles`."""
 
 

@@ -17,10 +17,10 @@ from .contract import Metric as Metric
 from .contract import MetricRequest as MetricRequest
 from .contract import MetricSettings as MetricSettings
 from .contract import Ties as Ties
+from .contract import register as register
 from .galleries import galleries_of as galleries_of
 from .image_means import worst_group_mean as worst_group_mean
 from .registry import METRICS as METRICS
 from .registry import measure as measure
-from .registry import register as register
 from .registry import resample as resample
 from .top_k import NULL_DRAWS as NULL_DRAWS

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from fairgate.errors import SuiteError, suggestion
 from fairgate.measures.cell import Cell, Floats
-from fairgate.measures.contract import Cut, Drawn, Limits, Measure, MetricRequest
+from fairgate.measures.contract import Cut, Drawn, Limits, Measure, MetricRequest, register
 from fairgate.measures.galleries import Answer, Grouping
 from fairgate.measures.limits import Stacked, from_parts, same_attribute
-from fairgate.measures.registry import register
 from fairgate.measures.top_k import TopK, spec_at_k
 from fairgate.metrics import TieRange, bias_of_counts, bias_tie_range
 from fairgate.probes import DatasetFacts

@@ -7,10 +7,9 @@ import math
 import numpy as np
 
 from fairgate.measures.cell import Cell, Counts
-from fairgate.measures.contract import RANKED, Answers, Drawn, Limits, Measure, Metric, MetricRequest
+from fairgate.measures.contract import RANKED, Answers, Drawn, Limits, Measure, Metric, MetricRequest, register
 from fairgate.measures.galleries import Answer, Query, Ranked, measure_rankings, queries_of
 from fairgate.measures.limits import worst_group
-from fairgate.measures.registry import register
 from fairgate.metrics import SetSums, c_asc_of_sums
 from fairgate.records import MetricSpec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fairgate.measures.cell import Cell, Counts, Crossing, Floats
 from fairgate.metrics import NullSkew
+from fairgate.plugins import Registry
 from fairgate.probes import DatasetFacts, ProbeScores
-from fairgate.records import Extreme, MetricSpec
+from fairgate.records import Extreme, MetricSpec, name_and_k
 from fairgate.statistics import Interval, Unavailable
 
 Answers = Sequence[ProbeScores]
@@ -228,3 +229,30 @@ def limits_of(
         reason = found.reason.replace(" sets ", f" {cell.unit} ")
         return Limits(None, None, f"no interval: {reason}", lows, highs, plain)
     return Limits(found.lo, found.hi, how or plain, lows, highs, plain)
+
+
+def _checked(name: str, thing: Any) -> Metric:
+    metric = thing() if isinstance(thing, type) and issubclass(thing, Metric) else thing
+    if not isinstance(metric, Metric):
+        raise TypeError("it is no fairgate.measures.Metric")
+    if metric.spec.name != name:
+        raise TypeError(f"its spec names it '{metric.spec.name}'")
+    known, k = name_and_k(name)  # as a record's readers do: `max_skew_at_100` holds both
+    if metric.needs_k and (name.count("_at_k") != 1 or not name.endswith("_at_k")):
+        better = f"{known.replace('_at_k', '')}_at_k"
+        raise TypeError(
+            f"it takes a `k`, and its name does not end in `_at_k`, where records write it: call it '{better}'"
+        )
+    if k:
+        better = f"{known.removesuffix('_at_k')}_{k}"
+        raise TypeError(f"it takes no `k`, and records would read {k} as one from its name: call it '{better}'")
+    return metric
+
+
+REGISTERED: Registry[Metric] = Registry("metric", _checked)
+
+
+def register(metric: type[Metric]) -> type[Metric]:
+    """Class decorator: make a metric known by its spec's name. Raises FairgateError for a name that is taken."""
+    REGISTERED.register(metric.spec.name, metric)
+    return metric

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.measures.cell import Cell, Counts, Floats
-from fairgate.measures.contract import Counted, Drawn, Limits, Measure, MetricRequest
+from fairgate.measures.contract import Counted, Drawn, Limits, Measure, MetricRequest, register
 from fairgate.measures.galleries import Answer, Gallery, Grouping, Query
 from fairgate.measures.limits import Stacked, bootstrapped, from_parts, same_attribute
-from fairgate.measures.registry import register
 from fairgate.measures.top_k import NULL_DRAWS, TopK, spec_at_k
 from fairgate.metrics import (
     TieRange,

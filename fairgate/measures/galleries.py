@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairgate.errors import MetricError
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import Answers, Counted, Drawn, Measure, MetricRequest, Ties
-from fairgate.measures.registry import value_of
+from fairgate.measures.limits import value_of
 from fairgate.records import Extreme
 
 Answer = tuple[Floats, Floats]

@@ -20,9 +20,9 @@ from fairgate.measures.contract import (
     Metric,
     MetricRequest,
     MetricSettings,
+    register,
 )
 from fairgate.measures.limits import worst_group
-from fairgate.measures.registry import register
 from fairgate.metrics import found_at_k
 from fairgate.probes import DatasetFacts
 from fairgate.records import MetricSpec

@@ -11,10 +11,19 @@ import numpy as np
 
 from fairgate.errors import SuiteError
 from fairgate.measures.cell import Cell, Counts, Floats
-from fairgate.measures.contract import CLASSIFIED, Answers, Drawn, Limits, Measure, Metric, MetricRequest, limits_of
+from fairgate.measures.contract import (
+    CLASSIFIED,
+    Answers,
+    Drawn,
+    Limits,
+    Measure,
+    Metric,
+    MetricRequest,
+    limits_of,
+    register,
+)
 from fairgate.measures.image_means import shares, worst_group_mean
 from fairgate.measures.limits import worst_group
-from fairgate.measures.registry import register
 from fairgate.metrics import fairness, set_deviation, set_std
 from fairgate.probes import DatasetFacts
 from fairgate.records import CROSS, MetricSpec

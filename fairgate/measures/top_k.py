@@ -33,7 +33,7 @@ from fairgate.measures.galleries import (
     places_of_groups,
     queries_of,
 )
-from fairgate.measures.registry import large_enough, parts_of, value_of
+from fairgate.measures.limits import large_enough, parts_of, value_of
 from fairgate.metrics import (
     NullSkew,
     TieRange,

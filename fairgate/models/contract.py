@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.errors import ModelError
+from fairgate.plugins import Registry
 
 if TYPE_CHECKING:
     from fairgate.models.cache import EmbeddingCache
@@ -150,6 +151,28 @@ class ModelFamily(Protocol):
         ...
 
 
+def _checked(scheme: str, family: Any) -> ModelFamily:
+    family = family() if isinstance(family, type) else family
+    if getattr(family, "scheme", None) != scheme:
+        raise TypeError(f"its scheme is '{getattr(family, 'scheme', None)}'")
+    for part in ("forms", "capabilities", "local_path", "open"):
+        if not hasattr(family, part):
+            raise TypeError(f"it lacks `{part}`, which fairgate.models.ModelFamily describes")
+    if unknown := sorted(set(family.capabilities) - set(get_args(Capability))):
+        raise TypeError(f"'{unknown[0]}' is no capability (they are: {', '.join(get_args(Capability))})")
+    return cast(ModelFamily, family)
+
+
+REGISTERED: Registry[ModelFamily] = Registry("model", _checked)
+F = TypeVar("F", bound=type[Any])
+
+
+def register(family: F) -> F:
+    """Class decorator: make a family known by its scheme. Raises FairgateError for a scheme that is taken."""
+    REGISTERED.register(family.scheme, family)
+    return family
+
+
 def require_capability(model: Capable, needed: Capability, where: str) -> None:
     """Raises ModelError, with the name of the capability that a model lacks; `where` says who needs it."""
     if needed not in model.capabilities:
@@ -163,11 +186,13 @@ def require_capability(model: Capable, needed: Capability, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call of `open_scorer`, as model families receive it. `address` is the URI without its scheme."""
+    """One call of `open_scorer`, as model families receive it. `address` is the URI without its scheme; `open_other`
+    opens the model inside this one, by its URI."""
 
     uri: str
     address: str
     source: ImageSource
+    open_other: Callable[[str], Model]
     device: str = "auto"
     cache: EmbeddingCache | None = None
     allow_pickle: bool = False

@@ -13,21 +13,18 @@ The name of the scheme is the field's word for such methods; no result says that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from fairgate.checkpoints import MAX_SIDE, Checkpoint, Device, Embeddings, Encoder, require_file, resolve
 from fairgate.errors import ModelError, listed
 from fairgate.hashing import digest, read_bounded
-from fairgate.metrics import mutual_information
-from fairgate.models.contract import Capability, Floats, ImageIndex, ImageSource, Model, Request, Rows
-from fairgate.models.registry import open_scorer, register
+from fairgate.models.contract import Capability, Floats, ImageSource, Model, Request, register
 from fairgate.models.two_towers import SAME_TEXT, TwoTowers
 
 CODE_VERSION = 1  # raise it when a mitigation's file gives other embeddings
@@ -192,7 +189,7 @@ class Debiased:
         path = resolve(named, request.base)
         mitigation = read_mitigation(path)
         mitigation.require_other(request.source, request.uri)
-        model = two_towers(_open(origin, request), request.uri)
+        model = two_towers(request.open_other(origin), request.uri)
         if model.fingerprint != mitigation.origin:
             raise ModelError(
                 f"{path.name} was made for checkpoint {mitigation.origin[:12]}, and {origin} is "
@@ -207,19 +204,6 @@ class Debiased:
             identity={**model.checkpoint.identity, "mitigation": change},
         )
         return TwoTowers(checkpoint, request, mitigation.note)
-
-
-def _open(uri: str, request: Request) -> Model:
-    return open_scorer(
-        uri,
-        request.source,
-        device=request.device,
-        cache=request.cache,
-        allow_pickle=request.allow_pickle,
-        base=request.base,
-        progress=request.progress,
-        batch_size=request.batch_size,
-    )
 
 
 def two_towers(model: Model, where: str) -> TwoTowers:
@@ -250,70 +234,6 @@ def read_mitigation(path: Path) -> Mitigation:
         first = error.errors(include_url=False)[0]
         at = ".".join(map(str, first["loc"])) or "the file"
         raise ModelError(f"it is no mitigation ({at}: {first['msg']}).", where=str(path), remedy=remedy) from error
-
-
-def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, fingerprint: str, drop: int) -> ClipClip:
-    """CLIP-clip for a model that is bound to labelled pictures: the `drop` dimensions of highest mutual information.
-
-    `labels` are the codes of the attribute's groups (images,), -1 for undefined. Of more than two groups, each is told
-    from all others, and the mean decides: Wang et al. have two, and their estimate of more would depend on the order of
-    codes. Of equal dimensions the earlier one goes. Raises ModelError for a model without two towers and where nothing
-    would be left, MetricError for labels of fewer than two groups.
-    """
-    images = two_towers(model, model.uri).image_embeddings()
-    width = images.shape[1]
-    if not 0 < drop < width:
-        raise ModelError(
-            f"{drop} of {width} dimensions cannot be left out.",
-            where=model.uri,
-            remedy=f"leave out 1 to {width - 1} (Smith et al. 2023: 100 of 512)",
-        )
-    groups = np.unique(labels[labels >= 0])
-    if len(groups) > 2:
-        each = [np.where(labels < 0, -1, labels == group) for group in groups]
-        information = np.mean([mutual_information(images, one) for one in each], axis=0)
-    else:
-        information = mutual_information(images, labels)
-    return ClipClip(
-        origin=model.fingerprint,
-        attribute=attribute,
-        release=release,
-        fingerprint=fingerprint,
-        dimensions=tuple(sorted(np.argsort(-information, kind="stable")[:drop].tolist())),
-        width=width,
-    )
-
-
-def fit_projection(uri: str, prompts: Sequence[str], *, device: str = "auto", base: Path = Path()) -> Projection:
-    """The projection of a model's texts that takes these prompts out. Raises ModelError for one without two towers."""
-    model = two_towers(open_scorer(uri, _NoPictures(), device=device, base=base), uri)
-    if not 0 < len(prompts) <= MAX_PROMPTS or not all(0 < len(prompt) <= MAX_PROMPT for prompt in prompts):
-        raise ModelError(
-            f"1 to {MAX_PROMPTS:,} prompts of 1 to {MAX_PROMPT:,} characters are taken out, and these are others.",
-            where=uri,
-            remedy="name a group in each, such as 'a photo of a man'",
-        )
-    model.text_embeddings(prompts)  # refuses what cannot be embedded
-    return Projection(origin=model.fingerprint, prompts=tuple(prompts))
-
-
-class _NoPictures:
-    """A source for a model whose texts alone are embedded."""
-
-    fingerprint, folder = "", Path()
-
-    @property
-    def index(self) -> ImageIndex:
-        raise ModelError(
-            "it is a table of answers about pictures, without embeddings of texts that a mitigation could change.",
-            remedy="name a checkpoint with two towers (open_clip:, hf:)",
-        )
-
-    def __len__(self) -> int:
-        return 0
-
-    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:  # noqa: ARG002
-        return iter(())
 
 
 def _quoted(texts: Sequence[str]) -> str:

@@ -22,9 +22,8 @@ from fairgate.checkpoints import (
     resolve,
     versions,
 )
-from fairgate.models.contract import Capability, Request
+from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
-from fairgate.models.registry import register
 from fairgate.models.two_towers import TwoTowers
 
 if TYPE_CHECKING:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -31,16 +29,13 @@ from fairgate.checkpoints import (
 )
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.hashing import digest
-from fairgate.models.contract import Capability, Request
+from fairgate.models.contract import Capability, Request, register
+from fairgate.models.open_clip_parts import CONFIG, TEXT_CONFIG, TOKENIZER, Parts
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
-from fairgate.models.registry import register
 from fairgate.models.two_towers import TwoTowers
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
-_CONFIG = "open_clip_config.json"
-_TEXT_FOLDER, _TOKENIZER = "text", "tokenizer/"
-_TEXT_CONFIG = f"{_TEXT_FOLDER}/config.json"
 _FOLDER = "local-dir:"
 _NAMED = "hf_tokenizer_name"
 # open_clip's PreprocessCfg
@@ -86,48 +81,6 @@ class OpenClip:
         return TwoTowers(found, request)
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a model is built from: open_clip's config of both towers and the preprocessing, and hashed files by role.
-
-    Roles: `weights`, `text/config.json` (of a text tower of transformers), `tokenizer/NAME`, or a file's plain name.
-    `architecture` is the one that open_clip names, None for a folder's own; `tag` the pretrained one, whose
-    preprocessing applies.
-    """
-
-    shown: str
-    model: Mapping[str, Any]
-    preprocessing: Mapping[str, Any]
-    files: HashedFiles
-    architecture: str | None
-    tag: str | None
-    allow_pickle: bool
-
-    @contextlib.contextmanager
-    def closed(self) -> Iterator[Path]:
-        """A folder for open_clip that holds the config and shows the hashed text files, and nothing else."""
-        model = {**self.model, "text_cfg": dict(self.model["text_cfg"])}
-        texts = [role for role in self.files.paths if role not in ("weights", _CONFIG)]
-        with self.files.closed({role: role.removeprefix(_TOKENIZER) for role in texts}) as folder:
-            if _TEXT_CONFIG in texts:
-                model["text_cfg"]["hf_model_name"] = str(folder / _TEXT_FOLDER)
-            config = {"model_cfg": model, "preprocess_cfg": dict(self.preprocessing)}
-            (folder / _CONFIG).write_text(json.dumps(config), encoding="utf-8")
-            yield folder
-
-    def checkpoint(self, pictures: Mapping[str, Any]) -> Checkpoint:
-        """The model, not loaded. `pictures` is what is known of its preprocessing besides open_clip's defaults."""
-        named = {"config": digest(self.model)} if self.architecture else {}
-        settings = self.tag or ("architecture" if self.architecture else "config")
-        return Checkpoint(
-            self.files.fingerprint(**named),
-            {**_identity(self.model), "preprocessing": settings},
-            partial(_load, self),
-            _tokenizer(self.model, self.files),
-            _pictures(self.model, pictures),
-        )
-
-
 def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False) -> Checkpoint:
     """The model that an address names, hashed and not loaded. Raises ModelError."""
     if address.startswith(_FOLDER):
@@ -154,11 +107,11 @@ def _of_file(allow_pickle: bool, architecture: str, config: dict[str, Any], path
     text = config.get("text_cfg", {})
     files = {"weights": path}
     if name := text.get("hf_model_name"):
-        files[_TEXT_CONFIG] = named_files(name, ["config.json"], download=tag is not None)["config.json"]
+        files[TEXT_CONFIG] = named_files(name, ["config.json"], download=tag is not None)["config.json"]
     if name := text.get(_NAMED):
         wanted = [*TOKENIZER_FILES, "config.json"]
         found = named_files(name, wanted, download=tag is not None)
-        files |= {f"{_TOKENIZER}{file}": one for file, one in found.items()}
+        files |= {f"{TOKENIZER}{file}": one for file, one in found.items()}
     _require_closed_configs(files)
     parts = Parts(architecture, config, {}, HashedFiles.of(files), architecture, tag, allow_pickle)
     overlay: dict[str, Any] = {}
@@ -166,38 +119,52 @@ def _of_file(allow_pickle: bool, architecture: str, config: dict[str, Any], path
         from fairgate.models.open_clip_network import pretrained_settings
 
         overlay = pretrained_settings(architecture, tag)
-    return parts.checkpoint(overlay)
+    return _checkpoint(parts, overlay)
 
 
 def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
     require_folder(folder)
-    if not (folder / _CONFIG).is_file():
+    if not (folder / CONFIG).is_file():
         raise ModelError(
-            f"the folder holds no {_CONFIG}.",
+            f"the folder holds no {CONFIG}.",
             where=str(folder),
             remedy="use open_clip:ARCH@FILE for bare weights, or hf:FOLDER for a folder of transformers",
         )
-    whole = read_config(folder / _CONFIG)
+    whole = read_config(folder / CONFIG)
     config = whole.get("model_cfg")
-    parts = [config.get(key) for key in ("vision_cfg", "text_cfg")] if isinstance(config, dict) else []
-    if not isinstance(config, dict) or "embed_dim" not in config or not all(isinstance(part, dict) for part in parts):
+    towers = [config.get(key) for key in ("vision_cfg", "text_cfg")] if isinstance(config, dict) else []
+    if not isinstance(config, dict) or "embed_dim" not in config or not all(isinstance(one, dict) for one in towers):
         raise ModelError(
             "the config lacks 'model_cfg' with 'embed_dim', 'vision_cfg' and 'text_cfg'.",
-            where=str(folder / _CONFIG),
+            where=str(folder / CONFIG),
             remedy="save it with open_clip's push_to_hf_hub.save_for_hf",
         )
-    require_closed_towers(config, str(folder / _CONFIG))
+    require_closed_towers(config, str(folder / CONFIG))
     weights = _weights_in(folder)
     require_weights(weights, allow_pickle)
-    files = {"weights": weights, _CONFIG: folder / _CONFIG, **_texts_in(folder, config["text_cfg"])}
+    files = {"weights": weights, CONFIG: folder / CONFIG, **_texts_in(folder, config["text_cfg"])}
     _require_closed_configs(files)
     hashed = HashedFiles.of(files)
     pictures = whole.get("preprocess_cfg") or {}
     if not isinstance(pictures, dict):
         raise ModelError(
-            "'preprocess_cfg' is no JSON object.", where=str(folder / _CONFIG), remedy="write it again, or leave it out"
+            "'preprocess_cfg' is no JSON object.", where=str(folder / CONFIG), remedy="write it again, or leave it out"
         )
-    return Parts(f"local-dir:{folder}", config, pictures, hashed, None, None, allow_pickle).checkpoint(pictures)
+    parts = Parts(f"local-dir:{folder}", config, pictures, hashed, None, None, allow_pickle)
+    return _checkpoint(parts, pictures)
+
+
+def _checkpoint(parts: Parts, pictures: Mapping[str, Any]) -> Checkpoint:
+    """The model, not loaded. `pictures` is what is known of its preprocessing besides open_clip's defaults."""
+    named = {"config": digest(parts.model)} if parts.architecture else {}
+    settings = parts.tag or ("architecture" if parts.architecture else "config")
+    return Checkpoint(
+        parts.files.fingerprint(**named),
+        {**_identity(parts.model), "preprocessing": settings},
+        partial(_load, parts),
+        _tokenizer(parts.model, parts.files),
+        _pictures(parts.model, pictures),
+    )
 
 
 def _tokenizer(config: Mapping[str, Any], files: HashedFiles) -> str:
@@ -205,7 +172,7 @@ def _tokenizer(config: Mapping[str, Any], files: HashedFiles) -> str:
     text = config["text_cfg"]
     named = [path for path in files.paths.values() if path.name in TOKENIZER_FILES] if text.get(_NAMED) else []
     options = {name: text.get(name) for name in ("tokenizer_mode", "tokenizer_kwargs")}
-    described = files.paths.get("config.json") or files.paths.get(f"{_TOKENIZER}config.json")
+    described = files.paths.get("config.json") or files.paths.get(f"{TOKENIZER}config.json")
     if named and described:
         options["decided_by"] = tokenizer_class(read_config(described))
     options = {name: value for name, value in options.items() if value}
@@ -228,11 +195,11 @@ def _texts_in(folder: Path, text: dict[str, Any]) -> dict[str, Path]:
         raise ModelError(
             f"the text tower is '{str(text['hf_model_name'])[:80]}', and the folder holds no config.json that "
             "describes it: it would have to be read from elsewhere.",
-            where=str(folder / _CONFIG),
+            where=str(folder / CONFIG),
             remedy="save it into the folder, where you trust it: "
             "`transformers.AutoConfig.from_pretrained(NAME).save_pretrained(FOLDER)`",
         )
-    return {**found, "config.json": folder / "config.json", _TEXT_CONFIG: folder / "config.json"}
+    return {**found, "config.json": folder / "config.json", TEXT_CONFIG: folder / "config.json"}
 
 
 def _require_closed_configs(files: Mapping[str, Path]) -> None:
@@ -240,7 +207,7 @@ def _require_closed_configs(files: Mapping[str, Path]) -> None:
     for role, path in files.items():
         if path.name in ("config.json", "tokenizer_config.json", "special_tokens_map.json"):
             config = read_config(path)
-            if role == _TEXT_CONFIG:
+            if role == TEXT_CONFIG:
                 require_text_tower(config, str(path))
 
 

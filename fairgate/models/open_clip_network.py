@@ -18,7 +18,7 @@ from transformers import dynamic_module_utils
 
 from fairgate.checkpoints import Device, Encoder, StateDict, encoder_of, read_state_dict, require_finite, require_fit
 from fairgate.errors import ModelError, did_you_mean
-from fairgate.models.open_clip import Parts
+from fairgate.models.open_clip_parts import Parts
 
 # what building a model from a config that does not fit together raises
 _BUILD_ERRORS = (

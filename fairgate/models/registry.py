@@ -5,42 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+from typing import TYPE_CHECKING
 
 from fairgate.ci import in_ci
 from fairgate.errors import FairgateError, ModelError, suggestion
-from fairgate.models.contract import Capability, ImageSource, Model, ModelFamily, Progress, Request
-from fairgate.plugins import Registry
+from fairgate.models.contract import REGISTERED, ImageSource, Model, Progress, Request
 
 if TYPE_CHECKING:
     from fairgate.models.cache import EmbeddingCache
 
-F = TypeVar("F", bound=type[Any])
-
-
-def _checked(scheme: str, family: Any) -> ModelFamily:
-    """A family, or the class of one. Raises TypeError for what is none, or has another scheme."""
-    family = family() if isinstance(family, type) else family
-    if getattr(family, "scheme", None) != scheme:
-        raise TypeError(f"its scheme is '{getattr(family, 'scheme', None)}'")
-    for part in ("forms", "capabilities", "local_path", "open"):
-        if not hasattr(family, part):
-            raise TypeError(f"it lacks `{part}`, which fairgate.models.ModelFamily describes")
-    if unknown := sorted(set(family.capabilities) - set(get_args(Capability))):
-        raise TypeError(f"'{unknown[0]}' is no capability (they are: {', '.join(get_args(Capability))})")
-    return cast(ModelFamily, family)
-
-
-FAMILIES: Registry[ModelFamily] = Registry(
-    "model", {scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")}, _checked
+FAMILIES = REGISTERED.with_modules(
+    {scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")}
 )
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""
-
-
-def register(family: F) -> F:
-    """Class decorator: make a family known by its scheme. Raises FairgateError for a scheme that is taken."""
-    FAMILIES.register(family.scheme, family)
-    return family
 
 
 def open_scorer(
@@ -60,16 +37,19 @@ def open_scorer(
     embedded; an exception raised in it stops the work, and what is done stays in the cache. Raises ModelError (the
     checkpoint cannot be found, trusted or loaded), ScoresError (`scores:` files) or DeviceError.
     """
-    scheme, address = require_uri(uri)
-    if allow_pickle and in_ci(os.environ):
-        raise ModelError(
-            "loading pickled code was allowed, and this run is in CI (CI=true), where it is refused.",
-            where=uri,
-            remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
-        )
-    request = Request(uri, address, source, device, cache, allow_pickle, base, progress, batch_size)
-    model: Model = FAMILIES[scheme].open(request)
-    return model
+
+    def opened(named: str) -> Model:
+        scheme, address = require_uri(named)
+        if allow_pickle and in_ci(os.environ):
+            raise ModelError(
+                "loading pickled code was allowed, and this run is in CI (CI=true), where it is refused.",
+                where=named,
+                remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
+            )
+        request = Request(named, address, source, opened, device, cache, allow_pickle, base, progress, batch_size)
+        return FAMILIES[scheme].open(request)
+
+    return opened(uri)
 
 
 def require_uri(uri: str) -> tuple[str, str]:

@@ -16,8 +16,7 @@ import numpy as np
 from fairgate.checkpoints import require_file, resolve, split_options
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, sha256_file
-from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, equal_columns, log_softmax
-from fairgate.models.registry import register
+from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, equal_columns, log_softmax, register
 from fairgate.models.score_table import ScoreTable, read_table
 
 Values = Literal["cosine", "logit", "probability"]

@@ -11,16 +11,8 @@ from fairgate.probes.answers import (
     write_scores,
 )
 from fairgate.probes.classification import classify
-from fairgate.probes.contract import (
-    PROBES,
-    Choice,
-    DatasetFacts,
-    Probe,
-    RankingQuery,
-    dataset_has,
-    register,
-    value_name,
-)
+from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has, register
+from fairgate.probes.registry import PROBES, value_name
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, with_article
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
 

@@ -1,7 +1,4 @@
-"""The contract of a probe: its settings in a suite, the capability it needs, how it runs, and what it returns.
-
-Each kind registers itself when it is imported; installed packages add theirs.
-"""
+"""The contract of a probe: its settings in a suite, the capability it needs, how it runs, and what it returns."""
 
 from __future__ import annotations
 
@@ -174,29 +171,11 @@ def _kind(probe: type[Probe]) -> str:
     return str(kind)
 
 
-PROBES: Registry[type[Probe]] = Registry(
-    "probe",
-    {
-        "zero_shot_classification": "fairgate.probes.classification",
-        "retrieval": "fairgate.probes.retrieval",
-        "association": "fairgate.probes.association",
-    },
-    _checked,
-)
+REGISTERED: Registry[type[Probe]] = Registry("probe", _checked)
 P = TypeVar("P", bound=Probe)
 
 
 def register(probe: type[P]) -> type[P]:
     """Class decorator: make a probe known by its kind. Raises FairgateError for a kind that is taken."""
-    PROBES.register(_kind(probe), probe)
+    REGISTERED.register(_kind(probe), probe)
     return probe
-
-
-def value_name(digest_kind: str) -> str:
-    """What the number of an image is, of a probe that a record calls by this kind: `P(true)`, `cosine`, or `value`."""
-    names: dict[str, str] = {}
-    for kind in PROBES:
-        names |= PROBES[kind].value_names
-        if digest_kind in names:
-            break
-    return names.get(digest_kind, "value")

@@ -1,14 +1,15 @@
-"""A suite file as a collector, a check on a subject as an item."""
+"""A suite file as a collector, a check on a subject as an item, and the hooks that collect them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fairgate.pytest_plugin.explain import explain_check
-from fairgate.pytest_plugin.plugin import SESSION
+from fairgate.pytest_plugin.session import SESSION
 from fairgate.records import CheckResult
 from fairgate.reports import common_cause, junit_properties
 
@@ -68,3 +69,16 @@ class SuiteItem(pytest.Item):
         """The file and line that define the check."""
         line = self.where.rpartition(":")[2]
         return self.path, int(line) - 1 if line.isdigit() else None, self.name
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> SuiteFile | None:
+    """A selected suite file becomes a collector of its checks."""
+    return SuiteFile.from_parent(parent, path=file_path) if file_path in parent.config.stash[SESSION].by_path else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -k and -m choose
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
+    """Add the items of suites that the branch deletes: they have no file to collect, and are judged as well."""
+    for path in session.config.stash[SESSION].by_path:
+        if not path.is_file():
+            items += SuiteFile.from_parent(session, path=path).collect()

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from fairgate.pytest_plugin.fixture import Fairness
     from fairgate.pytest_plugin.session import GateSession
 
-SESSION: pytest.StashKey[GateSession] = pytest.StashKey()
-"""Where pytest's configuration holds this run's suites and records."""
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Every option, with its ini twin."""
@@ -67,12 +64,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def session_of(config: pytest.Config) -> GateSession:
-    """The one gate session of this pytest process, registered as a plugin: the other hooks are methods of it."""
-    if SESSION not in config.stash:
-        from fairgate.pytest_plugin.session import GateSession
+    """The one gate session of this pytest process, registered as a plugin: hooks are its methods, and in `items`."""
+    from fairgate.pytest_plugin import items
+    from fairgate.pytest_plugin.session import SESSION, GateSession
 
+    if SESSION not in config.stash:
         config.stash[SESSION] = GateSession(config)
         config.pluginmanager.register(config.stash[SESSION])
+        config.pluginmanager.register(items)
     return config.stash[SESSION]
 
 

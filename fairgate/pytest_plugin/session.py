@@ -16,7 +16,6 @@ import pytest
 from fairgate import gate
 from fairgate.atomic import atomic_write
 from fairgate.errors import BaselineError
-from fairgate.pytest_plugin.items import SuiteFile
 from fairgate.records import NO_VERDICT, CheckResult, RunRecord
 from fairgate.reports import junit_suite_properties, tell_github, terminal_summary, terminal_table, verdict_words
 from fairgate.suites import FOLDER, OPTIONS, Settings, named_bases, suite_names, suite_path
@@ -24,6 +23,10 @@ from fairgate.working_folder import refuse_libraries
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
+
+
+SESSION: pytest.StashKey[GateSession] = pytest.StashKey()
+"""Where pytest's configuration holds this run's suites and records."""
 
 
 class GateSession:
@@ -151,17 +154,6 @@ class GateSession:
             return NO_VERDICT
         unheld = any(all(check.waived for check in one.record.checks) for one in self.evaluations.values())
         return NO_VERDICT if status == pytest.ExitCode.OK and unheld else status
-
-    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        """A selected suite file becomes a collector of its checks."""
-        return SuiteFile.from_parent(parent, path=file_path) if file_path in self.by_path else None
-
-    @pytest.hookimpl(tryfirst=True)  # before -k and -m choose
-    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
-        """Add the items of suites that the branch deletes: they have no file to collect, and are judged as well."""
-        for path in self.by_path:
-            if not path.is_file():
-                items += SuiteFile.from_parent(session, path=path).collect()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A check that fails counts as such, like any failing test; one that could not be computed is not judged.

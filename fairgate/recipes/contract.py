@@ -1,7 +1,4 @@
-"""The contract of a recipe: settings, and parts that turn starting sets into finished sets, shard by shard.
-
-Recipes by name: each registers itself when it is imported; installed packages add theirs.
-"""
+"""The contract of a recipe: settings, and parts that turn starting sets into finished sets, shard by shard."""
 
 from __future__ import annotations
 
@@ -13,9 +10,8 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from fairgate.errors import RecipeError, did_you_mean, suggestion
 from fairgate.plugins import Registry
 from fairgate.randomness import stream
 from fairgate.steps import Row, SetRows, Step, Trace
@@ -181,9 +177,6 @@ class Recipe(ABC):
 
 R = TypeVar("R", bound=Recipe)
 
-_OWN = ("occupations", "social_counterfactuals", "social_identities", "gensynth", "genswap", "faces")
-"""Each is a module of this package."""
-
 
 def _checked(name: str, thing: Any) -> type[Recipe]:
     if not (isinstance(thing, type) and issubclass(thing, Recipe)):
@@ -193,37 +186,10 @@ def _checked(name: str, thing: Any) -> type[Recipe]:
     return thing
 
 
-RECIPES: Registry[type[Recipe]] = Registry("recipe", {name: f"fairgate.recipes.{name}" for name in _OWN}, _checked)
+REGISTERED: Registry[type[Recipe]] = Registry("recipe", _checked)
 
 
 def register(recipe: type[R]) -> type[R]:
     """Class decorator: make a recipe known by its name. Raises FairgateError for a name that is taken."""
-    RECIPES.register(recipe.name, recipe)
+    REGISTERED.register(recipe.name, recipe)
     return recipe
-
-
-def recipe_names() -> list[str]:
-    """Every recipe there is."""
-    return list(RECIPES)
-
-
-def open_recipe(name: str, settings: Mapping[str, Any], *, where: str = "settings") -> Recipe:
-    """The recipe of a name with its settings set. Raises RecipeError for an unknown recipe, setting or value."""
-    if name not in RECIPES:
-        raise RecipeError(
-            f"there is no recipe '{name}'.",
-            where=where,
-            remedy=suggestion(name, RECIPES, f"recipes: {', '.join(RECIPES)}"),
-        )
-    recipe = RECIPES[name]
-    try:
-        return recipe(recipe.Settings.model_validate(dict(settings)))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        hint = did_you_mean(place, recipe.Settings.model_fields) if first["type"] == "extra_forbidden" else None
-        raise RecipeError(
-            f"recipe '{name}' does not take {place or 'this'}: {first['msg']}.",
-            where=f"{where}: {place}",
-            remedy=hint or f"settings: {', '.join(recipe.Settings.model_fields)}",
-        ) from error

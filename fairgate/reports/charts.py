@@ -6,15 +6,12 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fairgate.number_format import number, signed
 from fairgate.records import CheckResult, GroupResult
 from fairgate.reports.formatting import check_name, grouped, reference, with_interval, worse_is_higher
 from fairgate.reports.sentences import by_attribute
-
-if TYPE_CHECKING:
-    from fairgate.reports.data_table import Table
 
 GroupKey = Callable[[str], tuple[int, ...]]
 
@@ -42,7 +39,7 @@ class Track:
 @dataclass(frozen=True, slots=True)
 class Strip:
     """One check over its subjects, or over their groups, on one scale; the boxes that sum subjects up, now and `before`
-    in the baseline, or a map of all groups (`heat`). `more` rows are not shown."""
+    in the baseline. `more` rows are not shown."""
 
     first: CheckResult
     rows: Sequence[dict[str, Any]]
@@ -51,7 +48,6 @@ class Strip:
     said: str = ""
     box: Track | None = None
     before: Track | None = None
-    heat: Table | None = None
 
     @property
     def noun(self) -> str:

@@ -107,14 +107,21 @@ def _cell(check: CheckResult, group: GroupResult | None, changes: bool, top: flo
 MOST_ROWS: Final = 16
 
 
-def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Strip]:
+@dataclass(frozen=True, slots=True)
+class Effects(Strip):
+    """A check's groups, and a map of all of them."""
+
+    heat: Table | None = None
+
+
+def effects_of(checks: Sequence[CheckResult], key: GroupKey, most: int) -> list[Effects]:
     """A forest of the groups that moved furthest the wrong way per check that was compared group by group in at least
     two subjects, and a map of all its groups, of `most` subjects."""
     moved = (one for one in checks if one.about is not None and any(group.delta is not None for group in one.groups))
     return [_effects(found, key, most) for found in grouped(moved, check_name).values() if len(found) >= 2]
 
 
-def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Strip:
+def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Effects:
     first = checks[0]
     moved = [(check, group) for check in checks for group in check.groups if finite(group.delta) is not None]
     moved.sort(key=lambda one: one[1].delta or 0.0, reverse=worse_is_higher(first))
@@ -125,7 +132,7 @@ def _effects(checks: Sequence[CheckResult], key: GroupKey, most: int) -> Strip:
         {"about": check.about or "", "group": group, "track": change_track(check, group, scale)}
         for check, group in shown
     ]
-    return Strip(first, rows, scale, len(moved) - len(rows), heat=crossed_with_subjects(checks, key, most))
+    return Effects(first, rows, scale, len(moved) - len(rows), heat=crossed_with_subjects(checks, key, most))
 
 
 MOST_POINTS: Final = 60
