@@ -26,6 +26,8 @@ _FAMILIES = {
     "bias_at_k": "bias_at_k",
     "normalized_entropy_at_k": "desired_shares",
     "c_asc": "c_asc",
+    "association": "pair_shares",
+    "differential_association": "pair_shares",
 }
 
 METRICS = REGISTERED.with_modules({name: f"fairgate.measures.{family}" for name, family in _FAMILIES.items()})

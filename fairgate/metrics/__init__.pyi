@@ -9,6 +9,7 @@ from .associations import c_asc as c_asc
 from .associations import c_asc_of_sums as c_asc_of_sums
 from .associations import differential_association as differential_association
 from .associations import implicit_association as implicit_association
+from .associations import pair_choices as pair_choices
 from .associations import top_k_similarity as top_k_similarity
 from .associations import word_strength as word_strength
 from .counterfactual import GroupAccuracy as GroupAccuracy

@@ -18,9 +18,14 @@ from .contract import log_softmax as log_softmax
 from .contract import register as register
 from .contract import require_capability as require_capability
 from .debiased import Mitigation as Mitigation
+from .embeddings import RowParts as RowParts
+from .embeddings import decode_rgb as decode_rgb
 from .embeddings import embed_texts as embed_texts
+from .embeddings import name_of as name_of
 from .fitting import fit_clip_clip as fit_clip_clip
 from .fitting import fit_projection as fit_projection
+from .reading import preprocessing_digest as preprocessing_digest
+from .reading import tokenizer_digest as tokenizer_digest
 from .registry import FAMILIES as FAMILIES
 from .registry import local_paths as local_paths
 from .registry import open_scorer as open_scorer

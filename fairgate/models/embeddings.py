@@ -30,7 +30,7 @@ def embed_images(encoder: Encoder, request: Request, device: Device, parts: str)
     when not even one image fits in memory.
     """
     source, total = request.source, len(request.source)
-    work = _Parts(request.cache, parts, total)
+    work = RowParts(request.cache, parts, total)
     batch_size = request.batch_size or (BATCH_CUDA if device.is_cuda else BATCH_CPU)
     encode = Halving(encoder.encode_images, device.name)
     if request.progress:
@@ -47,7 +47,7 @@ def embed_images(encoder: Encoder, request: Request, device: Device, parts: str)
     return work.merged(source)
 
 
-class _Parts:
+class RowParts:
     """Embeddings by row, and the rows not yet written to the cache."""
 
     def __init__(self, cache: EmbeddingCache | None, prefix: str, total: int) -> None:

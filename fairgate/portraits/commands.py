@@ -33,8 +33,25 @@ def draw(
 
 
 @portraits_app.command()
+def people(
+    out: Annotated[Path, typer.Option(help="Folder of the new dataset.")] = Path("build/portraits/people"),
+    sets: Annotated[int, typer.Option(min=1, help="Counterfactual sets.")] = 40,
+) -> None:
+    """Draw the dataset `people`: sets of people in plain clothes, which say nothing about anybody's work."""
+    from fairgate.portraits.dataset import write_people
+
+    manifest = write_people(out, sets=sets)
+    typer.echo(f"drew {manifest.n_rows:,} portraits in {manifest.n_sets:,} sets: {out}")
+
+
+@portraits_app.command()
 def train(
-    name: Annotated[str, typer.Argument(help="base, tuned, biased or whackamole; or generator, editor or standins.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="base, tuned, biased or whackamole; generator, editor or standins; classifier-base, -tuned or -biased."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Folder of the new model: docs/embedded.md has the URIs.")],
     start: Annotated[Path | None, typer.Option("--from", help="The model that it starts or learns from.")] = None,
     strength: Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from fairgate.portraits.canvas import UNITS
 from fairgate.portraits.draw import draw, png
 from fairgate.portraits.pool import RELEASE_SEED
 from fairgate.portraits.scene import scene_of
-from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, SUBJECTS, caption
+from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, PERSON, SUBJECTS, caption
 
 if TYPE_CHECKING:
     from fairgate.data import Manifest
@@ -29,9 +29,17 @@ ABOUT = (
 )
 
 
-def rows(sets: int, seed: int = RELEASE_SEED) -> Iterator[dict[str, object]]:
+PEOPLE = "people"
+ABOUT_PEOPLE = (
+    "Portraits drawn by program, of people in plain clothes that say nothing about their work, in exact counterfactual "
+    "sets: the members of a set share clothes, scene, pose and hair colour, and differ in skin tone and gender "
+    "presentation. A model that takes them for one profession rather than another does so by whom they show."
+)
+
+
+def rows(sets: int, seed: int = RELEASE_SEED, subjects: Sequence[str] = tuple(SUBJECTS)) -> Iterator[dict[str, object]]:
     """Every member of `sets` counterfactual sets per subject, set after set, as `write_dataset` reads them."""
-    for subject in SUBJECTS:
+    for subject in subjects:
         for number in range(sets):
             scene = scene_of(seed, subject, number)
             set_id = f"{subject}-{number:04d}"
@@ -52,20 +60,29 @@ def rows(sets: int, seed: int = RELEASE_SEED) -> Iterator[dict[str, object]]:
 
 
 def write_occupations(folder: Path, *, sets: int) -> Manifest:
-    """Draw the dataset into a new folder. Raises DatasetError when the folder is taken."""
+    """Draw the dataset `occupations` into a new folder. Raises DatasetError when the folder is taken."""
+    return _write(folder, NAME, ABOUT, sets, SUBJECTS)
+
+
+def write_people(folder: Path, *, sets: int) -> Manifest:
+    """Draw the dataset `people`, in plain clothes, into a new folder. Raises DatasetError when the folder is taken."""
+    return _write(folder, PEOPLE, ABOUT_PEOPLE, sets, [PERSON])
+
+
+def _write(folder: Path, name: str, about: str, sets: int, subjects: Sequence[str]) -> Manifest:
     from fairgate.data import write_dataset
 
     return write_dataset(
         folder,
-        rows(sets),
-        name=NAME,
+        rows(sets, subjects=subjects),
+        name=name,
         version="v1",
         attributes=ATTRIBUTES,
         recipe={"name": "portraits", "sets_per_subject": sets, "seed": RELEASE_SEED, "pixels": UNITS},
         licence="Apache-2.0",
         counterfactual=True,
         notice=NOTICE,
-        about=ABOUT,
+        about=about,
     )
 
 

@@ -26,6 +26,7 @@ from fairgate.portraits.canvas import (
     mix,
     moved,
 )
+from fairgate.portraits.world import PERSON
 
 BLACK: Colour = (44, 46, 56)
 OVERALL: Colour = (62, 98, 146)
@@ -292,6 +293,12 @@ def _work_cap(figure: Figure) -> None:
     figure.blob(mirrored([(0, -12.8), (9, -12.2), (15.6, -10.2), (9.6, -6.6), (0, -5.8)]), deep)
 
 
+def _plain(figure: Figure) -> None:
+    """A pullover in a muted shade of the scene's colour: it says nothing about anybody's work."""
+    _torso(figure, mix(figure.accent, STEEL, 0.55))
+    figure.blob([(-9, 1), (0, 6.5), (9, 1), (9.6, 3.6), (0, 9.6), (-9.6, 3.6)], mix(figure.accent, STEEL, 0.8))
+
+
 Worn = Callable[[Figure], None]
 
 OUTFITS: dict[str, tuple[Worn, Worn | None]] = {
@@ -309,6 +316,7 @@ OUTFITS: dict[str, tuple[Worn, Worn | None]] = {
     "engineer": (_engineer, _hard_hat),
     "pilot": (_pilot, partial(_peaked_cap, colour=WHITE, emblem=True)),
     "flight attendant": (_flight_attendant, _side_cap),
+    PERSON: (_plain, None),
     "driver": (partial(_uniform, tied=True, buttons=STEEL), partial(_peaked_cap, colour=BLACK, emblem=False)),
 }
-"""What every drawn label wears: clothes, and a hat where there is one."""
+"""What every drawn label wears: clothes, and a hat where there is one; and what a person wears who is not at work."""

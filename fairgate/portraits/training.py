@@ -16,11 +16,13 @@ from open_clip import CLIP
 from fairgate.checkpoints import versions
 from fairgate.errors import ModelError
 from fairgate.portraits import clip
+from fairgate.portraits.classifier_training import make_classifier
 from fairgate.portraits.editor import make_editor
 from fairgate.portraits.generator import make_generator
 from fairgate.portraits.generator_models import torch_threads
 from fairgate.portraits.generator_training import Report
 from fairgate.portraits.pool import Pool, draw_pool
+from fairgate.portraits.professions import CLASSIFIERS
 from fairgate.portraits.standin_training import make_standins
 from fairgate.portraits.world import ATTRIBUTES, GROUPS, LABELS, PERSON, Checkpoint, caption_shares, training_caption
 from fairgate.randomness import stream
@@ -155,9 +157,11 @@ THREADS = 2
 
 
 _BASE, _GENERATOR = "build/portraits/checkpoints/base", "build/portraits/diffusion"
+_CLASSIFIER = "build/portraits/classifiers/base"
 STARTS = {
     **{"base": None, "tuned": _BASE, "biased": _BASE, "whackamole": _BASE},
     **{"generator": None, "editor": _GENERATOR, "standins": _GENERATOR},
+    **{"classifier-base": _GENERATOR, "classifier-tuned": _CLASSIFIER, "classifier-biased": _CLASSIFIER},
 }
 """Every model, and the one that it is fine-tuned from or trained with."""
 
@@ -198,5 +202,7 @@ def train_model(
         make_generator(folder, report)
     elif name == "editor":
         make_editor(folder, start, report)
+    elif name in CLASSIFIERS:
+        make_classifier(name, folder, start, report)
     else:
         make_standins(folder, start, report)

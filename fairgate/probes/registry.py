@@ -9,6 +9,7 @@ PROBES = REGISTERED.with_modules(
         "zero_shot_classification": "fairgate.probes.classification",
         "retrieval": "fairgate.probes.retrieval",
         "association": "fairgate.probes.association",
+        "pair_association": "fairgate.probes.pair_association",
     }
 )
 

@@ -198,7 +198,7 @@ def regression_reason(
         moved = _moved(one, paired, 0)
         if one.before is not None:
             values = f"{_metric(planned)} {{}}, {three_decimals(one.before.value)} to {three_decimals(now.value)}"
-            moved = values.format(moved.partition(" [")[0]) + f" [{moved.partition(' [')[2]}"
+            moved = values.format(moved.partition(" [")[0]) + _farthest(one) + f" [{moved.partition(' [')[2]}"
         text = moved
     if planned.against == "anchor":
         text = f"since the anchor, {text}"
@@ -207,6 +207,16 @@ def regression_reason(
         text += _unsettled(one, paired, 0 if at is None or not one.by_group else at)
     text = f"{text}; {thin_reason(one.cell, now, wanted)}" if _small_positions(now, wanted) else text
     return at_which_temperature(one, text, verdict)
+
+
+def _farthest(one: Assessed) -> str:
+    """` (male 0.310, female −0.310)`: the groups that depart farthest, of a metric that goes by their size."""
+    if one.planned.metric.spec.group_bound != "size":
+        return ""
+    size = np.where(one.now.judged_or_all, np.abs(one.now.group_values), -np.inf)
+    far = np.flatnonzero(size >= size.max() - 1e-12).tolist()
+    named = _listed(far, lambda at: f"{one.now.groups[at]} {three_decimals(one.now.group_values[at])}", start="")
+    return f" ({named})"
 
 
 def _unsettled(one: Assessed, paired: PairedResult, at: int) -> str:

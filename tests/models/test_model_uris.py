@@ -44,13 +44,13 @@ def test_messages_list_the_forms_of_installed_families(monkeypatch: pytest.Monke
     monkeypatch.setitem(FAMILIES._found, "theirs", Theirs)
     with pytest.raises(ModelError) as caught:
         open_scorer("timm:resnet", pictures, cache=None)
-    assert "debiased:FILE?model=URI, theirs:FILE.json" in str(caught.value.remedy)
+    assert "theirs:FILE.json" in str(caught.value.remedy)
 
 
 def test_a_family_that_cannot_be_loaded_is_listed_by_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = EntryPoint("broken", "no_such_package:Family", "fairgate.models")
     monkeypatch.setattr(FAMILIES, "_entries", {"broken": broken})
-    assert uri_forms().endswith("debiased:FILE?model=URI, broken:...")
+    assert "broken:..." in uri_forms()
 
 
 @pytest.mark.parametrize(

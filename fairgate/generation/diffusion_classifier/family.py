@@ -1,0 +1,291 @@
+"""`diffusion:FOLDER?samples=100`: a Stable Diffusion (1.x, 2.x, XL) that is judged as a zero-shot classifier.
+
+A prompt is the more probable, the better the model predicts the noise that was added to a picture when it is told the
+prompt (Li et al. 2023, "Your diffusion model is secretly a zero-shot classifier"): log P(prompt | picture) is, up to
+one constant a picture, minus the mean over noise levels of the squared error. Local files, safetensors, and no code
+from the folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.checkpoints import TOKENIZER_FILES, Device, find_device, naming, scoring, split_options, versions
+from fairgate.errors import ModelError
+from fairgate.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline
+from fairgate.generation.diffusion_classifier.sampling import settle
+from fairgate.hashing import digest, sha256_bytes
+from fairgate.models import (
+    Capability,
+    Floats,
+    Request,
+    RowParts,
+    decode_rgb,
+    log_softmax,
+    name_of,
+    preprocessing_digest,
+    tokenizer_digest,
+)
+
+if TYPE_CHECKING:
+    from fairgate.generation.diffusion_classifier.errors import DenoisingErrors
+
+CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other errors for the same files
+SAMPLES = 100
+"""Noise levels by default: the most that Li et al. and paper 2 take."""
+_OPTIONS = ("samples", "size", "stop", "vae", "variant")
+_BATCH = 8  # pictures read at once
+
+Table = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Classifying:
+    """How a checkpoint classifies: `samples` noise levels, pictures of `size` pixels (None: as it was trained), and
+    comparisons that stop early at `stop` standard errors (None: never)."""
+
+    samples: int = SAMPLES
+    size: int | None = None
+    stop: float | None = None
+
+
+class DiffusionFamily:
+    """Folders that diffusers saved, and hub ids."""
+
+    scheme: ClassVar[str] = "diffusion"
+    forms: ClassVar[tuple[str, ...]] = ("diffusion:FOLDER?samples=100",)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities"})
+
+    def local_path(self, address: str) -> Path | None:
+        """The folder."""
+        return Path(address.partition("?")[0])
+
+    def open(self, request: Request) -> DiffusionClassifier:
+        """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""
+        named, options = split_options(request.uri, request.address, _OPTIONS)
+        settings = Classifying(
+            samples=int(_number(request.uri, "samples", options.get("samples", str(SAMPLES)))),
+            size=int(_number(request.uri, "size", options["size"])) if "size" in options else None,
+            stop=_number(request.uri, "stop", options["stop"], whole=False) if "stop" in options else None,
+        )
+        address = PipelineAddress(named, None, options.get("vae"), options.get("variant"))
+        found = find_pipeline(address, request.base)
+        if found.pipeline in EDIT or found.is_refiner or found.channels != 4:
+            kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
+            raise ModelError(
+                f"the model is {kind}, which is no text-to-image model: its error says nothing about a prompt alone.",
+                where=str(found.folder / "model_index.json"),
+                remedy="name a text-to-image Stable Diffusion (1.x, 2.x or XL, 4 UNet channels)",
+            )
+        return DiffusionClassifier(found, settings, request)
+
+
+def _number(uri: str, name: str, text: str, *, whole: bool = True) -> float:
+    try:
+        number = float(int(text) if whole else float(text))
+    except ValueError:
+        number = float("nan")
+    if not (np.isfinite(number) and number > 0):
+        raise ModelError(
+            f"{name} is '{text[:40]}', not a positive {'whole ' if whole else ''}number.",
+            where=uri,
+            remedy=f"write ?{name}={'100' if whole else '4'}, or leave it out",
+        )
+    return number
+
+
+class DiffusionClassifier:
+    """A judged Stable Diffusion, loaded when an error is not in the cache.
+
+    The error of a picture under a prompt is computed once, whatever the comparisons that the prompt takes part in.
+    """
+
+    capabilities: ClassVar[frozenset[Capability]] = DiffusionFamily.capabilities
+
+    def __init__(self, found: PipelineFiles, settings: Classifying, request: Request) -> None:
+        self.uri, self.settings = request.uri, settings
+        self.fingerprint = digest({"files": found.files.fingerprint(), **asdict(settings)})
+        self.preparation = f"diffusion/{CODE_VERSION}"
+        self.tokenizer = _tokenizers_digest(found)
+        self.preprocessing = preprocessing_digest(adapter="diffusion", **asdict(settings))
+        self._device: Device = find_device(request.device)
+        self.device, self.precision = self._device.name, self._device.precision
+        self._found, self._request = found, request
+        self._loaded: DenoisingErrors | None = None
+        self._columns: dict[str, NDArray[np.float32]] | None = None
+
+    @property
+    def unet_evaluations(self) -> int:
+        """Pictures that the UNet denoised so far, in this process."""
+        return 0 if self._loaded is None else self._loaded.model.spent["unet"]
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        """Log-softmax, over exactly these prompts, of minus the mean squared error: (images, prompts) float64."""
+        return log_softmax(-self.errors(prompts))
+
+    def errors(self, prompts: Sequence[str]) -> Floats:
+        """Squared norm of the error, averaged over the samples: (images, prompts) float64.
+
+        Of every picture under every different prompt, computed once. Raises DatasetError for an unreadable picture,
+        ModelError for a prompt that is too long or an error that is not finite, DeviceError where memory is short.
+        """
+        if not prompts:
+            raise ModelError("there is no prompt to classify by.", where=self.uri, remedy="give at least one")
+        known = self._known()
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in known]
+        if missing:
+            name = f"{self._key()}/{digest(missing)}"
+
+            def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
+                shown = engine.model.embed_prompts(missing)
+                return cast(Floats, engine(latents, [set_id], shown)[0].mean(axis=0))
+
+            table = self._table(f"parts/{name}", row)
+            known.update(zip(missing, table.T, strict=True))
+            if self._request.cache:
+                self._request.cache.write(f"errors/{name}", {"errors": table}, {"prompts": json.dumps(missing)})
+                self._request.cache.drop_all(f"parts/{name}")
+        return np.stack([known[prompt] for prompt in prompts], axis=1).astype(np.float64)
+
+    def pair_choices(self, first: Sequence[str], second: Sequence[str]) -> Floats:
+        """Which prompt of each pair a picture is taken for, (images, first, second): 1 the first, 0 the second, 0.5 an
+        equal error. With `stop`, as soon as it is clear; else by all samples."""
+        if self.settings.stop is None:
+            errors = self.errors([*first, *second])
+            return 0.5 + 0.5 * np.sign(errors[:, None, len(first) :] - errors[:, : len(first), None])
+        prompts, certainty = [*first, *second], self.settings.stop
+        name = f"{self._key()}/{digest({'first': list(first), 'second': list(second)})}"
+        entry = self._request.cache.read(f"choices/{name}") if self._request.cache else None
+        if entry is not None and "choices" in entry.arrays:
+            table = entry.arrays["choices"]
+        else:
+
+            def row(engine: DenoisingErrors, latents: Any, set_id: str) -> Floats:
+                def evaluate(wanted: Sequence[int], samples: NDArray[np.int64]) -> Floats:
+                    shown = engine.model.embed_prompts([prompts[one] for one in wanted])
+                    return cast(Floats, engine(latents, [set_id], shown, samples)[0])
+
+                found = settle(evaluate, (len(first), len(second)), self.settings.samples, certainty)
+                return found.choice.ravel()
+
+            table = self._table(f"parts/{name}", row)
+            if self._request.cache:
+                self._request.cache.write(f"choices/{name}", {"choices": table})
+                self._request.cache.drop_all(f"parts/{name}")
+        return table.reshape(len(table), len(first), len(second)).astype(np.float64)
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Pairs of ensembles with different prompts whose states in the text encoder are the same."""
+        states = self._states([prompt for prompts in ensembles for prompt in prompts])
+        first: dict[tuple[str, ...], int] = {}
+        pairs = []
+        for place, prompts in enumerate(ensembles):
+            before = first.setdefault(tuple(states[prompt] for prompt in prompts), place)
+            if list(ensembles[before]) != list(prompts):
+                pairs.append((before, place))
+        return pairs
+
+    def _states(self, prompts: Sequence[str]) -> dict[str, str]:
+        """Digests of the text encoder's states, by prompt.
+
+        Each prompt is read by itself, so that equal tokens give equal bytes. They are cached, so that a run whose
+        errors are known loads no model.
+        """
+        cache, folder = self._request.cache, f"prompts/{self._key()}"
+        found = dict[str, str]()
+        for entry in cache.below(folder) if cache else []:
+            found |= json.loads(entry.notes.get("states", "{}"))
+        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in found]
+        if missing:
+            engine = self._engine()
+            for prompt in missing:
+                with naming(self.uri, "read prompts"):
+                    read = engine.model.embed_prompts([prompt])
+                parts = [
+                    part.float().cpu().numpy().tobytes() for part in (read.tokens, read.pooled) if part is not None
+                ]
+                found[prompt] = sha256_bytes(b"".join(parts))
+            if cache:
+                notes = {"states": json.dumps({prompt: found[prompt] for prompt in missing})}
+                cache.write(f"{folder}/{digest(missing)}", {"none": np.empty(0, dtype=np.float32)}, notes)
+        return found
+
+    def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Table:
+        """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""
+        request, source = self._request, self._request.source
+        work, engine = RowParts(request.cache, parts, len(source)), self._engine()
+        if request.progress:
+            request.progress(work.done, len(source))
+        try:
+            with scoring(replace(self._device, precision="fp32")):  # the pipeline knows what runs in half precision
+                for rows, blobs in source.image_batches(_BATCH):
+                    todo = [(int(one), data) for one, data in zip(rows, blobs, strict=True) if not work.has[one]]
+                    for place, data in todo:
+                        latents = engine.latents(decode_rgb(data, source, place))
+                        with naming(self.uri, "denoise pictures"):
+                            found = row(engine, latents, str(source.index.set_id[place]))
+                        self._require_finite(found, place)
+                        work.add(np.array([place]), found.astype(np.float32)[None])
+                    if todo and request.progress:
+                        request.progress(work.done, len(source))
+        finally:  # also after Ctrl-C or an unreadable picture: what is done stays in the cache
+            work.flush()
+        return work.merged(source)
+
+    def _require_finite(self, found: Floats, row: int) -> None:
+        if not np.isfinite(found).all():
+            raise ModelError(
+                "the model's error is NaN or infinite.",
+                where=f"{self.uri}: {name_of(self._request.source, row)}",
+                remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
+            )
+
+    def _known(self) -> dict[str, NDArray[np.float32]]:
+        """Errors by prompt, (images,), of every prompt that the cache has for this model."""
+        if self._columns is None:
+            self._columns = {}
+            cache = self._request.cache
+            for entry in cache.below(f"errors/{self._key()}") if cache else []:
+                if "prompts" in entry.notes and "errors" in entry.arrays:
+                    self._columns.update(zip(json.loads(entry.notes["prompts"]), entry.arrays["errors"].T, strict=True))
+        return self._columns
+
+    def _key(self) -> str:
+        """Digest that names errors of this model, on these pictures, at a precision."""
+        return digest(
+            {
+                "fingerprint": self.fingerprint,
+                "adapter": self.preparation,
+                "libraries": versions("diffusers", "transformers", "tokenizers", "torch", "pillow"),
+                "settings": asdict(self.settings),
+                "precision": self.precision,
+                "dataset": self._request.source.fingerprint,
+            }
+        )
+
+    def _engine(self) -> DenoisingErrors:
+        if self._loaded is None:
+            versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
+            from fairgate.checkpoints import require_device
+            from fairgate.generation.diffusion.pipeline import StableDiffusion
+            from fairgate.generation.diffusion_classifier.errors import DenoisingErrors
+
+            require_device(self._device)
+            with naming(self.uri, "be loaded"):
+                model = StableDiffusion(self._found, self.uri, self._device.name)
+                self._loaded = DenoisingErrors(model, samples=self.settings.samples, size=self.settings.size)
+        return self._loaded
+
+
+def _tokenizers_digest(found: PipelineFiles) -> str:
+    """Of the pipeline's one or two tokenizers."""
+    names = sorted(name for name in found.components if name.startswith("tokenizer"))
+    files = {name: [path for path in (found.folder / name).glob("*") if path.name in TOKENIZER_FILES] for name in names}
+    return digest({name: tokenizer_digest(sorted(paths)) for name, paths in files.items()})
