@@ -9,8 +9,7 @@ import numpy as np
 
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, register
-from fairgate.measures.limits import worst_group
-from fairgate.measures.registry import value_of
+from fairgate.measures.limits import value_of, worst_group
 from fairgate.records import MetricSpec
 
 PAIRED = ("pair_association",)
