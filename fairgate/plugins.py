@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
@@ -50,6 +52,22 @@ class Registry(Mapping[str, T], Generic[T]):
             for entry, dist in taken
             if dist is not None and dist.name != "fairgate"
         }
+
+    @contextmanager
+    def blaming(self, name: str) -> Iterator[None]:
+        """Where the thing of this name is a package's: its exceptions become a FairgateError that names the package."""
+        try:
+            yield
+        except Exception as error:  # of any type: it is the code of others that runs
+            entry = None if isinstance(error, FairgateError) else self._plugins().get(name)
+            if entry is None:
+                raise
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            raise FairgateError(
+                f"the {self._kind} '{name}' of {_package(entry)} broke off: {type(error).__name__}: {error}.",
+                where=f"entry point {entry.value}; {last.filename}:{last.lineno}",
+                remedy="report it to those who make the package, or take another version of it",
+            ) from error
 
     def register(self, name: str, thing: Any) -> None:
         """Make a thing known by its name. Raises FairgateError for a name that is taken."""

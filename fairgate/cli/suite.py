@@ -54,7 +54,7 @@ def new(
     if path.exists():
         raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy="edit it, or choose another name")
     if not model.startswith("mlflow-model:"):
-        require_uri(model)
+        require_uri(model, root)
     parse_baseline(baseline, where="--baseline")
     data = open_dataset(dataset, root / "datasets")
     text = new_suite(

@@ -40,7 +40,8 @@ def measure(r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
     MetricError, naming the metric, for a `paired` that is not (sets, groups).
     """
     metric = METRICS[r.metric]
-    found = metric.measure(r, cell, answers)
+    with METRICS.blaming(r.metric):
+        found = metric.measure(r, cell, answers)
     wanted = (cell.n_sets, max(len(found.groups), 1))
     if found.paired is not None and found.paired.shape != wanted:
         raise MetricError(

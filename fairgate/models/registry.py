@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def open_scorer(
     """
 
     def opened(named: str) -> Model:
-        scheme, address = require_uri(named)
+        scheme, address = require_uri(named, base)
         if allow_pickle and in_ci(os.environ):
             raise ModelError(
                 "loading pickled code was allowed, and this run is in CI (CI=true), where it is refused.",
@@ -47,22 +48,36 @@ def open_scorer(
                 remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
             )
         request = Request(named, address, source, opened, device, cache, allow_pickle, base, progress, batch_size)
-        return FAMILIES[scheme].open(request)
+        with FAMILIES.blaming(scheme):
+            return FAMILIES[scheme].open(request)
 
     return opened(uri)
 
 
-def require_uri(uri: str) -> tuple[str, str]:
-    """A model URI's scheme and what follows it. Raises ModelError for what is none."""
+def require_uri(uri: str, base: Path = Path()) -> tuple[str, str]:
+    """A model URI's scheme and what follows it. Raises ModelError for what is none; for a path, relative to `base`,
+    with the URI that it may be meant for."""
     scheme, colon, address = uri.partition(":")
     if not colon or scheme not in FAMILIES:
+        known = _known_schemes()
         raise ModelError(
             f"'{uri}' is not a model URI that fairgate knows.",
-            remedy=suggestion(scheme, list(FAMILIES), _known_schemes()),
+            remedy=suggestion(scheme, FAMILIES, known) if colon else f"{_uri_of_path(uri, base)}{known}",
         )
     if not address:
         raise ModelError(f"model '{uri}' names nothing after '{scheme}:'.", remedy=_known_schemes())
     return scheme, address
+
+
+def _uri_of_path(path: str, base: Path) -> str:
+    """The start of a remedy for a path without a scheme: the URI that it may be meant for."""
+    place = base / path
+    with suppress(OSError, ValueError):  # a name that is too long, a NUL
+        if path and place.is_dir():
+            return f"write `{'open_clip:local-dir' if (place / 'open_clip_config.json').is_file() else 'hf'}:{path}`; "
+        if place.is_file():
+            return f"a file needs its scheme, such as `open_clip:ARCH@{path}`; "
+    return ""
 
 
 _MOST_INSIDE = 4  # models inside each other's addresses

@@ -175,11 +175,6 @@ class ZeroShotProbe(Probe):
         words = {subject: word for subject, word in other.words.items() if subject not in self.labels}
         return self.model_copy(update={"labels": labels, "words": {**words, **self.words}})
 
-    @property
-    def sees_temperature(self) -> tuple[str, str]:
-        """P(true), or, where no label is true, the gap between groups."""
-        return ("p_true", "") if self.positive is None else ("group_gap", "over: crossed, ")
-
 
 def classify(
     scorer: LabelModel,

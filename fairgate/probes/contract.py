@@ -142,8 +142,9 @@ class Probe(SuiteSection):
 
     @property
     def sees_temperature(self) -> tuple[str, str]:
-        """The metric whose regression shows a changed label temperature, and the keys that it needs."""
-        return "p_true", ""
+        """The metric whose regression shows a changed label temperature, and the keys that it needs: P(true), or, where
+        no label is true, the gap between groups."""
+        return ("group_gap", "over: crossed, ") if self.truth_of is None else ("p_true", "")
 
 
 def dataset_has(attribute: str, who: str, dataset: DatasetFacts, where: str) -> None:

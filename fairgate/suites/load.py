@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fairgate.errors import SuiteError, did_you_mean, suggestion
+from fairgate.errors import SuiteError, suggestion
 from fairgate.hashing import digest
 from fairgate.measures import METRICS, Metric, MetricSpec
 from fairgate.models import local_paths
@@ -125,8 +125,11 @@ def _suite_error(error: ValidationError, source: Source) -> SuiteError:
     message = re.sub(r"^Value error, ", "", first["msg"])
     remedy = "see the JSON schema (`fairgate suite schema`) or an example in fairness_suites/"
     if loc[-1:] == ("metric",):
-        remedy = did_you_mean(str(first.get("input")), METRICS) or remedy
-        remedy += "; a package that adds the metric may not be installed"
+        remedy = suggestion(str(first.get("input")), METRICS, "a package that adds the metric may not be installed")
+    if first["type"] == "union_tag_invalid":
+        kind, loc = str(first["ctx"]["tag"]), (*loc, "kind")
+        message = f"'{kind}' is no kind of probe; known kinds: {', '.join(PROBES)}"
+        remedy = suggestion(kind, PROBES, "a package that adds the kind may not be installed")
     return SuiteError(f"{place}: {message}{more}.", where=source.where(loc), remedy=remedy)
 
 
@@ -291,7 +294,7 @@ def _chance(check: Check, suite: Suite, subjects: int | None) -> float:
 
 def _remedy(suite: Suite) -> str:
     """A line to paste: recall on a retrieval probe, or accuracy where all subjects share their labels."""
-    compared = suite.baseline is not None or any(check.no_worse_than for check in suite.checks)
+    compared = suite.baseline not in (None, "none") or any(check.no_worse_than for check in suite.checks)
     rule = "no_worse_than: baseline, margin: 0.02" if compared else "at_least: 0.80"
     for name, probe in suite.probes.items():
         if (keys := probe.utility_check(name)) is not None:

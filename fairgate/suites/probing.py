@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+
+import numpy as np
 
 from fairgate.errors import ModelError, listed
 from fairgate.hashing import digest
-from fairgate.models import Capable, indistinct, require_capability
-from fairgate.probes import METRIC_VERSION, ProbeScores, Rows
+from fairgate.models import FAMILIES, Capable, indistinct, require_capability
+from fairgate.probes import METRIC_VERSION, PROBES, Probe, ProbeScores, Rows
 from fairgate.suites.schema import Suite
 
 
@@ -21,11 +23,27 @@ def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScor
     """
     for name, probe in suite.probes.items():
         require_capability(model, probe.needs, f"probe '{name}' ({probe.kind})")
-    require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
     scores: dict[str, ProbeScores] = {}
-    for name, probe in suite.probes.items():
-        scores |= probe.run(name, model, index)
+    with FAMILIES.blaming(model.uri.partition(":")[0]):
+        require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
+        for name, probe in suite.probes.items():
+            with PROBES.blaming(probe.kind):
+                found = probe.run(name, model, index)
+            _require_answers(name, probe, found, len(index.subject))
+            scores |= found
     return scores
+
+
+def _require_answers(name: str, probe: Probe, found: Mapping[str, ProbeScores], images: int) -> None:
+    shapes = {one: np.shape(scores.value) for one, scores in found.items()}
+    wanted = dict.fromkeys(probe.names(name), (images,))
+    if shapes != wanted:
+        raise ModelError(
+            f"the probe '{name}' ({probe.kind}) returned values of the shapes {shapes}, where {wanted} is needed.",
+            where=f"{type(probe).__module__}.{type(probe).__name__}.run",
+            remedy="report it to those who make the package of the probe or of the model: a value is needed for each "
+            "image",
+        )
 
 
 def probe_digests(suite: Suite, metric_version: int = METRIC_VERSION) -> dict[str, str]:

@@ -90,23 +90,27 @@ def advice(loaded: LoadedSuite) -> list[SuiteError]:
     """Bounds on P(true) that a change of the label temperature alone can meet, by probe: advice on a valid suite.
 
     A temperature under which no answer is certain shrinks every spread and every gap of P(true). It shows in P(true)
-    itself, and in a regression of such a metric, which is decided at two temperatures.
+    itself, and in a regression of such a metric, which is decided at two temperatures. Without a baseline, nothing is
+    proposed that needs one.
     """
     suite, found = loaded.suite, list[SuiteError]()
     for name, probe in suite.probes.items():
         metric, over = probe.sees_temperature
         bounds = [one for one in suite.checks if one.probe == name and _is_open(one)]
-        compared = any(one.no_worse_than and (one.probe, one.metric) == (name, metric) for one in suite.checks)
-        if not bounds or compared:
+        alone = suite.baseline == "none"  # then a bound on P(true) sees it, and nothing where no label is true
+        rule = "at_least" if alone else "no_worse_than"
+        seen = any((one.probe, one.metric, one.rule) == (name, metric, rule) for one in suite.checks)
+        if not bounds or seen or (alone and metric != "p_true"):
             continue
+        words = [metric.replace("_", "-"), *([name] if len(suite.probes) > 1 else []), "floor" if alone else "no-worse"]
+        limit = "at_least: 0.50" if alone else "no_worse_than: baseline, margin: 0.05"
         named = ", ".join(f"'{one.id}'" for one in bounds)
         found.append(
             SuiteError(
                 f"a checkpoint can meet {named} by its label temperature alone: when no answer is certain, every "
                 "difference of P(true) is small.",
                 where=loaded.where("checks", suite.checks.index(bounds[0])),
-                remedy=f"add `- {{id: {metric.replace('_', '-')}-no-worse, probe: {name}, metric: {metric}, {over}"
-                "no_worse_than: baseline, margin: 0.05}`",
+                remedy=f"add `- {{id: {'-'.join(words)}, probe: {name}, metric: {metric}, {over}{limit}}}`",
             )
         )
     return found

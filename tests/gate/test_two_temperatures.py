@@ -170,5 +170,9 @@ def test_a_bound_that_a_temperature_can_meet_is_warned_of_and_never_refused(toy:
     assert any("by its label temperature alone" in message for message in evaluation.messages)
     (warned,) = [one for one in look_at_suite(prepared, settings, date(2026, 11, 22)) if one.level == "warning"]
     assert "metric: p_true, no_worse_than: baseline" in (warned.remedy or "")
+    assert "id: p-true-labels-no-worse" in (warned.remedy or "")
     toy.write_suite(SUITE + SURE)
     assert advice(gate.prepare("jobs", toy.root).loaded) == []
+    toy.write_suite(SUITE.replace("baseline: model:scores:base.csv?values=logit", "baseline: none"))
+    (found,) = advice(gate.prepare("jobs", toy.root).loaded)
+    assert found.remedy == "add `- {id: p-true-labels-floor, probe: labels, metric: p_true, at_least: 0.50}`"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import others_plugin
@@ -18,7 +19,7 @@ from toy_repository import SUITE, Toy
 from fairgate import gate
 from fairgate.errors import FairgateError, SuiteError
 from fairgate.measures import METRICS
-from fairgate.probes import PROBES
+from fairgate.probes import PROBES, ProbeScores
 from fairgate.pytest_plugin.fixture import Fairness
 from fairgate.records.metrics import name_and_k
 from fairgate.reports import render_comment, render_html, terminal_summary, terminal_table, write_results
@@ -135,7 +136,12 @@ def test_the_schema_of_suites_and_the_fixture_offer_them(toy: Toy) -> None:
         ("metric: sound_sets, below: 0.7, at", "metric: sound_set, at", "Input should be 'fairness'", "'sound_sets'"),
         ("metric: sound_sets, below: 0.7, at", "metric: recall_at_k, k: 1, at", "on a contrast probe", "a retrieval"),
         ("metric: sound_sets, below: 0.7, at", "metric: accuracy, at", "no image is right or wrong", "`group_gap`"),
-        ("kind: contrast", "kind: contrats", "'contrats' found using 'kind' does not match any", "see the JSON schema"),
+        (
+            "kind: contrast",
+            "kind: contrats",
+            "'contrats' is no kind of probe",
+            "did you mean 'contrast'? a package",
+        ),
         ("kind: contrast,", "kind: contrast, promt: x,", "unknown key 'promt'", "did you mean 'prompt'"),
     ],
 )
@@ -252,3 +258,22 @@ def test_an_unknown_metric_may_be_one_of_a_package_that_is_not_installed(toy: To
     with pytest.raises(SuiteError) as caught:
         evaluated(toy, SUITE + KEPT)
     assert "a package that adds the metric may not be installed" in str(caught.value.remedy)
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("where", "name", "result", "problem"),
+    [
+        ("LowSets", "measure", ZeroDivisionError("division"), "the metric 'sound_sets' of the package 'others'"),
+        ("ContrastProbe", "run", ZeroDivisionError("division"), "the probe 'contrast' of the package 'others'"),
+        ("ContrastProbe", "run", {"versus": ProbeScores(np.zeros(3))}, "'versus' (contrast) returned values"),
+    ],
+)
+def test_a_fault_of_a_package_is_an_error_that_names_it(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch, where: str, name: str, result: Any, problem: str
+) -> None:
+    monkeypatch.setattr(getattr(others_plugin, where), name, Mock(side_effect=[result] * 9))
+    record = gate.evaluate(*evaluated(toy), command="pytest").record
+    (reason,) = {check.reason for check in record.checks if check.id == "sound"}
+    assert problem in reason
+    assert record.verdict != "pass"

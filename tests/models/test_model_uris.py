@@ -33,6 +33,24 @@ def test_an_unknown_scheme_names_the_known_ones(uri: str, remedy: str, pictures:
     assert remedy in str(caught.value.remedy)
 
 
+def test_a_bare_path_is_told_its_uri_and_never_compared_with_the_schemes(pictures: Pictures, tmp_path: Path) -> None:
+    for name in ("biased", "clip"):
+        (tmp_path / "ckpt" / name).mkdir(parents=True)
+    (tmp_path / "ckpt" / "clip" / "open_clip_config.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "tuned.pt").write_bytes(b"")
+    wanted = {
+        "ckpt/biased": "write `hf:ckpt/biased`",
+        "ckpt/clip": "write `open_clip:local-dir:ckpt/clip`",
+        "tuned.pt": "a file needs its scheme, such as `open_clip:ARCH@tuned.pt`",
+        "debiasd": "known schemes",
+        "x" * 5000: "known schemes",
+    }
+    for path, remedy in wanted.items():
+        with pytest.raises(ModelError) as caught:
+            open_scorer(path, pictures, cache=None, base=tmp_path)
+        assert str(caught.value.remedy).startswith(remedy)
+
+
 class Theirs:
     """A family of an installed package."""
 

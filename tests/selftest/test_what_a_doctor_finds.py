@@ -306,7 +306,7 @@ def test_git_baselines_need_history(tmp_path: Path) -> None:
     for number in range(3):
         git(origin, "commit", "-q", "--allow-empty", "-m", str(number))
     assert clear(look_at_git(origin, ["main"]))
-    assert "fetch it" in (only(look_at_git(origin, ["origin/main"]), "trouble").remedy or "")
+    assert "without a remote" in (only(look_at_git(origin, ["origin/main"]), "trouble").remedy or "")
     git(tmp_path, "clone", "-q", "--depth", "1", origin.as_uri(), str(clone))
     assert "shallow" in only(look_at_git(clone, []), "warning").what
     assert "fetch-depth: 0" in (only(look_at_git(clone, ["origin/main"]), "trouble").remedy or "")
