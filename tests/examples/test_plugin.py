@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -76,6 +77,18 @@ def test_without_it_the_suite_is_refused_with_what_there_is(repository: Toy) -> 
     done = fairgate(None, repository.root, "check", "jobs", "--mlflow", "off", "--cache", "off")
     assert done.returncode == 4
     assert "versus" in done.stderr
+
+
+def test_the_suite_of_its_page_is_judged(installed: Path, repository: Toy) -> None:
+    suite, weights = re.findall(r"```(?:yaml|json)\n(.*?)```", (EXAMPLE / "README.md").read_text("utf-8"), re.DOTALL)
+    repository.write_suite(suite.replace("dataset: jobs", "dataset: toy"))
+    (repository.root / "weights.json").write_text(weights, encoding="utf-8")
+    done = fairgate(installed, repository.root, "check", "jobs", "--report", "out", "--mlflow", "off", "--cache", "off")
+    assert done.returncode == 1, done.stdout + done.stderr
+    record = json.loads((repository.root / "out" / "results.json").read_text(encoding="utf-8"))
+    assert record["verdict"] == "fail"
+    assert {check["id"] for check in record["checks"]} == {"useful", "worst", "leaders"}
+    assert "error" not in {check["verdict"] for check in record["checks"]}
 
 
 def test_a_gate_judges_with_it_and_everything_shows_it(installed: Path, repository: Toy) -> None:
