@@ -30,6 +30,7 @@ MAX_FILES = 10_000
 _SIDES = (
     *("width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge"),
     *("hidden_size", "embed_dim"),
+    "sample_size",  # of a UNet: a side of its latents
     "max_text_len",  # Grounding DINO's scores are as long as this; 256 as published
 )
 _LAYERS = (
@@ -37,7 +38,7 @@ _LAYERS = (
     *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs", "num_point_embeddings"),
     "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published
 )
-_LIMITS = {**dict.fromkeys(_SIDES, MAX_SIDE), **dict.fromkeys(_LAYERS, 1000)}
+_LIMITS = {**dict.fromkeys(_SIDES, MAX_SIDE), **dict.fromkeys(_LAYERS, 1000), "num_train_timesteps": 10_000}
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.
 TOKENIZER_FILES = frozenset(
@@ -214,7 +215,7 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
 
 def read_config(path: Path) -> dict[str, Any]:
     """A JSON object from a model folder. Raises ModelError, also where it names code, or files outside the folder, or
-    sets pictures or layers to an unreasonable size, at any depth."""
+    sets pictures, layers or timesteps to an unreasonable size, at any depth."""
     require_file(path)
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise ModelError(
@@ -233,7 +234,7 @@ def read_config(path: Path) -> dict[str, Any]:
             raise ModelError(
                 f"the config sets '{name}' to {str(value)[:40]}; at most {limit:,} is built.",
                 where=str(path),
-                remedy="check the config: no CLIP is that large",
+                remedy="check the config: no known model is that large",
             )
     return config
 

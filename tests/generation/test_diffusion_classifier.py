@@ -159,10 +159,11 @@ def test_members_of_a_set_share_their_noise_and_sets_do_not(pipelines: Any) -> N
         ("pix2pix", "samples=4", "no text-to-image model"),
         ("refiner", "samples=4", "SDXL's refiner"),
         ("sd_inpaint", "samples=4", "with 9 UNet channels"),
-        ("sd1", "samples=0", "samples is '0', not a positive whole number"),
+        ("sd1", "samples=0", "samples is '0', not a whole number of at least 1"),
         ("sd1", "samples=1.5", "samples is '1.5'"),
         ("sd1", "samples=nan", "samples is 'nan'"),
-        ("sd1", "stop=-1", "stop is '-1', not a positive number"),
+        ("sd1", "stop=-1", "stop is '-1', not a number of at least 2"),
+        ("sd1", "stop=1.9", "stop is '1.9', not a number of at least 2"),
         ("sd1", "sample=4", "an option that is unknown"),
         ("sd1", "samples=2000", "2000 samples are more than the 1000 timesteps"),
         ("sd1", "samples=1&size=30", "pictures of 30 pixels"),
@@ -199,6 +200,52 @@ def test_prompts_that_the_tokenizer_makes_equal_are_named(pipelines: Any, kind: 
     again = classifier(pipelines[kind], cache=EmbeddingCache(tmp_path))
     assert again.indistinct(asked) == [(0, 2)]
     assert again._loaded is None
+
+
+def test_states_that_differ_by_rounding_alone_are_one_text(pipelines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def moved(share: float) -> list[tuple[int, int]]:
+        model = classifier(pipelines["sd1"])
+        states = model._states(PROMPTS[:2])
+        one = states[PROMPTS[0]][0]
+        states[PROMPTS[1]] = [one.copy()]
+        states[PROMPTS[1]][0][3] *= 1 + share  # one token's
+        monkeypatch.setattr(model, "_states", lambda _: states)
+        return model.indistinct([[prompt] for prompt in PROMPTS[:2]])
+
+    assert moved(1e-6) == [(0, 1)]
+    assert moved(1e-4) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "changes"),
+    [
+        ("unet/config.json", {"sample_size": 4}),
+        ("vae/config.json", {"scaling_factor": 0.3}),
+        ("scheduler/scheduler_config.json", {"prediction_type": "v_prediction"}),
+        ("scheduler/scheduler_config.json", {"beta_end": 0.5}),
+        ("scheduler/scheduler_config.json", {"num_train_timesteps": 500}),
+    ],
+)
+def test_what_a_checkpoint_chooses_itself_is_part_of_its_preprocessing(
+    pipelines: Any, tmp_path: Path, path: str, changes: dict[str, Any]
+) -> None:
+    other = Path(shutil.copytree(pipelines["sd1"], tmp_path / "sd1"))
+    plain = classifier(pipelines["sd1"]).preprocessing
+    assert classifier(other).preprocessing == plain
+    assert classifier(other, f"samples=4&size={SIDE}").preprocessing == plain
+    config = other / path
+    config.write_text(json.dumps(json.loads(config.read_text()) | changes))
+    assert classifier(other).preprocessing != plain
+
+
+@pytest.mark.parametrize("spoiled", [np.inf, np.nan])
+@pytest.mark.parametrize("sample", [0, 95])
+def test_a_choice_that_rests_on_an_infinite_error_is_none(spoiled: float, sample: int) -> None:
+    errors = np.random.default_rng(0).normal(size=(96, 3))
+    errors[sample, 1] = spoiled
+    found = settle(lambda prompts, chosen: errors[chosen][:, prompts], (1, 2), 96, certainty=np.inf)
+    assert np.isnan(found.choice[0, 0])
+    assert np.isfinite(found.choice[0, 1])
 
 
 @given(samples=st.integers(1, 1000))

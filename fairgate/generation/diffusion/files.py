@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,6 +89,16 @@ class PipelineFiles:
     def is_refiner(self) -> bool:
         """Whether the UNet takes an aesthetic score, and was trained on the last part of the schedule alone."""
         return bool(self.settings.get("requires_aesthetics_score", False))
+
+    def folder_of(self, component: str) -> Path:
+        """Where a component's files are; the VAE may be another pipeline's."""
+        return self.vae if component == "vae" else self.folder / component
+
+    def closed(self, component: str) -> AbstractContextManager[Path]:
+        """A folder that shows a component's hashed files and no others: where weights lie side by side, whole, in
+        shards and as variants, libraries differ in which of them they load."""
+        paths = self.files.paths.items()
+        return self.files.closed({role: path.name for role, path in paths if role.startswith(f"{component}/")})
 
 
 def find_pipeline(address: PipelineAddress, base: Path) -> PipelineFiles:
@@ -180,11 +192,23 @@ def _component(folder: Path, component: str, variant: str | None) -> dict[str, P
         return {"scheduler_config.json": folder / "scheduler_config.json"}
     config = read_config(folder / "config.json")
     refuse_other_weights(folder, config)
+    if component == "vae":
+        _require_factor(config, folder / "config.json")
     weights = _weights(folder, _STEMS[_KNOWN[component][0]], variant)
     for path in weights.values():
         if path.suffix == ".safetensors":
             require_weights(path)
     return {"config.json": folder / "config.json", **weights}
+
+
+def _require_factor(config: Mapping[str, Any], path: Path) -> None:
+    factor = config.get("scaling_factor", 1.0)
+    if not isinstance(factor, int | float) or not 0 < factor < math.inf:
+        raise ModelError(
+            f"the VAE's scaling_factor is {str(factor)[:40]}, which is no positive number: no picture would be left.",
+            where=str(path),
+            remedy="set it to what the VAE was trained with (0.18215 for Stable Diffusion 1 and 2, 0.13025 for SDXL)",
+        )
 
 
 def _weights(folder: Path, stem: str, variant: str | None) -> dict[str, Path]:

@@ -87,18 +87,18 @@ class StableDiffusion:
         names, variant = found.components, found.variant
         readers = [name for name in ("text_encoder", "text_encoder_2") if name in names]
         cutters = [name.replace("text_encoder", "tokenizer") for name in readers]
-        self.tokenizers = [_tokenizer(names[name], found.folder / name) for name in cutters]
+        self.tokenizers = [_tokenizer(names[name], found, name) for name in cutters]
         self._readers = {
             name: shared
             if kin is not None and (shared := kin.same(name, found)) is not None
-            else _loaded(getattr(transformers, names[name]), found.folder / name, variant).float().to(self.device)
+            else _loaded(getattr(transformers, names[name]), found, name, variant).float().to(self.device)
             for name in readers
         }
         self.text_encoders = list(self._readers.values())
-        self.unet = _unet_or_vae(names["unet"], found.folder / "unet", self.dtype, variant).to(self.device)
+        self.unet = _unet_or_vae(found, "unet", self.dtype, variant).to(self.device)
         if kin is None:
             own = variant if found.vae.parent == found.folder else None  # a VAE from elsewhere has names of its own
-            self.vae = _unet_or_vae(names["vae"], found.vae, torch.float32, own).to(self.device)
+            self.vae = _unet_or_vae(found, "vae", torch.float32, own).to(self.device)
         else:
             self.vae = kin.vae
         self.vae_factor = 2 ** (len(self.vae.config.block_out_channels) - 1)
@@ -250,16 +250,18 @@ class StableDiffusion:
         return torch.cat([first, first[:, :2] if aesthetic is None else aesthetic], dim=1)
 
 
-def _unet_or_vae(class_name: str, folder: Path, dtype: torch.dtype, variant: str | None) -> Any:
+def _unet_or_vae(found: PipelineFiles, name: str, dtype: torch.dtype, variant: str | None) -> Any:
     """A UNet or VAE of diffusers. Raises ModelError: tensors missing, misshapen, made up or NaN."""
-    return _loaded(getattr(diffusers, class_name), folder, variant, low_cpu_mem_usage=True, torch_dtype=dtype)
+    model_class = getattr(diffusers, found.components[name])
+    return _loaded(model_class, found, name, variant, low_cpu_mem_usage=True, torch_dtype=dtype)
 
 
-def _loaded(model_class: Any, folder: Path, variant: str | None, **options: Any) -> Any:
-    with quiet(), naming_folder(folder), torch.random.fork_rng(devices=[]):
-        require_stored(_described(model_class, folder), folder.glob("*.safetensors"), str(folder))
+def _loaded(model_class: Any, found: PipelineFiles, name: str, variant: str | None, **options: Any) -> Any:
+    folder = found.folder_of(name)
+    with quiet(), found.closed(name) as shown, naming_folder(folder, shown), torch.random.fork_rng(devices=[]):
+        require_stored(_described(model_class, shown), shown.glob("*.safetensors"), str(folder))
         model, report = model_class.from_pretrained(
-            folder,
+            shown,
             variant=variant,
             use_safetensors=True,
             local_files_only=True,
@@ -272,10 +274,10 @@ def _loaded(model_class: Any, folder: Path, variant: str | None, **options: Any)
     return model.requires_grad_(False).eval()
 
 
-def _tokenizer(class_name: str, folder: Path) -> Any:
+def _tokenizer(class_name: str, found: PipelineFiles, name: str) -> Any:
     """A tokenizer of transformers. Raises ModelError."""
-    with quiet(), naming_folder(folder):
-        return getattr(transformers, class_name).from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    with quiet(), found.closed(name) as shown, naming_folder(found.folder / name, shown):
+        return getattr(transformers, class_name).from_pretrained(shown, local_files_only=True, trust_remote_code=False)
 
 
 def _described(model_class: Any, folder: Path) -> Any:

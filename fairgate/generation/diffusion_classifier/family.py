@@ -11,17 +11,27 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.checkpoints import TOKENIZER_FILES, Device, find_device, naming, scoring, split_options, versions
+from fairgate.checkpoints import (
+    TOKENIZER_FILES,
+    Device,
+    find_device,
+    naming,
+    read_config,
+    scoring,
+    split_options,
+    versions,
+)
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline
 from fairgate.generation.diffusion_classifier.sampling import settle
-from fairgate.hashing import digest, sha256_bytes
+from fairgate.hashing import digest
 from fairgate.models import (
     Capability,
     Floats,
@@ -42,6 +52,18 @@ SAMPLES = 100
 """Noise levels by default: the most that Li et al. and paper 2 take."""
 _OPTIONS = ("samples", "size", "stop", "vae", "variant")
 _BATCH = 8  # pictures read at once
+_SAME_TEXT = 64 * 2.0**-23  # share of its length by which a token's state may differ by rounding, as of two towers
+
+# what decides which noise is added, and how the UNet's answer is read, with the defaults of diffusers
+_NOISING = {
+    "num_train_timesteps": 1000,
+    "prediction_type": "epsilon",
+    "beta_start": 0.0001,
+    "beta_end": 0.02,
+    "beta_schedule": "linear",
+    "trained_betas": None,
+    "rescale_betas_zero_snr": False,
+}
 
 Table = NDArray[np.float32]
 
@@ -92,9 +114,10 @@ def _number(uri: str, name: str, text: str, *, whole: bool = True) -> float:
         number = float(int(text) if whole else float(text))
     except ValueError:
         number = float("nan")
-    if not (np.isfinite(number) and number > 0):
+    least = 1 if whole else 2  # standard errors: with fewer, chance settles a comparison
+    if not (np.isfinite(number) and number >= least):
         raise ModelError(
-            f"{name} is '{text[:40]}', not a positive {'whole ' if whole else ''}number.",
+            f"{name} is '{text[:40]}', not a {'whole ' if whole else ''}number of at least {least}.",
             where=uri,
             remedy=f"write ?{name}={'100' if whole else '4'}, or leave it out",
         )
@@ -114,7 +137,8 @@ class DiffusionClassifier:
         self.fingerprint = digest({"files": found.files.fingerprint(), **asdict(settings)})
         self.preparation = f"diffusion/{CODE_VERSION}"
         self.tokenizer = _tokenizers_digest(found)
-        self.preprocessing = preprocessing_digest(adapter="diffusion", **asdict(settings))
+        with naming(request.uri, "be read"):
+            self.preprocessing = preprocessing_digest(adapter="diffusion", **_shown(found, settings))
         self._device: Device = find_device(request.device)
         self.device, self.precision = self._device.name, self._device.precision
         self._found, self._request = found, request
@@ -182,39 +206,38 @@ class DiffusionClassifier:
         return table.reshape(len(table), len(first), len(second)).astype(np.float64)
 
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
-        """Pairs of ensembles with different prompts whose states in the text encoder are the same."""
+        """Pairs of ensembles with different prompts whose states in the text encoder are equal up to rounding.
+
+        Which ones is cached, so that a run whose errors are known loads no model.
+        """
+        cache = self._request.cache
+        name = f"prompts/{self._key()}/{digest([list(prompts) for prompts in ensembles])}"
+        entry = cache.read(name) if cache else None
+        if entry is not None and "pairs" in entry.notes:
+            return [(one, other) for one, other in json.loads(entry.notes["pairs"])]
         states = self._states([prompt for prompts in ensembles for prompt in prompts])
-        first: dict[tuple[str, ...], int] = {}
-        pairs = []
-        for place, prompts in enumerate(ensembles):
-            before = first.setdefault(tuple(states[prompt] for prompt in prompts), place)
-            if list(ensembles[before]) != list(prompts):
-                pairs.append((before, place))
+        pairs = [
+            (one, other)
+            for (one, ours), (other, theirs) in combinations(enumerate(ensembles), 2)
+            if list(ours) != list(theirs)
+            and len(ours) == len(theirs)
+            and all(_same_text(states[here], states[there]) for here, there in zip(ours, theirs, strict=True))
+        ]
+        if cache:
+            cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {"pairs": json.dumps(pairs)})
         return pairs
 
-    def _states(self, prompts: Sequence[str]) -> dict[str, str]:
-        """Digests of the text encoder's states, by prompt.
+    def _states(self, prompts: Sequence[str]) -> dict[str, list[Table]]:
+        """The text encoder's states by prompt, (tokens, dim), and of an SDXL the pooled one, (1, dim).
 
-        Each prompt is read by itself, so that equal tokens give equal bytes. They are cached, so that a run whose
-        errors are known loads no model.
+        Each prompt is read by itself, so that equal tokens give equal states.
         """
-        cache, folder = self._request.cache, f"prompts/{self._key()}"
-        found = dict[str, str]()
-        for entry in cache.below(folder) if cache else []:
-            found |= json.loads(entry.notes.get("states", "{}"))
-        missing = [prompt for prompt in dict.fromkeys(prompts) if prompt not in found]
-        if missing:
-            engine = self._engine()
-            for prompt in missing:
-                with naming(self.uri, "read prompts"):
-                    read = engine.model.embed_prompts([prompt])
-                parts = [
-                    part.float().cpu().numpy().tobytes() for part in (read.tokens, read.pooled) if part is not None
-                ]
-                found[prompt] = sha256_bytes(b"".join(parts))
-            if cache:
-                notes = {"states": json.dumps({prompt: found[prompt] for prompt in missing})}
-                cache.write(f"{folder}/{digest(missing)}", {"none": np.empty(0, dtype=np.float32)}, notes)
+        engine, found = self._engine(), dict[str, list[Table]]()
+        for prompt in dict.fromkeys(prompts):
+            with naming(self.uri, "read prompts"):
+                read = engine.model.embed_prompts([prompt])
+            parts = (read.tokens[0], read.pooled)
+            found[prompt] = [part.float().cpu().numpy() for part in parts if part is not None]
         return found
 
     def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Table:
@@ -282,6 +305,38 @@ class DiffusionClassifier:
                 model = StableDiffusion(self._found, self.uri, self._device.name)
                 self._loaded = DenoisingErrors(model, samples=self.settings.samples, size=self.settings.size)
         return self._loaded
+
+
+def _shown(found: PipelineFiles, settings: Classifying) -> dict[str, Any]:
+    """The options, and what the hashed configs decide: how the UNet sees a picture, and how its answer is read."""
+    unet, vae, noising = (
+        read_config(path)
+        for path in (
+            found.folder / "unet" / "config.json",
+            found.vae / "config.json",
+            found.folder / "scheduler" / "scheduler_config.json",
+        )
+    )
+    factor = 2 ** (len(vae.get("block_out_channels", (64,))) - 1)
+    side = unet.get("sample_size") or 0
+    return {
+        "samples": settings.samples,
+        "stop": settings.stop,
+        "pixels": settings.size or (max(side) if isinstance(side, list) else int(side)) * factor,
+        "vae_factor": factor,
+        "latent_channels": vae.get("latent_channels", 4),
+        "scaling_factor": vae.get("scaling_factor", 0.18215),
+        "moments": [vae.get("latents_mean"), vae.get("latents_std")] if found.is_xl else None,
+        "noising": {name: noising.get(name, default) for name, default in _NOISING.items()},
+    }
+
+
+def _same_text(ours: Sequence[Table], theirs: Sequence[Table]) -> bool:
+    """Whether the states of every token are equal up to rounding."""
+    return all(
+        bool((np.linalg.norm(one - other, axis=-1) <= _SAME_TEXT * np.linalg.norm(one, axis=-1)).all())
+        for one, other in zip(ours, theirs, strict=True)
+    )
 
 
 def _tokenizers_digest(found: PipelineFiles) -> str:

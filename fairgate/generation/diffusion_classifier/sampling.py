@@ -58,7 +58,7 @@ def settle(
     `evaluate(prompts, samples)` returns squared errors (samples, prompts). After every further eighth of the samples, a
     pair is settled whose mean difference is more than `certainty` standard errors from 0, where the error is that of
     what the remaining samples can still change; a prompt is left out once all of its pairs are settled. What is never
-    settled is decided by all samples.
+    settled is decided by all samples. The choice is NaN where an error that it rests on is NaN or infinite.
     """
     first, second = pairs
     order = spread_order(samples)
@@ -68,7 +68,8 @@ def settle(
     while start < samples and open_.any():
         stop = min(samples, start + max(FIRST_LOOK, samples // 8))
         wanted = [*np.flatnonzero(open_.any(axis=1)), *(first + np.flatnonzero(open_.any(axis=0)))]
-        errors[start:stop, wanted] = evaluate([int(one) for one in wanted], order[start:stop])
+        found = evaluate([int(one) for one in wanted], order[start:stop])
+        errors[start:stop, wanted] = np.where(np.isfinite(found), found, np.nan)  # infinite would look settled
         spent += (stop - start) * len(wanted)
         start = stop
         difference = errors[:start, first:][:, None, :] - errors[:start, :first][:, :, None]  # above 0: the first wins
