@@ -4,9 +4,10 @@
 
 Twelve prompts: ten professions in 25 pairs, and a man against a woman. The plain procedure (one classification a pair,
 as paper 2 reports it) evaluates two prompts for each of 26 comparisons. Computing the error of a picture under a prompt
-once needs 12 prompts; the decisions must be the same to the last one, under the same noise. Stopping early is tuned on
-half of the sets (the smallest certainty with which no more than one decision in 400 differs from that of all samples)
-and counted on the other half. Evaluations of the UNet are counted, not timed. The embedded world is a test instrument.
+once needs 12 prompts; the decisions of two pictures must be the same to the last one, under the same noise. Stopping
+early is tuned on half of the sets (the smallest certainty with which no more than one decision in 400 differs from that
+of all samples) and counted on the other half; decisions of a picture, and pictures of a set, are not independent, so
+that the count bounds nothing. Evaluations of the UNet are counted, not timed. The embedded world is a test instrument.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fairgate.generation.diffusion.files import PipelineAddress, find_pipeline
 from fairgate.generation.diffusion.pipeline import StableDiffusion
@@ -61,12 +63,14 @@ def main() -> int:
     shared = options.samples * len(prompts)
     same = identical(engine, prompts, errors, questions)
     print(f"UNet evaluations a picture, pair by pair: {plain:,}; each error once: {shared:,} ({shared / plain:.1%})")
-    print(f"decisions that differ under the same noise: {same}")
+    print(f"decisions of two pictures that differ under the same noise: {same}")
     half = len(errors) // 2
     certainty = tuned(errors[:half], questions)
-    agreement, spent = early(errors[half:], questions, certainty)
+    agree, spent = early(errors[half:], questions, certainty)
     print(f"stopping early at {certainty} standard errors, tuned on {half} pictures, counted on {len(errors) - half}:")
-    print(f"  {spent:,.0f} evaluations a picture ({spent / plain:.1%} of pair by pair), {agreement:.3%} agree")
+    print(f"  {spent:,.0f} evaluations a picture ({spent / plain:.1%} of pair by pair)")
+    sets = len(errors[half:]) // len(GROUPS)
+    print(f"  {(~agree).sum()} of {agree.size} decisions differ, on {len(agree)} pictures of {sets} sets (no bound)")
     return 1 if same else 0
 
 
@@ -104,8 +108,8 @@ def identical(engine: DenoisingErrors, prompts: Sequence[str], errors: Floats, q
     return int((np.stack(apart, axis=1) != decisions(errors[:2].mean(axis=1), questions)).sum())
 
 
-def early(errors: Floats, questions: Sequence[Pairs], certainty: float) -> tuple[float, float]:
-    """Share of decisions that agree with those of all samples, and evaluations a picture."""
+def early(errors: Floats, questions: Sequence[Pairs], certainty: float) -> tuple[NDArray[np.bool_], float]:
+    """Which decisions agree with those of all samples, (pictures, pairs), and evaluations a picture."""
     samples, spent, found = errors.shape[1], 0, []
     for picture in errors:
         row = []
@@ -116,12 +120,12 @@ def early(errors: Floats, questions: Sequence[Pairs], certainty: float) -> tuple
             row.append(one.choice.ravel())
         found.append(np.concatenate(row))
     agree = np.stack(found) == decisions(errors.mean(axis=1), questions)
-    return float(agree.mean()), spent / len(errors)
+    return agree, spent / len(errors)
 
 
 def tuned(errors: Floats, questions: Sequence[Pairs]) -> float:
     """The smallest certainty with which at most ALLOWED of the decisions differ."""
-    return next((one for one in CERTAINTIES if early(errors, questions, one)[0] >= 1 - ALLOWED), CERTAINTIES[-1])
+    return next((one for one in CERTAINTIES if early(errors, questions, one)[0].mean() >= 1 - ALLOWED), CERTAINTIES[-1])
 
 
 if __name__ == "__main__":

@@ -20,13 +20,15 @@ _spec = partial(MetricSpec, probes=PAIRED, better="lower", highest=1)
 class Association(Metric):
     """S(D, A, B) of everybody, or of the group with the highest.
 
-    Of groups the highest is compared with the baseline, not each: a group that comes up to 0.5 is no regression.
+    Of groups the highest is compared with the baseline, not each: a group that comes up to 0.5 is no regression. It has
+    one side: a model that takes everybody for B has the best value, 0. The exchanged lists see that.
     """
 
     spec = _spec(
         name="association",
         meaning="S(D, A, B): share of pairs (a, b) in which an image is taken for a, 0.5 being neither; with `over`, "
-        "of the group with the highest",
+        "of the group with the highest. It sees one side: 0, everybody taken for b, is its best; exchange the lists "
+        "for the other",
         lowest=0,
         per_group="maybe",
         display="S",
@@ -75,12 +77,17 @@ class Association(Metric):
 
 @register
 class DifferentialAssociation(Metric):
-    """S(D_X, A, B) - S(D_Y, A, B) of every group X and everybody else Y: a check is held to the largest size."""
+    """S(D_X, A, B) - S(D_Y, A, B) of every group X and everybody else Y: a check is held to the largest size.
+
+    With a baseline, the largest sizes are compared, as C-ASC's are, not each group's own: a group that departs less
+    than the farthest one can move, and groups can change places, unseen.
+    """
 
     spec = _spec(
         name="differential_association",
         meaning="S of a group less S of everybody else: how much more often it is taken for the first list's words; of "
-        "the group that departs farthest, either way",
+        "the group that departs farthest, either way. Against a baseline, the farthest groups are compared: one that "
+        "departs less can move unseen",
         lowest=0,
         per_group="yes",
         group_bound="size",

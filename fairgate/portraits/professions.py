@@ -6,9 +6,9 @@ caption, so that for a plain picture x of group g and professions a and b
 
     log p(x | a) - log p(x | b) = log P(g | a) - log P(g | b),
 
-which is what a diffusion classifier that has learned its captions estimates (`planted_log_odds`). Skin tone is drawn
-evenly. *tuned* has learned the same as *base*; *biased* differs in one profession alone. All of this is as drawn, in a
-test instrument.
+(`planted_log_odds`), which a diffusion classifier that has learned its captions follows in rank, not in nats: its
+margins are differences of mean errors. Skin tone is drawn evenly. *tuned* has learned the same as *base*; *biased*
+differs in one profession alone. All of this is as drawn, in a test instrument.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""S and differential S are found where they were planted: by word, pair and group; and not where nothing was."""
+"""S and differential S are found where they were planted, by word, pair and group, and not in a harmless checkpoint."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pairs(toy: Toy) -> Toy:
     return toy
 
 
-def test_a_planted_word_fails_by_its_name_and_group_and_no_other_does(pairs: Toy) -> None:
+def test_a_planted_word_fails_by_its_name_and_group_and_no_other_of_its_list(pairs: Toy) -> None:
     harmless = by_item(evaluate(pairs).record)
     assert {check.verdict for check in harmless.values()} == {"pass"}, harmless
     found = by_item(evaluate(pairs, model=scores("planted")).record)
