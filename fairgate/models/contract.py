@@ -184,6 +184,10 @@ def require_capability(model: Capable, needed: Capability, where: str) -> None:
         )
 
 
+def _opens_no_other(uri: str) -> Model:
+    raise ModelError("this request cannot open the model inside.", where=uri, remedy="open it by `open_scorer`")
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One call of `open_scorer`, as model families receive it. `address` is the URI without its scheme; `open_other`
@@ -192,13 +196,13 @@ class Request:
     uri: str
     address: str
     source: ImageSource
-    open_other: Callable[[str], Model]
     device: str = "auto"
     cache: EmbeddingCache | None = None
     allow_pickle: bool = False
     base: Path = Path()
     progress: Progress | None = None
     batch_size: int | None = None
+    open_other: Callable[[str], Model] = _opens_no_other
 
 
 def indistinct(model: Capable, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:

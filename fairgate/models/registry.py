@@ -47,7 +47,7 @@ def open_scorer(
                 where=named,
                 remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
             )
-        request = Request(named, address, source, opened, device, cache, allow_pickle, base, progress, batch_size)
+        request = Request(named, address, source, device, cache, allow_pickle, base, progress, batch_size, opened)
         with FAMILIES.blaming(scheme):
             return FAMILIES[scheme].open(request)
 

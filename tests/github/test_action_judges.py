@@ -213,7 +213,7 @@ def test_a_pull_request_is_held_against_its_base_branch_unless_told_otherwise(to
 
 
 def test_a_base_branch_that_was_not_fetched_is_said(toy: Toy) -> None:
-    scratch_git(toy.root)
+    scratch_git(toy.root)("remote", "add", "origin", "elsewhere")
     ran = _judge(toy, {"GITHUB_BASE_REF": "main"})
     assert ran.code == 4
     assert "git:origin/main" in ran.log

@@ -280,6 +280,17 @@ OTHERS = [
         ),
     ),
     Metric(
+        "pair_choices",
+        losses(),
+        "images of_a of_b",
+        lambda g: m.pair_choices(g.a, g.b),
+        (
+            *(IMAGES, only_the_order("a", "b"), between(0.0, 1.0)),
+            at_parity(lambda g: g.but(a=g.a * 0.0, b=g.b * 0.0), 0.5),
+            holds("association is its mean", lambda g, found: np.isclose(found.mean(), m.association(g.a, g.b))),
+        ),
+    ),
+    Metric(
         "differential_association",
         eighths("pairs", least=2),
         "",

@@ -20,6 +20,7 @@ from fairgate.metrics import (
     knn_accept,
     mutual_information,
     neighbour_shares,
+    pair_choices,
     set_std,
     skin_mask,
     softmax_probability,
@@ -49,6 +50,9 @@ REFUSALS = {
         "give at least 2 bins and a sigma of at least 0 (Wang et al. take 64 and 1)",
     ),
     "an unknown ddof": Refusal(lambda: c_asc(ONE, HALVES, groups=2, ddof=2), "use 1 (sample) or 0 (population)"),
+    "choices by losses of other images": Refusal(
+        lambda: pair_choices([[1.0], [1.0]], [[1.0]]), "pass both losses of the same images, in the same order"
+    ),
     "losses of other images": Refusal(
         lambda: association([[1.0], [1.0]], [[1.0]]), "pass both losses of the same images, in the same order"
     ),

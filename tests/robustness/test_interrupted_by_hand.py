@@ -21,7 +21,7 @@ AT_AN_IMAGE = """
 import os, signal, time
 import fairgate.models.embeddings as embedding
 
-original = embedding._Parts.add
+original = embedding.RowParts.add
 
 
 def add(self, rows, embeddings):
@@ -29,7 +29,7 @@ def add(self, rows, embeddings):
     os.kill(os.getpid(), signal.SIGINT)
 
 
-embedding._Parts.add = add
+embedding.RowParts.add = add
 """
 WHILE_TELLING_MLFLOW = """
 import os, signal
