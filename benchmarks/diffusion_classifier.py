@@ -24,9 +24,9 @@ from PIL import Image
 from scipy.stats import spearmanr
 
 from fairgate.data import Dataset, open_dataset
-from fairgate.generation.diffusion_classifier.family import DiffusionClassifier, DiffusionFamily
+from fairgate.generation.diffusion_classifier.family import DiffusionClassifier
 from fairgate.metrics import differential_association, pair_choices
-from fairgate.models import EmbeddingCache, Floats, Request, decode_rgb
+from fairgate.models import EmbeddingCache, Floats, decode_rgb, open_scorer
 from fairgate.portraits.professions import (
     FEMALE_DOMINATED,
     MALE_DOMINATED,
@@ -105,10 +105,9 @@ def _options() -> Any:
 
 
 def _measured(options: Any, dataset: Dataset, words: Sequence[str], samples: int) -> Found:
-    address = f"{options.model}?samples={samples}"
     cache = None if options.cache is None else EmbeddingCache(options.cache)
-    request = Request(f"diffusion:{address}", address, dataset, options.device, cache)
-    model: DiffusionClassifier = DiffusionFamily().open(request)
+    uri = f"diffusion:{options.model}?samples={samples}"
+    model = cast(DiffusionClassifier, open_scorer(uri, dataset, device=options.device, cache=cache))
     errors = model.errors([options.template.format(with_article(word)) for word in (*words, *GENDERS)])
     return Found(samples, errors[:, : len(words)], errors[:, len(words) :])
 

@@ -30,9 +30,8 @@ def source(images: int = 4) -> Pictures:
 
 
 def classifier(folder: Path, options: str = "samples=4", **more: Any) -> DiffusionClassifier:
-    request = Request(
-        f"diffusion:{folder}?{options}", f"{folder}?{options}", more.pop("source", source()), "cpu", **more
-    )
+    address, images = f"{folder}?{options}", more.pop("source", source())
+    request = Request(f"diffusion:{address}", address, images, pytest.fail, device="cpu", **more)
     return DiffusionFamily().open(request)
 
 

@@ -70,7 +70,8 @@ def uri(name: str) -> str:
 def classifier(root: Path, samples: int = SAMPLES, name: str = "base") -> DiffusionClassifier:
     dataset = open_dataset("people", root / "datasets")
     address = f"build/portraits/classifiers/{name}?samples={samples}"
-    request = Request(f"diffusion:{address}", address, dataset, "cpu", EmbeddingCache(root / "cache"), base=root)
+    cache = EmbeddingCache(root / "cache")
+    request = Request(f"diffusion:{address}", address, dataset, pytest.fail, device="cpu", cache=cache, base=root)
     return DiffusionFamily().open(request)
 
 
