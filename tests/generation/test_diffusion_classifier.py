@@ -31,7 +31,7 @@ def source(images: int = 4) -> Pictures:
 
 def classifier(folder: Path, options: str = "samples=4", **more: Any) -> DiffusionClassifier:
     address, images = f"{folder}?{options}", more.pop("source", source())
-    request = Request(f"diffusion:{address}", address, images, pytest.fail, device="cpu", **more)
+    request = Request(f"diffusion:{address}", address, images, device="cpu", **more)
     return DiffusionFamily().open(request)
 
 

@@ -71,7 +71,7 @@ def classifier(root: Path, samples: int = SAMPLES, name: str = "base") -> Diffus
     dataset = open_dataset("people", root / "datasets")
     address = f"build/portraits/classifiers/{name}?samples={samples}"
     cache = EmbeddingCache(root / "cache")
-    request = Request(f"diffusion:{address}", address, dataset, pytest.fail, device="cpu", cache=cache, base=root)
+    request = Request(f"diffusion:{address}", address, dataset, device="cpu", cache=cache, base=root)
     return DiffusionFamily().open(request)
 
 
