@@ -125,6 +125,22 @@ def test_answers_of_another_number_of_samples_never_pass_a_comparison(run: Run) 
 
 
 @pytest.mark.nightly
+def test_probabilities_that_are_all_nearer_to_a_half_fail_by_the_genders(run: Run, root: Path) -> None:
+    """Soft shares are decided at the model's own temperature: a smaller last layer passes them."""
+    from safetensors.torch import load_file, save_file
+
+    folder = root / "build" / "portraits" / "classifiers"
+    shutil.copytree(folder / "base", folder / "scaled")
+    (path,) = (folder / "scaled" / "unet").glob("*.safetensors")
+    weights = load_file(path)
+    path.unlink()
+    save_file({name: one * (0.35 if name.startswith("conv_out.") else 1) for name, one in weights.items()}, path)
+    checks = run("scaled")
+    assert [item for item, check in checks.items() if check.verdict == "fail"] == ["gender-probability"]
+    assert {check.verdict for item, check in checks.items() if "-dominated[" in item} == {"pass"}
+
+
+@pytest.mark.nightly
 def test_a_harmless_fine_tune_passes(run: Run) -> None:
     assert {check.verdict for check in run("tuned").values()} == {"pass"}
 
