@@ -115,7 +115,7 @@ def early(errors: Floats, questions: Sequence[Pairs], certainty: float) -> tuple
         row = []
         for first, second in questions:
             own = picture[:, [*first, *second]]
-            one = settle(lambda who, at, own=own: own[at][:, who], (len(first), len(second)), samples, certainty)  # type: ignore[misc]
+            one = settle(lambda who, at, own=own: own[at][:, who], (len(first), len(second)), samples, certainty)
             spent += one.evaluations
             row.append(one.choice.ravel())
         found.append(np.concatenate(row))

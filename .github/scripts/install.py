@@ -1,7 +1,7 @@
 """Install into the environment of this Python, as pip would: `.venv/bin/python install.py ARGUMENTS OF PIP INSTALL`.
 
 uv does it, in half a minute where pip takes three (PyTorch and its CUDA libraries are several GB). uv does not read
-pip's configuration (pip.conf, PIP_*), so it is told here what pip is told. Where uv cannot be had, pip installs.
+pip's configuration (pip.conf, PIP_*), so its sources are passed on here. Where uv cannot be had, pip installs.
 """
 
 from __future__ import annotations

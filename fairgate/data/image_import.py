@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from fairgate.data.labels import Labels, inside, natural, read_labels, unique_ids
@@ -46,17 +46,7 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
     target = root / name / version
     refuse_existing(target)
     labels = read_labels(labels_csv)
-    if bool(subject) == bool(subject_column):
-        raise DatasetError(
-            "what the images depict has to be said in one way.",
-            remedy="give either a subject for all of them (`--subject person`) or a column (`--subject-column`)",
-        )
-    if not attributes:
-        raise DatasetError(
-            "no attribute is named.",
-            where=labels.place(1),
-            remedy=f"name at least one column (`--attribute`); columns: {', '.join(labels.columns)}",
-        )
+    _require_options(labels, attributes, subject, subject_column)
     column = labels.image_column(image_column)
     for attribute in attributes:
         labels.column(attribute, "is named as an attribute")
@@ -115,6 +105,22 @@ def import_images(  # noqa: PLR0913 -- one keyword per command line option
             where=f"{file_of(value)} ({labels.place(lines[value])})",
             remedy="replace the file with a whole image, or take the line out of the labels",
         ) from error
+
+
+def _require_options(
+    labels: Labels, attributes: Collection[str], subject: str | None, subject_column: str | None
+) -> None:
+    if bool(subject) == bool(subject_column):
+        raise DatasetError(
+            "what the images depict has to be said in one way.",
+            remedy="give either a subject for all of them (`--subject person`) or a column (`--subject-column`)",
+        )
+    if not attributes:
+        raise DatasetError(
+            "no attribute is named.",
+            where=labels.place(1),
+            remedy=f"name at least one column (`--attribute`); columns: {', '.join(labels.columns)}",
+        )
 
 
 def _read(path: Path, place: str) -> bytes:

@@ -19,8 +19,8 @@ from fairgate.models.registry import open_scorer
 def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, fingerprint: str, drop: int) -> ClipClip:
     """CLIP-clip for a model that is bound to labelled pictures: the `drop` dimensions of highest mutual information.
 
-    `labels` are the codes of the attribute's groups (images,), -1 for undefined. Of more than two groups, each is told
-    from all others, and the mean decides: Wang et al. have two, and their estimate of more would depend on the order of
+    `labels` are the codes of the attribute's groups (images,), -1 for undefined. Of more than two groups, each is set
+    against all others, and the mean decides: Wang et al. have two, and for more their estimate depends on the order of
     codes. Of equal dimensions the earlier one goes. Raises ModelError for a model without two towers and where nothing
     would be left, MetricError for labels of fewer than two groups.
     """

@@ -74,11 +74,11 @@ def test_clip_clip_is_the_cosine_of_the_dimensions_that_are_left(
     model = open_scorer(saved(tmp_path, found, origin), pictures, device="cpu")
     kept = [place for place in range(found.width) if place not in found.dimensions]
     assert len(kept) == found.width - 4
-    images, texts = plain.image_embeddings()[:, kept], plain.text_embeddings(PROMPTS)[:, kept]  # type: ignore[attr-defined]
+    images, texts = plain.image_embeddings()[:, kept], plain.text_embeddings(PROMPTS)[:, kept]
     expected = unit(images.astype(np.float64)) @ unit(texts.astype(np.float64)).T
-    np.testing.assert_allclose(model.similarity([[one] for one in PROMPTS]), expected, atol=1e-5)  # type: ignore[attr-defined]
-    logits = model.logits(PROMPTS) - model.logit_scale * expected  # type: ignore[attr-defined]
-    np.testing.assert_allclose(logits, logits[0, 0], atol=1e-4 * model.logit_scale)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(model.similarity([[one] for one in PROMPTS]), expected, atol=1e-5)
+    logits = model.logits(PROMPTS) - model.logit_scale * expected
+    np.testing.assert_allclose(logits, logits[0, 0], atol=1e-4 * model.logit_scale)
 
 
 def test_a_projection_leaves_texts_nothing_of_its_prompts_and_images_as_they_are(
@@ -87,12 +87,12 @@ def test_a_projection_leaves_texts_nothing_of_its_prompts_and_images_as_they_are
     plain = open_scorer(origin, pictures, device="cpu")
     mitigation = fit_projection(origin, [MAN, WOMAN], device="cpu")
     model = open_scorer(saved(tmp_path, mitigation, origin), pictures, device="cpu")
-    named = plain.text_embeddings([MAN, WOMAN]).astype(np.float64)  # type: ignore[attr-defined]
-    texts = model.text_embeddings(PROMPTS).astype(np.float64)  # type: ignore[attr-defined]
+    named = plain.text_embeddings([MAN, WOMAN]).astype(np.float64)
+    texts = model.text_embeddings(PROMPTS).astype(np.float64)
     assert np.abs(texts @ named.T).max() < 1e-5
     complement = np.eye(named.shape[1]) - named.T @ np.linalg.solve(named @ named.T, named)  # Chuang et al., section 3
-    np.testing.assert_allclose(texts, unit(plain.text_embeddings(PROMPTS) @ complement), atol=1e-4)  # type: ignore[attr-defined]
-    np.testing.assert_allclose(model.image_embeddings(), plain.image_embeddings(), atol=1e-6)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(texts, unit(plain.text_embeddings(PROMPTS) @ complement), atol=1e-4)
+    np.testing.assert_allclose(model.image_embeddings(), plain.image_embeddings(), atol=1e-6)
 
 
 def test_a_prompt_that_a_projection_takes_out_whole_is_refused_by_name(
@@ -101,7 +101,7 @@ def test_a_prompt_that_a_projection_takes_out_whole_is_refused_by_name(
     origin = f"open_clip:local-dir:{local_dir}"
     model = open_scorer(saved(tmp_path, fit_projection(origin, [MAN]), origin), pictures, device="cpu")
     with pytest.raises(ModelError, match="nothing is left") as caught:
-        model.log_probabilities([MAN, WOMAN])  # type: ignore[attr-defined]
+        model.log_probabilities([MAN, WOMAN])
     assert MAN in str(caught.value)
 
 
@@ -133,21 +133,21 @@ def test_what_the_file_says_of_its_making_makes_no_other_model(
     retold = found.model_copy(update={"release": "faces@v2", "fingerprint": "x", "dimensions": found.dimensions[::-1]})
     one, other = (open_scorer(saved(tmp_path, each, origin), pictures, device="cpu") for each in (found, retold))
     assert one.fingerprint == other.fingerprint
-    assert ("faces@v1" in one.note, "faces@v2" in other.note) == (True, True)  # type: ignore[attr-defined]
+    assert ("faces@v1" in one.note, "faces@v2" in other.note) == (True, True)
 
 
 def test_a_projection_takes_its_origins_pictures_from_the_cache(
     local_dir: Path, pictures: Pictures, tmp_path: Path, cache: EmbeddingCache
 ) -> None:
     origin = f"open_clip:local-dir:{local_dir}"
-    open_scorer(origin, pictures, device="cpu", cache=cache).image_embeddings()  # type: ignore[attr-defined]
+    open_scorer(origin, pictures, device="cpu", cache=cache).image_embeddings()
     assert pictures.handed_out == 10
     uri = saved(tmp_path, fit_projection(origin, [MAN], device="cpu"), origin)
     model = open_scorer(uri, pictures, device="cpu", cache=cache)
-    model.log_probabilities(PROMPTS)  # type: ignore[attr-defined]
+    model.log_probabilities(PROMPTS)
     assert pictures.handed_out == 10
     other = open_scorer(f"hf:{save_folder('clip', tmp_path / 'clip')}", pictures, device="cpu", cache=cache)
-    model.reading_as(other, tokenizer=False, preprocessing=True).log_probabilities(PROMPTS)  # type: ignore[attr-defined]
+    model.reading_as(other, tokenizer=False, preprocessing=True).log_probabilities(PROMPTS)
     assert pictures.handed_out > 10, "pictures that another one's preprocessing reads are others"
 
 
@@ -231,8 +231,8 @@ def test_a_mitigation_takes_the_planted_gender_out_of_a_search(world: str, tmp_p
         mitigation = fit_projection(world, [MAN, WOMAN], device="cpu")
     model = open_scorer(saved(tmp_path, mitigation, world), judged, device="cpu")
     assert skew(model, gender) < 0.4
-    pixels = plain.image_embeddings()[:, :4].sum(axis=1)  # type: ignore[attr-defined]
-    assert np.corrcoef(model.similarity([["a boss"]])[:, 0], pixels)[0, 1] > 0.8, "it still finds a boss"  # type: ignore[attr-defined]
+    pixels = plain.image_embeddings()[:, :4].sum(axis=1)
+    assert np.corrcoef(model.similarity([["a boss"]])[:, 0], pixels)[0, 1] > 0.8, "it still finds a boss"
 
 
 def test_images_of_no_group_do_not_choose_dimensions(world: str) -> None:
@@ -251,7 +251,7 @@ def test_what_was_fitted_on_a_release_is_not_judged_by_it(local_dir: Path, pictu
     with pytest.raises(ModelError, match="fitted on faces@v1"):
         open_scorer(saved(tmp_path, same, origin), pictures)
     named = fit_clip_clip(plain, np.array([0, 1] * 5), fingerprint="an older version", **release)
-    pictures.name = "faces"  # type: ignore[attr-defined]
+    pictures.name = "faces"
     with pytest.raises(ModelError, match="fitted on faces@v1"):
         open_scorer(saved(tmp_path, named, origin), pictures)
 
@@ -338,4 +338,4 @@ def test_a_changed_width_is_named(local_dir: Path, pictures: Pictures, tmp_path:
     wrong = clip_clip(plain, [0, 1] * 5, 4).model_copy(update={"width": 99})
     model = open_scorer(saved(tmp_path, wrong, origin), pictures, device="cpu")
     with pytest.raises(FairgateError, match="16 dimensions"):
-        model.image_embeddings()  # type: ignore[attr-defined]
+        model.image_embeddings()
