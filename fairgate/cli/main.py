@@ -20,6 +20,7 @@ from fairgate.cli.power import power
 from fairgate.cli.push import push
 from fairgate.cli.report import report_app
 from fairgate.cli.review import release, review
+from fairgate.cli.study import study_app
 from fairgate.cli.suite import suite_app
 from fairgate.plugins import Registry
 from fairgate.working_folder import refuse_libraries
@@ -77,6 +78,7 @@ app.add_typer(build_app, name="build")
 app.add_typer(dataset_app, name="dataset")
 app.add_typer(mitigate_app, name="mitigate")
 app.add_typer(report_app, name="report")
+app.add_typer(study_app, name="study")
 app.add_typer(suite_app, name="suite")
 
 

@@ -84,3 +84,11 @@ from .run import WorstSet as WorstSet
 from .run import item_name as item_name
 from .run import overall as overall
 from .run import status_of as status_of
+from .study import Estimate as Estimate
+from .study import FigureSeries as FigureSeries
+from .study import StudyCell as StudyCell
+from .study import StudyFigure as StudyFigure
+from .study import StudyModel as StudyModel
+from .study import StudyPicture as StudyPicture
+from .study import StudyRecord as StudyRecord
+from .study import StudyTable as StudyTable

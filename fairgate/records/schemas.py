@@ -9,13 +9,19 @@ from typing import Any, Final
 from fairgate.records.comparison import AuditRecord
 from fairgate.records.power import PowerRecord
 from fairgate.records.run import RecordPart, RunRecord
+from fairgate.records.study import StudyRecord
 
-RECORDS: Final[dict[str, type[RecordPart]]] = {"results": RunRecord, "audit": AuditRecord, "power": PowerRecord}
+RECORDS: Final[dict[str, type[RecordPart]]] = {
+    "results": RunRecord,
+    "audit": AuditRecord,
+    "power": PowerRecord,
+    "study": StudyRecord,
+}
 """Records by the name of the file that holds them, without `.json`."""
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of `results.json`, `audit.json` or `power.json`, as its record defines it."""
+    """The JSON schema (draft 2020-12) of one of the files above, as its record defines it."""
     record = RECORDS[name]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -42,3 +42,5 @@ from .run_terminal import difference_table as difference_table
 from .run_terminal import terminal_summary as terminal_summary
 from .run_terminal import terminal_table as terminal_table
 from .sentences import by_attribute as by_attribute
+from .study_page import study_files as study_files
+from .study_page import study_tables as study_tables

@@ -53,8 +53,8 @@ def render_csv(record: AuditRecord) -> str:
     notice = record.dataset.notice or ""
     for probe in (*record.probes, *record.metrics):
         for row in _rows(probe):
-            filled = {key: _cell(value) for key, value in row.items() if value is not None}
-            writer.writerow({"probe": _cell(probe.name), "notice": _cell(notice)} | filled)
+            filled = {key: csv_cell(value) for key, value in row.items() if value is not None}
+            writer.writerow({"probe": csv_cell(probe.name), "notice": csv_cell(notice)} | filled)
     return buffer.getvalue()
 
 
@@ -69,7 +69,7 @@ def _rows(probe: ProbeAudit | MetricsAudit) -> Iterator[dict[str, object]]:
     return _implicit(probe) if isinstance(probe, ImplicitAudit) else _retrieval(probe)
 
 
-def _cell(value: object) -> object:
+def csv_cell(value: object) -> object:
     """Numbers as they are; text on one line, and never what a spreadsheet would take for a formula.
 
     A text that starts like one gets an apostrophe before it, also where its sign is of full width.

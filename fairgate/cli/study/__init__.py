@@ -1,0 +1,15 @@
+"""`fairgate study`: the papers' tables and figures on one's own models, a command each."""
+
+from __future__ import annotations
+
+import typer
+
+study_app = typer.Typer(
+    no_args_is_help=True,
+    help="The papers' tables and figures, measured on one's own models. A study passes and fails nobody.",
+)
+
+
+@study_app.callback()
+def _studies() -> None:
+    """A group, also while it has one command."""

@@ -1,0 +1,63 @@
+"""What all studies share on the command line: options, and how what they found is shown and written."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.atomic import atomic_write
+from fairgate.cli.console import wide_console, writing
+
+if TYPE_CHECKING:
+    from fairgate.studies import StudyContents
+
+Out = Annotated[Path | None, typer.Option(help="Write study.html, study.json, and each table and figure, here.")]
+
+
+def show_study(ctx: typer.Context, contents: StudyContents, out: Path | None, started: float) -> None:
+    """Print the tables of a study, and write its files where a folder is named. `started` is `time.monotonic()`."""
+    from fairgate.reports import study_files, study_tables
+    from fairgate.studies import StudyPlace, finished
+
+    given = ctx.params
+    place = StudyPlace(
+        study=str(ctx.info_name),
+        command=command_line(ctx),
+        root=given.get("root", Path()),
+        device=given.get("device") or "auto",
+        started=started,
+    )
+    record = finished(contents, place)
+    console = wide_console(120)
+    for table in study_tables(record):
+        console.print(table)
+        console.print()
+    for text in (*record.notes, *dict.fromkeys(one.notice for one in record.datasets if one.notice)):
+        typer.echo(f"note: {text}")
+    if out is None:
+        return
+    for name, data in study_files(record, contents.drawn).items():
+        with writing("the study", str(out / name)):
+            out.mkdir(parents=True, exist_ok=True)
+            atomic_write(out / name, data)
+    typer.echo(f"study: {out / 'study.html'}")
+
+
+def command_line(ctx: typer.Context) -> str:
+    """The command with every option that differs from its default."""
+    words, arguments = ctx.command_path.split(), list[str]()
+    for param in ctx.command.params:
+        value = ctx.params.get(param.name or "")
+        if param.param_type_name == "argument":
+            arguments += [str(value)]
+        elif value in (None, (), []) or value == param.default:
+            continue
+        elif isinstance(value, bool):
+            words += [param.opts[0] if value else param.secondary_opts[0]]
+        else:
+            each = value if isinstance(value, list | tuple) else [value]
+            words += [word for one in each for word in (param.opts[0], str(one))]
+    return shlex.join(["fairgate", *words[1:], *arguments])

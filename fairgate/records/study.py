@@ -1,0 +1,109 @@
+"""The record of a study: a paper's tables and figures as measured here; all that shows them is rendered from it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from fairgate.records.run import DatasetInfo, Environment, Number, RecordPart
+
+SCHEMA_VERSION: Literal[1] = 1
+
+FileName = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+
+
+class Estimate(RecordPart):
+    """A measured number with its interval and the number of items that it is of, where it has them.
+
+    `value` is None where nothing could be measured; `why` then says the reason.
+    """
+
+    value: Number
+    lo: Number = None
+    hi: Number = None
+    n: int | None = None
+    why: str | None = None
+
+
+StudyCell = Estimate | float | str | None
+
+
+class StudyTable(RecordPart):
+    """A table; the first cell of a row names it. `source` says which of the paper's tables it is: 'table 5'."""
+
+    name: FileName
+    title: str
+    source: str
+    columns: list[str]
+    rows: list[list[StudyCell]]
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> StudyTable:
+        wrong = [row for row in self.rows if len(row) != len(self.columns)]
+        if wrong:
+            raise ValueError(f"table {self.name} has {len(self.columns)} columns, and a row of {len(wrong[0])}")
+        return self
+
+
+class FigureSeries(RecordPart):
+    """Numbers of a figure, one at each place of `x`: numbers, or names of a figure with bars. `lo` and `hi` are the
+    limits of their intervals; empty where there is no sampling."""
+
+    name: str
+    x: list[float] | list[str]
+    y: list[Number]
+    lo: list[Number] = Field(default_factory=list)
+    hi: list[Number] = Field(default_factory=list)
+
+
+class StudyFigure(RecordPart):
+    """A figure; axes are labelled with their units. `reference` names horizontal lines, such as what chance gives."""
+
+    name: FileName
+    title: str
+    source: str
+    kind: Literal["lines", "bars", "points"]
+    x_label: str
+    y_label: str
+    series: list[FigureSeries] = Field(min_length=1)
+    reference: dict[str, float] = Field(default_factory=dict)
+    note: str = ""
+
+
+class StudyPicture(RecordPart):
+    """A sheet of pictures, NAME.png; `alt` says what is seen."""
+
+    name: FileName
+    title: str
+    source: str
+    alt: str
+
+
+class StudyModel(RecordPart):
+    """A model that was studied, or an instrument that measured; `name` is what tables call it."""
+
+    name: str
+    uri: str
+    fingerprint: str
+
+
+class StudyRecord(RecordPart):
+    """The versioned result of a study: study.json. `paper` names the publication, `settings` every choice."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    study: str
+    title: str
+    paper: str
+    models: list[StudyModel]
+    datasets: list[DatasetInfo]
+    settings: dict[str, str | float | list[str]]
+    tables: list[StudyTable] = Field(default_factory=list)
+    figures: list[StudyFigure] = Field(default_factory=list)
+    pictures: list[StudyPicture] = Field(default_factory=list)
+    notes: list[str] = Field(default_factory=list)
+    environment: Environment
+    command: str
+    created_at: str
+    seconds: float

@@ -1,0 +1,194 @@
+"""A study as files: study.json and study.html, each table as CSV, each figure as SVG; and its tables for a terminal."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from fairgate.errors import clean
+from fairgate.number_format import ABSENT, number
+from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyRecord, StudyTable
+from fairgate.reports.comparison_files import csv_cell
+from fairgate.reports.data_table import text_table
+from fairgate.reports.formatting import interval
+from fairgate.reports.standalone_page import render_page
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.table import Table as TextTable
+
+_MOST: Final = 60
+"""Rows of a table that a terminal shows."""
+
+
+def study_files(record: StudyRecord, pictures: Mapping[str, bytes]) -> dict[str, bytes]:
+    """All files of a study by name; `pictures` holds the PNG of each of the record's pictures, by its name."""
+    figures = {one.name: draw_figure(one) for one in record.figures}
+    inlined = {
+        **{name: _inlined(data, "svg+xml") for name, data in figures.items()},
+        **{one.name: _inlined(pictures[one.name], "png") for one in record.pictures},
+    }
+    page = render_page("study", admit={"img-src": "data:"}, record=record, inlined=inlined, cell_words=cell_words)
+    return {
+        "study.json": (record.model_dump_json(indent=2) + "\n").encode(),
+        "study.html": page.encode(),
+        **{f"{one.name}.csv": study_csv(record, one).encode() for one in record.tables},
+        **{f"{name}.svg": data for name, data in figures.items()},
+        **{f"{one.name}.png": pictures[one.name] for one in record.pictures},
+    }
+
+
+def _inlined(data: bytes, kind: str) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
+
+
+def study_csv(record: StudyRecord, table: StudyTable) -> str:
+    """A table with all digits. A column that holds estimates is followed by their limits and counts; every row repeats
+    the datasets' notices, because rows travel without their file."""
+    estimated = [any(isinstance(row[place], Estimate) for row in table.rows) for place in range(len(table.columns))]
+    head = [
+        name
+        for column, has in zip(table.columns, estimated, strict=True)
+        for name in ([column, f"{column}, lo", f"{column}, hi", f"{column}, n", f"{column}, why"] if has else [column])
+    ]
+    notice = " ".join(dict.fromkeys(one.notice for one in record.datasets if one.notice))
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow([csv_cell(name) for name in [*head, "notice"]])
+    for row in table.rows:
+        cells: list[object] = []
+        for one, has in zip(row, estimated, strict=True):
+            plain = one if isinstance(one, Estimate) else Estimate(value=one) if isinstance(one, int | float) else None
+            if not has:
+                cells.append(one)
+            elif plain is not None:
+                cells += [plain.value, plain.lo, plain.hi, plain.n, plain.why]
+            else:
+                cells += [one, None, None, None, None]
+        writer.writerow(["" if one is None else csv_cell(one) for one in [*cells, notice]])
+    return buffer.getvalue()
+
+
+def cell_words(cell: StudyCell) -> str:
+    """A number with its limits; a text as it is; a dash with the reason where nothing was measured."""
+    if isinstance(cell, str):
+        return cell
+    if not isinstance(cell, Estimate):
+        return f"{cell:,}" if isinstance(cell, int) else number(cell)
+    if cell.value is None:
+        return f"{ABSENT} ({cell.why})" if cell.why else ABSENT
+    return f"{number(cell.value)} {interval(cell.lo, cell.hi)}".rstrip()
+
+
+def study_tables(record: StudyRecord) -> Iterator[TextTable]:
+    """The tables for a terminal, each cut after some rows."""
+    for table in record.tables:
+        cut = f" (first {_MOST} of {len(table.rows):,} rows)" if len(table.rows) > _MOST else ""
+        yield text_table(
+            [clean(name, 60) if not place else f">{clean(name, 60)}" for place, name in enumerate(table.columns)],
+            [[clean(cell_words(one), 80) for one in row] for row in table.rows[:_MOST]],
+            title=clean(f"{table.source}: {table.title}", 200) + cut,
+            wrap_first=True,
+        )
+
+
+_COLOURS: Final = ("#0b5394", "#b45309", "#1c7443", "#7b2d8b", "#5b616b", "#a61b1b", "#0e7490", "#4d4d00")
+_MARKS: Final = "osD^vPX*"
+_DASHES: Final = ("solid", "dashed", "dashdot", "dotted")
+_HATCHES: Final = ("", "///", "...", "xxx", "---", "\\\\\\", "+++", "ooo")
+
+
+def draw_figure(figure: StudyFigure) -> bytes:
+    """A figure as SVG, equal for equal records. Series differ by mark, dash or hatch as well as by colour."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    held = {"font.size": 9, "svg.hashsalt": "fairgate", "svg.fonttype": "path", "hatch.linewidth": 0.6}
+    with rc_context(held):
+        places = max(len(one.x) for one in figure.series)
+        wide = max(6.4, 0.32 * places * (len(figure.series) if figure.kind == "bars" else 1) + 2)
+        canvas = Figure(figsize=(min(wide, 16.0), 3.8), layout="constrained", facecolor="white")
+        FigureCanvasSVG(canvas)
+        axes = canvas.add_subplot()
+        (_bars if figure.kind == "bars" else _marks)(axes, figure)
+        for place, (name, value) in enumerate(figure.reference.items()):
+            style = _DASHES[1 + place % 3]
+            axes.axhline(value, color="#1c1e21", linewidth=1, linestyle=style, label=_plain(name), zorder=1)
+        axes.set_xlabel(_plain(figure.x_label))
+        axes.set_ylabel(_plain(figure.y_label))
+        axes.grid(axis="y", color="#e2e0db", linewidth=0.7)
+        axes.set_axisbelow(True)
+        if len(figure.series) > 1 or figure.reference:
+            canvas.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+        buffer = io.BytesIO()
+        canvas.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "fairgate"})
+    return buffer.getvalue()
+
+
+def _limits(series: FigureSeries) -> list[list[float]] | None:
+    """How far limits are from their numbers, below and above; 0 where there are none."""
+    if not series.lo or not series.hi:
+        return None
+    far = [
+        (0.0, 0.0) if None in {y, lo, hi} else (max(0.0, y - lo), max(0.0, hi - y))  # type: ignore[operator]
+        for y, lo, hi in zip(series.y, series.lo, series.hi, strict=True)
+    ]
+    return [[below for below, _ in far], [above for _, above in far]]
+
+
+def _bars(axes: Axes, figure: StudyFigure) -> None:
+    names = list(dict.fromkeys(str(x) for one in figure.series for x in one.x))
+    width = 0.8 / len(figure.series)
+    for at, one in enumerate(figure.series):
+        places = [names.index(str(x)) + (at - (len(figure.series) - 1) / 2) * width for x in one.x]
+        axes.bar(
+            places,
+            _numbers(one),
+            width,
+            yerr=_limits(one),
+            label=_plain(one.name),
+            color=_COLOURS[at % 8],
+            hatch=_HATCHES[at % 8],
+            edgecolor="white",
+            error_kw={"elinewidth": 1, "capsize": 2},
+        )
+    axes.axhline(0, color="#5b616b", linewidth=0.8)
+    turned = sum(map(len, names)) > 70
+    axes.set_xticks(
+        range(len(names)),
+        [_plain(clean(name, 40)) for name in names],
+        rotation=40 if turned else 0,
+        ha="right" if turned else "center",
+        rotation_mode="anchor" if turned else "default",
+    )
+
+
+def _marks(axes: Axes, figure: StudyFigure) -> None:
+    for at, one in enumerate(figure.series):
+        axes.errorbar(
+            [*one.x],
+            _numbers(one),
+            yerr=_limits(one),
+            label=_plain(one.name),
+            color=_COLOURS[at % 8],
+            marker=_MARKS[at % 8],
+            markersize=5,
+            linestyle=_DASHES[at % 4] if figure.kind == "lines" else "none",
+            linewidth=1.4,
+            elinewidth=1,
+            capsize=2,
+        )
+
+
+def _numbers(series: FigureSeries) -> list[float]:
+    return [math.nan if y is None else y for y in series.y]
+
+
+def _plain(text: str) -> str:
+    """Without the sign that starts a formula in matplotlib, nor the one that hides a label."""
+    return clean(text, 120).replace("$", r"\$").lstrip("_")
