@@ -26,7 +26,7 @@ class Estimate(RecordPart):
     why: str | None = None
 
 
-StudyCell = Estimate | float | str | None
+StudyCell = Estimate | int | float | str | None
 
 
 class StudyTable(RecordPart):
@@ -59,7 +59,8 @@ class FigureSeries(RecordPart):
 
 
 class StudyFigure(RecordPart):
-    """A figure; axes are labelled with their units. `reference` names horizontal lines, such as what chance gives."""
+    """A figure; axes are labelled with their units. `reference` names horizontal lines, such as what chance gives;
+    `x_log` is for numbers that grow by factors."""
 
     name: FileName
     title: str
@@ -67,6 +68,7 @@ class StudyFigure(RecordPart):
     kind: Literal["lines", "bars", "points"]
     x_label: str
     y_label: str
+    x_log: bool = False
     series: list[FigureSeries] = Field(min_length=1)
     reference: dict[str, float] = Field(default_factory=dict)
     note: str = ""
@@ -98,7 +100,7 @@ class StudyRecord(RecordPart):
     paper: str
     models: list[StudyModel]
     datasets: list[DatasetInfo]
-    settings: dict[str, str | float | list[str]]
+    settings: dict[str, str | int | float | list[str]]
     tables: list[StudyTable] = Field(default_factory=list)
     figures: list[StudyFigure] = Field(default_factory=list)
     pictures: list[StudyPicture] = Field(default_factory=list)

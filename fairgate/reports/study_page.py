@@ -169,6 +169,12 @@ def _bars(axes: Axes, figure: StudyFigure) -> None:
 
 
 def _marks(axes: Axes, figure: StudyFigure) -> None:
+    places = sorted({float(x) for one in figure.series for x in one.x})
+    if figure.x_log:
+        axes.set_xscale("log")
+    if len(places) <= 12:
+        axes.set_xticks(places, [f"{x:g}" for x in places])
+        axes.minorticks_off()
     for at, one in enumerate(figure.series):
         axes.errorbar(
             [*one.x],

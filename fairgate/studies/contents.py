@@ -23,7 +23,7 @@ class StudyContents:
     paper: str
     models: Sequence[StudyModel]
     datasets: Sequence[Dataset]
-    settings: Mapping[str, str | float | list[str]]
+    settings: Mapping[str, str | int | float | list[str]]
     tables: Sequence[StudyTable] = ()
     figures: Sequence[StudyFigure] = ()
     pictures: Sequence[StudyPicture] = ()
