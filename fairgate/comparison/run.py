@@ -286,10 +286,10 @@ def _further(
         for model, scored in opened.items():
             for result in decide(of_probe, index, suite, scored.scores, {}, {}):
                 if result.verdict == "error":
-                    about = {"subject": result.subject or result.word, "over": result.over}
+                    about = {"subject": result.about, "over": result.over}
                     refusals.append(Refusal(what=result.metric, model=model, reason=result.reason, **about))
                 else:
-                    subject, measured = result.subject or result.word, result.model_dump(include=_MEASURED)
+                    subject, measured = result.about, result.model_dump(include=_MEASURED)
                     rows.append(MetricRow(model=model, subject=subject, check=result.id, **measured))
         found.append(MetricsAudit(name=probe, digest=digests[probe], rows=rows, refusals=refusals))
     return found

@@ -105,7 +105,7 @@ def _check_power(
     check = planned.check
     power_of_check = CheckPower(
         id=check.id,
-        subject=planned.subject or planned.word,
+        subject=planned.about,
         metric=planned.metric.spec.recorded_as(check.k),
         over=planned.over,
         unit=cell.unit,

@@ -14,11 +14,13 @@ from fairgate.probes.classification import classify
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has, register
 from fairgate.probes.registry import PROBES, value_name
 from fairgate.probes.settings import Name, Prose, SuiteSection, Text, with_article
+from fairgate.probes.taxonomies import TAXONOMIES, Taxonomy, TaxonomyName, taxonomy
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
 
 __all__ = [
     "METRIC_VERSION",
     "PROBES",
+    "TAXONOMIES",
     "Choice",
     "Contest",
     "DatasetFacts",
@@ -31,6 +33,8 @@ __all__ = [
     "RankingQuery",
     "Rows",
     "SuiteSection",
+    "Taxonomy",
+    "TaxonomyName",
     "Text",
     "classify",
     "dataset_has",
@@ -40,6 +44,7 @@ __all__ = [
     "read_set_ids",
     "register",
     "scores_digest",
+    "taxonomy",
     "value_name",
     "with_article",
     "write_scores",

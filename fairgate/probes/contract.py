@@ -95,6 +95,11 @@ class Probe(SuiteSection):
         """Words by each of which images of everybody are ranked; without them a subject's images are."""
         return ()
 
+    @property
+    def word_categories(self) -> Mapping[str, tuple[str, ...]]:
+        """Ranked words by category, for checks `by: category`; empty where they have none."""
+        return {}
+
     def names(self, name: str) -> tuple[str, ...]:
         """Names of its answers: its own, or `name[word]` for each word."""
         return tuple(f"{name}[{word}]" for word in self.ranked_words) or (name,)

@@ -69,4 +69,5 @@ def with_article(word: str) -> str:
     """`an engineer`, `a chef`, `an usher`, `a university clerk`: the article by how the word begins."""
     begins = word.lower()
     vowel = begins[:1] in tuple("aeio") or (begins[:1] == "u" and not begins.startswith(("uni", "use", "uti")))
+    vowel = vowel or begins.startswith("unin")  # `an uninsured person`
     return f"{'an' if vowel or begins.startswith(('hour', 'honest')) else 'a'} {word}"

@@ -272,7 +272,7 @@ class RetrievalAudit(RecordPart):
 
 
 class MetricRow(RecordPart):
-    """A metric of the suite's checks on one model: of one subject or word (None: of all), over groups or none.
+    """A metric of the suite's checks on one model: of a subject, word or category (None: of all), over groups or none.
 
     The interval is absent where the metric has none; `interval` then says why. `worst_group` is the group that the
     value is of, where it is of one, and `check` the first of the checks that measure it.

@@ -239,6 +239,7 @@ class CheckResult(RecordPart):
     id: str
     subject: str | None
     word: str | None = None
+    category: str | None = None
     against: Against | None = None
     metric: str
     probe: str
@@ -305,8 +306,8 @@ class CheckResult(RecordPart):
 
     @property
     def about(self) -> str | None:
-        """The subject, or the word, that this item of the check is about; None where it is about all of them."""
-        return self.word if self.subject is None else self.subject
+        """The subject, word or category that this item of the check is about; None where it is about all of them."""
+        return self.subject or self.word or self.category
 
 
 class Misclassification(RecordPart):

@@ -52,7 +52,11 @@ class Strip:
     @property
     def noun(self) -> str:
         """What the check is about several of."""
-        return "subject" if self.first.word is None else "word"
+        return _noun(self.first)
+
+
+def _noun(check: CheckResult) -> str:
+    return "subject" if check.subject is not None else "word" if check.word is not None else "category"
 
 
 def estimate_of(check: CheckResult) -> dict[str, Any] | None:
@@ -122,7 +126,8 @@ def _strip(checks: Sequence[CheckResult], most: int) -> Strip:
     ordered = sorted(checks, key=lambda check: _held(check)[0] or 0.0, reverse=worse_is_higher(first))
     values = [x for check in checks if (x := finite(_held(check)[0])) is not None]
     earlier = [] if regression else [x for check in checks if (x := finite(check.baseline)) is not None]
-    said = f"{len(checks)} {'subject' if first.word is None else 'word'}s"
+    noun = _noun(first)
+    said = f"{len(checks)} {'categories' if noun == 'category' else f'{noun}s'}"
     boxes: list[Track | None] = [None, None]
     for at, (among, found) in enumerate(((":", values), ("; baseline:", earlier))):
         if len(found) >= 3:

@@ -78,7 +78,7 @@ def _escaped(text: str) -> str:
 
 
 _TEXTS: Final = (
-    *("verdict", "subject", "word", "metric", "probe", "over", "rule", "worst_group"),
+    *("verdict", "subject", "word", "category", "metric", "probe", "over", "rule", "worst_group"),
     *("against", "decided_by", "other_verdict"),
 )
 _NUMBERS: Final = (

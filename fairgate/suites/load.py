@@ -196,6 +196,12 @@ def check_makes_sense(suite: Suite, check: Check, source: Source, index: int) ->
         raise refuse(
             "is `by: word`, and its probe has no words.", "write `by: subject`, or ask an association probe", "by"
         )
+    if check.by == "category" and not probe.word_categories:
+        raise refuse(
+            "is `by: category`, and its probe has no categories of words.",
+            "give its probe `words: {category: [...]}` or a `taxonomy`, or write `by: word`",
+            "by",
+        )
     if metric.needs_k != (check.k is not None):
         rankings = ", ".join(name for name, one in METRICS.items() if one.needs_k)
         raise refuse(f"{'lacks' if metric.needs_k else 'has'} a `k`.", f"`k` is for rankings: {rankings}", "k")

@@ -16,9 +16,10 @@ from fairgate.suites.yaml_source import Loc, Source
 
 @dataclass(frozen=True, slots=True)
 class PlannedCheck:
-    """One check on one subject (None: on all), or with one word: one pytest item, one row of every table.
+    """One check on one subject (None: on all), or with one word or category: one pytest item, one row of every table.
 
-    `words` are those of an association probe that the check averages over; of other probes there are none. `against`
+    `words` are those of an association probe that the check averages over, of a check `by: category` those of its
+    `category`; of other probes there are none. `against`
     says what a `no_worse_than` check is compared with: the baseline, or, as an item of its own, the suite's anchor.
     """
 
@@ -28,6 +29,7 @@ class PlannedCheck:
     where: str
     words: tuple[str, ...] = ()
     against: Against | None = None
+    category: str | None = None
 
     @property
     def word(self) -> str | None:
@@ -41,8 +43,8 @@ class PlannedCheck:
 
     @property
     def about(self) -> str | None:
-        """The subject or word that the item is about."""
-        return self.subject or self.word
+        """The subject, word or category that the item is about."""
+        return self.subject or self.word or self.category
 
     @property
     def metric(self) -> Metric:
@@ -119,10 +121,16 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
     groupings = _groupings(loaded, check, dataset, loaded.where(*loc, "over"))
     keys = {key: loaded.where(*loc, key) for key in ("over", *metric.Settings.model_fields)}
     metric.require(PlannedCheck(check, None, groupings, where).request(keys=keys), dataset)
-    words = loaded.suite.probes[check.probe].ranked_words
+    probe = loaded.suite.probes[check.probe]
+    words = probe.ranked_words
     against: Against | None = None if check.no_worse_than is None else "baseline"
     if check.by == "word":
         planned = [PlannedCheck(check, None, groupings, where, (word,), against) for word in words]
+    elif check.by == "category":
+        planned = [
+            PlannedCheck(check, None, groupings, where, of_category, against, name)
+            for name, of_category in probe.word_categories.items()
+        ]
     else:
         subjects: Sequence[str | None] = dataset.subjects if check.by == "subject" else [None]
         planned = [PlannedCheck(check, subject, groupings, where, words, against) for subject in subjects]
@@ -151,7 +159,7 @@ def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: 
 
 
 def require_waived_checks(suite: Suite, planned: Sequence[PlannedCheck], source: Source) -> None:
-    """Raise SuiteError for a waiver of a check, subject or word that is not there."""
+    """Raise SuiteError for a waiver of a check, subject, word or category that is not there."""
     for place, waiver in enumerate(suite.waivers):
         ids = [check.id for check in suite.checks]
         if waiver.check not in ids:

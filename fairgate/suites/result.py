@@ -74,6 +74,7 @@ def _as_planned(planned: PlannedCheck) -> dict[str, Any]:
         "id": check.id,
         "subject": planned.subject,
         "word": planned.word,
+        "category": planned.category,
         "against": planned.against,
         "metric": spec.recorded_as(check.k),
         "probe": check.probe,

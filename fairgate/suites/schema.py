@@ -103,7 +103,8 @@ def _with_settings(schema: dict[str, Any]) -> None:
 class Check(SuiteSection):
     """A metric with a bound, or with a margin against the baseline.
 
-    `by` makes an item of every subject of the dataset, or of every word of an association probe. `first` and `second`
+    `by` makes an item of every subject of the dataset, or of every word, or category of
+    words, of an association probe. `first` and `second`
     are the two groups that bias_at_k compares, where the attribute has more than two.
     """
 
@@ -115,8 +116,9 @@ class Check(SuiteSection):
     metric: Annotated[str, BeforeValidator(_metric)] = Field(
         description="What is computed from the probe's answers.", json_schema_extra=_names_of_metrics
     )
-    by: Literal["subject", "word"] | None = Field(
-        default=None, description="One check for every subject, or for every word of an association probe."
+    by: Literal["subject", "word", "category"] | None = Field(
+        default=None,
+        description="One check for every subject, or for every word or category of words of an association probe.",
     )
     over: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         default=None,
@@ -201,10 +203,10 @@ class Check(SuiteSection):
 
 
 class Waived(SuiteSection):
-    """A check, on all subjects or on one subject or word, that may fail until the end of a day, and why."""
+    """A check, on all subjects or on one subject, word or category, that may fail until the end of a day, and why."""
 
     check: Name = Field(description="Id of the check.")
-    subject: Text | None = Field(default=None, description="One subject or word of it; left out, all.")
+    subject: Text | None = Field(default=None, description="One subject, word or category of it; left out, all.")
     until: date = Field(description="Last day of the waiver, YYYY-MM-DD.")
     reason: Prose = Field(description="Why, for every report.")
 

@@ -10,6 +10,7 @@ from test_gate_verdicts import by_item, evaluate, scores
 from toy_repository import SUITE, Toy
 
 from fairgate import gate
+from fairgate.errors import SuiteError
 from fairgate.metrics import c_asc
 from fairgate.probes import read_scores
 from fairgate.suites import resolve
@@ -64,6 +65,37 @@ def test_a_planted_association_is_found_at_its_word_and_group_and_nowhere_else(w
     assert found["c-asc[nurse]"].subject is None
     assert found["skew[nurse]"].null_median is not None
     assert found["c-asc[nurse]"].null_median is None
+
+
+def test_a_check_by_category_averages_its_words_and_is_named_for_it(words: Toy) -> None:
+    suite = (words.root / "fairness_suites" / "jobs.yaml").read_text(encoding="utf-8")
+    checks = """\
+  - {id: c-asc, probe: words, metric: c_asc, by: category, over: crossed, at_most: 0.6}
+  - {id: top, probe: words, metric: normalized_entropy_at_k, k: 40, by: category, over: each, at_least: 0.9}
+waivers:
+  - {check: top, subject: care, until: 2999-01-01, reason: "known"}
+"""
+    head, last = suite.split("checks:")[0], SUITE.splitlines()[-1]
+    by_category = head.replace("words: [nurse, line cook]", "words: {care: [nurse], work: [line cook, nurse]}")
+    words.write_suite(f"{by_category}checks:\n{last}\n{checks}")
+    harmless = by_item(evaluate(words).record)
+    assert {check.verdict for check in harmless.values()} == {"pass"}, harmless
+    found = by_item(evaluate(words, model=scores("planted")).record)
+    care, work = found["c-asc[care]"], found["c-asc[work]"]
+    assert (care.verdict, care.worst_group, care.category, care.word) == ("fail", "dark × female", "care", None)
+    assert work.value is not None
+    assert care.value is not None
+    assert work.value < care.value, "a word without a planted group is averaged in"
+    assert found["top[care]"].waived
+    assert care.lo is not None, "one word has an interval"
+    assert "ask `by: word`" in str(work.interval)
+
+
+def test_a_check_by_category_needs_categories(words: Toy) -> None:
+    suite = (words.root / "fairness_suites" / "jobs.yaml").read_text(encoding="utf-8")
+    words.write_suite(suite.replace("metric: c_asc, by: word", "metric: c_asc, by: category"))
+    with pytest.raises(SuiteError, match=r"its probe has no categories of words.*\n.*jobs.yaml:[0-9]+.*\n.*taxonomy"):
+        gate.prepare("jobs", words.root)
 
 
 def test_c_asc_is_that_of_the_metric_and_an_average_of_words_says_why_it_has_no_interval(words: Toy) -> None:

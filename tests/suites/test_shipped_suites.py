@@ -104,7 +104,7 @@ def test_a_word_brings_up_the_groups_that_were_planted(run: Run) -> None:
     checks = run("so_b_it", "biased")
     neighbours = [plant.neighbour for plant in PLANTS]
     expected = [f"{check}[{word}]" for check in ("c-asc", "skew") for word in neighbours]
-    assert failed(checks) == [*expected, "entropy"]
+    assert failed(checks) == [*expected, "entropy[healthcare]", "entropy[transport]"], "the categories of these words"
     for item in expected:
         assert checks[item].worst_group in PLANTED, item
 

@@ -1,0 +1,57 @@
+"""So-B-IT, the taxonomy of Hamidieh et al. 2024 (table 4): words by category, and the caption that each makes.
+
+The paper speaks of 374 words in ten (or nine) types; its table 4 has these nine, with 405 entries, which are 400
+different words: `savage`, `aggressive`, `lazy`, `radical` and `primitive` are in two each. Words are spelled as there
+(`attourney`). Which word is an adjective, a noun or an activity, which decides its caption, is not in the paper: it is
+chosen in so_b_it.json, one form for a word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, get_args
+
+from fairgate.errors import SettingsError, suggestion
+from fairgate.probes.settings import filled
+
+TaxonomyName = Literal["so-b-it"]
+TAXONOMIES: tuple[TaxonomyName, ...] = get_args(TaxonomyName)
+
+
+@dataclass(frozen=True, slots=True)
+class Taxonomy:
+    """Words by category, as printed, and the caption of every word."""
+
+    categories: Mapping[str, tuple[str, ...]]
+    captions: Mapping[str, str]
+
+    def chosen(self, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """These categories, in the taxonomy's order. Raises SettingsError for one that it lacks."""
+        for name in names:
+            if name not in self.categories:
+                raise SettingsError(
+                    f"the taxonomy has no category '{name}'.",
+                    remedy=suggestion(name, self.categories, f"categories: {', '.join(self.categories)}"),
+                )
+        return {name: words for name, words in self.categories.items() if name in names}
+
+
+@cache
+def taxonomy(name: TaxonomyName) -> Taxonomy:
+    """A taxonomy by its name.
+
+    >>> so_b_it = taxonomy("so-b-it")
+    >>> so_b_it.captions["ambitious"], so_b_it.captions["actor"], so_b_it.captions["prone to disease"]
+    ('a photo of an ambitious person', 'a photo of an actor', 'a photo of a person who is prone to disease')
+    """
+    file = files("fairgate.probes").joinpath(f"{name.replace('-', '_')}.json")
+    data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    by_form = [(form, word) for forms in data["categories"].values() for form in forms for word in forms[form]]
+    return Taxonomy(
+        {name: tuple(word for words in forms.values() for word in words) for name, forms in data["categories"].items()},
+        {word: filled(data["templates"][form], "word", word) for form, word in by_form},
+    )
