@@ -245,8 +245,9 @@ def _statistics(rows: Sequence[Row]) -> str:
     table = _table(["", "", "", *(f"{sets} x {groups}" for sets, groups in columns)], lines)
     return (
         "## Statistics that are no means\n\n"
-        "Fairness (the median spread of sets) and MaxSkew@100 of one query, compared by "
-        f"`paired_statistic_test` at a margin of 0 without any change; % of runs.\n\n{table}"
+        "Fairness (the median spread of sets), MaxSkew@100 of one query, and the largest MaxSkew@40 of two groups "
+        "within each of the others (half as many as columns say), compared by `paired_statistic_test` at a margin of 0 "
+        f"without any change; % of runs.\n\n{table}"
     )
 
 

@@ -1,4 +1,5 @@
-"""False alarms on statistics that are no means: fairness (the median spread of sets) and MaxSkew@100.
+"""False alarms on statistics that are no means: fairness (the median spread of sets), MaxSkew@100, and the largest
+MaxSkew@40 of two groups within each of others.
 
 Both runs come from one distribution, so that every verdict other than *inconclusive* at a margin of 0 is wrong.
 """
@@ -17,6 +18,7 @@ from fairgate.statistics import paired_statistic_test, set_counts, weighted_medi
 
 DRAWS = 2000
 K = 100
+K_WITHIN = 40
 STEP = 0.05
 """The naive rule: MaxSkew rose by more than this."""
 
@@ -53,10 +55,32 @@ def max_skew_change(rng: np.random.Generator, sets: int, groups: int, favour: fl
     return float(change[0]), change[1:]
 
 
+def marginal_skew_change(rng: np.random.Generator, sets: int, groups: int, favour: float = 0.0) -> Drawn:
+    """The largest MaxSkew@40 of two groups within each of groups / 2 others, ranked apart; `favour` as above."""
+    shared = rng.normal(size=(sets, 1)) + rng.normal(size=(sets, groups)) + favour * (np.arange(groups) == 0)
+    counts = set_counts(sets, DRAWS, rng)
+    counts = np.concatenate([np.ones((1, sets), dtype=counts.dtype), counts])
+    labels, present = np.tile([0, 1], sets), np.full((DRAWS + 1, 2), float(sets))
+    worst = []
+    for _ in range(2):
+        scores = shared + rng.normal(size=(sets, groups))
+        skews = []
+        for first in range(0, groups, 2):
+            inside = scores[:, first : first + 2].ravel()
+            order = ranking(inside[None], labels, K_WITHIN, groups=2)[0][:_TOP]
+            shown = counts_at_k_weighted(labels[order], counts[:, order // 2], K_WITHIN, groups=2)
+            skews.append(skew_of_counts(shown, present).max(axis=1))
+        worst.append(np.max(skews, axis=0))
+    change = worst[1] - worst[0]
+    return float(change[0]), change[1:]
+
+
 STATISTICS: dict[str, Callable[[np.random.Generator, int, int], Drawn]] = {
     "fairness": fairness_change,
     "MaxSkew@100, fair ranker": max_skew_change,
     "MaxSkew@100, skewed ranker": lambda rng, sets, groups: max_skew_change(rng, sets, groups, favour=1.0),
+    "marginal MaxSkew@40, fair ranker": marginal_skew_change,
+    "marginal MaxSkew@40, skewed ranker": lambda rng, sets, groups: marginal_skew_change(rng, sets, groups, favour=1.0),
 }
 
 CELLS = [(name, "no change", sets, groups) for name in STATISTICS for sets in (50, 300) for groups in (4, 8, 14)]

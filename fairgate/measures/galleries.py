@@ -104,15 +104,20 @@ def queries_of(r: MetricRequest, cell: Cell, answers: Answers) -> list[Query]:
     queries = []
     for gallery, scores in zip(galleries, answers if r.words else [answers[0]] * len(galleries), strict=True):
         similarity = scores.value[cell.rows[gallery.rows]]
-        if similarity.min() == similarity.max():
-            raise MetricError(
-                f"every image has the same similarity ({similarity[0]:.4g}) with the query of '{gallery.name}': the "
-                "model does not tell them apart, and the order of files would decide.",
-                where=f"probe '{r.probe}'",
-                remedy="check the checkpoint, or the prompt's column in the table of scores",
-            )
+        require_told_apart(r, similarity, gallery.name)
         queries.append(Query(similarity, gallery.joint, cell.set_code[gallery.rows], gallery.groupings, cell.n_sets))
     return queries
+
+
+def require_told_apart(r: MetricRequest, similarity: Floats, query: str, whose: str = "every") -> None:
+    """Raise MetricError where the same similarity with all images leaves their order to the files."""
+    if similarity.min() == similarity.max():
+        raise MetricError(
+            f"{whose} image has the same similarity ({similarity[0]:.4g}) with the query of '{query}': the model does "
+            "not tell them apart, and the order of files would decide.",
+            where=f"probe '{r.probe}'",
+            remedy="check the checkpoint, or the prompt's column in the table of scores",
+        )
 
 
 def places_of_groups(groupings: Sequence[Grouping]) -> tuple[list[int], tuple[int, ...]]:
@@ -129,12 +134,14 @@ def measure_rankings(
     extreme: Extreme,
     *,
     by_size: bool = False,
+    places: tuple[list[int], tuple[int, ...]] | None = None,
     counted: Counted | None = None,
     ties: Callable[[], Ties] | None = None,
 ) -> Measure:
     """Every query's extreme part, averaged over queries; the value is the worst grouping's.
 
-    `ranked` holds the metric of every query. `by_size`: a group is worse the farther its number is from 0.
+    `ranked` holds the metric of every query. `by_size`: a group is worse the farther its number is from 0. `places` are
+    the positions of its answers' groups among the cell's, and how many each answer has; None: as the queries group.
     """
 
     def draw(counts: Counts) -> Drawn:
@@ -145,7 +152,7 @@ def measure_rankings(
 
     now = draw(np.ones((1, cell.n_sets), dtype=np.int32))
     groups = np.zeros(0) if now.groups is None else now.groups[0]
-    included, blocks = places_of_groups(queries[0].groupings)
+    included, blocks = places or places_of_groups(queries[0].groupings)
     return Measure(
         value=float(now.value[0]),
         draw=draw,

@@ -22,6 +22,7 @@ _FAMILIES = {
     "recall_at_k": "image_means",
     "max_skew_at_k": "desired_shares",
     "min_skew_at_k": "desired_shares",
+    "marginal_max_skew_at_k": "skew_within",
     "ndkl_at_k": "desired_shares",
     "bias_at_k": "bias_at_k",
     "normalized_entropy_at_k": "desired_shares",

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from fairgate.measures.contract import (
     Measure,
     Metric,
     MetricRequest,
+    MetricSettings,
     Parts,
     Ties,
 )
@@ -69,7 +71,7 @@ def counted(query: Query, counts: Counts, k: int) -> tuple[Floats, Floats]:
 class TopK(Metric):
     """A metric of the top k: made of images per group shown and present, and, by override, of their order."""
 
-    Settings = Cut
+    Settings: ClassVar[type[MetricSettings]] = Cut
 
     @abstractmethod
     def of_counts(self, r: MetricRequest, shown: Floats, present: Floats, grouping: Grouping) -> Answer:
@@ -123,14 +125,25 @@ class TopK(Metric):
         """Of several subjects or words the average's, of several groupings the worst one's, as the check has it,
         without groups in fewer than `min_sets` sets: the top k of every query is a random draw from its gallery,
         independent of the others'."""
-        name, cut = self.spec.name, r.cut
         galleries = galleries_of(r, cell)
-        rng = stream(0, "fair ranker", name, cut.k, len(galleries))
+        drawn = [self._fair_parts(r, gallery, rankings) for gallery in galleries]
+        return self._fair_value(r, cell, drawn, *places_of_groups(galleries[0].groupings))
+
+    def _fair_value(
+        self,
+        r: MetricRequest,
+        cell: Cell,
+        drawn: Sequence[tuple[Floats, ...]],
+        included: list[int],
+        blocks: tuple[int, ...],
+    ) -> NullSkew:
+        """From every query's parts under a fair ranker, of the groups at the places `included` in `blocks`."""
+        name, cut = self.spec.name, r.cut
+        rng = stream(0, "fair ranker", name, cut.k, len(drawn))
         queries = []
-        for gallery in galleries:
+        for of_query in drawn:
             order = rng.permutation(NULL_DRAWS)  # one composition, another query: the same draws, in another order
-            queries.append([parts[order] for parts in self._fair_parts(r, gallery, rankings)])
-        included, blocks = places_of_groups(galleries[0].groupings)
+            queries.append([parts[order] for parts in of_query])
         enough = large_enough(cell.group_sets()[included], blocks, self.spec, r.min_sets)
         parts: Parts = tuple(zip(*queries, strict=True))
         parts = parts_of(parts, blocks, enough) if enough.any() else parts
@@ -149,20 +162,32 @@ class TopK(Metric):
 
     def _ties(self, r: MetricRequest, queries: Sequence[Query]) -> Ties:
         """Ties at the cut of any of a check's rankings."""
-        k = r.cut.k
-        if not any((query.similarity[k - 1] == query.similarity[k : k + 1]).any() for query in queries):
+        if not tied(queries, r.cut.k):
             return Ties(decided=False)
         ends = []
         for groupings in zip(*(query.groupings for query in queries), strict=True):
-            ranges = []
-            for query, grouping in zip(queries, groupings, strict=True):
-                found = self.tie_range(r, query.similarity[None, :], grouping.of[query.joint], grouping)
-                if found is None:
-                    return Ties(decided=True)
-                ranges.append((found.lowest[0], found.highest[0]))
-            ends.append(np.mean(ranges, axis=0))
+            found = self._tie_ends(r, queries, groupings)
+            if found is None:
+                return Ties(decided=True)
+            ends.append(found)
         lowest, highest = (np.max if self.spec.extreme == "max" else np.min)(ends, axis=0).tolist()
         return Ties(decided=True, lowest=lowest, highest=highest)
+
+    def _tie_ends(self, r: MetricRequest, queries: Sequence[Query], groupings: Sequence[Grouping]) -> Floats | None:
+        """The ends of one grouping's mean over queries, (2,), over all orders of tied images; None where the value
+        depends on every place. `groupings` are that grouping of each query."""
+        ranges = []
+        for query, grouping in zip(queries, groupings, strict=True):
+            found = self.tie_range(r, query.similarity[None, :], grouping.of[query.joint], grouping)
+            if found is None:
+                return None
+            ranges.append((found.lowest[0], found.highest[0]))
+        return np.asarray(np.mean(ranges, axis=0))
+
+
+def tied(queries: Sequence[Query], k: int) -> bool:
+    """Whether equal scores are on both sides of the cut of any ranked query."""
+    return any((query.similarity[k - 1] == query.similarity[k : k + 1]).any() for query in queries)
 
 
 def _counted_once(queries: Sequence[Query], k: int) -> Counted:

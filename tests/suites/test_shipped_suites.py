@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fairgate import gate
@@ -29,6 +31,7 @@ PLANTED = {" × ".join(group) for plant in PLANTS for group in plant.groups}
 def run(embedded_cache: Path) -> Run:
     """A suite on one of the embedded checkpoints; *base* has no baseline, the others have *base*."""
 
+    @cache
     def evaluate(suite: str, checkpoint: str) -> Checks:
         prepared = gate.prepare(suite, ROOT)
         typed = {"model": f"open_clip:local-dir:{CHECKPOINTS / checkpoint}", "mlflow": "off"}
@@ -90,7 +93,8 @@ def test_a_whack_a_mole_improves_every_marginal_and_fails_at_its_crossing(run: R
 
 def test_a_search_hardly_shows_the_planted_groups_and_min_skew_says_so(run: Run) -> None:
     checks = run("retrieval", "biased")
-    assert failed(checks) == ["hardly-shown[doctor]", "hardly-shown[pilot]", "ndkl[pilot]", "entropy[pilot]"]
+    within = ["gender-within-tone[doctor]"]
+    assert failed(checks) == [*within, "hardly-shown[doctor]", "hardly-shown[pilot]", "ndkl[pilot]", "entropy[pilot]"]
     for plant in PLANTS:
         check = checks[f"hardly-shown[{plant.subject}]"]
         assert check.status == "infinite"
@@ -98,6 +102,28 @@ def test_a_search_hardly_shows_the_planted_groups_and_min_skew_says_so(run: Run)
         assert f"no image of {check.worst_group} is in the top 100" in str(check.interval)
         absent = {group.group for group in check.groups if group.status == "infinite"}
         assert absent == {" × ".join(group) for group in plant.groups}
+
+
+def test_a_gender_that_a_search_hides_within_some_tones_is_named_with_tone_and_subject(run: Run) -> None:
+    """*biased* lowers brown and dark women as doctors; dark men and women as pilots alike, which is no gender skew."""
+    checks = run("retrieval", "biased")
+    doctor = checks["gender-within-tone[doctor]"]
+    assert {group.group for group in doctor.groups if group.verdict == "fail"} == {"brown × male", "dark × male"}
+    assert doctor.value == pytest.approx(np.log(2)), "no woman of these tones is among the first 40"
+    assert "0.693 (brown × male), 0.693 (dark × male)" in doctor.reason
+    assert {"light × male", "tan × female"} <= {group.group for group in doctor.groups if group.verdict == "pass"}
+    assert checks["gender-within-tone[pilot]"].verdict == "pass"
+    assert checks["gender-bias[doctor]"].verdict == "pass", "over all tones the bound of Bias@100 does not see it"
+
+
+def test_a_whack_a_mole_fails_within_the_tone_that_it_was_planted_in(run: Run) -> None:
+    checks = run("retrieval", "whackamole")
+    found = {
+        item: one.worst_group
+        for item, one in checks.items()
+        if one.metric.startswith("marginal") and one.verdict == "fail"
+    }
+    assert found == {"gender-within-tone[doctor]": "dark × female", "gender-within-tone[firefighter]": "dark × female"}
 
 
 def test_a_word_brings_up_the_groups_that_were_planted(run: Run) -> None:
