@@ -157,7 +157,7 @@ def compare(
     where = None if cache is None else str(cache)
     settings = audited(prepared, models, device=device, cache=where, allow_pickle=allow_pickle)
     options = AuditOptions(reference=tuple(reference), margin=margin, k=k)
-    return Comparison(audit(prepared, settings, options, command=command_of(suite, models, options)))
+    return Comparison(audit(prepared, settings, options, command=command_of([suite], models, options)))
 
 
 def load_suite(name: str, root: Folder = ".") -> LoadedSuite:

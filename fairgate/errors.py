@@ -61,6 +61,10 @@ class ModelError(FairgateError):
     """A checkpoint cannot be found, trusted or loaded."""
 
 
+class CapabilityError(ModelError):
+    """A model cannot do what a probe needs of it, or cannot tell its labels apart."""
+
+
 class ScoresError(FairgateError):
     """A table of precomputed scores does not answer the suite's prompts for the dataset's images."""
 

@@ -17,7 +17,7 @@ from fairgate.comparison.answers import Answers, AuditData, reference_groups, vi
 from fairgate.comparison.effects import compare_implicit, group_effects, outcomes_of, taken_for
 from fairgate.comparison.fairness import compare_fairness
 from fairgate.comparison.ranking import RankingCut, compare_ranking, recalls
-from fairgate.errors import ModelError, ScoresError, SettingsError
+from fairgate.errors import CapabilityError, ModelError, ScoresError, SettingsError
 from fairgate.measures import METRICS, Crossing
 from fairgate.probes import scores_digest
 from fairgate.records import (
@@ -48,9 +48,9 @@ class AuditOptions:
     k: int | None = None
 
 
-def command_of(suite: str, models: Sequence[str], options: AuditOptions) -> str:
+def command_of(suites: Sequence[str], models: Sequence[str], options: AuditOptions) -> str:
     """The command line of an audit, with all that decides its numbers."""
-    words = ["fairgate", "audit", suite, *(word for uri in models for word in ("--model", uri))]
+    words = ["fairgate", "audit", *suites, *(word for uri in models for word in ("--model", uri))]
     words += [word for group in options.reference for word in ("--reference", group)]
     words += [] if options.margin is None else ["--margin", str(options.margin)]
     words += [] if options.k is None else ["--k", str(options.k)]
@@ -72,15 +72,17 @@ def audit(
     *,
     command: str,
     progress: gate.Progress | None = None,
+    ready: Mapping[str, gate.Scored | CapabilityError] | None = None,
 ) -> AuditRecord:
     """Score every model (its address and settings) and compare them all on every probe that an audit knows.
 
-    Raises SettingsError for an option that the dataset does not allow, ModelError for one checkpoint named twice, and
-    whatever scoring raises.
+    `ready` are answers that were had elsewhere, by address. A model that lacks what a probe needs is left out, and the
+    record says so. Raises SettingsError for an option that the dataset does not allow, ModelError for one checkpoint
+    named twice, CapabilityError where no model is left, and whatever scoring raises.
     """
     started, now = time.monotonic(), datetime.now(UTC)
     data, left_out = _audit_data(prepared, options)
-    opened = _opened(prepared, models, progress)
+    opened, refused = _opened(prepared, models, ready or {}, progress)
     suite, dataset = prepared.loaded.suite, prepared.dataset
     probes, rule = _probes(prepared, data, opened, options), suite.decision
     return AuditRecord(
@@ -104,6 +106,7 @@ def audit(
         probes=probes,
         metrics=_further(prepared, opened, {one.name: one.kind for one in probes}),
         left_out={CROSS.join(grouping): reason for grouping, reason in left_out.items()},
+        refused=refused,
         environment=environment(prepared.root, next(iter(opened.values())).device),
         command=command,
         created_at=now.isoformat(timespec="seconds"),
@@ -128,14 +131,23 @@ def _audit_data(prepared: gate.Prepared, options: AuditOptions) -> tuple[AuditDa
 
 
 def _opened(
-    prepared: gate.Prepared, models: Sequence[tuple[str, Settings]], progress: gate.Progress | None
-) -> dict[str, gate.Scored]:
-    """Every model scored, by its short name. One checkpoint twice would be compared with itself."""
+    prepared: gate.Prepared,
+    models: Sequence[tuple[str, Settings]],
+    ready: Mapping[str, gate.Scored | CapabilityError],
+    progress: gate.Progress | None,
+) -> tuple[dict[str, gate.Scored], list[Refusal]]:
+    """Every model scored, by its short name, and those that lack what a probe needs. One checkpoint twice would be
+    compared with itself."""
     if not models:
         raise SettingsError("no model was named.", where="--model", remedy="name the checkpoints: --model A --model B")
-    opened: dict[str, gate.Scored] = {}
+    opened, refused = dict[str, gate.Scored](), list[Refusal]()
+    lacking: CapabilityError | None = None
     for name, (uri, settings) in zip(short_names([uri for uri, _ in models]), models, strict=True):
-        one = gate.score(prepared, replace(settings, model=uri, baseline="none"), progress)
+        one = ready.get(uri) or answers_of(prepared, uri, settings, progress)
+        if isinstance(one, CapabilityError):
+            refused.append(Refusal(what=f"suite {prepared.loaded.suite.suite}", model=uri, reason=one.problem))
+            lacking = lacking or one
+            continue
         for probe, scores in one.scores.items():
             if missing := int((~np.isfinite(scores.value)).sum()):
                 raise ScoresError(
@@ -146,7 +158,19 @@ def _opened(
         for other in opened.values():
             _require_another(one, other)
         opened[name] = one
-    return opened
+    if lacking is not None and not opened:
+        raise lacking
+    return opened, refused
+
+
+def answers_of(
+    prepared: gate.Prepared, uri: str, settings: Settings, progress: gate.Progress | None = None
+) -> gate.Scored | CapabilityError:
+    """A model's answers to a suite's probes, compared with nothing; the error where it lacks what a probe needs."""
+    try:
+        return gate.score(prepared, replace(settings, model=uri, baseline="none"), progress)
+    except CapabilityError as error:
+        return error
 
 
 def _require_another(one: gate.Scored, other: gate.Scored) -> None:

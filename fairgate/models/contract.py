@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cas
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import ModelError
+from fairgate.errors import CapabilityError, ModelError
 from fairgate.plugins import Registry
 
 if TYPE_CHECKING:
@@ -174,10 +174,10 @@ def register(family: F) -> F:
 
 
 def require_capability(model: Capable, needed: Capability, where: str) -> None:
-    """Raises ModelError, with the name of the capability that a model lacks; `where` says who needs it."""
+    """Raises CapabilityError, with the name of what a model lacks; `where` says who needs it."""
     if needed not in model.capabilities:
         have = ", ".join(sorted(model.capabilities)) or "none"
-        raise ModelError(
+        raise CapabilityError(
             f"the model {model.uri} lacks the capability '{needed}' (it has: {have}).",
             where=where,
             remedy="judge a model that has it, or leave out what needs it",

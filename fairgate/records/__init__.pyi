@@ -7,6 +7,7 @@ from .build import PartYield as PartYield
 from .build import SubjectYield as SubjectYield
 from .comparison import OUTCOMES as OUTCOMES
 from .comparison import Agreement as Agreement
+from .comparison import AuditCollection as AuditCollection
 from .comparison import AuditDecision as AuditDecision
 from .comparison import AuditedModel as AuditedModel
 from .comparison import AuditRecord as AuditRecord

@@ -318,7 +318,8 @@ class AuditRecord(RecordPart):
     """The versioned result of an audit: audit.json.
 
     `left_out` names crossed attributes that were not looked at, and why: too few sets in some group. `metrics` holds
-    those of the suite's checks that `probes` has no table of.
+    those of the suite's checks that `probes` has no table of. `refused` names models, by their address, that lack what
+    a probe needs.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -332,7 +333,20 @@ class AuditRecord(RecordPart):
     probes: list[ProbeAudit]
     metrics: list[MetricsAudit] = Field(default_factory=list)
     left_out: dict[str, str] = Field(default_factory=dict)
+    refused: list[Refusal] = Field(default_factory=list)
     environment: Environment
     command: str
     created_at: str
     seconds: float
+
+
+class AuditCollection(RecordPart):
+    """Audits of several suites on the same models: audits.json.
+
+    `left_out` says of a suite that no model could be measured by, and why.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    audits: list[AuditRecord]
+    left_out: dict[str, str] = Field(default_factory=dict)
+    command: str

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from fairgate.records.comparison import AuditRecord
+from fairgate.records.comparison import AuditCollection, AuditRecord
 from fairgate.records.power import PowerRecord
 from fairgate.records.run import RecordPart, RunRecord
 from fairgate.records.study import StudyRecord
@@ -14,6 +14,7 @@ from fairgate.records.study import StudyRecord
 RECORDS: Final[dict[str, type[RecordPart]]] = {
     "results": RunRecord,
     "audit": AuditRecord,
+    "audits": AuditCollection,
     "power": PowerRecord,
     "study": StudyRecord,
 }

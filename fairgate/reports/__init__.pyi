@@ -7,6 +7,7 @@ from .comparison_files import audit_lines as audit_lines
 from .comparison_files import audit_tables as audit_tables
 from .comparison_files import render_csv as render_csv
 from .comparison_files import render_latex as render_latex
+from .comparison_page import collection_html as collection_html
 from .comparison_page import comparison_html as comparison_html
 from .formatting import SYMBOL as SYMBOL
 from .formatting import common_cause as common_cause

@@ -42,19 +42,21 @@ COLUMNS: Final = (
 _FORMULA: Final = tuple("=+-@＝＋－＠")
 
 
-def render_csv(record: AuditRecord) -> str:
+def render_csv(*records: AuditRecord) -> str:
     """Every number of the audit, one a row, in UTF-8 with a header. Empty is what does not apply or was not measured.
 
-    Every row repeats the dataset's notice: rows travel without their file.
+    Of several audits, a column names the suite. Every row repeats the dataset's notice: rows travel without their file.
     """
     buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, COLUMNS, restval="", lineterminator="\n")
+    suite = ("suite",) if len(records) > 1 else ()
+    writer = csv.DictWriter(buffer, (*suite, *COLUMNS), restval="", lineterminator="\n")
     writer.writeheader()
-    notice = record.dataset.notice or ""
-    for probe in (*record.probes, *record.metrics):
-        for row in _rows(probe):
-            filled = {key: csv_cell(value) for key, value in row.items() if value is not None}
-            writer.writerow({"probe": csv_cell(probe.name), "notice": csv_cell(notice)} | filled)
+    for record in records:
+        of_record = {"notice": csv_cell(record.dataset.notice or ""), **dict.fromkeys(suite, csv_cell(record.suite))}
+        for probe in (*record.probes, *record.metrics):
+            for row in _rows(probe):
+                filled = {key: csv_cell(value) for key, value in row.items() if value is not None}
+                writer.writerow({"probe": csv_cell(probe.name), **of_record} | filled)
     return buffer.getvalue()
 
 
@@ -136,23 +138,30 @@ def _retrieval(probe: RetrievalAudit) -> Iterator[dict[str, object]]:
         yield _line("skew within", apart, group=groups, quantity=quantity)
 
 
-def render_latex(record: AuditRecord) -> str:
-    """The audit's overview tables for a paper (booktabs), as audit.html exports them. Every caption has the notice."""
-    head = f"% Made by fairgate {_tex(record.environment.fairgate)}; needs \\usepackage{{booktabs}}."
-    return "\n\n".join([head, *(_latex(record, probe, table) for probe, table in overview(record))]) + "\n"
+def render_latex(*records: AuditRecord) -> str:
+    """The overview tables for a paper (booktabs), as audit.html exports them. Every caption has the notice; of several
+    audits, it and the label name the suite."""
+    head = f"% Made by fairgate {_tex(records[0].environment.fairgate)}; needs \\usepackage{{booktabs}}."
+    tables = [
+        _latex(record, probe, table, (record.suite,) if len(records) > 1 else ())
+        for record in records
+        for probe, table in overview(record)
+    ]
+    return "\n\n".join([head, *tables]) + "\n"
 
 
-def _latex(record: AuditRecord, probe: ProbeAudit | MetricsAudit, table: Table) -> str:
-    """One table. Its label is `tab:` and the id of the same table in audit.html."""
+def _latex(record: AuditRecord, probe: ProbeAudit | MetricsAudit, table: Table, suite: Sequence[str]) -> str:
+    """One table. Its label is `tab:` and the id of the same table in the page."""
     note = f" {_tex(record.dataset.notice)}" if record.dataset.notice else ""
-    caption = f"{_tex(table.title)}, probe {_tex(probe.name)}, {record.n_sets:,} sets.{note}"
+    of_suite = "".join(f"suite {_tex(name)}, " for name in suite)
+    caption = f"{_tex(table.title)}, {of_suite}probe {_tex(probe.name)}, {record.n_sets:,} sets.{note}"
     header = [_tex(table.first), *(_heading(column) for _, column in table.printed)]
     rows = [
         [_tex(line.name), *(_value(line.cells[at], is_p=column.kind == "p") for at, column in table.printed)]
         for line in table.rows
     ]
     lines = [
-        *("\\begin{table}", "\\centering", f"\\caption{{{caption}}}", f"\\label{{tab:{table_id(*table.key)}}}"),
+        *("\\begin{table}", "\\centering", f"\\caption{{{caption}}}", f"\\label{{tab:{table_id(*suite, *table.key)}}}"),
         f"\\begin{{tabular}}{{l{''.join('l' if column.kind == 'text' else 'r' for _, column in table.printed)}}}",
         *("\\toprule", " & ".join(header) + " \\\\", "\\midrule", *(" & ".join(row) + " \\\\" for row in rows)),
         *("\\bottomrule", "\\end{tabular}", "\\end{table}"),
@@ -198,6 +207,11 @@ def _number(value: float) -> str:
     return text if value >= 0 else f"$-${text}"
 
 
+def refused_words(record: AuditRecord) -> list[str]:
+    """One line per model that could not be measured."""
+    return [f"Not measured: {clean(one.model or '', 200)}: {clean(one.reason, 300)}" for one in record.refused]
+
+
 def table_id(*parts: str) -> str:
     """What a table is called in audit.html, its downloads and audit.tex: the same for the same question in every audit.
 
@@ -230,7 +244,7 @@ def _printed(probe: str, table: Table) -> TextTable:
     columns, rows = table.printed[:_COLUMNS], table.rows[:_ROWS]
     cut = [f"first {_ROWS} of {len(table.rows)} rows"] if len(table.rows) > _ROWS else []
     cut += [f"first {_COLUMNS} of {len(table.printed)} columns"] if len(table.printed) > _COLUMNS else []
-    between = "\n" if len(columns) > 4 else " "
+    between = "\n" if len(columns) > 2 else " "
     text = text_table(
         (clean(table.first, 40), *(_head_words(column) for _, column in columns)),
         (
@@ -270,6 +284,7 @@ def audit_lines(record: AuditRecord) -> list[str]:
                 lines.append(f"* {of_probe}{clean(named, 200)}: {why}")
         lines += refusal_words(probe.refusals)
     lines += [line for further in record.metrics for line in refusal_words(further.refusals)]
+    lines += refused_words(record)
     lines += [f"left out: {clean(over)}: {clean(reason)}" for over, reason in record.left_out.items()]
     lines.append(f"reproduce: {clean(record.command)}")
     if record.dataset.notice:

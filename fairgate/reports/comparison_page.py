@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from fairgate.records import (
     OUTCOMES,
+    AuditCollection,
     AuditRecord,
     ClassificationAudit,
     ImplicitAudit,
@@ -13,7 +15,7 @@ from fairgate.records import (
 )
 from fairgate.reports import comparison_tables as tables
 from fairgate.reports import ranking_tables
-from fairgate.reports.comparison_files import table_id
+from fairgate.reports.comparison_files import refused_words, table_id
 from fairgate.reports.comparison_findings import (
     disagreements,
     family_words,
@@ -52,7 +54,27 @@ def comparison_html(record: AuditRecord) -> str:
         metrics=[{"probe": one, "table": tables.metrics_table(record, one)} for one in record.metrics],
         families=family_words(record),
         refusal_words=refusal_words,
+        refused=refused_words(record),
         table_id=table_id,
+    )
+
+
+def collection_html(collection: AuditCollection) -> str:
+    """audits.html: the overview tables of every suite on one page, each with a link to all of its own."""
+    views = [
+        {
+            "record": record,
+            "findings": findings(record),
+            "tables": [
+                (probe, replace(table, key=(record.suite, *table.key))) for probe, table in tables.overview(record)
+            ],
+            "refused": refused_words(record),
+        }
+        for record in collection.audits
+    ]
+    models = list({one.uri: one for record in collection.audits for one in record.models}.values())
+    return render_page(
+        "comparisons", look="comparison", collection=collection, views=views, models=models, table_id=table_id
     )
 
 

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
-def render_page(name: str, /, *, admit: Mapping[str, str] = _NOTHING, **context: Any) -> str:
-    """The page of `templates/NAME.html.j2`, which extends `page.html.j2`, with base.css, NAME.css and NAME.js inside.
+def render_page(name: str, /, *, look: str | None = None, admit: Mapping[str, str] = _NOTHING, **context: Any) -> str:
+    """The page of `templates/NAME.html.j2`, which extends `page.html.j2`, with base.css and NAME.css and .js inside, or
+    with the `look` of another page.
 
     `admit` adds to the page's policy, which admits this style and this script alone.
     """
-    css, js = _own(name)
+    css, js = _own(look or name)
     template = _environment().get_template(f"{name}.html.j2")
-    return template.render(css=css, js=js, policy=page_policy(name, admit), version=__version__, **context)
+    return template.render(css=css, js=js, policy=page_policy(look or name, admit), version=__version__, **context)
 
 
 def page_policy(name: str, admit: Mapping[str, str] = _NOTHING) -> str:

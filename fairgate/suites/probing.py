@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from fairgate.errors import ModelError, listed
+from fairgate.errors import CapabilityError, ModelError, listed
 from fairgate.hashing import digest
 from fairgate.models import FAMILIES, Capable, indistinct, require_capability
 from fairgate.probes import METRIC_VERSION, PROBES, Probe, ProbeScores, Rows
@@ -18,8 +18,8 @@ from fairgate.suites.schema import Suite
 def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScores]:
     """Every probe's answers: under the probe's name, those of an association under `probe[word]`.
 
-    Raises ModelError for a model that lacks what a probe needs, or that reads different labels, subjects or words as
-    the same text.
+    Raises CapabilityError for a model that lacks what a probe needs, or that reads different labels, subjects or words
+    as the same text.
     """
     for name, probe in suite.probes.items():
         require_capability(model, probe.needs, f"probe '{name}' ({probe.kind})")
@@ -62,7 +62,7 @@ def prompt_count(suite: Suite, subjects: Sequence[str]) -> int:
 
 
 def require_distinct(model: Capable, suite: Suite, subjects: Sequence[str]) -> None:
-    """Raises ModelError naming labels of one question, subjects or words that a model reads as the same text.
+    """Raises CapabilityError naming labels of one question, subjects or words that a model reads as the same text.
 
     Equal prompts inside one averaged query are only warned of: they weigh double.
     """
@@ -81,7 +81,7 @@ def require_distinct(model: Capable, suite: Suite, subjects: Sequence[str]) -> N
 def _require(model: Capable, probe: str, what: str, answers: dict[str, list[str]]) -> None:
     names = list(answers)
     if pairs := [f"'{names[one]}' and '{names[other]}'" for one, other in indistinct(model, list(answers.values()))]:
-        raise ModelError(
+        raise CapabilityError(
             f"the model reads the {what} {listed(pairs, more='more pairs')} as the same text.",
             where=f"probe '{probe}'",
             remedy="check the checkpoint's tokenizer (both may be unknown words to it, or cut off) or the table's "

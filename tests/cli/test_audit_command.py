@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from toy_repository import Toy
+from toy_repository import Toy, toy_repository
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
 from fairgate.portraits.world import PLANTS, planted_cells
-from fairgate.records.comparison import AuditRecord, ClassificationAudit
+from fairgate.records.comparison import AuditCollection, AuditRecord, ClassificationAudit
 
 ROOT = Path(__file__).parents[2]
 CHECKPOINTS = ROOT / "build" / "portraits" / "checkpoints"
@@ -157,3 +158,133 @@ class TestEmbeddedWorld:
         assert "although F_M, a median, says the opposite" in output
         assert record.dataset.notice is not None
         assert "test instrument" in output
+
+
+SEARCH = """\
+schema: 1
+suite: searches
+dataset: toy
+model: scores:tuned.csv?values=cosine
+probes:
+  search: {kind: retrieval, prompts: ["{subject}", "a picture of {a_subject}"]}
+checks:
+  - {id: skew, probe: search, metric: max_skew_at_k, k: 8, over: each, by: subject, at_most: 0.69}
+  - {id: finds, probe: search, metric: recall_at_k, k: 1, at_least: 0.9}
+"""
+
+
+@pytest.fixture
+def two_suites(toy: Toy) -> Toy:
+    """`jobs`, which needs labels and searches, and `searches`."""
+    toy.write_suite(SEARCH, "searches")
+    return toy
+
+
+CLASSIFIER = f"diffusion:{ROOT / 'build/portraits/classifiers/biased'}"
+"""It weighs labels, and has no vectors to search by."""
+
+
+def test_several_suites_come_on_one_page_with_a_page_each(two_suites: Toy) -> None:
+    root, report = str(two_suites.root), two_suites.root / "report"
+    words = ["--root", root, "--cache", "off", "--report", str(report), *models("base", "biased")]
+    code, output = run("audit", "jobs", "searches", *words)
+    assert code == 0, output
+    page = (report / "audits.html").read_text(encoding="utf-8")
+    assert set(re.findall(r'href="(?!#)([^"]*)"', page)) == {
+        *("jobs/audit.html", "searches/audit.html", "audits.csv", "audits.tex", "audits.json")
+    }
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    for suite in ("jobs", "searches"):
+        names = {path.name for path in (report / suite).iterdir()}
+        assert names == {"audit.csv", "audit.html", "audit.json", "audit.tex"}
+    with (report / "audits.csv").open(newline="", encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    assert {row["suite"] for row in rows} == {"jobs", "searches"}
+    found = AuditCollection.model_validate_json((report / "audits.json").read_bytes())
+    assert [one.suite for one in found.audits] == ["jobs", "searches"]
+    assert found.command.startswith("fairgate audit jobs searches --model")
+    labels = re.findall(r"\\label\{(.*?)\}", (report / "audits.tex").read_text(encoding="utf-8"))
+    assert labels
+    assert len(labels) == len(set(labels))
+
+
+def test_a_model_that_lacks_what_a_probe_needs_is_left_out_by_name_and_the_others_are_compared(toy: Toy) -> None:
+    words = ["--root", str(toy.root), "--cache", "off", "--report", str(toy.root / "report")]
+    named = [*models("base", "tuned"), "--model", CLASSIFIER]
+    code, output = run("audit", "jobs", *words, *named)
+    assert code == 0, output
+    assert f"Not measured: {CLASSIFIER}: the model" in output
+    assert "lacks the capability 'similarity'" in output
+    record = AuditRecord.model_validate_json((toy.root / "report" / "audit.json").read_bytes())
+    assert [one.name for one in record.models] == ["base", "tuned"]
+    assert [one.model for one in record.refused] == [CLASSIFIER]
+    assert "Not measured" in (toy.root / "report" / "audit.html").read_text(encoding="utf-8")
+
+
+LABELS = """\
+schema: 1
+suite: labels
+dataset: toy
+model: scores:tuned.csv?values=logit
+probes:
+  labels: {kind: zero_shot_classification, template: "{a_label}", labels: [chef, doctor]}
+checks:
+  - {id: useful, probe: labels, metric: accuracy, at_least: 0.9}
+"""
+
+
+def test_where_no_model_can_answer_a_suite_is_left_out_and_alone_it_is_an_error(tmp_path: Path) -> None:
+    small = toy_repository(tmp_path, sets=2)
+    small.write_suite(SEARCH, "searches")
+    small.write_suite(LABELS, "labels")
+    words = ["--root", str(small.root), "--cache", "off", "--model", CLASSIFIER + "?samples=1"]
+    code, output = run("audit", "searches", "labels", *words)
+    assert code == 0, output
+    assert "searches: no model could be measured: the model" in output
+    code, output = run("audit", "searches", *words)
+    assert code == 4
+    assert "lacks the capability 'similarity'" in output
+
+
+def test_a_suite_named_twice_is_refused(toy: Toy) -> None:
+    code, output = run("audit", "jobs", "jobs", "--root", str(toy.root), *models("base"))
+    assert code == 4
+    assert "suite 'jobs' was named twice" in output
+
+
+def test_an_audit_that_was_interrupted_goes_on_where_it_was(
+    two_suites: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def embedded(what: str, done: int, total: int) -> None:
+        if done == 0:
+            seen.append(what)
+        if "biased" in what and not tmp_path.joinpath("go").exists():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("fairgate.cli.audit.progress_line", lambda: nullcontext(embedded))
+    words = ["audit", "searches", "--root", str(two_suites.root), "--cache", str(tmp_path / "cache")]
+    words += [word for name in ("tuned", "biased") for word in ("--model", f"open_clip:local-dir:{CHECKPOINTS / name}")]
+    code, _ = run(*words)
+    assert code == 130
+    assert any("tuned" in what for what in seen)
+    seen.clear()
+    tmp_path.joinpath("go").touch()
+    code, output = run(*words)
+    assert code == 0, output
+    assert not any("tuned" in what for what in seen)
+
+
+@pytest.mark.nightly
+def test_the_workers_of_ray_measure_what_this_process_measures(two_suites: Toy) -> None:
+    pytest.importorskip("ray")
+    root = two_suites.root
+    words = ["audit", "jobs", "searches", "--root", str(root), "--cache", "off", *models("base", "biased")]
+    csvs = []
+    for engine in ([], ["--engine", "ray", "--workers", "2"]):
+        code, output = run(*words, *engine, "--csv", str(root / "found.csv"))
+        assert code == 0, output
+        csvs.append((root / "found.csv").read_text(encoding="utf-8"))
+    assert csvs[0] == csvs[1]
