@@ -32,6 +32,7 @@ from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .rows import difference as difference
 from .rows import skeleton as skeleton
 from .sheet import contact_sheet as contact_sheet
+from .sheet import picture_rows as picture_rows
 from .verify import Problem as Problem
 from .writer import refuse_existing as refuse_existing
 from .writer import write_dataset as write_dataset

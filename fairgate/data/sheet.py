@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -37,21 +38,30 @@ def contact_sheet(dataset: Dataset, per_subject: int = 3) -> Image:
 
     A picture that cannot be decoded is a red cell: a sheet is looked at to find such things.
     """
+    shown = shown_sets(dataset, per_subject)
+    images = dataset.images_of([set_id for _, set_id in shown])
+    return picture_rows([(f"{subject}\n{set_id}", [data for _, data in images[set_id]]) for subject, set_id in shown])
+
+
+def picture_rows(rows: Sequence[tuple[str, Sequence[bytes]]]) -> Image:
+    """A sheet with a row of encoded pictures under each label, of up to three lines; at most 200 rows of 32 pictures.
+
+    A picture that cannot be decoded is a red cell.
+    """
     import PIL.Image
     import PIL.ImageDraw
 
-    shown = shown_sets(dataset, per_subject)
-    images = dataset.images_of([set_id for _, set_id in shown])
-    columns = min(MOST_COLUMNS, max((len(members) for members in images.values()), default=0))
+    shown = rows[:MOST_ROWS]
+    columns = min(MOST_COLUMNS, max((len(pictures) for _, pictures in shown), default=0))
     pitch = CELL + _MARGIN
     size = (_LABEL + columns * pitch + _MARGIN, len(shown) * pitch + _MARGIN)
     sheet = PIL.Image.new("RGB", size, "white")
     pen = PIL.ImageDraw.Draw(sheet)
-    for row, (subject, set_id) in enumerate(shown):
+    for row, (label, pictures) in enumerate(shown):
         top = _MARGIN + row * pitch
-        label = "\n".join(text[:28].encode("ascii", "replace").decode() for text in (subject, set_id))
-        pen.text((_MARGIN, top), label, fill="black")
-        for column, (_, data) in enumerate(images[set_id][:columns]):
+        lines = [line[:28].encode("ascii", "replace").decode() for line in label.split("\n")[:3]]
+        pen.text((_MARGIN, top), "\n".join(lines), fill="black")
+        for column, data in enumerate(pictures[:columns]):
             sheet.paste(_cell(data), (_LABEL + column * pitch, top))
     return sheet
 

@@ -1,6 +1,7 @@
 from fairgate.records import Better as Better
 from fairgate.records import MetricSpec as MetricSpec
 
+from .c_asc import association_of as association_of
 from .cell import Cell as Cell
 from .cell import Cells as Cells
 from .cell import Counts as Counts
@@ -17,8 +18,10 @@ from .contract import Metric as Metric
 from .contract import MetricRequest as MetricRequest
 from .contract import MetricSettings as MetricSettings
 from .contract import Ties as Ties
+from .contract import percentiles as percentiles
 from .contract import register as register
 from .galleries import galleries_of as galleries_of
+from .galleries import queries_of as queries_of
 from .image_means import worst_group_mean as worst_group_mean
 from .registry import METRICS as METRICS
 from .registry import measure as measure

@@ -13,14 +13,15 @@ from fairgate.probes.answers import (
 from fairgate.probes.classification import classify
 from fairgate.probes.contract import Choice, DatasetFacts, Probe, RankingQuery, dataset_has, register
 from fairgate.probes.registry import PROBES, value_name
-from fairgate.probes.settings import Name, Prose, SuiteSection, Text, with_article
-from fairgate.probes.taxonomies import TAXONOMIES, Taxonomy, TaxonomyName, taxonomy
+from fairgate.probes.settings import Name, Prose, SuiteSection, Text, checked_template, filled, with_article
+from fairgate.probes.taxonomies import TAXONOMIES, WORD_FORMS, Taxonomy, TaxonomyName, WordForm, taxonomy
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
 
 __all__ = [
     "METRIC_VERSION",
     "PROBES",
     "TAXONOMIES",
+    "WORD_FORMS",
     "Choice",
     "Contest",
     "DatasetFacts",
@@ -36,8 +37,11 @@ __all__ = [
     "Taxonomy",
     "TaxonomyName",
     "Text",
+    "WordForm",
+    "checked_template",
     "classify",
     "dataset_has",
+    "filled",
     "match_entropies",
     "mean_entropies",
     "read_scores",

@@ -1,5 +1,5 @@
 """Studies: the papers' tables and figures, measured on one's own models; nothing here decides a gate."""
 
-from fairgate.studies.contents import StudyContents, StudyPlace, finished
+from fairgate.lazy_face import lazy_face
 
-__all__ = ["StudyContents", "StudyPlace", "finished"]
+__getattr__, __all__ = lazy_face(__name__, __file__)

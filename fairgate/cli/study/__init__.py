@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from fairgate.cli.study.words import words
+
 study_app = typer.Typer(
     no_args_is_help=True,
     help="The papers' tables and figures, measured on one's own models. A study passes and fails nobody.",
@@ -13,3 +15,6 @@ study_app = typer.Typer(
 @study_app.callback()
 def _studies() -> None:
     """A group, also while it has one command."""
+
+
+study_app.command("words")(words)

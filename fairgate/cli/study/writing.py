@@ -10,6 +10,7 @@ import typer
 
 from fairgate.atomic import atomic_write
 from fairgate.cli.console import wide_console, writing
+from fairgate.errors import SettingsError
 
 if TYPE_CHECKING:
     from fairgate.studies import StudyContents
@@ -61,3 +62,21 @@ def command_line(ctx: typer.Context) -> str:
             each = value if isinstance(value, list | tuple) else [value]
             words += [word for one in each for word in (param.opts[0], str(one))]
     return shlex.join(["fairgate", *words[1:], *arguments])
+
+
+def named_models(given: list[str]) -> dict[str, str]:
+    """URIs by name, from NAME=URI, or a URI, which is named by its last part. Raises SettingsError for one name twice.
+
+    >>> named_models(["hf:runs/new", "old=hf:runs/old/final"])
+    {'new': 'hf:runs/new', 'old': 'hf:runs/old/final'}
+    """
+    models: dict[str, str] = {}
+    for option in given:
+        name, equals, uri = option.partition("=")
+        if not equals or ":" in name:
+            name, uri = option.rstrip("/").rpartition("/")[2] or option, option
+        if name in models:
+            remedy = "give each a name of its own: --model NAME=URI"
+            raise SettingsError(f"two models are named '{name}'.", where="--model", remedy=remedy)
+        models[name] = uri
+    return models

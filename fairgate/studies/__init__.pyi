@@ -1,0 +1,10 @@
+from .contents import StudyContents as StudyContents
+from .contents import StudyPlace as StudyPlace
+from .contents import finished as finished
+from .word_lists import WordList as WordList
+from .word_lists import published_words as published_words
+from .word_lists import vocabulary as vocabulary
+from .word_lists import with_valence as with_valence
+from .word_lists import words_of_file as words_of_file
+from .words import WordsOptions as WordsOptions
+from .words import words_study as words_study
