@@ -60,12 +60,12 @@ class FigureSeries(RecordPart):
 
 class StudyFigure(RecordPart):
     """A figure; axes are labelled with their units. `reference` names horizontal lines, such as what chance gives;
-    `x_log` is for numbers that grow by factors."""
+    `x_log` is for numbers that grow by factors. Of `boxes`, a series has several numbers at each of its names `x`."""
 
     name: FileName
     title: str
     source: str
-    kind: Literal["lines", "bars", "points"]
+    kind: Literal["lines", "bars", "points", "boxes"]
     x_label: str
     y_label: str
     x_log: bool = False

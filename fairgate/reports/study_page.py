@@ -6,7 +6,7 @@ import base64
 import csv
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from fairgate.errors import clean
@@ -110,12 +110,12 @@ def draw_figure(figure: StudyFigure) -> bytes:
 
     held = {"font.size": 9, "svg.hashsalt": "fairgate", "svg.fonttype": "path", "hatch.linewidth": 0.6}
     with rc_context(held):
-        places = max(len(one.x) for one in figure.series)
-        wide = max(6.4, 0.32 * places * (len(figure.series) if figure.kind == "bars" else 1) + 2)
+        places = max(len(dict.fromkeys(one.x)) for one in figure.series)
+        wide = max(6.4, 0.32 * places * (len(figure.series) if figure.kind in ("bars", "boxes") else 1) + 2)
         canvas = Figure(figsize=(min(wide, 16.0), 3.8), layout="constrained", facecolor="white")
         FigureCanvasSVG(canvas)
         axes = canvas.add_subplot()
-        (_bars if figure.kind == "bars" else _marks)(axes, figure)
+        {"bars": _bars, "boxes": _boxes}.get(figure.kind, _marks)(axes, figure)
         for place, (name, value) in enumerate(figure.reference.items()):
             style = _DASHES[1 + place % 3]
             axes.axhline(value, color="#1c1e21", linewidth=1, linestyle=style, label=_plain(name), zorder=1)
@@ -142,7 +142,7 @@ def _limits(series: FigureSeries) -> list[list[float]] | None:
 
 
 def _bars(axes: Axes, figure: StudyFigure) -> None:
-    names = list(dict.fromkeys(str(x) for one in figure.series for x in one.x))
+    names = _names(figure)
     width = 0.8 / len(figure.series)
     for at, one in enumerate(figure.series):
         places = [names.index(str(x)) + (at - (len(figure.series) - 1) / 2) * width for x in one.x]
@@ -158,6 +158,44 @@ def _bars(axes: Axes, figure: StudyFigure) -> None:
             error_kw={"elinewidth": 1, "capsize": 2},
         )
     axes.axhline(0, color="#5b616b", linewidth=0.8)
+    _write_names(axes, names)
+
+
+def _boxes(axes: Axes, figure: StudyFigure) -> None:
+    names = _names(figure)
+    width = 0.8 / len(figure.series)
+    for at, one in enumerate(figure.series):
+        colour, values = _COLOURS[at % 8], zip(one.x, _numbers(one), strict=True)
+        of: dict[str, list[float]] = {}
+        for x, y in values:
+            if not math.isnan(y):
+                of.setdefault(str(x), []).append(y)
+        places = [names.index(name) + (at - (len(figure.series) - 1) / 2) * width for name in of]
+        drawn = axes.boxplot(
+            list(of.values()),
+            positions=places,
+            widths=0.7 * width,
+            whis=(0, 100),
+            showfliers=False,
+            patch_artist=True,
+            manage_ticks=False,
+            medianprops={"color": "#1c1e21", "linewidth": 1.6},
+            boxprops={"facecolor": "white", "edgecolor": colour, "hatch": _HATCHES[at % 8]},
+            whiskerprops={"color": colour},
+            capprops={"color": colour},
+        )
+        drawn["boxes"][0].set_label(_plain(one.name))
+        for place, ys in zip(places, of.values(), strict=True):
+            spread = [place + (0.5 - (n + 0.5) / len(ys)) * 0.5 * width for n in range(len(ys))]
+            axes.plot(spread, ys, _MARKS[at % 8], color=colour, markersize=2.5, zorder=3)
+    _write_names(axes, names)
+
+
+def _names(figure: StudyFigure) -> list[str]:
+    return list(dict.fromkeys(str(x) for one in figure.series for x in one.x))
+
+
+def _write_names(axes: Axes, names: Sequence[str]) -> None:
     turned = sum(map(len, names)) > 70
     axes.set_xticks(
         range(len(names)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from fairgate.cli.study.intersections import intersections
 from fairgate.cli.study.words import words
 
 study_app = typer.Typer(
@@ -17,4 +18,5 @@ def _studies() -> None:
     """A group, also while it has one command."""
 
 
+study_app.command("intersections")(intersections)
 study_app.command("words")(words)

@@ -1,0 +1,39 @@
+"""`fairgate study intersections`: MaxSkew over pairs of attributes and within groups (Howard et al.)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairgate.cli import options
+from fairgate.cli.study.writing import Out, show_study
+
+
+def intersections(  # noqa: PLR0913, PLR0917 - an option is a parameter
+    ctx: typer.Context,
+    model: Annotated[list[str], typer.Option(help="Address of a checkpoint with two towers; repeat for each.")],
+    data: Annotated[list[str], typer.Option(help="Release, NAME or NAME@VERSION; repeat for further pairs.")],
+    prompt: Annotated[
+        list[str] | None,
+        typer.Option(help="Query with {subject} or {a_subject}; repeat. Default: the release's captions, no groups."),
+    ] = None,
+    noun: Annotated[str, typer.Option(help="Of whom captions are that name nobody but by groups.")] = "person",
+    k: Annotated[int | None, typer.Option(min=1, help="Where to cut; default: a place per crossed group.")] = None,
+    show: Annotated[
+        list[str] | None, typer.Option(help="Subject of which to show shares; repeat. Default: the most skewed.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=100, help="Resamples of the sets.")] = 1000,
+    out: Out = None,
+    device: options.Device = None,
+    root: options.Root = Path(),
+) -> None:
+    """MaxSkew@K of neutral searches over pairs of attributes (Howard et al. 2023: figures 2, 3 and 5)."""
+    from fairgate.studies.attribute_pairs import IntersectionSettings
+    from fairgate.studies.intersections import intersections as study
+
+    started = time.monotonic()
+    settings = IntersectionSettings(prompts=prompt or (), noun=noun, k=k, shown=show or (), draws=draws)
+    show_study(ctx, study(model, data, settings, device=device or "auto", root=root), out, started)
