@@ -27,7 +27,7 @@ ALPHA, DRAWS = 0.05, 1000
 
 
 @dataclass(frozen=True, slots=True)
-class IntersectionSettings:
+class IntersectionOptions:
     """`prompts` with `{subject}` or `{a_subject}` are averaged into one query; none: the release's own captions without
     their groups, a set without other words being of a `noun`. `k` cuts rankings; None: one place per crossed group.
     `shown` names the subjects whose shares are drawn; none: that with the largest MaxSkew of the first model."""
@@ -41,7 +41,7 @@ class IntersectionSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
+class SkewsWithin:
     """MaxSkew@k over `over` among the images of each of the `groups` of `fixed`: by model, with their relative
     difference (`apart`), and a fair ranker's."""
 
@@ -61,7 +61,7 @@ class AttributePair:
     data: Dataset
     pair: Crossing
     answers: Mapping[str, Floats]
-    settings: IntersectionSettings
+    settings: IntersectionOptions
 
     @cached_property
     def cells(self) -> Cells:
@@ -152,7 +152,7 @@ class AttributePair:
         )
 
     @cached_property
-    def within(self) -> list[Within]:
+    def within(self) -> list[SkewsWithin]:
         """Either attribute within each group of the other, averaged over subjects."""
         found = []
         for over, fixed in permutations(self.pair):
@@ -169,7 +169,7 @@ class AttributePair:
                 model: relative_difference([[float(one.value or 0.0) for one in of]]) for model, of in values.items()
             }
             fair = [side.fair(one, k, FairRankings()) for one in inside]
-            found.append(Within(over, fixed, k, groups, values, apart, fair))
+            found.append(SkewsWithin(over, fixed, k, groups, values, apart, fair))
         return found
 
     def within_tables(self) -> Iterator[StudyTable]:

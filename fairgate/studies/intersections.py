@@ -17,17 +17,17 @@ from fairgate.measures import Crossing, Floats
 from fairgate.models import SimilarityModel, open_scorer, require_capability
 from fairgate.probes import with_article
 from fairgate.records import FigureSeries, StudyCell, StudyFigure, StudyModel, StudyTable
-from fairgate.studies.attribute_pairs import ALPHA, AttributePair, IntersectionSettings
+from fairgate.studies.attribute_pairs import ALPHA, AttributePair, IntersectionOptions
 from fairgate.studies.contents import StudyContents
 from fairgate.studies.neutral_captions import neutral_captions
 
 PAPER = "Howard et al., Probing Intersectional Biases in Vision-Language Models with Counterfactual Examples, 2023"
 
 
-def intersections(
+def intersections_study(
     models: Sequence[str],
     releases: Sequence[str],
-    settings: IntersectionSettings,
+    settings: IntersectionOptions,
     *,
     device: str = "auto",
     root: Path = Path(),
@@ -114,7 +114,7 @@ def _releases(found: Sequence[AttributePair]) -> StudyTable:
     )
 
 
-def _queries(data: Dataset, settings: IntersectionSettings) -> Mapping[str, list[str]]:
+def _queries(data: Dataset, settings: IntersectionOptions) -> Mapping[str, list[str]]:
     if not settings.prompts:
         return neutral_captions(data, settings.noun)
     if bad := next((one for one in settings.prompts if not re.search(r"\{(a_)?subject\}", one)), None):
@@ -156,7 +156,7 @@ def _pairs(data: Dataset) -> list[Crossing]:
     return found
 
 
-def _shown(pair: AttributePair, settings: IntersectionSettings) -> list[str]:
+def _shown(pair: AttributePair, settings: IntersectionOptions) -> list[str]:
     subjects = list(pair.data.manifest.subjects)
     for one in settings.shown:
         if one not in subjects:

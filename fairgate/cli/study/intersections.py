@@ -31,9 +31,8 @@ def intersections(  # noqa: PLR0913, PLR0917 - an option is a parameter
     root: options.Root = Path(),
 ) -> None:
     """MaxSkew@K of neutral searches over pairs of attributes (Howard et al. 2023: figures 2, 3 and 5)."""
-    from fairgate.studies.attribute_pairs import IntersectionSettings
-    from fairgate.studies.intersections import intersections as study
+    from fairgate.studies import IntersectionOptions, intersections_study
 
     started = time.monotonic()
-    settings = IntersectionSettings(prompts=prompt or (), noun=noun, k=k, shown=show or (), draws=draws)
-    show_study(ctx, study(model, data, settings, device=device or "auto", root=root), out, started)
+    settings = IntersectionOptions(prompts=prompt or (), noun=noun, k=k, shown=show or (), draws=draws)
+    show_study(ctx, intersections_study(model, data, settings, device=device or "auto", root=root), out, started)
