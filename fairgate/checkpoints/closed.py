@@ -19,7 +19,7 @@ _IMPLEMENTATIONS = frozenset(
     }
 )
 _IMAGE_PROCESSORS = re.compile(
-    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT)"
+    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT|Qwen2VL|GotOcr2|Flava)"
     r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?"
 )
 _TOKENIZER_OPTIONS = frozenset(

@@ -213,9 +213,9 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
         )
 
 
-def read_config(path: Path) -> dict[str, Any]:
+def read_config(path: Path, limits: Mapping[str, int] | None = None) -> dict[str, Any]:
     """A JSON object from a model folder. Raises ModelError, also where it names code, or files outside the folder, or
-    sets pictures, layers or timesteps to an unreasonable size, at any depth."""
+    sets pictures, layers or timesteps to an unreasonable size, at any depth; `limits` replace the usual ones."""
     require_file(path)
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise ModelError(
@@ -228,8 +228,9 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise ModelError("the file does not hold a JSON object.", where=str(path), remedy="write it again")
     require_closed(config, str(path))
+    allowed = {**_LIMITS, **(limits or {})}
     for name, value in entries(config):
-        limit = _LIMITS.get(name)
+        limit = allowed.get(name)
         if limit is not None and isinstance(value, int | float) and value > limit:
             raise ModelError(
                 f"the config sets '{name}' to {str(value)[:40]}; at most {limit:,} is built.",

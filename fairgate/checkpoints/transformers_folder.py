@@ -16,6 +16,10 @@ _WEIGHTS = "model.safetensors"
 _SHARDS = "model.safetensors.index.json"
 IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
+_BY_AREA = ("qwen2_vl", "qwen2_5_vl")
+_AREAS = dict.fromkeys(("shortest_edge", "longest_edge", "min_pixels", "max_pixels"), 1 << 24)
+"""Qwen-VL's image processor gives the fewest and most pixels of a picture under the names of edges; 12.8 million as
+published."""
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
@@ -36,15 +40,23 @@ class TransformersFolder:
 
 
 def find_folder(
-    folder: Path, kinds: Sequence[str], *, use: str = "score", tokenizer: bool = True, pickled: bool = False
+    folder: Path,
+    kinds: Sequence[str],
+    *,
+    use: str = "score",
+    tokenizer: bool = True,
+    images: bool = True,
+    pickled: bool = False,
+    scheme: str = "hf",
 ) -> TransformersFolder:
     """Look into a folder, refuse what cannot be trusted, and hash what is left. Nothing is loaded.
 
-    `kinds` are the model types that will do, `use` the verb for messages. With `pickled`, a `pytorch_model.bin` will do
+    `kinds` are the model types that will do, `use` the verb for messages; `tokenizer` and `images` say whether it reads
+    texts and pictures. With `pickled`, a `pytorch_model.bin` will do
     where there are no safetensors: it is read with `weights_only`. Raises ModelError.
     """
-    config = _require_config(folder, kinds, use)
-    _require_companions(folder, tokenizer)
+    config = _require_config(folder, kinds, use, scheme)
+    _require_companions(folder, tokenizer, images, _AREAS if config["model_type"] in _BY_AREA else {})
     weights = _weights_in(folder, pickled)
     for path in weights:
         require_weights(path)
@@ -55,7 +67,7 @@ def find_folder(
     return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files)
 
 
-def _require_config(folder: Path, kinds: Sequence[str], use: str) -> dict[str, Any]:
+def _require_config(folder: Path, kinds: Sequence[str], use: str, scheme: str) -> dict[str, Any]:
     if not (folder / "config.json").is_file():
         raise ModelError(
             "the folder holds no config.json.",
@@ -66,7 +78,7 @@ def _require_config(folder: Path, kinds: Sequence[str], use: str) -> dict[str, A
     kind = config.get("model_type")
     if kind not in kinds:
         raise ModelError(
-            f"the model is of type '{kind}', which the hf: adapter does not {use}.",
+            f"the model is of type '{kind}', which the {scheme}: adapter does not {use}.",
             where=str(folder / "config.json"),
             remedy=did_you_mean(str(kind), kinds) or f"types it knows: {', '.join(kinds)}",
         )
@@ -85,12 +97,12 @@ def refuse_other_weights(folder: Path, config: Mapping[str, Any]) -> None:
         )
 
 
-def _require_companions(folder: Path, tokenizer: bool) -> None:
+def _require_companions(folder: Path, tokenizer: bool, images: bool, limits: Mapping[str, int]) -> None:
     there = [name for name in _CONFIGS if (folder / name).is_file()]
     for name in (*there, "special_tokens_map.json"):
         if (folder / name).is_file():
-            read_config(folder / name)  # refuses code of its own, and names that lead elsewhere
-    if not set(IMAGE_CONFIGS) & set(there):
+            read_config(folder / name, limits)  # refuses code of its own, and names that lead elsewhere
+    if images and not set(IMAGE_CONFIGS) & set(there):
         raise ModelError(
             "the folder does not say how images are prepared (preprocessor_config.json).",
             where=str(folder),

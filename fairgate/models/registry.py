@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from fairgate.models.cache import EmbeddingCache
 
 FAMILIES = REGISTERED.with_modules(
-    {scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")}
+    {
+        **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")},
+        "vlm": "fairgate.models.vlm.family",
+    }
 )
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""
 

@@ -1,0 +1,50 @@
+"""How a language model is asked about a picture: the text before the label. No torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from fairgate.errors import ModelError
+from fairgate.models.vlm.judged import Average
+
+IMAGE = "{image}"
+LENS = "{shown}Question: {question} Short Answer:"
+"""Paper 1 asks so (LENS, Berrios et al. 2023); its question: 'Can you please identify the occupation that best
+represents the image?'"""
+_LONGEST = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """`prompt`: the text before the label, with a mark where the picture, or what was said of it, goes. `average`: the
+    sum of a label's log-probabilities, or their mean over its tokens."""
+
+    prompt: str
+    average: Average
+
+
+def read_asking(uri: str, options: Mapping[str, str], mark: str = IMAGE, shown: str = IMAGE) -> Asking:
+    """From a URI's options. The prompt names `mark` once; LENS's prompt begins with `shown`. Raises ModelError."""
+    if ("prompt" in options) == ("question" in options):
+        raise ModelError(
+            "the URI says not, or twice, what the model is asked.",
+            where=uri,
+            remedy="add ?question=What is the person's job?, or ?prompt= with the whole text before the label",
+        )
+    prompt = options.get("prompt") or LENS.format(shown=shown, question=options["question"])
+    if prompt.count(mark) > 1 or (mark != IMAGE and mark not in prompt) or len(prompt) > _LONGEST:
+        raise ModelError(
+            f"the prompt has more than {_LONGEST:,} characters, or does not name {mark} once.",
+            where=uri,
+            remedy=f"write {mark} once, where the model is shown it",
+        )
+    average = options.get("average", "sum")
+    if average not in ("sum", "mean"):
+        raise ModelError(
+            f"average is '{average[:40]}'.",
+            where=uri,
+            remedy="write ?average=sum (the label's probability) or mean (over its tokens)",
+        )
+    return Asking(prompt if mark in prompt else mark + prompt, cast(Average, average))

@@ -1,0 +1,106 @@
+"""A loaded model of pictures and text: each picture's prefix is computed once, and every label continues it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from PIL import Image
+from transformers.modeling_outputs import BaseModelOutput
+
+from fairgate.checkpoints import Device
+from fairgate.errors import ModelError
+from fairgate.models.contract import Floats
+from fairgate.models.vlm.asking import IMAGE
+from fairgate.models.vlm.layouts import Layout
+from fairgate.models.vlm.likelihood import Prefix, decoded, label_tokens
+
+
+class VisionLanguage:
+    """`prompt` is the text before the label, with IMAGE where the picture goes."""
+
+    def __init__(self, model: Any, processor: Any, layout: Layout, prompt: str, device: Device, where: str) -> None:
+        self.model, self.processor, self.layout, self.where = model, processor, layout, where
+        self._device = torch.device(device.name)
+        before, after = prompt.split(IMAGE)
+        if layout.first and before:
+            raise ModelError(
+                "the prompt has text before the picture, and this model takes the picture first.",
+                where=where,
+                remedy=f"begin the prompt with {IMAGE}",
+            )
+        marker = layout.marker.format(image_token=getattr(processor, "image_token", ""))
+        self.text = before + marker + after
+        self._end = "" if layout.line_ends else after
+        self._seq2seq = bool(getattr(model.config.get_text_config(), "is_encoder_decoder", False))
+
+    def tokens(self, labels: Sequence[str]) -> list[list[int]]:
+        """Tokens of each label as it follows the prompt; a decoder of its own (T5's) reads it by itself."""
+        return label_tokens(self._read, "" if self._seq2seq else self._end, labels, self.where)
+
+    def _read(self, text: str) -> list[int]:
+        return list(self.processor.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def inputs(self, image: Image.Image) -> dict[str, Any]:
+        """A picture and the prompt as the model takes them. Raises ModelError where the picture would not be seen."""
+        with warnings.catch_warnings():  # PaliGemma's reads a tensor in a way that numpy 2 warns of
+            warnings.simplefilter("ignore", DeprecationWarning)
+            made = self.processor(images=[image], text=[self.text], return_tensors="pt")
+        inputs = {name: value for name, value in made.items() if name not in ("labels", "num_patches")}
+        ids = inputs["input_ids"][0]
+        if not bool((ids == self.model.config.image_token_id).any()):
+            raise ModelError(
+                "the tokenizer's prompt has no token for the picture, so that the model would not see it.",
+                where=self.where,
+                remedy="check image_token_id in config.json, and the image token of the tokenizer",
+            )
+        end = [] if self._seq2seq or self.layout.line_ends else self._read(self._end)
+        if end and ids.tolist()[-len(end) :] != end:
+            raise ModelError(
+                "the tokenizer ends the prompt with other tokens than its text: a label could not follow it.",
+                where=self.where,
+                remedy="save the tokenizer without a token that ends every text",
+            )
+        return {name: value.to(self._device) for name, value in inputs.items()}
+
+    def log_likelihoods(self, shown: Image.Image, labels: Sequence[Sequence[int]]) -> Floats:
+        """Summed log-probabilities of labels, given by their tokens, on a picture: (labels,)."""
+        inputs = self.inputs(shown)
+        return self._of_encoder(inputs, labels) if self._seq2seq else self._of_decoder(inputs, labels)
+
+    def _of_decoder(self, inputs: dict[str, Any], labels: Sequence[Sequence[int]]) -> Floats:
+        out = self.model(**inputs, use_cache=True, logits_to_keep=1)
+        inner = getattr(out, "language_model_outputs", None)
+        language = self.model if inner is None else self.model.language_model  # BLIP-2's takes no text without pixels
+
+        def forward(ids: torch.Tensor, cache: Any) -> torch.Tensor:
+            logits: torch.Tensor = language(input_ids=ids, past_key_values=cache, use_cache=True).logits
+            return logits
+
+        cache = (out if inner is None else inner).past_key_values
+        return Prefix(cache, out.logits[:, -1], forward).log_likelihoods(labels)
+
+    def _of_encoder(self, inputs: dict[str, Any], labels: Sequence[Sequence[int]]) -> Floats:
+        language, start = self.model.language_model, self.model.config.get_text_config().decoder_start_token_id
+        first = torch.tensor([[start]], device=self._device)
+        out = self.model(**inputs, decoder_input_ids=first)
+        states = out.language_model_outputs.encoder_last_hidden_state
+
+        def forward(ids: torch.Tensor) -> torch.Tensor:
+            seen = BaseModelOutput(last_hidden_state=states.expand(len(ids), -1, -1))
+            mask = inputs["attention_mask"].expand(len(ids), -1)
+            logits: torch.Tensor = language(encoder_outputs=seen, attention_mask=mask, decoder_input_ids=ids).logits
+            return logits
+
+        return decoded(forward, start, labels, self._device)
+
+    def caption(self, shown: Image.Image, longest: int) -> str:
+        """The text that follows the prompt, each token the likeliest, at most `longest` of them."""
+        inputs = self.inputs(shown)
+        made = self.model.generate(**inputs, do_sample=False, num_beams=1, max_new_tokens=longest)[0]
+        given = inputs["input_ids"].shape[1]
+        ids = made.tolist()
+        new = ids[given:] if ids[:given] == inputs["input_ids"][0].tolist() else ids
+        return str(self.processor.tokenizer.decode(new, skip_special_tokens=True)).strip()

@@ -1,0 +1,90 @@
+"""`vlm:FOLDER?question=...`: a language model that sees, judged by the likelihood of each label as its answer.
+
+Local files, safetensors, no code from the folder and no chat template: the URI has the whole text before the label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fairgate.checkpoints import (
+    IMAGE_CONFIGS,
+    TOKENIZER_FILES,
+    TransformersFolder,
+    find_folder,
+    require_folder,
+    resolve,
+    split_options,
+)
+from fairgate.hashing import digest
+from fairgate.models.contract import Capability, Request, register
+from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
+from fairgate.models.vlm.asking import Asking, read_asking
+from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
+from fairgate.models.vlm.layouts import LAYOUTS
+
+if TYPE_CHECKING:
+    from fairgate.models.vlm.engine import VisionLanguage
+
+CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
+OPTIONS = ("question", "prompt", "average")
+
+
+@register
+class VisionLanguageFamily:
+    """Folders that transformers saved: LLaVA, Qwen2-VL, Qwen2.5-VL, PaliGemma, BLIP-2, InternVL."""
+
+    scheme: ClassVar[str] = "vlm"
+    forms: ClassVar[tuple[str, ...]] = ("vlm:FOLDER?question=TEXT",)
+    capabilities: ClassVar[frozenset[Capability]] = LabelLikelihoods.capabilities
+
+    def local_path(self, address: str) -> Path | None:
+        """The folder."""
+        return Path(address.partition("?")[0])
+
+    def open(self, request: Request) -> SeeingModel:
+        """Find and hash a folder. Raises ModelError; loading waits until a likelihood is needed."""
+        named, options = split_options(request.uri, request.address, OPTIONS)
+        asking = read_asking(request.uri, options)
+        folder = resolve(named, request.base)
+        require_folder(folder)
+        return SeeingModel(find_folder(folder, tuple(LAYOUTS), scheme="vlm"), asking, request)
+
+
+class SeeingModel(LabelLikelihoods):
+    """A judged image-text-to-text model, loaded when a likelihood is not in the cache."""
+
+    def __init__(self, found: TransformersFolder, asking: Asking, request: Request) -> None:
+        super().__init__(request, asking.average)
+        self.asking = asking
+        self.fingerprint = digest({"files": found.fingerprint, **asdict(asking)})
+        self.preparation = f"vlm/{CODE_VERSION}"
+        self.tokenizer = folder_tokenizer(found)
+        pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
+        self.preprocessing = preprocessing_digest(pictures, adapter="vlm", kind=found.kind, **asdict(asking))
+        self._found = found
+
+    def _load(self) -> LabelEngine:
+        return self.engine()
+
+    def engine(self) -> VisionLanguage:
+        """The loaded model, each call anew."""
+        from fairgate.models.vlm.engine import VisionLanguage
+        from fairgate.models.vlm.layouts import load
+
+        model, processor = load(self._found, self._device)
+        return VisionLanguage(
+            model, processor, LAYOUTS[self._found.kind], self.asking.prompt, self._device, str(self._found.path)
+        )
+
+
+def folder_tokenizer(found: TransformersFolder) -> str:
+    """Digest of a folder's tokenizer, and of what decides its class."""
+    texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]
+    decided: Mapping[str, Any] = {
+        name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"
+    }
+    return tokenizer_digest(texts, kind=found.kind, **decided)

@@ -1,0 +1,170 @@
+"""A judged model that gives each label a log-likelihood: computed once a picture and label, cached, and resumable."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.checkpoints import Device, find_device, naming, scoring, versions
+from fairgate.errors import ModelError
+from fairgate.hashing import digest
+from fairgate.models.contract import Capability, Floats, Request, log_softmax
+from fairgate.models.embeddings import RowParts, decode_rgb, name_of
+
+Average = Literal["sum", "mean"]
+SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1}
+"""Nats by which two labels' log-likelihoods differ at most, on every picture, where they are one text to the model:
+equal tokens differ by the order of sums alone."""
+_BATCH = 16  # pictures read at once
+
+Table = NDArray[np.float32]
+
+
+class LabelEngine(Protocol):
+    """A loaded model."""
+
+    def tokens(self, labels: Sequence[str]) -> Sequence[Sequence[int]]:
+        """The tokens of each label. Raises ModelError for a label that cannot be scored."""
+        ...
+
+    def log_likelihoods(self, shown: Any, labels: Sequence[Sequence[int]]) -> Floats:
+        """Summed log-probabilities of labels, given by their tokens, after what is shown: (labels,)."""
+        ...
+
+
+class LabelLikelihoods(ABC):
+    """`fingerprint`, `preparation`, `tokenizer` and `preprocessing` are those of `fairgate.models.Model`."""
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities"})
+    fingerprint: str
+    preparation: str
+    tokenizer: str
+    preprocessing: str
+
+    def __init__(self, request: Request, average: Average) -> None:
+        self.uri, self.average = request.uri, average
+        self.pictures_read = 0
+        """Pictures that the language model was shown so far, in this process."""
+        self._request = request
+        self._device: Device = find_device(request.device)
+        self.device, self.precision = self._device.name, self._device.precision
+        self._engine_: LabelEngine | None = None
+        self._columns: dict[str, Table] | None = None
+
+    @abstractmethod
+    def _load(self) -> LabelEngine:
+        """The engine; called once, where a likelihood is not in the cache."""
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        """Log-softmax, over exactly these labels, of their log-likelihoods: (images, prompts) float64."""
+        return log_softmax(self.log_likelihoods(prompts))
+
+    def log_likelihoods(self, labels: Sequence[str]) -> Floats:
+        """Log-likelihood of each label after the prompt, summed over its tokens or their mean: (images, labels).
+
+        Of every picture and label, computed once. Raises DatasetError for an unreadable picture, ModelError for a label
+        that cannot be scored or a likelihood that is not finite.
+        """
+        if not labels:
+            raise ModelError("there is no label to choose from.", where=self.uri, remedy="give at least one")
+        known = self._known()
+        missing = [label for label in dict.fromkeys(labels) if label not in known]
+        if missing:
+            name = f"{self._key()}/{digest(missing)}"
+            table = self._table(f"parts/{name}", missing)
+            known.update(zip(missing, table.T, strict=True))
+            if self._request.cache:
+                notes = {"labels": json.dumps(missing)}
+                self._request.cache.write(f"likelihoods/{name}", {"likelihoods": table}, notes)
+                self._request.cache.drop_all(f"parts/{name}")
+        return np.stack([known[label] for label in labels], axis=1).astype(np.float64)
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Pairs of different labels that are equally likely for every picture, up to rounding: one text to it."""
+        if not all(len(prompts) == 1 for prompts in ensembles):
+            return []
+        labels = [prompts[0] for prompts in ensembles]
+        found = self.log_likelihoods(labels)
+        return [
+            (one, other)
+            for one in range(len(labels))
+            for other in range(one + 1, len(labels))
+            if labels[one] != labels[other]
+            and np.abs(found[:, one] - found[:, other]).max() <= SAME_LABEL[self.precision]
+        ]
+
+    def _rows(self, todo: Sequence[int]) -> Iterator[tuple[int, Any]]:
+        """Row numbers of pictures, and what the engine is shown of each: the picture."""
+        source, wanted = self._request.source, set(todo)
+        for rows, blobs in source.image_batches(_BATCH):
+            for row, data in zip(rows, blobs, strict=True):
+                if int(row) in wanted:
+                    yield int(row), decode_rgb(data, source, int(row))
+
+    def _table(self, parts: str, labels: Sequence[str]) -> Table:
+        """Likelihoods of labels on every picture, (images, labels) float32; done pieces are cached below `parts`."""
+        request = self._request
+        work, engine = RowParts(request.cache, parts, len(request.source)), self._engine()
+        with naming(self.uri, "read the labels"):
+            tokens = engine.tokens(labels)
+        lengths = np.array([len(one) for one in tokens]) if self.average == "mean" else 1
+        if request.progress:
+            request.progress(work.done, len(request.source))
+        try:
+            with scoring(self._device):
+                for row, shown in self._rows(np.flatnonzero(~work.has).tolist()):
+                    with naming(self.uri, "score labels"), np.errstate(over="ignore"):
+                        found = (engine.log_likelihoods(shown, tokens) / lengths).astype(np.float32)
+                    self._require_finite(found, row)
+                    self.pictures_read += 1
+                    work.add(np.array([row]), found[None])
+                    if request.progress:
+                        request.progress(work.done, len(request.source))
+        finally:  # also after Ctrl-C or an unreadable picture: what is done stays in the cache
+            work.flush()
+        return work.merged(request.source)
+
+    def _require_finite(self, found: Table, row: int) -> None:
+        if not np.isfinite(found).all():
+            raise ModelError(
+                "the model's likelihood of a label is NaN or infinite.",
+                where=f"{self.uri}: {name_of(self._request.source, row)}",
+                remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
+            )
+
+    def _known(self) -> dict[str, Table]:
+        """Likelihoods by label, (images,), of every label that the cache has for this model."""
+        if self._columns is None:
+            self._columns = {}
+            cache = self._request.cache
+            for entry in cache.below(f"likelihoods/{self._key()}") if cache else []:
+                if "labels" in entry.notes and "likelihoods" in entry.arrays:
+                    columns = entry.arrays["likelihoods"].T
+                    self._columns.update(zip(json.loads(entry.notes["labels"]), columns, strict=True))
+        return self._columns
+
+    def _key(self) -> str:
+        """Digest that names likelihoods of this model, on these pictures, at a precision."""
+        return digest(
+            {
+                "fingerprint": self.fingerprint,
+                "adapter": self.preparation,
+                "libraries": versions("transformers", "tokenizers", "torch", "torchvision", "pillow"),
+                "precision": self.precision,
+                "dataset": self._request.source.fingerprint,
+            }
+        )
+
+    def _engine(self) -> LabelEngine:
+        if self._engine_ is None:
+            from fairgate.checkpoints import require_device
+
+            require_device(self._device)
+            with naming(self.uri, "be loaded"):
+                self._engine_ = self._load()
+        return self._engine_
