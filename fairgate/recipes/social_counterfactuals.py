@@ -13,7 +13,11 @@ training steps (k-diffusion, which the authors use, interpolates their logarithm
 package data, as they are printed; of the 261 occupations 181 are different when case is ignored, and each is built
 once. Physical traits are the 14 of the authors' caption files; table 8 prints nine of them. The paper names three of
 its four religions (table 9); the fourth is ours, a word that can be a noun too, as captions of traits need it. Pictures
-are PNG (theirs: JPEG). Seeds are drawn from named streams. `prune_keep` gives up attempts half way, which the authors
+are PNG (theirs: JPEG). Seeds are drawn from named streams. A build has one pair of attributes; `params.yaml` has one
+for each of table 5's nine. The release that the authors published (Intel/SocialCounterfactuals, 170,832 images) departs
+from the paper itself: it has three of the nine pairs and 5 of the 14 physical traits, keeps more than ten of a set's
+attempts (ranks reach 96, up to 60 of one set in a list of what they generated with), and merges spellings ("Baker",
+"baker") into one name, as this recipe does. `prune_keep` gives up attempts half way, which the authors
 do not; it is off by default.
 """
 
@@ -74,6 +78,9 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
     "physical_trait": {word: word for word in PHYSICAL_TRAITS},
 }
 """Attribute -> group -> its word in a caption."""
+
+IN_NAMES = {"physical_trait": "physical"}
+"""Attribute -> its word in the names of the authors' sets, where that is another."""
 
 TEMPLATES: dict[Kind, str] = {"occupations": "{groups} {subject}", "traits": "{subject} {groups}"}
 
@@ -138,8 +145,11 @@ def set_name(prefix: str, attributes: Sequence[str], subject: str) -> str:
 
     >>> set_name("A photo of", ["race", "gender"], "police officer")
     'a_photo_of_race_gender_police_officer'
+    >>> set_name("", ["physical_trait", "gender"], "pilot")
+    'physical_gender_pilot'
     """
-    return "_".join([prefix, *attributes, subject]).strip("_").lower().replace(" ", "_")
+    spoken = [IN_NAMES.get(attribute, attribute) for attribute in attributes]
+    return "_".join([prefix, *spoken, subject]).strip("_").lower().replace(" ", "_")
 
 
 class SocialSettings(RecipeSettings):
