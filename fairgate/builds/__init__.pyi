@@ -3,9 +3,6 @@ from .build import PartStatus as PartStatus
 from .build import build_names as build_names
 from .build import part_states as part_states
 from .build import read_build as read_build
-from .dataset_checks import DatasetChecks as DatasetChecks
-from .dataset_checks import Spread as Spread
-from .dataset_checks import check_dataset as check_dataset
 from .plan import Ground as Ground
 from .shard_store import Ledger as Ledger
 from .shard_store import Quiet as Quiet

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,29 +12,7 @@ from fairgate.cli.console import FOUND, friendly, progress_bar, write_png
 from fairgate.errors import DatasetError, harmless
 
 if TYPE_CHECKING:
-    from fairgate.builds import DatasetChecks, Spread
     from fairgate.data import Manifest
-
-
-def lines(found: DatasetChecks) -> Iterator[str]:
-    """One finding a line; AUCs first, then what a model makes of the edits, clusters, controls."""
-    yield f"photographs                           {found.photographs:,}"
-    yield f"original gender from the background   AUC {found.background_auc:.3f}  (0.5 is guessing)"
-    yield f"original gender from neutral captions AUC {found.caption_auc:.3f}"
-    for group, share in found.zero_shot_accuracy.items():
-        yield f"taken for {group:27s} {share:.1%}"
-    for k, share in found.recall.items():
-        yield f"edited caption finds its image, R@{k:<3d} {share:.1%}"
-    for model, figures in found.controls.items():
-        yield f"{model:37s} " + "  ".join(f"{name} {_spread(each)}" for name, each in figures.items())
-    yield "clusters of neutral captions: size, men above the share in all, words that stand out"
-    for cluster in found.clusters:
-        yield f"{cluster.size:6,d}  {cluster.over_representation:+6.1%}  {', '.join(cluster.words[:6])}"
-
-
-def _spread(figure: Spread) -> str:
-    """0.144, or 0.144 ± 0.003 over draws."""
-    return f"{figure.mean:.3f}" + ("" if figure.deviation is None else f" ± {figure.deviation:.3f}")
 
 
 dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify and import datasets.")
@@ -159,29 +136,6 @@ def sheet(
     dataset = find_build(build).dataset
     picture = write_png(out, lambda: contact_sheet(dataset, per_subject))
     typer.echo(f"wrote {out} ({picture.width} x {picture.height} pixels)")
-
-
-@dataset_app.command()
-def bias(
-    build: options.BuildName,
-    model: Annotated[str, typer.Option(help="Who looks: a matcher, such as clip-l14 or open_clip:local-dir:FOLDER.")],
-    male: Annotated[str, typer.Option(help="Prompt for one group.")] = "a photo of a man",
-    female: Annotated[str, typer.Option(help="Prompt for the other.")] = "a photo of a woman",
-    clusters: Annotated[int, typer.Option(min=1, help="Clusters of neutral captions.")] = 20,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-) -> None:
-    """How well backgrounds and captions predict the gender, and how edits are seen.
-
-    The checks of Smith et al. 2023 on a dataset that `gensynth` or `genswap` built.
-    """
-    from fairgate.builds import check_dataset
-    from fairgate.generation import open_model
-    from fairgate.review import find_build
-
-    dataset = find_build(build).dataset
-    matcher = open_model("matcher", model, device=device)
-    prompts = {"male": male, "female": female}
-    typer.echo("\n".join(lines(check_dataset(dataset, matcher, prompts=prompts, n_clusters=clusters))))
 
 
 def _attributes(given: list[str]) -> dict[str, list[str]]:

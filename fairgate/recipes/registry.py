@@ -10,7 +10,16 @@ from pydantic import ValidationError
 from fairgate.errors import RecipeError, did_you_mean, suggestion
 from fairgate.recipes.contract import REGISTERED, Recipe
 
-_OWN = ("occupations", "social_counterfactuals", "social_identities", "gensynth", "genswap", "faces")
+_OWN = (
+    "occupations",
+    "social_counterfactuals",
+    "social_identities",
+    "photographs",
+    "gensynth",
+    "gensynth_unfiltered",
+    "genswap",
+    "faces",
+)
 """Each is a module of this package."""
 
 RECIPES = REGISTERED.with_modules({name: f"fairgate.recipes.{name}" for name in _OWN})

@@ -17,6 +17,7 @@ from .crop_edit import EditUntilAccepted as EditUntilAccepted
 from .crop_edit import EditWorkshop as EditWorkshop
 from .crop_edit import FacePool as FacePool
 from .crop_edit import FindFace as FindFace
+from .crop_edit import KeepEveryEdit as KeepEveryEdit
 from .crop_edit import NeighbourPool as NeighbourPool
 from .crop_edit import NeighbourRule as NeighbourRule
 from .crop_edit import SwapFace as SwapFace
@@ -48,6 +49,7 @@ from .person_photographs import OnePerson as OnePerson
 from .person_photographs import PerceivePerson as PerceivePerson
 from .person_photographs import Photographs as Photographs
 from .person_photographs import ReadPhotograph as ReadPhotograph
+from .person_photographs import WholePhotograph as WholePhotograph
 from .pictures import mask_png as mask_png
 from .pictures import picture as picture
 from .pictures import png as png

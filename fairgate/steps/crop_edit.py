@@ -263,6 +263,35 @@ class EditUntilAccepted(Maker):
 
 
 @dataclass(frozen=True, slots=True)
+class KeepEveryEdit(Maker):
+    """Every candidate of a photograph, pasted into it, with the shares by which the filter would judge it. No drops."""
+
+    workshop: EditWorkshop
+    photographs: Photographs
+    candidates: tuple[Candidate, ...]
+    pool: NeighbourPool
+    rule: NeighbourRule
+
+    reads: ClassVar[tuple[str, ...]] = (PHOTO, *BOX)
+    writes: ClassVar[tuple[str, ...]] = ("member", "image", "gender", "p_real", "p_group", "seed", "how")
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        for rows in sets:
+            photo = self.photographs.open(rows)
+            made = {str(row["member"]): row for row in rows.rows}
+            new = [one for one in self.candidates if one.name not in made]
+            if new:
+                fresh = self.workshop.edit(rows, photo.crop(box_of(rows)), new, meter)
+                made |= {str(row["member"]): row for row in fresh}
+            rows.rows = []
+            for one in self.candidates:
+                row = made[one.name]
+                shares = self.pool.shares(row.pop("embedding"), one.group, rows.set_id, self.rule)
+                image = pasted(photo, picture(row["image"]), box_of(rows))
+                rows.rows.append({**row, "image": image, "p_real": shares.real, "p_group": shares.group})
+
+
+@dataclass(frozen=True, slots=True)
 class FacePool:
     """Photographs of faces: group -> paths under `folder`, in a fixed order."""
 

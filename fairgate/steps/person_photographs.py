@@ -202,6 +202,20 @@ class CropPerson(Maker):
 
 
 @dataclass(frozen=True, slots=True)
+class WholePhotograph(Maker):
+    """The whole photograph in place of its person's crop."""
+
+    photographs: Photographs
+
+    reads: ClassVar[tuple[str, ...]] = (PHOTO, "member", "image")
+    writes: ClassVar[tuple[str, ...]] = ("image",)
+
+    def make(self, sets: Sequence[SetRows], meter: Meter) -> None:
+        for rows in sets:
+            rows.rows[0]["image"] = self.photographs.open(rows)
+
+
+@dataclass(frozen=True, slots=True)
 class PerceivePerson(Maker):
     """What a face reader perceives in the photograph's own person: `perceived_ATTRIBUTE`, "" where it finds no face.
 

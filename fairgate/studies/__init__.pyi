@@ -2,6 +2,7 @@ from .attribute_pairs import IntersectionOptions as IntersectionOptions
 from .contents import StudyContents as StudyContents
 from .contents import StudyPlace as StudyPlace
 from .contents import finished as finished
+from .gensynth import gensynth_study as gensynth_study
 from .intersections import intersections_study as intersections_study
 from .word_lists import WordList as WordList
 from .word_lists import published_words as published_words

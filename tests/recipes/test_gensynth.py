@@ -304,3 +304,31 @@ def test_stored_rows_are_what_a_dataset_takes(fakes, folder, tmp_path):
     assert read_dataset(tmp_path / "set").verify() == []
     first = Image.open(io.BytesIO(rows_of(recipe, edits)[0]["image"]))
     assert first.size == (40, 36)
+
+
+def test_unfiltered_keeps_every_edit_with_the_shares_that_the_filter_would_see(fakes, folder):
+    recipe = open_recipe("gensynth_unfiltered", {**FEW, **folder, "sets": 3})
+    _, pilot, edits = run_recipe(recipe, "person")
+    rows = rows_of(recipe, edits)
+    assert len(rows) == 16 * len(edits.set_ids) >= 48
+    assert len({(row["set_id"], row["member"]) for row in rows}) == len(rows)
+    accepts = [recipe.settings.rule.accepts(EditShares(row["p_real"], row["p_group"])) for row in rows]
+    assert set(accepts) == {True, False}, "edits that the filter would take, and others"
+    male = next(row for row in rows if row["member"] == "male-0")
+    photo = np.asarray(Image.open(folder["images"] / male["photo"]).convert("RGB"))
+    assert np.asarray(picture(male["image"])).shape == photo.shape
+    assert "embedding" not in male
+    assert pilot.meter.counts["edits"] == 16 * PILOT
+
+
+def test_originals_are_the_photographs_under_the_ids_of_their_edits(fakes, folder):
+    recipe = open_recipe("photographs", folder)
+    _, whole = run_recipe(recipe, "person")
+    rows = rows_of(recipe, whole)
+    _, (_, _, edits) = build(folder)
+    assert set(edits.set_ids) <= {row["set_id"] for row in rows}
+    for row in rows[:5]:
+        photo = np.asarray(Image.open(folder["images"] / row["photo"]).convert("RGB"))
+        assert np.array_equal(np.asarray(picture(row["image"])), photo)
+        assert row["gender"] == row["original_gender"]
+        assert len(json.loads(row["neutral_captions"])) == len(json.loads(row["captions"]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairgate.builds.dataset_checks import balanced, clusters, k_means, predictable_auc, tf_idf
 from fairgate.errors import DatasetError
 from fairgate.randomness import stream
+from fairgate.studies.caption_context import balanced, clusters, k_means, predictable_auc, tf_idf
 
 
 @pytest.mark.parametrize("seed", range(3))

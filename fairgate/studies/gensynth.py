@@ -1,0 +1,237 @@
+"""The tables and figures of Smith et al. 2023 ("Balancing the Picture"): how much of a model's bias is the dataset's?
+
+Neutral captions search photographs as they are, with swapped faces, and edited to show either gender on one background.
+Rankers that have no bias of their own (scores at random, words of captions) stand next to every model on every data.
+
+Departures. A picture's own photograph is searched, too, as in the paper; the paper does not say how its TF-IDF compares
+a caption with an image of five captions: here with all of them. Intervals resample photographs. The classifiers
+are logistic regressions on embeddings and words, and clusters are of words (`caption_context`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairgate.data import Dataset
+from fairgate.errors import ModelError
+from fairgate.probes import with_article
+from fairgate.randomness import stream
+from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
+from fairgate.studies.caption_context import predictable_auc, tf_idf
+from fairgate.studies.caption_search import RECALL_AT, Matrix, recall
+from fairgate.studies.captioned import Captioned, PersonInBlack
+from fairgate.studies.contents import StudyContents
+from fairgate.studies.gensynth_arms import Asked, arms_of, bias_tables, estimate, excess_table, measured, skew_figures
+from fairgate.studies.neutral_clusters import cluster_figures, cluster_tables
+from fairgate.studies.real_neighbours import decile_table, pair_sheets
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PAPER = "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
+
+
+def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
+    *,
+    original: Dataset,
+    genswap: Dataset,
+    gensynth: Dataset,
+    models: Mapping[str, str],
+    unfiltered: Dataset | None = None,
+    gallery: Dataset | None = None,
+    utility: Dataset | None = None,
+    prompts: tuple[str, str] = ("a photo of a man", "a photo of a woman"),
+    template: str = "a photo of {a_subject}",
+    clusters: int = 20,
+    seed: int = 0,
+    device: str = "auto",
+    root: Path = Path(),
+) -> StudyContents:
+    """Every table and figure. Without `gallery` the originals are the distractors of R@K.
+
+    Raises DatasetError for releases without captions, boxes or two genders, ModelError for a model that cannot compare
+    pictures with texts.
+    """
+    first = Captioned("original", original)
+    asked = Asked(
+        first,
+        Captioned("GenSwap", genswap),
+        Captioned("GenSynth", gensynth),
+        None if unfiltered is None else Captioned("GenSynth, unfiltered", unfiltered),
+        first if gallery is None else Captioned("gallery", gallery),
+        utility,
+        dict(models),
+        prompts,
+        template,
+        clusters,
+        seed,
+        device,
+        root,
+    )
+    for one in (first, *asked.edited, asked.gallery):
+        one.require()
+    used = [original, genswap, gensynth, *(one for one in (unfiltered, gallery, utility) if one is not None)]
+    arms = arms_of(asked)
+    found = [measured(asked, arm) for arm in arms]
+    useful = _utility(asked)
+    described = [_described(asked, name) for name in asked.models]
+    sheets = pair_sheets(first, asked.genswap, asked.gensynth, asked.unfiltered or asked.gensynth, seed)
+    return StudyContents(
+        title="How much of a model's bias is the dataset's?",
+        paper=PAPER,
+        models=described,
+        datasets=used,
+        settings={
+            "prompts": list(prompts),
+            "template": template,
+            "clusters": float(clusters),
+            "seed": float(seed),
+            "distractors": asked.gallery.dataset.manifest.ref,
+        },
+        tables=[
+            *bias_tables(asked, arms, found, useful),
+            excess_table(asked, arms, found),
+            _dataset_table(asked),
+            _context_table(asked),
+            *cluster_tables(first, clusters, seed),
+            decile_table(asked.unfiltered or asked.gensynth, _taken(asked, asked.unfiltered or asked.gensynth)),
+            _captions_table(asked.gensynth),
+        ],
+        figures=[*cluster_figures(first, clusters, seed), *skew_figures(asked, arms, found)],
+        pictures=[sheet for sheet, _ in sheets],
+        drawn={sheet.name: data for sheet, data in sheets},
+        notes=_notes(asked),
+    )
+
+
+def _taken(asked: Asked, release: Captioned) -> NDArray[np.bool_]:
+    """Which pictures the first model takes for the group that they are of, (rows,)."""
+    return _seen_as(asked, next(iter(asked.models)), release)
+
+
+def _seen_as(asked: Asked, name: str, release: Captioned) -> NDArray[np.bool_]:
+    cosines = asked.open(name, release.dataset).similarity([[prompt] for prompt in asked.prompts])
+    return np.asarray(cosines.argmax(axis=1) == release.codes)
+
+
+def _dataset_table(asked: Asked) -> StudyTable:
+    """Table 2: are edits seen as what they should be, and are they still found by their captions?"""
+    rows: list[list[StudyCell]] = []
+    for release in (asked.original, *asked.edited):
+        photographs = len(release.own)
+        for name in asked.models:
+            seen = _seen_as(asked, name, release).astype(np.float64)
+            model, others = asked.open(name, release.dataset), asked.open(name, asked.gallery.dataset)
+            hits = recall(model, release, others, asked.gallery)
+            cells = [_by_photograph(asked, release, hits[k], f"{name} R@{k}") for k in RECALL_AT]
+            zero_shot = _by_photograph(asked, release, seen, f"{name} zero-shot")
+            rows.append([release.name, name, photographs, len(release.dataset) // photographs, zero_shot, *cells])
+    return StudyTable(
+        name="datasets",
+        title="Are edits seen as whom they should show, and found by their captions?",
+        source="table 2",
+        columns=["data", "model", "photos", "edits", "gender seen", *(f"R@{k}" for k in RECALL_AT)],
+        rows=rows,
+        note="R@K: captions of the picture's gender, among the distractors and the picture itself; distractors of the "
+        "same photograph are left out. Edits: pictures of each photograph.",
+    )
+
+
+def _by_photograph(asked: Asked, release: Captioned, values: Matrix, what: str) -> Estimate:
+    means = np.bincount(release.owner, values) / np.bincount(release.owner)
+    return estimate(means, asked, release.name, what)
+
+
+def _context_table(asked: Asked) -> StudyTable:
+    """Section 3.3's classifiers, on the originals and on edits, and with the person in sight."""
+    rows: list[list[StudyCell]] = []
+    for release in (asked.original, *asked.edited):
+        words, _ = tf_idf([" ".join(texts) for texts in release.columns["neutral_captions"]])
+        vectors = {
+            "neutral captions": words,
+            "pictures, the person in black": _embedded(asked, PersonInBlack(release)),
+            "pictures as they are": _embedded(asked, release.dataset),
+        }
+        rng = [stream(asked.seed, "context", release.name, what) for what in vectors]
+        first = release.codes == 0
+        rows.append(
+            [
+                release.name,
+                *(
+                    Estimate(value=predictable_auc(one, first, each, release.owner), n=len(first))
+                    for one, each in zip(vectors.values(), rng, strict=True)
+                ),
+            ]
+        )
+    return StudyTable(
+        name="context",
+        title="How well is the gender of a picture predicted from what does not show it? (AUC, 0.5 is guessing)",
+        source="section 3.3; table 2, spurious background",
+        columns=["data", "neutral captions", "the person in black", "pictures as they are"],
+        rows=rows,
+        note="Logistic regressions on words, and on the first model's embeddings; pictures of one photograph "
+        "are in one fold of five. The gender is the caption's, or the edit's. n counts pictures.",
+    )
+
+
+def _embedded(asked: Asked, source: Any) -> Matrix:
+    name = next(iter(asked.models))
+    model: Any = asked.open(name, source)
+    if not hasattr(model, "image_embeddings"):
+        raise ModelError(
+            "it has no embeddings of pictures, from which a classifier could predict.",
+            where=asked.models[name],
+            remedy="name a checkpoint with two towers first (open_clip:, hf:)",
+        )
+    return np.asarray(model.image_embeddings(), dtype=np.float64)
+
+
+def _utility(asked: Asked) -> dict[str, StudyCell]:
+    """Zero-shot accuracy of every model over the subjects of the labelled release."""
+    if asked.utility is None:
+        return {}
+    index = asked.utility.index
+    subjects = list(dict.fromkeys(index.subject.tolist()))
+    words = [one.replace("_", " ") for one in subjects]
+    texts = [asked.template.replace("{a_subject}", with_article(one)).replace("{subject}", one) for one in words]
+    truth = np.array([subjects.index(one) for one in index.subject.tolist()])
+    sets = np.unique(index.set_id, return_inverse=True)[1]
+    found: dict[str, StudyCell] = {}
+    for name in asked.models:
+        right = asked.open(name, asked.utility).similarity([[text] for text in texts]).argmax(axis=1) == truth
+        found[name] = estimate(np.bincount(sets, right) / np.bincount(sets), asked, "utility", name)
+    return found
+
+
+def _captions_table(release: Captioned) -> StudyTable:
+    """The neutral captions, to be named in a suite."""
+    every = [text for row in release.own for text in release.columns["neutral_captions"][row]]
+    texts, counts = np.unique(np.array(every, dtype=object), return_counts=True)
+    order = np.lexsort((texts, -counts))
+    return StudyTable(
+        name="captions",
+        title="Neutral captions, and of how many photographs",
+        source="section 3.2; table 5",
+        columns=["caption", "captions"],
+        rows=[[str(texts[place]), int(counts[place])] for place in order],
+    )
+
+
+def _described(asked: Asked, name: str) -> StudyModel:
+    model = asked.open(name, asked.gensynth.dataset)
+    return StudyModel(name=name, uri=model.uri, fingerprint=model.fingerprint)
+
+
+def _notes(asked: Asked) -> list[str]:
+    notes = []
+    for name in asked.models:
+        model: Any = asked.open(name, asked.gensynth.dataset)
+        if getattr(model, "note", None):
+            notes.append(f"{name}: {model.note}")
+    if asked.gallery is asked.original:
+        notes.append("R@K: the originals are the distractors; `--gallery` names others")
+    return notes
