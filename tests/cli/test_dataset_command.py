@@ -109,9 +109,8 @@ def test_a_sheet_is_drawn_of_a_build_by_its_name_or_folder(run, tmp_path, monkey
 def test_a_build_that_is_not_there_is_told_with_the_nearest(run, tmp_path, monkeypatch):
     _write(tmp_path / "build" / "people" / "dataset")
     monkeypatch.chdir(tmp_path)
-    for command in (["sheet", "peopel"], ["bias", "peopel", "--model", "clip-l14"]):
-        refused = run(*command)
-        assert (refused.exit_code, "did you mean 'people'?" in refused.stderr) == (4, True), command
+    refused = run("sheet", "peopel")
+    assert (refused.exit_code, "did you mean 'people'?" in refused.stderr) == (4, True)
 
 
 def test_import_takes_photographs_and_tells_how_they_were_found(run, root, tmp_path):
