@@ -210,9 +210,17 @@ def require_another_checkpoint(
             remedy="name the checkpoint from before the change as the baseline, or `none`",
         )
     shared = [name for name in candidate[1] if name in baseline[1]]
-    if shared and all(np.array_equal(candidate[1][name].value, baseline[1][name].value) for name in shared):
+    if shared and all(_same(candidate[1][name], baseline[1][name]) for name in shared):
         raise BaselineError(
             f"two different checkpoints ({candidate[0][:12]} and {baseline[0][:12]}) gave identical scores.",
             where=where,
             remedy="one of the files is probably not the model that was meant: check both URIs",
         )
+
+
+def _same(one: ProbeScores, other: ProbeScores) -> bool:
+    """Whether two runs gave every image the same numbers."""
+    further = one.more.keys() == other.more.keys() and all(
+        np.array_equal(numbers, other.more[name], equal_nan=True) for name, numbers in one.more.items()
+    )
+    return further and np.array_equal(one.value, other.value)

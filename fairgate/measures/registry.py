@@ -29,6 +29,13 @@ _FAMILIES = {
     "c_asc": "c_asc",
     "association": "pair_shares",
     "differential_association": "pair_shares",
+    "flip_rate": "edits",
+    "flip_gap": "edits",
+    "lightening": "edits",
+    "darkening": "edits",
+    "unreadable_skin": "edits",
+    "reader_accuracy": "edits",
+    "edit_success": "edits",
 }
 
 METRICS = REGISTERED.with_modules({name: f"fairgate.measures.{family}" for name, family in _FAMILIES.items()})

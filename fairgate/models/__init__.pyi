@@ -3,6 +3,8 @@ from .cache import EmbeddingCache as EmbeddingCache
 from .contract import PRECOMPUTED as PRECOMPUTED
 from .contract import Capability as Capability
 from .contract import Capable as Capable
+from .contract import Editing as Editing
+from .contract import EditingModel as EditingModel
 from .contract import Floats as Floats
 from .contract import ImageIndex as ImageIndex
 from .contract import ImageSource as ImageSource

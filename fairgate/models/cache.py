@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ class CacheWarning(UserWarning):
 class CachedArrays:
     """One cached file: arrays by name, and notes in text."""
 
-    arrays: dict[str, NDArray[np.float32]]
+    arrays: dict[str, NDArray[Any]]
     notes: dict[str, str]
 
 
@@ -65,14 +66,15 @@ class EmbeddingCache:
             self.drop(name)
             return None
 
-    def write(
-        self, name: str, arrays: Mapping[str, NDArray[np.float32]], notes: Mapping[str, str] | None = None
-    ) -> None:
-        """Keep arrays and notes under a name, replacing what is there."""
+    def write(self, name: str, arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, str] | None = None) -> None:
+        """Keep arrays (float32, or bytes as uint8) and notes under a name, replacing what is there."""
         if not self._writable:
             return
         path = self._path(name)
-        tensors = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in arrays.items()}
+        tensors = {
+            key: np.ascontiguousarray(value, dtype=np.uint8 if value.dtype == np.uint8 else np.float32)
+            for key, value in arrays.items()
+        }
         metadata = {**(notes or {}), "format": FORMAT, "sha256": _checksum(tensors)}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +112,7 @@ class EmbeddingCache:
         return self.folder / f"{name}.safetensors"
 
 
-def _checksum(arrays: Mapping[str, NDArray[np.float32]]) -> str:
+def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
     seen = hashlib.sha256()
     for name in sorted(arrays):
         seen.update(f"{name}{arrays[name].shape}".encode())

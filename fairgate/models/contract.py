@@ -53,7 +53,7 @@ class ImageSource(Protocol):
         ...
 
 
-Capability = Literal["log_probabilities", "similarity"]
+Capability = Literal["log_probabilities", "similarity", "edit"]
 """What a model can do, by the name of the method that does it; a probe names the one that it needs."""
 
 
@@ -109,6 +109,36 @@ class SimilarityModel(Model, Protocol):
 
         Shape (images, ensembles), float64.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Editing:
+    """How a picture is edited (img2img): `strength` (0..1] is the share of the schedule that is run again, `guidance`
+    the classifier-free scale. Edits of another `seed` are made from other noise."""
+
+    strength: float
+    seed: int = 0
+    steps: int = 50
+    guidance: float = 7.5
+
+
+class EditingModel(Model, Protocol):
+    """A model that edits its source's images as a prompt says: a Stable Diffusion's img2img."""
+
+    @property
+    def source(self) -> ImageSource: ...
+
+    def edit(self, prompt: str, how: Editing) -> ImageSource:
+        """The edits of all images, in the source's order and under its names; made as they are read.
+
+        The noise of an edit depends on the image's set and member and on the seed alone, not on the prompt, the
+        strength or the weights: the edits of two models are paired by image and seed.
+        """
+        ...
+
+    def beside(self, uri: str, source: ImageSource) -> Model:
+        """Another model, such as one that reads edits, over a source; with this one's device, cache and folder."""
         ...
 
 
@@ -184,14 +214,20 @@ def require_capability(model: Capable, needed: Capability, where: str) -> None:
         )
 
 
-def _opens_no_other(uri: str) -> Model:
+class OpenOther(Protocol):
+    """Opens a model by its URI, over a source (None: the request's own)."""
+
+    def __call__(self, uri: str, source: ImageSource | None = None, /) -> Model: ...
+
+
+def _opens_no_other(uri: str, _source: ImageSource | None = None, /) -> Model:
     raise ModelError("this request cannot open the model inside.", where=uri, remedy="open it by `open_scorer`")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """One call of `open_scorer`, as model families receive it. `address` is the URI without its scheme; `open_other`
-    opens the model inside this one, by its URI."""
+    opens another model by its URI, such as the one inside this one: over the same source, or over one that is given."""
 
     uri: str
     address: str
@@ -202,7 +238,7 @@ class Request:
     base: Path = Path()
     progress: Progress | None = None
     batch_size: int | None = None
-    open_other: Callable[[str], Model] = _opens_no_other
+    open_other: OpenOther = _opens_no_other
 
 
 def indistinct(model: Capable, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:

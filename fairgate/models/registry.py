@@ -42,7 +42,7 @@ def open_scorer(
     checkpoint cannot be found, trusted or loaded), ScoresError (`scores:` files) or DeviceError.
     """
 
-    def opened(named: str) -> Model:
+    def opened(named: str, over: ImageSource) -> Model:
         scheme, address = require_uri(named, base)
         if allow_pickle and in_ci(os.environ):
             raise ModelError(
@@ -50,11 +50,15 @@ def open_scorer(
                 where=named,
                 remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
             )
-        request = Request(named, address, source, device, cache, allow_pickle, base, progress, batch_size, opened)
+
+        def other(inner: str, beside: ImageSource | None = None, /) -> Model:
+            return opened(inner, beside or over)
+
+        request = Request(named, address, over, device, cache, allow_pickle, base, progress, batch_size, other)
         with FAMILIES.blaming(scheme):
             return FAMILIES[scheme].open(request)
 
-    return opened(uri)
+    return opened(uri, source)
 
 
 def require_uri(uri: str, base: Path = Path()) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,10 @@ equal probability are no right answer."""
 
 MAX_PROBES = 5000
 """Most probes and words in a file of scores; a file with more is refused."""
+MORE = "more."
+"""Before the names of further numbers, in a file of scores."""
+_FURTHER = re.compile(r"more\.[a-z_]{1,40}")
+_MOST_FURTHER = 16
 _TEXT = ["probe", "set_id", "member", "predicted"]
 _ROW_BYTES = 1024
 
@@ -62,7 +67,8 @@ class ProbeScores:
     (None where no label is). `rank` (images,), of a retrieval over several subjects, is the place of the image's own
     subject's query among all subjects' queries: 1 is nearest, and equal queries count as nearer. Files from before
     there were ranks have none. `contests` hold all labels' probabilities of a classification that was just scored;
-    they are never written, and scores read from a file have none.
+    they are never written, and scores read from a file have none. `more` are further numbers of every image by name,
+    (images,) float64 each, NaN where an image has none: of an edit, how much lighter its skin is.
     """
 
     value: NDArray[np.float64]
@@ -70,6 +76,7 @@ class ProbeScores:
     correct: NDArray[np.bool_] | None = None
     rank: NDArray[np.int64] | None = None
     contests: tuple[Contest, ...] = field(default=(), repr=False, compare=False)
+    more: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 def scores_digest(scores: Mapping[str, ProbeScores]) -> str:
@@ -78,13 +85,22 @@ def scores_digest(scores: Mapping[str, ProbeScores]) -> str:
 
 
 def _digests(one: ProbeScores) -> list[str | None]:
-    """A digest per column; of ranks only where there are any, so that records from before them stay valid."""
+    """A digest per column; of ranks and further numbers only where there are any, so that records from before them stay
+    valid."""
     columns = [
-        sha256_bytes(np.ascontiguousarray(one.value, dtype="<f8").tobytes()),
+        _numbers_digest(one.value),
         None if one.predicted is None else digest([str(label) for label in one.predicted]),
         None if one.correct is None else sha256_bytes(one.correct.astype(np.uint8).tobytes()),
     ]
-    return columns if one.rank is None else [*columns, sha256_bytes(one.rank.astype("<i8").tobytes())]
+    if one.rank is not None:
+        columns.append(sha256_bytes(one.rank.astype("<i8").tobytes()))
+    return [*columns, *(digest([name, _numbers_digest(one.more[name])]) for name in sorted(one.more))]
+
+
+def _numbers_digest(numbers: NDArray[np.float64]) -> str:
+    """Every NaN is the same: a missing number comes back from a file as another one."""
+    told = np.where(np.isnan(numbers), np.nan, numbers)
+    return sha256_bytes(np.ascontiguousarray(told, dtype="<f8").tobytes())
 
 
 def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> None:
@@ -98,7 +114,7 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
         "subject": _arrow(rows.subject, pa.string()).dictionary_encode(),
         **{key: _arrow(codes, pa.string()).dictionary_encode() for key, codes in rows.attributes.items()},
     }
-    tables = []
+    tables, further = [], sorted({name for probe in scores.values() for name in probe.more})
     for name, probe in scores.items():
         n = len(probe.value)
         kinds = {"value": pa.float64(), "predicted": pa.string(), "correct": pa.bool_(), "rank": pa.int64()}
@@ -107,6 +123,9 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
             key: pa.nulls(n, kind) if columns[key] is None else _arrow(columns[key], kind)
             for key, kind in kinds.items()
         }
+        for key in further:
+            found = probe.more.get(key)
+            answers[MORE + key] = pa.nulls(n, pa.float64()) if found is None else _arrow(found, pa.float64())
         named = _arrow(np.array([name] * n), pa.string()).dictionary_encode()
         tables.append(pa.table({"probe": named, **images, **answers}))
     table = pa.concat_tables(tables).unify_dictionaries()
@@ -161,7 +180,10 @@ def _columns(path: Path, images: int, wanted: list[str]) -> dict[str, NDArray[An
         # text stays codes of its different texts: a few bytes may repeat a long one a billion times
         file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=_TEXT)
         _require_bounded(file.metadata, images)
-        names = [name for name in wanted if name != "rank" or "rank" in file.schema_arrow.names]
+        held = file.schema_arrow.names
+        names = [name for name in wanted if name != "rank" or "rank" in held]
+        if "value" in wanted:
+            names += [name for name in held if _FURTHER.fullmatch(name)][:_MOST_FURTHER]
         table = file.read(columns=names)
         table.validate(full=True)
         _require_kinds(table)
@@ -199,7 +221,8 @@ def _require_kinds(table: Any) -> None:
     kinds = {"value": pa.types.is_float64, "correct": pa.types.is_boolean, "rank": pa.types.is_int64}
     for column in table.schema:
         held = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        if not kinds.get(column.name, pa.types.is_string)(held):
+        wanted = pa.types.is_float64 if column.name.startswith(MORE) else pa.types.is_string
+        if not kinds.get(column.name, wanted)(held):
             raise TypeError(f"column '{column.name}' is of type {held}")
 
 
@@ -213,7 +236,11 @@ def _aligned(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> Prob
     if any(entry is None for column in held.values() for entry in column.tolist()):
         raise ScoresError(f"probe '{name}' has columns with gaps.", where=str(path), remedy="run the baseline again")
     kinds: dict[str, Any] = {"predicted": object, "correct": bool, "rank": np.int64}
-    return ProbeScores(value, **{key: column.astype(kinds[key]) for key, column in held.items()})
+    further = {key.removeprefix(MORE): columns[key][back] for key in columns if key.startswith(MORE)}
+    more = {key: numbers for key, numbers in further.items() if not np.isnan(numbers).all()}
+    if any(np.isinf(numbers).any() for numbers in more.values()):
+        raise ScoresError(f"probe '{name}' has infinite numbers.", where=str(path), remedy="run the baseline again")
+    return ProbeScores(value, **{key: column.astype(kinds[key]) for key, column in held.items()}, more=more)
 
 
 def _order_of(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> NDArray[np.int64]:

@@ -100,6 +100,11 @@ class Probe(SuiteSection):
         """Ranked words by category, for checks `by: category`; empty where they have none."""
         return {}
 
+    @property
+    def instruments(self) -> tuple[str, ...]:
+        """URIs of the models by which it reads what the judged one makes."""
+        return ()
+
     def names(self, name: str) -> tuple[str, ...]:
         """Names of its answers: its own, or `name[word]` for each word."""
         return tuple(f"{name}[{word}]" for word in self.ranked_words) or (name,)

@@ -10,6 +10,7 @@ PROBES = REGISTERED.with_modules(
         "retrieval": "fairgate.probes.retrieval",
         "association": "fairgate.probes.association",
         "pair_association": "fairgate.probes.pair_association",
+        "image_editing": "fairgate.probes.image_editing",
     }
 )
 

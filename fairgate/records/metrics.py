@@ -27,7 +27,8 @@ class MetricSpec:
     attribute, so that none of them can be judged where one is too small. `tempered` ones are made of P(true), which
     depends on the label temperature; `turns` ones count answers, and change only where an answer turns. `rankings`: the
     value is an average over queries, each with a gallery of its own. `relative`: a group's number is its distance from
-    the others: its set-mates, or, of single images, the mean of all groups.
+    the others: its set-mates, or, of single images, the mean of all groups. `gaps`: images may be without a number, and
+    are left out; of a comparison also where the other run has none.
 
     A group's number is held against the bound as it is (`group_bound` "value"), by its size ("size"), or not at all
     ("none": groups are shown with another number than the check's).
@@ -52,6 +53,7 @@ class MetricSpec:
     turns: bool = False
     rankings: bool = False
     relative: bool = False
+    gaps: bool = False
     group_bound: Literal["value", "size", "none"] = "value"
     display: str = ""
     plain: str = ""

@@ -78,6 +78,8 @@ def compare(
     sets: Resamples,
 ) -> CheckComparison:
     """Compare the groups in `min_sets` sets or more; `deltas` are the resampled differences of what is no mean."""
+    if planned.metric.spec.gaps:
+        now, before = _in_both(now, before)
     rule, wanted = suite.decision, max(suite.groups.min_sets, 2)  # one set has no spread
     harm: Literal["lower", "higher"] = "lower" if planned.metric.spec.better == "higher" else "higher"
     design = Design(planned.bound, rule.alpha, harm)
@@ -102,6 +104,18 @@ def compare(
         assert deltas is not None
         found = compare_draws(now.value - before.value, deltas, n_sets=len(now.badness), design=design)
     return CheckComparison(now, found, enough, blank)
+
+
+def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:
+    """Two measures without the sets in which either has no number, group by group."""
+    if now.paired is None or before.paired is None:
+        return now, before
+    missing = np.isnan(now.paired) | np.isnan(before.paired)
+    held = (~missing).sum(axis=0) if now.groups else now.group_sets
+    return (
+        replace(now, paired=np.where(missing, np.nan, now.paired), group_sets=held),
+        replace(before, paired=np.where(missing, np.nan, before.paired), group_sets=held),
+    )
 
 
 def decide_family(parts: Sequence[CheckComparison], rule: DecisionRule) -> list[PairedResult]:

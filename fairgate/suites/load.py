@@ -322,6 +322,13 @@ def require_inside(suite: Suite, source: Source, root: Path) -> None:
                 where=source.where((key,)),
                 remedy=f"put it into the repository (DVC can track it), or type it: --fairness-{option} '{text}'",
             )
+    for name, probe in suite.probes.items():
+        if any(leaves(path, root) for uri in probe.instruments for path in local_paths(uri)):
+            raise SuiteError(
+                f"the probe '{name}' names a model outside of the repository, which a suite may not.",
+                where=source.where(("probes", name)),
+                remedy="put it into the repository (DVC can track it), or name one by a hub id",
+            )
 
 
 def named_files(text: str) -> list[Path]:

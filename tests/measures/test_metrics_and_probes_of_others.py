@@ -229,7 +229,7 @@ def test_packages_are_looked_for_once_and_not_for_built_in_names(monkeypatch: py
     assert METRICS["fairness"].spec.name == "fairness"
     assert not asked
     assert METRICS["sound_sets"] is METRICS["sound_sets"]
-    assert len(METRICS) == 15
+    assert len(METRICS) == 22
     assert asked == ["fairgate.metrics"]
 
 

@@ -1,4 +1,5 @@
-"""`diffusion:FOLDER?samples=100`: a Stable Diffusion (1.x, 2.x, XL) that is judged as a zero-shot classifier.
+"""`diffusion:FOLDER?samples=100`: a Stable Diffusion (1.x, 2.x, XL) that is judged as a zero-shot classifier, and as an
+editor of pictures (edits.py).
 
 A prompt is the more probable, the better the model predicts the noise that was added to a picture when it is told the
 prompt (Li et al. 2023, "Your diffusion model is secretly a zero-shot classifier"): log P(prompt | picture) is, up to
@@ -19,32 +20,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.checkpoints import (
-    TOKENIZER_FILES,
     Device,
     find_device,
     naming,
-    read_config,
     scoring,
     split_options,
     versions,
 )
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline
+from fairgate.generation.diffusion_classifier.reading import Table, same_text, shown_how, tokenizers_digest
 from fairgate.generation.diffusion_classifier.sampling import settle
 from fairgate.hashing import digest
 from fairgate.models import (
     Capability,
+    Editing,
     Floats,
+    ImageSource,
+    Model,
     Request,
     RowParts,
     decode_rgb,
     log_softmax,
     name_of,
     preprocessing_digest,
-    tokenizer_digest,
 )
 
 if TYPE_CHECKING:
+    from fairgate.generation.diffusion.pipeline import StableDiffusion
     from fairgate.generation.diffusion_classifier.errors import DenoisingErrors
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other errors for the same files
@@ -52,20 +55,6 @@ SAMPLES = 100
 """Noise levels by default: the most that Li et al. and paper 2 take."""
 _OPTIONS = ("samples", "size", "stop", "vae", "variant")
 _BATCH = 8  # pictures read at once
-_SAME_TEXT = 64 * 2.0**-23  # share of its length by which a token's state may differ by rounding, as of two towers
-
-# what decides which noise is added, and how the UNet's answer is read, with the defaults of diffusers
-_NOISING = {
-    "num_train_timesteps": 1000,
-    "prediction_type": "epsilon",
-    "beta_start": 0.0001,
-    "beta_end": 0.02,
-    "beta_schedule": "linear",
-    "trained_betas": None,
-    "rescale_betas_zero_snr": False,
-}
-
-Table = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +72,7 @@ class DiffusionFamily:
 
     scheme: ClassVar[str] = "diffusion"
     forms: ClassVar[tuple[str, ...]] = ("diffusion:FOLDER?samples=100",)
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "edit"})
 
     def local_path(self, address: str) -> Path | None:
         """The folder."""
@@ -136,19 +125,25 @@ class DiffusionClassifier:
         self.uri, self.settings = request.uri, settings
         self.fingerprint = digest({"files": found.files.fingerprint(), **asdict(settings)})
         self.preparation = f"diffusion/{CODE_VERSION}"
-        self.tokenizer = _tokenizers_digest(found)
+        self.tokenizer = tokenizers_digest(found)
         with naming(request.uri, "be read"):
-            self.preprocessing = preprocessing_digest(adapter="diffusion", **_shown(found, settings))
+            self.preprocessing = preprocessing_digest(adapter="diffusion", **shown_how(found, asdict(settings)))
         self._device: Device = find_device(request.device)
         self.device, self.precision = self._device.name, self._device.precision
         self._found, self._request = found, request
+        self._parts: StableDiffusion | None = None
         self._loaded: DenoisingErrors | None = None
         self._columns: dict[str, NDArray[np.float32]] | None = None
 
     @property
+    def source(self) -> ImageSource:
+        """The pictures that it classifies and edits."""
+        return self._request.source
+
+    @property
     def unet_evaluations(self) -> int:
         """Pictures that the UNet denoised so far, in this process."""
-        return 0 if self._loaded is None else self._loaded.model.spent["unet"]
+        return 0 if self._parts is None else self._parts.spent["unet"]
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax, over exactly these prompts, of minus the mean squared error: (images, prompts) float64."""
@@ -205,6 +200,31 @@ class DiffusionClassifier:
                 self._request.cache.drop_all(f"parts/{name}")
         return table.reshape(len(table), len(first), len(second)).astype(np.float64)
 
+    def edit(self, prompt: str, how: Editing) -> ImageSource:
+        """The edits of all pictures (img2img, as diffusers' pipeline makes them), made as they are read, cached.
+
+        Pictures are worked on with `?size=` pixels on the longer side, by default as the model was trained.
+        Raises ModelError for a strength outside of (0, 1], and when read for latents that are not finite.
+        """
+        from fairgate.generation.diffusion_classifier.edits import EditedImages, ImageEditor
+
+        if not 0 < how.strength <= 1:
+            raise ModelError(
+                f"the strength is {how.strength}, which is no share of the steps.",
+                where=self.uri,
+                remedy="set a number above 0, and 1 at most",
+            )
+        request = self._request
+
+        def loaded() -> ImageEditor:
+            return ImageEditor(self._model(), self.settings.size)
+
+        return EditedImages(request.source, prompt, how, self._key(), loaded, request.cache)
+
+    def beside(self, uri: str, source: ImageSource) -> Model:
+        """Another model over a source, on this one's device, with its cache."""
+        return self._request.open_other(uri, source)
+
     def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
         """Pairs of ensembles with different prompts whose states in the text encoder are equal up to rounding.
 
@@ -221,7 +241,7 @@ class DiffusionClassifier:
             for (one, ours), (other, theirs) in combinations(enumerate(ensembles), 2)
             if list(ours) != list(theirs)
             and len(ours) == len(theirs)
-            and all(_same_text(states[here], states[there]) for here, there in zip(ours, theirs, strict=True))
+            and all(same_text(states[here], states[there]) for here, there in zip(ours, theirs, strict=True))
         ]
         if cache:
             cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {"pairs": json.dumps(pairs)})
@@ -295,52 +315,20 @@ class DiffusionClassifier:
 
     def _engine(self) -> DenoisingErrors:
         if self._loaded is None:
-            versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
-            from fairgate.checkpoints import require_device
-            from fairgate.generation.diffusion.pipeline import StableDiffusion
             from fairgate.generation.diffusion_classifier.errors import DenoisingErrors
 
-            require_device(self._device)
+            model = self._model()
             with naming(self.uri, "be loaded"):
-                model = StableDiffusion(self._found, self.uri, self._device.name)
                 self._loaded = DenoisingErrors(model, samples=self.settings.samples, size=self.settings.size)
         return self._loaded
 
+    def _model(self) -> StableDiffusion:
+        if self._parts is None:
+            versions("diffusers", "accelerate")  # where they are missing, the error says how to install them
+            from fairgate.checkpoints import require_device
+            from fairgate.generation.diffusion.pipeline import StableDiffusion
 
-def _shown(found: PipelineFiles, settings: Classifying) -> dict[str, Any]:
-    """The options, and what the hashed configs decide: how the UNet sees a picture, and how its answer is read."""
-    unet, vae, noising = (
-        read_config(path)
-        for path in (
-            found.folder / "unet" / "config.json",
-            found.vae / "config.json",
-            found.folder / "scheduler" / "scheduler_config.json",
-        )
-    )
-    factor = 2 ** (len(vae.get("block_out_channels", (64,))) - 1)
-    side = unet.get("sample_size") or 0
-    return {
-        "samples": settings.samples,
-        "stop": settings.stop,
-        "pixels": settings.size or (max(side) if isinstance(side, list) else int(side)) * factor,
-        "vae_factor": factor,
-        "latent_channels": vae.get("latent_channels", 4),
-        "scaling_factor": vae.get("scaling_factor", 0.18215),
-        "moments": [vae.get("latents_mean"), vae.get("latents_std")] if found.is_xl else None,
-        "noising": {name: noising.get(name, default) for name, default in _NOISING.items()},
-    }
-
-
-def _same_text(ours: Sequence[Table], theirs: Sequence[Table]) -> bool:
-    """Whether the states of every token are equal up to rounding."""
-    return all(
-        bool((np.linalg.norm(one - other, axis=-1) <= _SAME_TEXT * np.linalg.norm(one, axis=-1)).all())
-        for one, other in zip(ours, theirs, strict=True)
-    )
-
-
-def _tokenizers_digest(found: PipelineFiles) -> str:
-    """Of the pipeline's one or two tokenizers."""
-    names = sorted(name for name in found.components if name.startswith("tokenizer"))
-    files = {name: [path for path in (found.folder / name).glob("*") if path.name in TOKENIZER_FILES] for name in names}
-    return digest({name: tokenizer_digest(sorted(paths)) for name, paths in files.items()})
+            require_device(self._device)
+            with naming(self.uri, "be loaded"):
+                self._parts = StableDiffusion(self._found, self.uri, self._device.name)
+        return self._parts

@@ -1,0 +1,257 @@
+"""Edits of pictures: is somebody else seen in them than before, and is their skin lighter? (Saravanan et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator, model_validator
+
+from fairgate.errors import ModelError, SuiteError
+from fairgate.metrics import individual_typology_angle, skin_mask
+from fairgate.models import (
+    Capability,
+    Editing,
+    EditingModel,
+    Floats,
+    ImageIndex,
+    ImageSource,
+    LabelModel,
+    decode_rgb,
+    indistinct,
+    require_capability,
+)
+from fairgate.probes.answers import ProbeScores, Rows
+from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has, register
+from fairgate.probes.settings import SuiteSection, Text, checked_template, filled
+
+SkinRule = Literal["hue", "kolkur"]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Reader(SuiteSection):
+    """The model that reads pictures before and after an edit: a zero-shot classifier, the same one for every judged
+    model. It is pinned: a branch that changes its weights gets no verdict."""
+
+    model: Text = Field(description="URI of a model with the capability `log_probabilities`, such as a CLIP.")
+    fingerprint: str = Field(
+        pattern=r"^[0-9a-f]{64}$", description="Digest of its files; the error of a wrong one says the right one."
+    )
+    attribute: Text = Field(description="Attribute of the dataset that it is to perceive, such as `gender`.")
+    labels: dict[str, Text] = Field(min_length=2, description="Its prompt for every group: `male: a photo of a man`.")
+
+    def over(self, model: EditingModel, pictures: ImageSource) -> LabelModel:
+        """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned, and for
+        prompts that it reads as the same text."""
+        found = model.beside(self.model, pictures)
+        require_capability(found, "log_probabilities", "the reader of edits")
+        if found.fingerprint != self.fingerprint:
+            raise ModelError(
+                f"the reader of edits has the fingerprint {found.fingerprint}, the suite pins {self.fingerprint}.",
+                where=self.model,
+                remedy="put the pinned checkpoint back; or, reviewed, merge a suite that pins the new one, and new "
+                "baselines with it",
+            )
+        return cast(LabelModel, found)
+
+    def perceived(self, reader: LabelModel) -> NDArray[Any]:
+        """The likeliest group of every picture, (images,)."""
+        log_p = reader.log_probabilities(list(self.labels.values()))
+        groups: NDArray[Any] = np.array(list(self.labels), dtype=object)
+        return np.asarray(groups[log_p.argmax(axis=1)])
+
+
+class Pictures:
+    """A source that keeps the typology angle of each picture's skin, in degrees, as it is read; NaN where it has none.
+
+    `crop` is the part of a picture that is looked at: left, top, right, bottom as shares of its sides.
+    """
+
+    def __init__(self, source: ImageSource, rule: SkinRule, crop: Sequence[float] | None) -> None:
+        self.source, self.rule, self.crop = source, rule, crop
+        self._angles: dict[int, float] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """The source's."""
+        return self.source.fingerprint
+
+    @property
+    def folder(self) -> Path:
+        """The source's."""
+        return self.source.folder
+
+    @property
+    def index(self) -> ImageIndex:
+        """The source's."""
+        return self.source.index
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
+        """The source's."""
+        for rows, blobs in self.source.image_batches(batch_size):
+            for row, data in zip(rows, blobs, strict=True):
+                if int(row) not in self._angles:
+                    self._angles[int(row)] = self._angle(data, int(row))
+            yield rows, blobs
+
+    def angles(self) -> Floats:
+        """Of every picture, (images,); reads the source where that was not done yet."""
+        if len(self._angles) < len(self):
+            for _ in self.image_batches(64):
+                pass
+        return np.array([self._angles[row] for row in range(len(self))])
+
+    def _angle(self, data: bytes, row: int) -> float:
+        picture = decode_rgb(data, self.source, row)
+        if self.crop is not None:
+            sides = np.array([*picture.size, *picture.size])
+            left, top, right, bottom = np.round(sides * np.array(self.crop)).astype(int).tolist()
+            picture = picture.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
+        pixels = np.asarray(picture)
+        return individual_typology_angle(pixels, skin_mask(pixels, rule=self.rule)).degrees
+
+
+@register
+class ImageEditingProbe(Probe):
+    """Edit every image as each word says; perceive it before and after (Saravanan et al. 2023).
+
+    An image's number is the share of its edits that are perceived as another group than the image before the edit.
+    Next to it: how much lighter the skin is (degrees of the individual typology angle), and whether the reader takes
+    the edit for the word rather than for one of the other words. What is perceived in the image itself is compared
+    with what the dataset records, since flips say nothing where that is wrong.
+    """
+
+    needs: ClassVar[Capability] = "edit"
+    answers_as: ClassVar[str] = "image_editing"
+    value_names: ClassVar[Mapping[str, str]] = {"image_editing": "share flipped"}
+
+    kind: Literal["image_editing"]
+    template: Text = Field(description="The prompt of an edit, with `{word}` or `{a_word}` (with its article) in it.")
+    words: list[Text] = Field(min_length=2, description="What people are edited into, such as occupations.")
+    strengths: list[Annotated[float, Field(gt=0, le=1)]] = Field(
+        default=[0.8],
+        min_length=1,
+        description="Shares of the schedule that are run: of 1.0, little of a picture is left.",
+    )
+    edits: int = Field(default=1, ge=1, le=100, description="Edits of an image by a word at a strength.")
+    steps: int = Field(default=50, ge=1, le=1000, description="Steps of the whole schedule.")
+    guidance: float = Field(default=7.5, ge=0, le=100, description="Scale of classifier-free guidance.")
+    reader: Reader = Field(description="The model that perceives.")
+    skin: SkinRule = Field(default="hue", description="Which pixels are skin; `kolkur` is the paper's rule.")
+    crop: Annotated[list[Share], Field(min_length=4, max_length=4)] | None = Field(
+        default=None, description="Where skin is looked for: left, top, right, bottom, as shares of the sides."
+    )
+
+    @field_validator("template")
+    @classmethod
+    def _template(cls, value: str) -> str:
+        return checked_template(value, "word")
+
+    @model_validator(mode="after")
+    def _distinct(self) -> ImageEditingProbe:
+        for what, given in (("words", self.words), ("strengths", self.strengths)):
+            if len(set(given)) < len(given):
+                raise ValueError(f"{what} are given twice: {given}")
+        if len(set(self.reader.labels.values())) < len(self.reader.labels):
+            raise ValueError("two groups have the same prompt in `reader: labels`")
+        if self.crop is not None and not (self.crop[0] < self.crop[2] and self.crop[1] < self.crop[3]):
+            raise ValueError(f"`crop` is [left, top, right, bottom], and holds nothing: {self.crop}")
+        return self
+
+    @property
+    def ranked_words(self) -> tuple[str, ...]:
+        """The words; with several strengths `doctor at 0.8`."""
+        return tuple(self._name(word, strength) for word in self.words for strength in self.strengths)
+
+    def _name(self, word: str, strength: float) -> str:
+        return word if len(self.strengths) == 1 else f"{word} at {strength:g}"
+
+    @property
+    def instruments(self) -> tuple[str, ...]:
+        """The reader."""
+        return (self.reader.model,)
+
+    def prompt(self, word: str) -> str:
+        """The text that the model sees for a word."""
+        return filled(self.template, "word", word)
+
+    def choices(self, subjects: Sequence[str]) -> list[Choice]:
+        """All words, whatever an image shows."""
+        return [Choice(subject, {word: self.prompt(word) for word in self.words}) for subject in subjects]
+
+    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+        """The reader's labels are the dataset's groups of an attribute."""
+        dataset_has(self.reader.attribute, f"the reader of probe '{name}' perceives", dataset, at("reader"))
+        groups = dataset.attributes[self.reader.attribute]
+        if set(groups) != set(self.reader.labels):
+            raise SuiteError(
+                f"the reader of probe '{name}' has labels for {', '.join(self.reader.labels)}.",
+                where=at("reader"),
+                remedy=f"give a prompt for each of the groups of {self.reader.attribute}: {', '.join(groups)}",
+            )
+
+    def blind_labels(self, subjects: int | None) -> int:
+        """An edit that shows nothing of its word is taken for any of them."""
+        return len(self.words)
+
+    def utility_check(self, name: str) -> str | None:
+        """That edits show what they are to show."""
+        return f"id: edits-work, probe: {name}, metric: edit_success"
+
+    def run(self, name: str, model: EditingModel, rows: Rows) -> dict[str, ProbeScores]:
+        """Flips, changes of skin tone and success of the edits by every word at every strength."""
+        originals = Pictures(model.source, self.skin, self.crop)
+        reader = self.reader.over(model, originals)
+        self._require_told_apart(reader)
+        before = self.reader.perceived(reader)
+        correct = before == np.asarray(rows.attributes[self.reader.attribute], dtype=object)
+        found = {}
+        for word in self.words:
+            for strength in self.strengths:
+                each = [self._edited(model, word, strength, seed, before) for seed in range(self.edits)]
+                flipped, shown = (np.mean([one[part] for one in each], axis=0) for part in (0, 1))
+                lighter = _mean_of_known(np.array([angles for *_, angles in each]) - originals.angles())
+                found[f"{name}[{self._name(word, strength)}]"] = ProbeScores(
+                    flipped, predicted=before, correct=correct, more={"lightening": lighter, "shown": shown}
+                )
+        return found
+
+    def _edited(
+        self, model: EditingModel, word: str, strength: float, seed: int, before: NDArray[Any]
+    ) -> tuple[Floats, Floats, Floats]:
+        """Whether each edit is another group's, whether it shows the word, the angle of its skin: (images,) each."""
+        edits = model.edit(self.prompt(word), Editing(strength, seed, self.steps, self.guidance))
+        pictures = Pictures(edits, self.skin, self.crop)
+        reader = self.reader.over(model, pictures)
+        flipped = (self.reader.perceived(reader) != before).astype(np.float64)
+        taken = reader.log_probabilities([self.prompt(one) for one in self.words]).argmax(axis=1)
+        return flipped, (taken == self.words.index(word)).astype(np.float64), pictures.angles()
+
+    def _require_told_apart(self, reader: LabelModel) -> None:
+        for what, prompts in (
+            ("labels", dict(self.reader.labels)),
+            ("words", {word: self.prompt(word) for word in self.words}),
+        ):
+            names = list(prompts)
+            if pairs := indistinct(reader, [[prompt] for prompt in prompts.values()]):
+                one, other = pairs[0]
+                raise ModelError(
+                    f"the reader of edits reads the {what} '{names[one]}' and '{names[other]}' as the same text.",
+                    where=self.reader.model,
+                    remedy="use prompts that it can tell apart, or another reader",
+                )
+
+
+def _mean_of_known(table: Floats) -> Floats:
+    """Column means of what is not NaN; NaN for a column of nothing else."""
+    known = ~np.isnan(table)
+    total = np.where(known, table, 0.0).sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        found: Floats = total / known.sum(axis=0)
+    return found

@@ -1,0 +1,132 @@
+"""Models of a test: `painted:PLANT`, whose edits are flat colours with a planted bias, and `colour:NAME`, their reader.
+
+Blue says the gender of a picture of the toy dataset, red its skin, the first pixel the word of an edit.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from PIL import Image
+
+from fairgate.hashing import digest
+from fairgate.models import Editing, Floats, ImageSource, Request, decode_rgb, log_softmax
+from fairgate.randomness import stream
+
+BLUE = {"male": 40, "female": 60}
+WORDS = ("doctor", "nurse")
+MALE_SHARE = {
+    "plain": {"doctor": 0.6, "nurse": 0.4},
+    "again": {"doctor": 0.6, "nurse": 0.4},
+    "planted": {"doctor": 0.95, "nurse": 0.4},
+    "lighter": {"doctor": 0.6, "nurse": 0.4},
+    "nothing": {},
+}
+"""P(male | word) in the edits of each plant: `again` differs from `plain` in a few pictures, `lighter` in their skin,
+and `nothing` returns what it is given."""
+
+
+class _Opened:
+    tokenizer = preprocessing = None
+    precision, device, preparation = "fp32", "cpu", "painted/1"
+
+    def __init__(self, request: Request) -> None:
+        self.uri, self.request, self.source = request.uri, request, request.source
+        self.fingerprint = digest(request.uri)
+
+
+class Painted(_Opened):
+    """An editor."""
+
+    capabilities = frozenset({"edit"})
+
+    def edit(self, prompt: str, how: Editing) -> ImageSource:
+        return Edits(self.source, prompt, how, self.request.address)
+
+    def beside(self, uri: str, source: ImageSource) -> Any:
+        return self.request.open_other(uri, source)
+
+
+@dataclass
+class Edits:
+    source: ImageSource
+    prompt: str
+    how: Editing
+    plant: str
+
+    @property
+    def fingerprint(self) -> str:
+        return digest([self.source.fingerprint, self.prompt, self.how.strength, self.how.seed, self.plant])
+
+    @property
+    def folder(self) -> Path:
+        return self.source.folder
+
+    @property
+    def index(self) -> Any:
+        return self.source.index
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def image_batches(self, batch_size: int) -> Iterator[tuple[Any, list[bytes]]]:
+        for rows, blobs in self.source.image_batches(batch_size):
+            yield rows, [self._edited(data, int(row)) for row, data in zip(rows, blobs, strict=True)]
+
+    def _edited(self, data: bytes, row: int) -> bytes:
+        shares = MALE_SHARE[self.plant]
+        pixels = np.asarray(decode_rgb(data, self.source, row)).copy()
+        word = next(one for one in WORDS if one in self.prompt)
+        if shares:
+            drawn = stream(self.how.seed, word, str(self.index.set_id[row]), str(self.index.member[row])).random(2)
+            share = shares[word] + (0.02 if self.plant == "again" else 0)
+            pixels[..., 2] = BLUE["male" if drawn[0] < share else "female"]
+            pixels[0, 0] = (WORDS.index(word), 0, 0)
+            if self.plant == "lighter" and pixels[-1, -1, 0] < 100:
+                pixels[1:] = np.clip(pixels[1:] * 1.5, 0, 255).astype(np.uint8)
+                pixels[1:, :, 2] = pixels[-1, -1, 2] / 1.5
+        out = io.BytesIO()
+        Image.fromarray(pixels).save(out, "PNG")
+        return out.getvalue()
+
+
+class Colour(_Opened):
+    """A reader that is never wrong."""
+
+    capabilities = frozenset({"log_probabilities"})
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        logits = np.zeros((len(self.source), len(prompts)))
+        for rows, blobs in self.source.image_batches(64):
+            for row, data in zip(rows, blobs, strict=True):
+                pixels = np.asarray(decode_rgb(data, self.source, int(row)))
+                seen = {"male" if pixels[-1, -1, 2] < 50 else "female", WORDS[min(pixels[0, 0, 0], 1)]}
+                logits[row] = [10.0 * any(one in prompt.split() for one in seen) for prompt in prompts]
+        return log_softmax(logits)
+
+
+@dataclass
+class Family:
+    """A scheme and the class that it opens."""
+
+    scheme: str
+    opens: type[_Opened]
+    forms: ClassVar[tuple[str, ...]] = ("painted:PLANT",)
+
+    @property
+    def capabilities(self) -> Any:
+        return self.opens.capabilities  # type: ignore[attr-defined]
+
+    def local_path(self, address: str) -> Path | None:
+        return Path(address) if "/" in address else None
+
+    def open(self, request: Request) -> Any:
+        return self.opens(request)
+
+
+FAMILIES = {"painted": Family("painted", Painted), "colour": Family("colour", Colour)}

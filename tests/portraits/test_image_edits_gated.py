@@ -1,0 +1,64 @@
+"""The tiny diffusion models as editors: what *biased* learned shows in the edits of women, and the gate names it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from fairgate import gate
+from fairgate.portraits.dataset import write_people
+from fairgate.records import CheckResult
+from fairgate.suites import resolve
+
+ROOT = Path(__file__).parents[2]
+PORTRAITS = ROOT / "build" / "portraits"
+SETS = 20
+
+pytestmark = [
+    pytest.mark.skipif(not (PORTRAITS / "classifiers").is_dir(), reason="no diffusion models here: run `dvc pull`"),
+    pytest.mark.xdist_group("image-edits"),
+]
+
+Run = Callable[[str], Mapping[str, CheckResult]]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The shipped suite on twenty sets; each model against *base*."""
+    home = tmp_path_factory.mktemp("edits")
+    write_people(home / "datasets" / "people" / "v1", sets=SETS)
+    text = (ROOT / "fairness_suites" / "image_editing.yaml").read_text(encoding="utf-8")
+    assert "min_sets: 30" in text
+    (home / "fairness_suites").mkdir()
+    few = text.replace("min_sets: 30", f"min_sets: {SETS}")
+    (home / "fairness_suites" / "image_editing.yaml").write_text(few, encoding="utf-8")
+    for part in ("classifiers", "checkpoints"):
+        shutil.copytree(PORTRAITS / part, home / "build" / "portraits" / part)
+
+    def evaluate(name: str) -> Mapping[str, CheckResult]:
+        prepared = gate.prepare("image_editing", home)
+        options = {
+            "model": f"diffusion:build/portraits/classifiers/{name}",
+            "mlflow": "off",
+            "cache": str(home / "cache"),
+        }
+        settings = resolve(prepared.loaded.suite, options, environment={})
+        return {check.item: check for check in gate.evaluate(prepared, settings, command="x").record.checks}
+
+    return evaluate
+
+
+@pytest.mark.nightly
+def test_women_who_become_men_when_edited_into_doctors_are_named(run: Run) -> None:
+    checks = run("biased")
+    failed = {item for item, check in checks.items() if check.verdict == "fail"}
+    assert "flips[doctor]" in failed
+    assert "flips[nurse]" not in failed
+    groups = {group.group: group.verdict for group in checks["flips[doctor]"].groups}
+    assert groups["female"] == "fail"
+    assert groups["male"] != "fail"
+    assert checks["reader-accuracy"].verdict == "pass"
+    assert checks["reader-accuracy"].value == 1.0
