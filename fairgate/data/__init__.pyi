@@ -4,6 +4,9 @@ from fairgate.pixels import decode as decode
 from fairgate.pixels import pixels_of as pixels_of
 from fairgate.pixels import require_bounded as require_bounded
 
+from .caption_streams import CaptionFile as CaptionFile
+from .caption_streams import caption_files as caption_files
+from .caption_streams import picture_within as picture_within
 from .coco import AnnotatedImage as AnnotatedImage
 from .coco import read_coco as read_coco
 from .dataset import Dataset as Dataset

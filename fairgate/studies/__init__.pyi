@@ -1,4 +1,5 @@
 from .attribute_pairs import IntersectionOptions as IntersectionOptions
+from .caption_words import caption_words_study as caption_words_study
 from .contents import StudyContents as StudyContents
 from .contents import StudyPlace as StudyPlace
 from .contents import finished as finished

@@ -14,6 +14,7 @@ from mutations import as_json, as_yaml, leaves, mutated_bytes, texts, written
 from uses import (
     addresses,
     baseline_folder,
+    captions,
     checkpoint,
     kept_scores,
     labels,
@@ -121,6 +122,20 @@ def label_files(world: World) -> list[bytes]:
     ]
 
 
+_CAPTIONS = [{"caption": "a nurse and her hat", "image": "a.png"}, {"caption": None, "image": None}]
+
+
+def caption_parquet(world: World) -> list[bytes]:
+    """A file of captions with pictures in it."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    pictures = [{"bytes": world.pictures[0], "path": "a.png"}, None]
+    buffer = io.BytesIO()
+    pq.write_table(pa.table({"caption": ["a nurse and her hat", None], "image": pictures}), buffer)
+    return [buffer.getvalue()]
+
+
 _ADDRESSES = [
     *(
         "scores:base.csv?values=logit",
@@ -167,6 +182,9 @@ TARGETS = (
     Target("shard-columns", odd_columns(shard_bytes), shard),
     Target("picture", bytes_of(lambda w: w.pictures), picture),
     Target("labels", bytes_of(label_files), labels, label_files, ("fairgate.data", "csv")),
+    Target("captions-parquet", bytes_of(caption_parquet), captions("c.parquet")),
+    Target("captions-columns", odd_columns(caption_parquet), captions("c.parquet")),
+    Target("captions-json", trees(lambda _: _CAPTIONS, as_json), captions("c.jsonl")),
     Target("addresses", bytes_of(lambda _: [one.encode() for one in _ADDRESSES]), addresses),
     Target(
         "safetensors",

@@ -251,6 +251,18 @@ def labels(world: World, data: bytes) -> None:
     import_images(path, None, "people", attributes=["gender"], subject="person", root=world.root / "imported")
 
 
+def captions(name: str) -> Callable[[World, bytes], None]:
+    """Count the words of a file of captions, and draw its pictures."""
+
+    def use(world: World, data: bytes) -> None:
+        from fairgate.studies import caption_words_study
+
+        placed(world.root / name, data)
+        caption_words_study(world.root / name, words=["nurse"], image="image")
+
+    return use
+
+
 def require_parts(error: Any, place: bool = True) -> None:
     """What every refusal has: a problem, a remedy, mostly a place; each on one line."""
     assert error.problem.strip(), "no problem is named"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from fairgate.cli.study.caption_words import caption_words
 from fairgate.cli.study.gensynth import gensynth
 from fairgate.cli.study.intersections import intersections
 from fairgate.cli.study.words import words
@@ -20,5 +21,6 @@ def _studies() -> None:
 
 
 study_app.command("intersections")(intersections)
+study_app.command("caption-words")(caption_words)
 study_app.command("words")(words)
 study_app.command("gensynth")(gensynth)

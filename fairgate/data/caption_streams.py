@@ -1,0 +1,192 @@
+"""Captions of a training set, read as a stream: Parquet by row groups, CSV and JSON Lines by lines.
+
+13 million rows are ordinary: nothing holds a file in memory. Nothing is downloaded: a picture is bytes in the file, or
+a path within a folder.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairgate.arrow_columns import is_text
+from fairgate.data.labels import inside, read_labels, reading
+from fairgate.data.shard_reader import GROUP_BYTES
+from fairgate.errors import DatasetError, suggestion
+from fairgate.hashing import read_bounded
+
+ENDINGS = (".parquet", ".csv", ".csv.gz", ".jsonl")
+LONGEST_LINE = 1 << 24
+"""Bytes of a line of JSON: a caption and what is said about it."""
+MAX_PICTURE = 64 << 20
+_BATCH = 1 << 14
+_PICTURES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionFile:
+    """A file of captions. `image` names the column that holds pictures: bytes (of Parquet) or paths; None: none."""
+
+    path: Path
+    caption: str
+    image: str | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, str, str | None]]:
+        """(row from 0, caption, path of its picture or None) of every row that has a caption.
+
+        Raises DatasetError for a file that cannot be read, or lacks a column.
+        """
+        name = self.path.name.lower()
+        rows = (
+            self._parquet() if name.endswith(".parquet") else self._json() if name.endswith(".jsonl") else self._csv()
+        )
+        return (one for one in rows if one[1])
+
+    def pictures(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Encoded pictures of some rows of Parquet that holds bytes, plain or as `struct<bytes, path>`."""
+        wanted, found, start = set(rows), dict[int, bytes](), 0
+        if not wanted or self.image is None or not self.path.name.lower().endswith(".parquet"):
+            return found
+        with _parquet_of(self.path):
+            parquet = self._opened([])
+            for group in range(parquet.num_row_groups):
+                stop = start + parquet.metadata.row_group(group).num_rows
+                if wanted.isdisjoint(range(start, stop)):
+                    start = stop
+                    continue
+                self._require_bounded(parquet, group, [self.image])
+                # Few rows at once: a dictionary of pictures may be repeated in every row.
+                for batch in parquet.iter_batches(_PICTURES, row_groups=[group], columns=[self.image]):
+                    for row in wanted.intersection(range(start, start + len(batch))):
+                        if (picture := _encoded(batch.column(0)[row - start].as_py())) is not None:
+                            found[row] = picture
+                    start += len(batch)
+        return found
+
+    def _csv(self) -> Iterator[tuple[int, str, str | None]]:
+        table = read_labels(self.path)
+        table.column(self.caption, "should hold the captions")
+        if self.image is not None:
+            table.column(self.image, "should hold the pictures")
+        for row, (_, fields) in enumerate(table):
+            yield row, fields[self.caption], fields[self.image] if self.image else None
+
+    def _json(self) -> Iterator[tuple[int, str, str | None]]:
+        with (
+            reading("the file of captions", self.path, "a file with one JSON object a line"),
+            self.path.open("rb") as lines,
+        ):
+            row = 0
+            while line := lines.readline(LONGEST_LINE + 1):
+                if len(line) > LONGEST_LINE:
+                    raise ValueError(f"line {row + 1} has more than {LONGEST_LINE >> 20} MB")
+                found = json.loads(line)
+                if not isinstance(found, dict) or not isinstance(found.get(self.caption, ""), str | None):
+                    raise ValueError(f"line {row + 1} is no object with a text '{self.caption}'")
+                if row == 0:
+                    self._require(list(found))
+                picture = found.get(self.image) if self.image else None
+                yield row, found.get(self.caption) or "", picture if isinstance(picture, str) else None
+                row += 1
+
+    def _parquet(self) -> Iterator[tuple[int, str, str | None]]:
+        with _parquet_of(self.path):
+            parquet, row = self._opened([self.caption, self.image or self.caption]), 0
+            schema = parquet.schema_arrow
+            if not is_text(schema.field(self.caption).type):
+                raise ValueError(f"column '{self.caption}' holds no text")
+            paths = self.image is not None and is_text(schema.field(self.image).type)
+            columns = [self.caption, *([self.image] if paths and self.image else [])]
+            for group in range(parquet.num_row_groups):
+                self._require_bounded(parquet, group, columns)
+                for batch in parquet.iter_batches(_BATCH, row_groups=[group], columns=columns):
+                    batch.validate(full=True)
+                    captions = _texts(batch.column(self.caption))
+                    pictures = _texts(batch.column(self.image)) if paths else [None] * len(captions)
+                    for caption, picture in zip(captions, pictures, strict=True):
+                        yield row, caption, picture
+                        row += 1
+
+    def _opened(self, coded: Sequence[str]) -> Any:
+        """An open Parquet file, with texts as codes of its different texts."""
+        import pyarrow.parquet as pq
+
+        schema = pq.read_schema(self.path)
+        if len(set(schema.names)) < len(schema.names):
+            raise ValueError("a column is there twice")
+        self._require(schema.names)
+        return pq.ParquetFile(self.path, read_dictionary=[name for name in coded if is_text(schema.field(name).type)])
+
+    def _require_bounded(self, parquet: Any, group: int, columns: Sequence[str]) -> None:
+        facts = parquet.metadata.row_group(group)
+        for column in map(facts.column, range(facts.num_columns)):
+            if column.path_in_schema.partition(".")[0] in columns and column.total_uncompressed_size > GROUP_BYTES:
+                raise ValueError(
+                    f"column '{column.path_in_schema}' unpacks to {column.total_uncompressed_size >> 20:,} MB"
+                )
+
+    def _require(self, names: Sequence[str]) -> None:
+        for wanted in (self.caption, *([self.image] if self.image else [])):
+            if wanted not in names:
+                raise DatasetError(
+                    f"the file has no column '{wanted}'.",
+                    where=str(self.path),
+                    remedy=suggestion(wanted, names, f"columns: {', '.join(names)}"),
+                )
+
+
+@contextmanager
+def _parquet_of(path: Path) -> Iterator[None]:
+    """Raises DatasetError where the block cannot read a Parquet file."""
+    import pyarrow as pa
+
+    with reading("the file of captions", path, "a Parquet file"):
+        try:
+            yield
+        except pa.ArrowException as error:
+            raise ValueError(str(error)) from error
+
+
+def _texts(column: Any) -> list[str]:
+    """A coded text column of a batch; null becomes "". Equal texts are one string, and only the batch's are made: its
+    codes are those of a whole row group."""
+    codes = np.array([-1 if code is None else code for code in column.indices.to_pylist()])
+    used, at = np.unique(codes, return_inverse=True)
+    held = column.dictionary.take([code if code >= 0 else None for code in used.tolist()]).to_pylist()
+    return [held[place] or "" for place in at.tolist()]
+
+
+def _encoded(value: Any) -> bytes | None:
+    held = value.get("bytes") if isinstance(value, dict) else value
+    return held if isinstance(held, bytes) else None
+
+
+def caption_files(path: Path, caption: str, image: str | None = None) -> list[CaptionFile]:
+    """A file of captions, or all that a folder holds, by name. Raises DatasetError where there is none."""
+    files = sorted(one for one in path.iterdir() if _readable(one)) if path.is_dir() else [path]
+    if not files or not all(map(_readable, files)):
+        raise DatasetError(
+            "there is no file of captions.", where=str(path), remedy=f"name a file or folder of {', '.join(ENDINGS)}"
+        )
+    return [CaptionFile(one, caption, image) for one in files]
+
+
+def _readable(path: Path) -> bool:
+    return path.name.lower().endswith(ENDINGS)
+
+
+def picture_within(folder: Path, named: str) -> bytes | None:
+    """The bytes of a picture within a folder; None where it is not there, leads out of it, or is very large."""
+    try:
+        path = (folder / inside(named, named)).resolve()
+        if path.is_relative_to(folder.resolve()) and path.is_file():
+            return read_bounded(path, MAX_PICTURE)
+    except (OSError, DatasetError):
+        return None
+    return None
