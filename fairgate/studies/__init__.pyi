@@ -4,7 +4,11 @@ from .contents import StudyContents as StudyContents
 from .contents import StudyPlace as StudyPlace
 from .contents import finished as finished
 from .gensynth import gensynth_study as gensynth_study
+from .hard_labels import labels_of_file as labels_of_file
+from .hard_labels import published_labels as published_labels
 from .intersections import intersections_study as intersections_study
+from .robustness import RobustnessOptions as RobustnessOptions
+from .robustness import robustness_study as robustness_study
 from .word_lists import WordList as WordList
 from .word_lists import published_words as published_words
 from .word_lists import vocabulary as vocabulary

@@ -37,7 +37,7 @@ def intersections_study(
     Raises SettingsError, DatasetError or ModelError for what cannot be opened, searched or crossed.
     """
     data = [open_dataset(name, root / "datasets") for name in releases]
-    names = _short(models)
+    names = short_names(models)
     found: list[AttributePair] = []
     known: dict[str, StudyModel] = {}
     for one in data:
@@ -169,7 +169,7 @@ def _shown(pair: AttributePair, settings: IntersectionOptions) -> list[str]:
     return list(settings.shown) or [max(subjects, key=lambda one: pair.skews[one][first].value or 0.0)]
 
 
-def _short(uris: Sequence[str]) -> dict[str, str]:
+def short_names(uris: Sequence[str]) -> dict[str, str]:
     """The last part of each address, or, where two have it in common, the whole of both. Raises SettingsError for one
     address twice."""
     if twice := [uri for uri in uris if list(uris).count(uri) > 1]:

@@ -7,6 +7,7 @@ import typer
 from fairgate.cli.study.caption_words import caption_words
 from fairgate.cli.study.gensynth import gensynth
 from fairgate.cli.study.intersections import intersections
+from fairgate.cli.study.robustness import robustness
 from fairgate.cli.study.words import words
 
 study_app = typer.Typer(
@@ -22,5 +23,6 @@ def _studies() -> None:
 
 study_app.command("intersections")(intersections)
 study_app.command("caption-words")(caption_words)
+study_app.command("robustness")(robustness)
 study_app.command("words")(words)
 study_app.command("gensynth")(gensynth)

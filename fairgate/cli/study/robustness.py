@@ -1,0 +1,34 @@
+"""`fairgate study robustness`: whether an order of models by F_M holds (Lui et al.)."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairgate.cli import options
+from fairgate.cli.study.writing import Out, show_study
+
+
+def robustness(
+    ctx: typer.Context,
+    model: Annotated[list[str], typer.Option(help="Address of a model that weighs labels; repeat for each.")],
+    data: Annotated[list[str], typer.Option(help="Release, NAME or NAME@VERSION; repeat for further ones.")],
+    labels: Annotated[
+        Path | None, typer.Option(help="CSV with columns subject and label. Default: the paper's occupations.")
+    ] = None,
+    template: Annotated[str, typer.Option(help="Prompt with {label} or {a_label}.")] = "A photo of {a_label}",
+    base: Annotated[str | None, typer.Option(help="Member that the others of its set were made from.")] = None,
+    out: Out = None,
+    device: options.Device = None,
+    root: options.Root = Path(),
+) -> None:
+    """F_M with hard labels by subject, size and release, and under checks of robustness (Lui et al. 2024)."""
+    from fairgate.studies import RobustnessOptions, labels_of_file, published_labels, robustness_study
+
+    started = time.monotonic()
+    chosen = published_labels() if labels is None else labels_of_file(labels)
+    settings = RobustnessOptions(labels=chosen, template=template, base=base)
+    show_study(ctx, robustness_study(model, data, settings, device=device or "auto", root=root), out, started)
