@@ -19,6 +19,7 @@ FAMILIES = REGISTERED.with_modules(
     {
         **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")},
         "vlm": "fairgate.models.vlm.family",
+        "captions": "fairgate.models.vlm.captions",
     }
 )
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""

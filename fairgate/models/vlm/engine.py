@@ -15,7 +15,7 @@ from fairgate.errors import ModelError
 from fairgate.models.contract import Floats
 from fairgate.models.vlm.asking import IMAGE
 from fairgate.models.vlm.layouts import Layout
-from fairgate.models.vlm.likelihood import Prefix, decoded, label_tokens
+from fairgate.models.vlm.likelihood import Prefix, decoded, label_tokens, require_end
 
 
 class VisionLanguage:
@@ -57,12 +57,7 @@ class VisionLanguage:
                 remedy="check image_token_id in config.json, and the image token of the tokenizer",
             )
         end = [] if self._seq2seq or self.layout.line_ends else self._read(self._end)
-        if end and ids.tolist()[-len(end) :] != end:
-            raise ModelError(
-                "the tokenizer ends the prompt with other tokens than its text: a label could not follow it.",
-                where=self.where,
-                remedy="save the tokenizer without a token that ends every text",
-            )
+        require_end(ids.tolist(), end, self.where)
         return {name: value.to(self._device) for name, value in inputs.items()}
 
     def log_likelihoods(self, shown: Image.Image, labels: Sequence[Sequence[int]]) -> Floats:

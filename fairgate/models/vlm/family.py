@@ -5,18 +5,24 @@ Local files, safetensors, no code from the folder and no chat template: the URI 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from fairgate.checkpoints import (
     IMAGE_CONFIGS,
     TOKENIZER_FILES,
     TransformersFolder,
     find_folder,
+    naming,
+    require_device,
     require_folder,
     resolve,
+    scoring,
     split_options,
 )
 from fairgate.hashing import digest
@@ -69,6 +75,31 @@ class SeeingModel(LabelLikelihoods):
 
     def _load(self) -> LabelEngine:
         return self.engine()
+
+    def captions(self, longest: int) -> list[str]:
+        """What the model says of every picture after its prompt, greedily, in at most `longest` tokens; cached.
+
+        Captions that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
+        """
+        cache, source = self._request.cache, self._request.source
+        name = f"captions/{self._key()}/{longest}"
+        entry = cache.read(name) if cache else None
+        known = json.loads(entry.notes["captions"]) if entry is not None and "captions" in entry.notes else {}
+        found = {int(row): str(text) for row, text in known.items()}
+        todo = [row for row in range(len(source)) if row not in found]
+        if not todo:
+            return [found[row] for row in range(len(source))]
+        require_device(self._device)
+        with naming(self.uri, "be loaded"):
+            engine = self.engine()
+        try:
+            with scoring(self._device), naming(self.uri, "describe a picture"):
+                for row, image in self._rows(todo):
+                    found[row] = engine.caption(image, longest)
+        finally:  # also after Ctrl-C or an unreadable picture
+            if cache:
+                cache.write(name, {"none": np.empty(0, dtype=np.float32)}, {"captions": json.dumps(found)})
+        return [found[row] for row in range(len(source))]
 
     def engine(self) -> VisionLanguage:
         """The loaded model, each call anew."""

@@ -103,3 +103,13 @@ def label_tokens(
             )
         found.append(whole[len(before) :])
     return found
+
+
+def require_end(prompt: Sequence[int], end: Sequence[int], where: str) -> None:
+    """Raises ModelError unless a prompt's tokens end with those of its last text."""
+    if end and list(prompt[-len(end) :]) != list(end):
+        raise ModelError(
+            "the tokenizer ends the prompt with other tokens than its text: a label could not follow it.",
+            where=where,
+            remedy="save the tokenizer without a token that ends every text",
+        )

@@ -1,0 +1,92 @@
+"""`captions:`: one model describes the picture, another scores the labels given the description alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from model_world import Pictures
+from vlm_world import _NO_IDS, _llama, save_vlm, tokenizer
+
+from fairgate.errors import ModelError
+from fairgate.models import EmbeddingCache, local_paths, open_scorer
+
+LABELS = ["doctor", "line cook", "x-ray technician"]
+ASKED = "question=Who is it?"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A captioner, and a language model of each kind: one that continues a text, one with an encoder."""
+    import transformers as t
+
+    folder = tmp_path_factory.mktemp("captions")
+    save_vlm("llava", folder / "seeing")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        for kind, ends in (("llama", ""), ("t5", "</s>")):
+            words = tokenizer(ends)
+            if kind == "llama":
+                model: Any = t.LlamaForCausalLM(t.LlamaConfig(**_llama(len(words))))
+            else:
+                sizes = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2, "num_heads": 2}
+                config = t.T5Config(vocab_size=len(words), decoder_start_token_id=0, **sizes, **_NO_IDS)
+                model = t.T5ForConditionalGeneration(config)
+            model.save_pretrained(folder / kind)
+            words.save_pretrained(folder / kind)
+    return folder
+
+
+def uri(kind: str) -> str:
+    return f"captions:{kind}?{ASKED}&captioner=vlm:seeing?prompt={{image}}A photo of"
+
+
+@pytest.mark.parametrize("kind", ["llama", "t5"])
+def test_labels_are_as_likely_as_in_a_pass_over_caption_and_label(
+    kind: str, home: Path, pictures: Pictures, cache: EmbeddingCache
+) -> None:
+    import transformers as t
+
+    scorer: Any = open_scorer(uri(kind), pictures, device="cpu", cache=cache, base=home)
+    found = scorer.log_likelihoods(LABELS)
+    captions = scorer.captioner.captions(30)
+    assert len(set(captions)) > 1
+    words = t.AutoTokenizer.from_pretrained(home / kind)
+    model: Any = {"llama": t.LlamaForCausalLM, "t5": t.T5ForConditionalGeneration}[kind].from_pretrained(home / kind)
+    for row, caption in list(enumerate(captions))[:3]:
+        prompt = f"Caption: {caption}\nQuestion: Who is it? Short Answer:"
+        for place, label in enumerate(LABELS):
+            with torch.inference_mode():
+                if kind == "t5":
+                    target = words(label, add_special_tokens=False, return_tensors="pt")["input_ids"]
+                    logits = model(**words(prompt, return_tensors="pt"), labels=target).logits[0]
+                else:
+                    whole = words(f"{prompt} {label}", return_tensors="pt")["input_ids"]
+                    start = len(words(prompt)["input_ids"])
+                    target, logits = whole[:, start:], model(whole).logits[0, start - 1 : -1]
+                expected = torch.log_softmax(logits.double(), dim=-1).gather(1, target.T).sum()
+            assert found[row, place] == pytest.approx(float(expected), abs=3e-4)  # as in test_vlm.py
+
+
+def test_captions_are_made_once_for_all_language_models(home: Path, pictures: Pictures, cache: EmbeddingCache) -> None:
+    first: Any = open_scorer(uri("llama"), pictures, device="cpu", cache=cache, base=home)
+    first.log_probabilities(LABELS)
+    handed_out = pictures.handed_out
+    second: Any = open_scorer(uri("t5"), pictures, device="cpu", cache=cache, base=home)
+    assert np.isfinite(second.log_probabilities(LABELS)).all()
+    assert pictures.handed_out == handed_out
+    assert second.fingerprint != first.fingerprint
+
+
+def test_both_models_are_files_of_the_uri(home: Path, pictures: Pictures) -> None:
+    assert [str(path) for path in local_paths(uri("llama"))] == ["llama", "seeing"]
+    for wrong, problem in (
+        (f"captions:llama?{ASKED}", "names no model that describes"),
+        (f"captions:llama?{ASKED}&captioner=scores:x.csv?values=logit", "names no model that describes"),
+        (uri("seeing"), "'llava', which the captions: adapter"),
+    ):
+        with pytest.raises(ModelError, match=problem):
+            open_scorer(wrong, pictures, device="cpu", base=home)
