@@ -9,6 +9,7 @@ PROBES = REGISTERED.with_modules(
         "zero_shot_classification": "fairgate.probes.classification",
         "retrieval": "fairgate.probes.retrieval",
         "association": "fairgate.probes.association",
+        "caption_retrieval": "fairgate.probes.caption_retrieval",
         "pair_association": "fairgate.probes.pair_association",
         "image_editing": "fairgate.probes.image_editing",
     }

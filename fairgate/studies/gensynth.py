@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from fairgate.studies.contents import StudyContents
 from fairgate.studies.gensynth_arms import Asked, arms_of, bias_tables, estimate, excess_table, measured, skew_figures
 from fairgate.studies.neutral_clusters import cluster_figures, cluster_tables
 from fairgate.studies.real_neighbours import decile_table, pair_sheets
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PAPER = "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
 
@@ -108,14 +105,18 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
     )
 
 
-def _taken(asked: Asked, release: Captioned) -> NDArray[np.bool_]:
-    """Which pictures the first model takes for the group that they are of, (rows,)."""
+def _taken(asked: Asked, release: Captioned) -> Matrix | str:
+    """Whether the first model takes each picture for the group that it is of, (rows,), or why it cannot say."""
     return _seen_as(asked, next(iter(asked.models)), release)
 
 
-def _seen_as(asked: Asked, name: str, release: Captioned) -> NDArray[np.bool_]:
-    cosines = asked.open(name, release.dataset).similarity([[prompt] for prompt in asked.prompts])
-    return np.asarray(cosines.argmax(axis=1) == release.codes)
+def _seen_as(asked: Asked, name: str, release: Captioned) -> Matrix | str:
+    """A mitigation can take the prompts of groups out whole: then there is no answer, and the reason is shown."""
+    try:
+        cosines = asked.open(name, release.dataset).similarity([[prompt] for prompt in asked.prompts])
+    except ModelError as error:
+        return error.problem
+    return np.asarray(cosines.argmax(axis=1) == release.codes, dtype=np.float64)
 
 
 def _dataset_table(asked: Asked) -> StudyTable:
@@ -124,11 +125,15 @@ def _dataset_table(asked: Asked) -> StudyTable:
     for release in (asked.original, *asked.edited):
         photographs = len(release.own)
         for name in asked.models:
-            seen = _seen_as(asked, name, release).astype(np.float64)
+            seen = _seen_as(asked, name, release)
             model, others = asked.open(name, release.dataset), asked.open(name, asked.gallery.dataset)
             hits = recall(model, release, others, asked.gallery)
             cells = [_by_photograph(asked, release, hits[k], f"{name} R@{k}") for k in RECALL_AT]
-            zero_shot = _by_photograph(asked, release, seen, f"{name} zero-shot")
+            zero_shot = (
+                Estimate(value=None, why=seen)
+                if isinstance(seen, str)
+                else _by_photograph(asked, release, seen, f"{name} zero-shot")
+            )
             rows.append([release.name, name, photographs, len(release.dataset) // photographs, zero_shot, *cells])
     return StudyTable(
         name="datasets",

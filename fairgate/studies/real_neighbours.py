@@ -61,13 +61,13 @@ def _span(place: int) -> str:
     return f"{place / TENTHS:g} to {(place + 1) / TENTHS:g}"
 
 
-def decile_table(release: Captioned, taken: NDArray[np.bool_]) -> StudyTable:
-    """Figure 4 in numbers: `taken` (rows,) says which edits the first model takes for their group."""
+def decile_table(release: Captioned, taken: NDArray[np.float64] | str) -> StudyTable:
+    """Figure 4 in numbers: `taken` (rows,) is 1 for edits that the first model takes for their group, or a reason."""
     pairs = pairs_of(release)
     rows: list[list[StudyCell]] = []
     for place in range(TENTHS):
         mine = [pair for pair in pairs if tenth(pair.score) == place]
-        seen = [float(taken[list(pair.rows)].mean()) for pair in mine]
+        seen = [] if isinstance(taken, str) else [float(taken[list(pair.rows)].mean()) for pair in mine]
         rows.append([_span(place), len(mine), float(np.mean(seen)) if seen else None])
     return StudyTable(
         name="real-neighbours",
