@@ -1,4 +1,4 @@
-"""`hf:FOLDER`: a CLIP or SigLIP that transformers saved. Local files, safetensors, and no code from the folder."""
+"""`hf:FOLDER`: a CLIP, SigLIP or FLAVA that transformers saved. Local files, safetensors, no code from the folder."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ from fairgate.models.two_towers import TwoTowers
 if TYPE_CHECKING:
     import torch
 
+_CLASSES = {"clip": "CLIPModel", "siglip": "SiglipModel", "flava": "FlavaModel"}
+_HEADS = ("image_codebook.", "mim_head.", "mlm_head.", "itm_head.", "mmm_image_head.", "mmm_text_head.")
+"""What FLAVA's pretraining adds to the two towers that were trained to agree; its checkpoints hold all of it."""
+_FLAVA_LENGTH = 77  # tokens of a prompt as in its processor's examples; the tower takes 512
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
 
@@ -52,8 +56,8 @@ class HuggingFace:
 
 
 def checkpoint(folder: Path) -> Checkpoint:
-    """A CLIP or SigLIP in a folder that `require_folder` has accepted, hashed and not loaded. Raises ModelError."""
-    found = find_folder(folder, ("clip", "siglip"))
+    """A model in a folder that `require_folder` has accepted, hashed and not loaded. Raises ModelError."""
+    found = find_folder(folder, tuple(_CLASSES))
     libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     identity = {"adapter": "hf", "code": CODE_VERSION, "libraries": libraries}
     texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]
@@ -68,39 +72,45 @@ def checkpoint(folder: Path) -> Checkpoint:
 
 
 def _load(found: TransformersFolder, device: Device) -> Encoder:
-    from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel, SiglipModel
+    import transformers
+    from transformers import AutoImageProcessor, AutoTokenizer
 
     from fairgate.checkpoints import encoder_of
 
     found.files.require_unchanged()
-    model = load_model({"clip": CLIPModel, "siglip": SiglipModel}[found.kind], found).to(device.name)
+    flava = found.kind == "flava"
+    unused = _HEADS if flava else ()
+    model = load_model(getattr(transformers, _CLASSES[found.kind]), found, unused=unused).to(device.name)
     with loading(found) as folder:
         processor = AutoImageProcessor.from_pretrained(folder, **LOCAL)
         tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL)
     config = model.config.text_config
-    options = {"padding": "max_length", "truncation": True, "max_length": int(config.max_position_embeddings)}
+    length = int(config.max_position_embeddings)
+    length = min(length, _FLAVA_LENGTH) if flava else length
+    options = {"padding": "max_length", "truncation": True, "max_length": length}
 
     def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
         cut = tokenizer(list(prompts), return_tensors="pt", **options)
         # SigLIP was trained without a mask, on prompts padded to the full length
-        return {"ids": cut["input_ids"], **({"mask": cut["attention_mask"]} if found.kind == "clip" else {})}
+        return {"ids": cut["input_ids"], **({"mask": cut["attention_mask"]} if found.kind != "siglip" else {})}
 
     def texts(given: Mapping[str, Any]) -> torch.Tensor:
         mask = {"attention_mask": given["mask"]} if "mask" in given else {}
-        return _features(model.get_text_features(input_ids=given["ids"], **mask))
+        return _features(model.get_text_features(input_ids=given["ids"], **mask), flava)
 
     return encoder_of(
         model,
         device,
         vocabulary=int(config.vocab_size),
         prepare=lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0],
-        images=lambda pixels: _features(model.get_image_features(pixel_values=pixels)),
+        images=lambda pixels: _features(model.get_image_features(pixel_values=pixels), flava),
         tokens=tokens,
         texts=texts,
     )
 
 
-def _features(output: Any) -> torch.Tensor:
-    """transformers 5 wraps features in an object, transformers 4 returns the tensor."""
+def _features(output: Any, first: bool) -> torch.Tensor:
+    """transformers 5 wraps features in an object, transformers 4 returns the tensor. FLAVA's are of every token:
+    those of the `first` were trained to agree."""
     features: torch.Tensor = getattr(output, "pooler_output", output)
-    return features
+    return features[:, 0] if first else features

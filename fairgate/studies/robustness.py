@@ -214,10 +214,9 @@ def _written(settings: RobustnessOptions, data: Dataset) -> list[str]:
 def _label_table(settings: RobustnessOptions, data: Dataset) -> StudyTable:
     word = _words(data)
     rows: list[list[StudyCell]] = [
-        [one, ", ".join(label for label in settings.labels[one] if label != word[one])]
-        for one in data.manifest.subjects
+        [one, label] for one in data.manifest.subjects for label in settings.labels[one] if label != word[one]
     ]
-    columns = ["subject", "labels next to the true one"]
+    columns = ["subject", "label next to the true one"]
     return StudyTable(name="labels", title="Labels that compete", source="table 2", columns=columns, rows=rows)
 
 

@@ -45,7 +45,15 @@ def tiny_tokenizer() -> Any:
 
 
 def save_folder(kind: str, folder: Path) -> Path:
-    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, SiglipConfig, SiglipImageProcessor, SiglipModel
+    from transformers import (
+        CLIPConfig,
+        CLIPImageProcessor,
+        CLIPModel,
+        FlavaImageProcessor,
+        SiglipConfig,
+        SiglipImageProcessor,
+        SiglipModel,
+    )
 
     size = {"height": 32, "width": 32}
     with torch.random.fork_rng():
@@ -53,6 +61,8 @@ def save_folder(kind: str, folder: Path) -> Path:
         if kind == "clip":
             model: Any = CLIPModel(CLIPConfig(text_config=TEXT, vision_config=VISION, projection_dim=16))
             processor: Any = CLIPImageProcessor(size={"shortest_edge": 32}, crop_size=size)
+        elif kind == "flava":
+            model, processor = _flava(), FlavaImageProcessor(size=size, crop_size=size)
         else:
             model = SiglipModel(SiglipConfig(text_config=TEXT, vision_config=VISION))
             processor = SiglipImageProcessor(size=size)
@@ -63,3 +73,21 @@ def save_folder(kind: str, folder: Path) -> Path:
     processor.save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder
+
+
+def _flava() -> Any:
+    """As published: the towers under `flava.`, next to the heads and the codebook of its pretraining."""
+    from transformers import FlavaConfig, FlavaForPreTraining
+
+    model = FlavaForPreTraining(
+        FlavaConfig(
+            image_config=VISION,
+            text_config={**TEXT, "max_position_embeddings": 100},
+            multimodal_config={name: VISION[name] for name in list(VISION)[:4]},
+            image_codebook_config={"num_groups": 4, "hidden_size": 8, "vocab_size": 16, "num_blocks_per_group": 1},
+            hidden_size=32,
+            projection_dim=16,
+        )
+    )
+    torch.nn.init.normal_(model.flava.logit_scale, mean=1.5, std=0.1)
+    return model

@@ -58,6 +58,28 @@ def test_a_folder_scores_as_the_library_does(
     assert again.fingerprint == scorer.fingerprint
 
 
+def test_a_flava_scores_as_its_contrastive_pretraining_does(tmp_path: Path, pictures: Pictures) -> None:
+    from transformers import AutoImageProcessor, AutoTokenizer, FlavaForPreTraining
+
+    folder = save_folder("flava", tmp_path / "flava")
+    scorer: Any = open_scorer(f"hf:{folder}", pictures, device="cpu", batch_size=4)
+    model = FlavaForPreTraining.from_pretrained(folder).eval()
+    images = [Image.open(io.BytesIO(blob)) for blob in pictures.blobs]
+    pixels = AutoImageProcessor.from_pretrained(folder)(images=images, return_tensors="pt")["pixel_values"]
+    words = AutoTokenizer.from_pretrained(folder)
+    expected = []
+    with torch.no_grad():
+        for prompt in PROMPTS:  # it pairs each image with a text
+            given = words([prompt] * len(images), return_tensors="pt")
+            given = {name: given[name] for name in ("input_ids", "attention_mask")}
+            hidden = torch.ones(len(images), 4, dtype=torch.long)
+            out = model(
+                pixel_values=pixels, bool_masked_pos=torch.zeros_like(hidden).bool(), **given, return_loss=False
+            )
+            expected.append(out.contrastive_logits_per_image[:, 0])
+    np.testing.assert_allclose(scorer.logits(PROMPTS), torch.stack(expected, dim=1), atol=1e-4)
+
+
 def test_shards_score_as_the_whole_does(originals: dict[str, Path], clip_folder: Path, pictures: Pictures) -> None:
     whole = load_file(clip_folder / "model.safetensors")
     names = sorted(whole)
