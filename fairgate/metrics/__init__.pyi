@@ -28,6 +28,7 @@ from .editing import DeltaITA as DeltaITA
 from .editing import TypologyAngle as TypologyAngle
 from .editing import average_face as average_face
 from .editing import delta_ita as delta_ita
+from .editing import fitzpatrick_type as fitzpatrick_type
 from .editing import flip_rate as flip_rate
 from .editing import individual_typology_angle as individual_typology_angle
 from .editing import skin_mask as skin_mask

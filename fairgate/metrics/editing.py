@@ -159,6 +159,25 @@ def individual_typology_angle(
     return TypologyAngle(degrees, "ok", None, fraction, lightness, yellow)
 
 
+FITZPATRICK = (55.0, 41.0, 28.0, 19.0, 10.0)
+"""Degrees above which skin is of Fitzpatrick's type 1 to 5 (Kinyanjui et al. 2020, as fitzpatrick17k applies them)."""
+
+
+def fitzpatrick_type(degrees: float) -> int:
+    """Fitzpatrick's type of a typology angle, 1 (lightest) to 6: a class of pixels under their light, not of a person.
+
+    Raises MetricError for what is no number.
+
+    >>> fitzpatrick_type(41.9), fitzpatrick_type(-17.7)
+    (2, 6)
+    """
+    if not np.isfinite(degrees):
+        raise MetricError(
+            f"the angle is {degrees}.", where="degrees", remedy="leave out, and count, pictures without an angle"
+        )
+    return 1 + sum(degrees <= limit for limit in FITZPATRICK)
+
+
 def _mask(mask: ArrayLike, shape: tuple[int, ...]) -> BoolArray:
     chosen: NDArray[Any] = np.asarray(mask)
     if chosen.dtype != np.bool_ or chosen.shape != shape:

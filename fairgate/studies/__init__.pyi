@@ -3,6 +3,8 @@ from .caption_words import caption_words_study as caption_words_study
 from .contents import StudyContents as StudyContents
 from .contents import StudyPlace as StudyPlace
 from .contents import finished as finished
+from .editing_options import EditingOptions as EditingOptions
+from .editing_study import image_editing_study as image_editing_study
 from .gensynth import gensynth_study as gensynth_study
 from .hard_labels import labels_of_file as labels_of_file
 from .hard_labels import published_labels as published_labels

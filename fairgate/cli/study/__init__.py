@@ -6,6 +6,7 @@ import typer
 
 from fairgate.cli.study.caption_words import caption_words
 from fairgate.cli.study.gensynth import gensynth
+from fairgate.cli.study.image_editing import image_editing
 from fairgate.cli.study.intersections import intersections
 from fairgate.cli.study.robustness import robustness
 from fairgate.cli.study.words import words
@@ -25,4 +26,5 @@ study_app.command("intersections")(intersections)
 study_app.command("caption-words")(caption_words)
 study_app.command("robustness")(robustness)
 study_app.command("words")(words)
+study_app.command("image-editing")(image_editing)
 study_app.command("gensynth")(gensynth)

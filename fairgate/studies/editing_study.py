@@ -1,0 +1,169 @@
+"""What edits of people change (Saravanan et al. 2023): flips of the perceived gender and the skin of average faces, by
+group, class of words and strength."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.data import Dataset
+from fairgate.errors import DatasetError, SettingsError
+from fairgate.measures import Floats
+from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, open_scorer, require_capability
+from fairgate.records import StudyModel
+from fairgate.studies.contents import StudyContents
+from fairgate.studies.edited_faces import ChosenImages, Measured, Seen, angle, average, choose, faces_of, weights_of
+from fairgate.studies.editing_options import PAPER, SHOWN, EditingOptions, FoundEdits, Key
+from fairgate.studies.editing_tables import (
+    edited_table,
+    figures,
+    image_table,
+    main_table,
+    originals_table,
+    reader_table,
+    sheets,
+    words_table,
+)
+
+
+def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> StudyContents:
+    """Tables 1 to 3 and figures 3 to 15, 20 and 21 (left, middle) of one model on one release.
+
+    Raises DatasetError for an attribute or groups that the release lacks, SettingsError for options that make no sense,
+    ModelError for a model that edits nothing or a reader that reads nothing.
+    """
+    _require(release, options)
+    chosen = choose(release, options.images, options.seed)
+    model = cast(
+        EditingModel,
+        open_scorer(
+            uri,
+            chosen,
+            device=options.device,
+            cache=options.cache,
+            base=options.root,
+            progress=None if options.progress is None else lambda done, total: options.progress(uri, done, total),  # type: ignore[misc]
+        ),
+    )
+    require_capability(model, "edit", f"fairgate study image-editing --model {uri}")
+    found = _measured(model, chosen, options)
+    reader = model.beside(options.reader, chosen)
+    drawn = dict(sheets(found, options))
+    return StudyContents(
+        title="What edits of people change",
+        paper=PAPER,
+        models=[
+            StudyModel(name="edits", uri=uri, fingerprint=model.fingerprint),
+            StudyModel(name="reader", uri=options.reader, fingerprint=reader.fingerprint),
+        ],
+        datasets=[release],
+        settings={
+            "template": options.template,
+            **{f"words, {name}": list(words) for name, words in options.words.items()},
+            "strengths": [f"{one:g}" for one in options.strengths],
+            "images of a group": options.images,
+            "steps": options.steps,
+            "guidance": options.guidance,
+            **{f"reader's prompt, {group}": text for group, text in options.labels.items()},
+            "skin": options.skin,
+            "crop": "none" if options.crop is None else " ".join(f"{one:g}" for one in options.crop),
+            "aligned": "yes" if options.aligned else "no",
+            "draws": options.draws,
+            "seed": options.seed,
+        },
+        tables=[
+            reader_table(found, options),
+            main_table(found, options),
+            words_table(found, options),
+            originals_table(found),
+            edited_table(found, options),
+            image_table(found, options),
+        ],
+        figures=list(figures(found, options)),
+        pictures=[picture for picture, _ in drawn.values()],
+        drawn={name: data for name, (_, data) in drawn.items()},
+        notes=[
+            "Intervals are 95% percentile bootstraps of the original images, each with its edits.",
+            "The reader and the rule for skin are instruments with errors of their own: look at the sheets.",
+        ]
+        + ([] if options.aligned else ["Average faces need aligned pictures: give --aligned where they are."]),
+    )
+
+
+def _require(release: Dataset, options: EditingOptions) -> None:
+    groups = release.manifest.attributes.get(options.attribute)
+    if groups is None or set(groups) != set(options.labels):
+        raise DatasetError(
+            f"the release has {'no attribute' if groups is None else 'other groups of'} '{options.attribute}'.",
+            where=str(release.folder),
+            remedy=f"give --attribute (recorded: {', '.join(release.manifest.attributes)}) and a --label GROUP=PROMPT "
+            "for each of its groups",
+        )
+    words = [word for several in options.words.values() for word in several]
+    if not words or len(set(words)) < len(words):
+        raise SettingsError("words are missing or given twice.", where="--words", remedy="--words CLASS=word,word")
+    if not any(part in options.template for part in ("{word}", "{a_word}")):
+        raise SettingsError("the template names no word.", where="--template", remedy="put {a_word} or {word} in it")
+
+
+def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions) -> FoundEdits:
+    before = _seen(model, chosen, options)
+    edits: dict[tuple[str, float], Seen] = {}
+    flips, lighter, after = dict[Key, Measured](), dict[Key, Measured](), dict[Key, Measured]()
+    faces: dict[Any, NDArray[np.uint8]] = {}
+    originals = {}
+    weights = {}
+    for code, name in enumerate(chosen.names):
+        rows = np.flatnonzero(chosen.groups == code)
+        weights[code] = weights_of(len(rows), options.draws, options.seed, name)
+        originals[code], faces[code] = _angles(before.faces[rows], weights[code], options)
+    for (kind, words), strength in product(options.words.items(), options.strengths):
+        for word in words:
+            how = Editing(strength, options.seed, options.steps, options.guidance)
+            edits[word, strength] = _seen(model, model.edit(options.prompt(word), how), options)
+        for code in range(len(chosen.names)):
+            rows, key = np.flatnonzero(chosen.groups == code), (kind, strength, code)
+            seen = [edits[word, strength] for word in words]
+            flipped = np.mean([one.perceived[rows] != before.perceived[rows] for one in seen], axis=0)
+            drawn = weights[code] @ flipped / len(rows)
+            flips[key] = Measured(float(flipped.mean()), drawn, len(rows) * len(words))
+            both = np.concatenate([one.faces[rows] for one in seen])
+            after[key], faces[key] = _angles(both, np.tile(weights[code], len(words)), options)
+            lighter[key] = _less(after[key], originals[code])
+        for word in words:  # of the edits themselves, only what sheets show is needed further on
+            one = edits[word, strength]
+            edits[word, strength] = Seen(one.perceived, one.angles, one.faces[:0], _first(one.shown, chosen))
+    return FoundEdits(chosen, before, edits, flips, lighter, originals, after, faces)
+
+
+def _seen(model: EditingModel, source: ImageSource, options: EditingOptions) -> Seen:
+    angles, faces, blobs = faces_of(source, options.crop, options.skin)
+    reader = model.beside(options.reader, source)
+    require_capability(reader, "log_probabilities", "the reader of edits")
+    log_p = cast(LabelModel, reader).log_probabilities(list(options.labels.values()))
+    perceived = np.array(list(options.labels), dtype=object)[log_p.argmax(axis=1)]
+    return Seen(perceived, angles, faces, blobs)
+
+
+def _first(blobs: Sequence[bytes], chosen: ChosenImages) -> list[bytes]:
+    """The pictures that a sheet shows, of every group; of the others nothing."""
+    shown = {row for code in range(len(chosen.names)) for row in np.flatnonzero(chosen.groups == code)[:SHOWN]}
+    return [data if at in shown else b"" for at, data in enumerate(blobs)]
+
+
+def _angles(faces: NDArray[np.uint8], weights: Floats, options: EditingOptions) -> tuple[Measured, NDArray[np.uint8]]:
+    """The angle of an average face with its resamples, and the face."""
+    face = average(faces, np.ones(len(faces)))
+    if not options.aligned:
+        nothing = np.full(len(weights), np.nan)
+        return Measured(np.nan, nothing, len(faces), "the pictures are not said to be aligned (--aligned)"), face
+    drawn = np.array([angle(average(faces, one), options.skin) for one in weights])
+    return Measured(angle(face, options.skin), drawn, len(faces)), face
+
+
+def _less(after: Measured, before: Measured) -> Measured:
+    return Measured(after.value - before.value, after.draws - before.draws, after.n, after.why or before.why)
