@@ -38,6 +38,13 @@ PICTURES = [
         (PIXELS, copied("pixels"), between(-90.0, 90.0)),
     ),
     Metric(
+        "fitzpatrick_type",
+        pictures(),
+        "",
+        lambda g: float(m.fitzpatrick_type(np.nan_to_num(angle(g)))),
+        (PIXELS, copied("pixels"), between(1.0, 6.0)),
+    ),
+    Metric(
         "average_face",
         pictures(number=3),
         "height pixels channels",

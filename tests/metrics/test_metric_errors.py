@@ -13,6 +13,7 @@ from fairgate.metrics import (
     average_face,
     c_asc,
     differential_association,
+    fitzpatrick_type,
     flip_rate,
     implicit_association,
     individual_typology_angle,
@@ -120,6 +121,9 @@ REFUSALS = {
     ),
     "a share of skin below 0": Refusal(
         lambda: individual_typology_angle(PIXELS, np.ones((2, 2), bool), min_fraction=-0.5), "pass a share, 0 to 1"
+    ),
+    "the type of no angle": Refusal(
+        lambda: fitzpatrick_type(float("nan")), "leave out, and count, pictures without an angle"
     ),
     "the face of nobody": Refusal(lambda: average_face([]), "pass at least one aligned image"),
     "faces of two sizes": Refusal(
