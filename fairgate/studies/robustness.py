@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import Dataset, open_dataset
-from fairgate.errors import DatasetError, SettingsError, did_you_mean
+from fairgate.errors import DatasetError, SettingsError
 from fairgate.metrics import fairness_of_spreads
 from fairgate.models import LabelModel, local_paths, log_softmax, open_scorer, require_capability
 from fairgate.probes import ProbeScores, checked_template, classify, filled
@@ -21,6 +21,7 @@ from fairgate.statistics import Unavailable, median_interval
 from fairgate.studies.contents import StudyContents
 from fairgate.studies.hard_labels import HardLabels, require_labels
 from fairgate.studies.intersections import short_names
+from fairgate.studies.robustness_errors import errors_of, require_member
 
 PAPER = "Lui et al., Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, 2024"
 TEMPLATE = "A photo of {a_label}"
@@ -31,11 +32,13 @@ _ALL, _BASE, _STRONGEST = "all sets, all labels", "base picture right in every m
 @dataclass(frozen=True, slots=True)
 class RobustnessOptions:
     """`labels` compete for a subject's images, as the prompts of `template`. `base` is the member that the others of a
-    set were made from, where a release has it (None: that check is left out)."""
+    set were made from, where a release has it (None: that check is left out); sets in which
+    `reference` is right and another member is not are counted and drawn (None: no reference)."""
 
     labels: HardLabels
     template: str = TEMPLATE
     base: str | None = None
+    reference: str | None = None
 
 
 def robustness_study(
@@ -64,19 +67,31 @@ def robustness_study(
     own = {name: answers[name, first.manifest.ref] for name in names}
     sizes = {name: parameters_of(uri, root) for name, uri in names.items()}
     checks = _checks(first, own, settings)
+    errors = None
+    if settings.reference is not None:
+        require_member(first, settings.reference, "--reference")
+        errors = errors_of(first, own, settings.reference)
     return StudyContents(
         title="Does the order of models by F_M hold?",
         paper=PAPER,
         models=list(known.values()),
         datasets=data,
-        settings={"template": settings.template, "base": settings.base or "none", "labels": _written(settings, first)},
+        settings={
+            "template": settings.template,
+            "base": settings.base or "none",
+            "reference": settings.reference or "none",
+            "labels": _written(settings, first),
+        },
         tables=[
             _label_table(settings, first),
             _main_table(first, own, sizes),
             _subject_table(first, own),
             *_check_tables(first, own, checks, settings.labels),
             *([_release_table(data, answers, names)] if len(data) > 1 else []),
+            *([errors.table] if errors else []),
         ],
+        pictures=[errors.picture] if errors and errors.picture else [],
+        drawn={errors.picture.name: errors.sheet} if errors and errors.picture and errors.sheet else {},
         figures=[*_size_figure(first, own, sizes), _check_figure(checks)],
         notes=[
             "F_M is 1 minus the median over sets of the sample standard deviation of P(true label) inside a set. "
@@ -166,13 +181,7 @@ def _checks(
 def _base_is_right(data: Dataset, own: Mapping[str, ProbeScores], base: str) -> NDArray[np.bool_]:
     """Of every row, whether its set's base picture is classified correctly by every model."""
     index = data.index
-    members = sorted({str(one) for one in index.member})
-    if base not in members:
-        raise SettingsError(
-            f"no set of {data.manifest.ref} has a member '{base}'.",
-            where="--base",
-            remedy=did_you_mean(base, members) or f"members: {', '.join(members[:20])}",
-        )
+    require_member(data, base, "--base")
     right = np.all([cast(NDArray[np.bool_], one.correct) for one in own.values()], axis=0)
     sets = set(index.set_id[(index.member == base) & right].tolist())
     return np.array([one in sets for one in index.set_id.tolist()])

@@ -60,7 +60,9 @@ def p_true(toy: Toy, table: str) -> dict[str, np.ndarray[Any, Any]]:
 
 def test_f_m_and_the_sets_whose_base_every_model_gets_right_are_as_by_hand(asked: Toy, tmp_path: Path) -> None:
     code, output = study(
-        asked, "--model", TUNED, "--model", BIASED, "--base", "dark-female", "--out", str(tmp_path / "out")
+        asked,
+        *("--model", TUNED, "--model", BIASED, "--base", "dark-female", "--reference", "light-male"),
+        *("--out", str(tmp_path / "out")),
     )
     assert code == 0, output
     found = tables(tmp_path / "out")
@@ -79,12 +81,16 @@ def test_f_m_and_the_sets_whose_base_every_model_gets_right_are_as_by_hand(asked
         assert strongest["value"] == pytest.approx(all_labels["value"], abs=1e-9)
     assert found["strongest-labels"]["doctor"][0] == "nurse"
     assert found["strongest-labels"]["doctor"][2] > found["strongest-labels"]["doctor"][1]
+    wrong = sum(values[-1] <= 0.5 < values[0] for values in biased.values())
+    assert found["errors"]["biased.csv"] == ["dark-female", len(biased), wrong, f"nurse ({wrong})"]
+    assert (tmp_path / "out" / "errors-sheet.png").read_bytes().startswith(b"\x89PNG")
     assert found["by-subject"]["biased.csv"][1]["value"] < found["by-subject"]["biased.csv"][0]["value"] - 0.1
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
+        (["--reference", "dark-femal"], "did you mean 'dark-female'"),
         (["--base", "dark-femal"], "did you mean 'dark-female'"),
         (["--template", "a photo"], "--template"),
     ],

@@ -21,6 +21,9 @@ def robustness(
     ] = None,
     template: Annotated[str, typer.Option(help="Prompt with {label} or {a_label}.")] = "A photo of {a_label}",
     base: Annotated[str | None, typer.Option(help="Member that the others of its set were made from.")] = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Member; draws sets in which it is right and another member is not.")
+    ] = None,
     out: Out = None,
     device: options.Device = None,
     root: options.Root = Path(),
@@ -30,5 +33,5 @@ def robustness(
 
     started = time.monotonic()
     chosen = published_labels() if labels is None else labels_of_file(labels)
-    settings = RobustnessOptions(labels=chosen, template=template, base=base)
+    settings = RobustnessOptions(labels=chosen, template=template, base=base, reference=reference)
     show_study(ctx, robustness_study(model, data, settings, device=device or "auto", root=root), out, started)
