@@ -7,11 +7,16 @@ from typing import Any, ClassVar
 
 import torch
 from PIL.Image import Image
+from torchvision.ops import batched_nms
 
 from fairgate.checkpoints import TransformersFolder
 from fairgate.errors import ModelError
 from fairgate.generation.perceiver import FolderPerceiver
 from fairgate.generation.roles import Box
+
+SAME_OBJECT = 0.8
+"""Intersection over union above which two boxes are of one object. The model suppresses none; its authors recommend it
+(IDEA-Research/GroundingDINO issue 131), with this number in their demos (Grounded-Segment-Anything, NMS_THRESHOLD)."""
 
 
 class GroundingDino(FolderPerceiver):
@@ -38,7 +43,9 @@ class GroundingDino(FolderPerceiver):
     ) -> list[list[Box]]:
         """Boxes per image in its own pixels, clipped to it, highest score first; empty where nothing was found.
 
-        A box scores above `box_threshold` (its likeliest token); its label holds the tokens above `text_threshold`.
+        A box scores above `box_threshold` (its likeliest token); its label holds the tokens above `text_threshold`. Of
+        boxes that overlap by more than SAME_OBJECT the one with the highest score is left; where a text names several
+        things, among boxes of one label.
         """
         plain = text.strip().lower().rstrip(". ")  # the model was trained on lower-case phrases that end with a dot
         if not plain:
@@ -58,18 +65,21 @@ class GroundingDino(FolderPerceiver):
                     target_sizes=[(images[position].height, images[position].width) for position in group],
                 )
                 for position, result in zip(group, boxes, strict=True):
-                    found[position] = _boxes(result, images[position].size)
+                    found[position] = _boxes(result, images[position].size, several="." in plain)
         self.spent["grounding_dino"] += len(images)
         return found
 
 
-def _boxes(result: Any, size: tuple[int, int]) -> list[Box]:
-    """Boxes that have an area inside the image, highest score first."""
+def _boxes(result: Any, size: tuple[int, int], *, several: bool) -> list[Box]:
+    """Boxes that have an area inside the image, one for each object, highest score first."""
     width, height = size
     found = []
-    corners, scores = result["boxes"].cpu().tolist(), result["scores"].cpu().tolist()
-    labels = result["text_labels"] if scores else []  # for no box at all, transformers gives one empty label
-    for (left, top, right, bottom), score, label in zip(corners, scores, labels, strict=True):
+    scores = result["scores"].float().cpu()
+    labels = result["text_labels"] if len(scores) else []  # for no box at all, transformers gives one empty label
+    corners = result["boxes"].float().cpu()
+    kinds = torch.tensor([labels.index(label) if several else 0 for label in labels], dtype=torch.int64)
+    for at in batched_nms(corners, scores, kinds, SAME_OBJECT).tolist():
+        (left, top, right, bottom), score, label = corners[at].tolist(), float(scores[at]), labels[at]
         inside = max(left, 0.0), max(top, 0.0), min(right, float(width)), min(bottom, float(height))
         if inside[0] < inside[2] and inside[1] < inside[3]:
             found.append(Box(*inside, score=score, label=label))
