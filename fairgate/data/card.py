@@ -11,6 +11,7 @@ from fairgate.markdown import literal, table
 
 _HUB_LICENCES = frozenset({"apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "unknown"})
 _SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M")]
+_REVIEW = "## Review"
 _MOST_SUBJECTS = 100
 _MOST_CELLS = 400
 
@@ -25,7 +26,7 @@ def dataset_card(manifest: Manifest, sections: Sequence[str] = ()) -> str:
         f"# {manifest.name} {manifest.version}",
         *([f"> **{_line(manifest.notice)}**"] if manifest.notice else []),
         *([manifest.about.strip().replace("<", "&lt;")] if manifest.about.strip() else []),
-        _what_it_is(manifest),
+        _what_it_is(manifest, reviewed=any(one.startswith(_REVIEW) for one in sections)),
         "## Counts",
         *_counts(manifest),
         "## Loading",
@@ -52,13 +53,14 @@ def _front_matter(manifest: Manifest) -> str:
     return str(yaml.safe_dump(front, sort_keys=False, allow_unicode=True))
 
 
-def _what_it_is(manifest: Manifest) -> str:
+def _what_it_is(manifest: Manifest, *, reviewed: bool) -> str:
     images = "labels only, no images" if manifest.image_encoding == "none" else f"images as {manifest.image_encoding}"
     if manifest.members:
+        shown = "the review below says how far they do" if reviewed else "nobody has reviewed how far they do"
         kind = (
             f"{manifest.n_rows:,} rows ({images}) in {manifest.n_sets:,} counterfactual sets of "
-            f"{len(manifest.members)} members. The members of a set show one subject and scene and differ only in "
-            "social attributes."
+            f"{len(manifest.members)} members. The members of a set are made to show one subject and scene and to differ "
+            f"in social attributes; {shown}."
         )
     else:
         kind = f"{manifest.n_rows:,} rows ({images}) in {manifest.n_sets:,} sets. The sets are not counterfactual."

@@ -8,6 +8,9 @@ starts from COCO images of one person. The photographs are the user's: none is s
 - `cfd`: a folder whose file names carry race, gender and expression (CFD-WM-001-014-N.jpg).
 - `coco`: COCO's instances and captions files; a photograph of one person whose captions name one gender.
 
+Departures. Paper 4 retrieves from FairFace's training set; here it is what `labels` names. A photograph whose shorter
+side is under `min_side` pixels is dropped; no paper names a limit.
+
 Each photograph is a set of its own. Of photographs with equal pixels, the first is used. Labels are what
 annotators perceived, or what the people in CFD said of themselves; from COCO, what its captions say.
 """

@@ -5,8 +5,9 @@ A.2. Two parts: `photos` as in `gensynth`, and `swaps`: a face is detected (MTCN
 takes a text), and FairFace faces of age 20 and above, drawn at random, one of each gender, are pasted over it. Nothing
 is filtered: what comes of it is meant to be worse.
 
-Departures. The face is looked for in the person's box, and the largest one is taken. `only` names a built `gensynth`
-dataset whose photographs are used, as in the paper; without it all photographs with one person and one gender are.
+Departures. The face is looked for in the person's box, and the largest one is taken. The paper swaps faces in the same
+subset as GenSynth, the photographs of which it kept an edit of each gender. That is `only`, a built `gensynth` dataset;
+without it, which is the default, all photographs with one person and one gender are used, and the two do not compare.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FAIRFACE_GENDERS = {"male": "Male", "female": "Female"}
 
 
 class GenswapSettings(PhotographSettings):
-    """Settings of `genswap`; the defaults are the paper's."""
+    """Settings of `genswap`; the defaults are the paper's, but for `only`, which is empty."""
 
     recipe: ClassVar[str] = "genswap"
 

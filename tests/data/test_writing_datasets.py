@@ -163,6 +163,7 @@ def test_the_card_is_front_matter_for_the_hub_and_a_page_for_people(write, tmp_p
     assert yaml.safe_load(front)["configs"][0]["data_files"][0]["path"] == "shard-*.parquet"
     for told in ("embedded world: a test instrument", "Drawn people.", "| doctor | 6 | 6 |", "| dark × woman | 6 |"):
         assert told in page
+    assert "differ in social attributes; nobody has reviewed how far they do." in page
     for told in ('load_dataset("parquet"', "perceived", "prompted", '"seed": 3', "checkpoint: `ab12`", "Apache-2.0"):
         assert told in page
 

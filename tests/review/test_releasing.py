@@ -74,6 +74,7 @@ def test_a_reviewed_build_is_frozen_and_its_card_tells_the_review(built, tmp_pat
     ):
         assert told in card
     assert card.index("## Review") < card.index("## Provenance")
+    assert "differ in social attributes; the review below says how far they do." in card
 
 
 def test_nobody_reviewed_it(built, tmp_path):
