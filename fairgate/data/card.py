@@ -59,8 +59,8 @@ def _what_it_is(manifest: Manifest, *, reviewed: bool) -> str:
         shown = "the review below says how far they do" if reviewed else "nobody has reviewed how far they do"
         kind = (
             f"{manifest.n_rows:,} rows ({images}) in {manifest.n_sets:,} counterfactual sets of "
-            f"{len(manifest.members)} members. The members of a set are made to show one subject and scene and to differ "
-            f"in social attributes; {shown}."
+            f"{len(manifest.members)} members. The members of a set are made to show one subject and scene and to "
+            f"differ in social attributes; {shown}."
         )
     else:
         kind = f"{manifest.n_rows:,} rows ({images}) in {manifest.n_sets:,} sets. The sets are not counterfactual."

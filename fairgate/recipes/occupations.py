@@ -8,14 +8,15 @@ every member as intended. It shares painting with `social_identities` and nothin
 Departures. The three questions are one batch. Groups are made in waves, the hardest first, and a set is dropped at its
 first failed member: the same sets are accepted whatever the order, only the cost differs. The pool is processed in
 random order and the part ends with the wanted number of sets: they are a random sample of all that would be accepted,
-as in the paper, without making the rest. Grey pictures are dropped before the pool is chosen, as the authors' code does
-(their text has it after). The probability of "yes" is its share of "yes" and "no", not of every answer. A picture with
-several persons is dropped (the authors' code takes the first). The detector's text is "person" (their code: "all
-persons"); of its boxes that overlap by more than 0.8 the best is left, as its authors recommend (theirs leave all). The
-paper paints 5,000 to 10,000 pictures of an occupation, here 7,500 of each. A mask under 1% of the picture and a member
-without exactly one face are dropped; the paper says nothing of either. Pixels outside the mask are the base picture's; their refiner is given no mask, and renders the whole picture
-again. Pictures and masks are stored without loss (theirs are JPEG files, and the counts, the questions and the
-inpainting use those). Seeds are drawn from named streams.
+as in the paper, without making the rest. Grey pictures are dropped before the pool is chosen, as the authors' code
+does (their text has it after). The probability of "yes" is its share of "yes" and "no", not of every answer. A picture
+with several persons is dropped (the authors' code takes the first). The detector's text is "person" (their code: "all
+persons"); of its boxes that overlap by more than 0.8 the best is left, as its authors recommend (theirs leave all).
+The paper paints 5,000 to 10,000 pictures of an occupation, here 7,500 of each. A mask under 1% of the picture and a
+member without exactly one face are dropped; the paper says nothing of either. Pixels outside the mask are the base
+picture's; their refiner is given no mask, and renders the whole picture again. Pictures and masks are stored without
+loss (theirs are JPEG files, and the counts, the questions and the inpainting use those). Seeds are drawn from named
+streams.
 """
 
 from __future__ import annotations
