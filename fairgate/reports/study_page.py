@@ -131,11 +131,11 @@ def draw_figure(figure: StudyFigure) -> bytes:
 
 
 def _limits(series: FigureSeries) -> list[list[float]] | None:
-    """How far limits are from their numbers, below and above; 0 where there are none."""
+    """How far limits are from their numbers, below and above; NaN, which draws nothing, where there are none."""
     if not series.lo or not series.hi:
         return None
     far = [
-        (0.0, 0.0) if None in {y, lo, hi} else (max(0.0, y - lo), max(0.0, hi - y))  # type: ignore[operator]
+        (math.nan, math.nan) if None in {y, lo, hi} else (max(0.0, y - lo), max(0.0, hi - y))  # type: ignore[operator]
         for y, lo, hi in zip(series.y, series.lo, series.hi, strict=True)
     ]
     return [[below for below, _ in far], [above for _, above in far]]

@@ -54,6 +54,7 @@ class WordsOptions:
     device: str = "auto"
     root: Path = Path()
     cache: EmbeddingCache | None = None
+    allow_pickle: bool = False
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
 
 
@@ -128,7 +129,13 @@ def _opened(gallery: WordGallery, name: str, uri: str, options: WordsOptions) ->
             progress(name, done, total)
 
     model = open_scorer(
-        uri, gallery.release, device=options.device, base=options.root, cache=options.cache, progress=report
+        uri,
+        gallery.release,
+        device=options.device,
+        base=options.root,
+        cache=options.cache,
+        allow_pickle=options.allow_pickle,
+        progress=report,
     )
     return ask(gallery, name, model)  # type: ignore[arg-type] # `ask` requires the capability
 

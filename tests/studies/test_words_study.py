@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,11 @@ from typer.testing import CliRunner
 
 from fairgate.cli.main import app
 from fairgate.data import open_dataset
+from fairgate.errors import ModelError
 from fairgate.metrics import c_asc, normalized_entropy_at_k, word_strength
 from fairgate.records import StudyRecord
+from fairgate.studies import words_of_file
+from fairgate.studies.word_associations import WordGallery, ask
 
 WORDS = """\
 word,category,valence
@@ -182,6 +186,15 @@ def test_a_table_of_scores_without_the_papers_prompts_is_refused(
 ) -> None:
     code, output = run(repository, "--model", model("base"), *words)
     assert (code, message in " ".join(output.split())) == (4, True), output
+
+
+def test_a_model_that_compares_no_texts_with_pictures_is_refused_by_what_it_lacks(repository: Path) -> None:
+    release = open_dataset("toy", repository / "datasets")
+    words = words_of_file(repository / "words.csv", "a photo of a {word}")
+    gallery = WordGallery(release, words, (("gender",),), k=20, draws=100, seed=0)
+    classifier: Any = SimpleNamespace(capabilities=frozenset({"log_probabilities"}), uri="diffusion:FOLDER")
+    with pytest.raises(ModelError, match="diffusion:FOLDER lacks the capability 'similarity'"):
+        ask(gallery, "classifier", classifier)
 
 
 def test_a_clip_checkpoint_is_asked_the_papers_words(repository: Path) -> None:

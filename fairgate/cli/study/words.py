@@ -42,6 +42,7 @@ def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
     out: Out = None,
     device: options.Device = None,
+    allow_pickle: options.AllowPickle = False,
     root: options.Root = Path(),
 ) -> None:
     """Words by category, group and intersection, of one or more models.
@@ -74,6 +75,7 @@ def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
             vocabulary=baseline,
             device=device or "auto",
             root=root,
+            allow_pickle=allow_pickle,
             progress=progress,
         )
         contents = studies.words_study(release, models, listed, settings)
