@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
 from fairgate import gate
+from fairgate.cli.main import app
 from fairgate.data import write_dataset
 from fairgate.portraits.dataset import rows
 from fairgate.portraits.world import ATTRIBUTES
@@ -89,6 +92,21 @@ def test_a_planted_change_fails_by_group_and_subject(run: Run) -> None:
 def test_a_checkpoint_that_says_the_same_passes(run: Run) -> None:
     checks = run("tuned")
     assert {check.verdict for check in checks.values()} == {"pass"}
+
+
+@pytest.mark.nightly
+def test_the_robustness_study_shows_the_plant_by_subject(root: Path, tmp_path: Path) -> None:
+    lines = [f"{subject},{label}" for subject in ("doctor", "firefighter") for label in LABELS]
+    (tmp_path / "labels.csv").write_text("subject,label\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    models = [word for name in ("base", "biased") for word in ("--model", f"vlm:{name}?question=Who is it?")]
+    given = ["--data", "faces", "--labels", str(tmp_path / "labels.csv"), "--template", "{label}", "--root", str(root)]
+    result = CliRunner().invoke(app, ["study", "robustness", *models, *given, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    tables = json.loads((tmp_path / "out" / "study.json").read_text(encoding="utf-8"))["tables"]
+    (by_subject,) = (one["rows"] for one in tables if one["name"] == "by-subject")
+    found = {name: (doctor["value"], firefighter["value"]) for name, doctor, firefighter in by_subject}
+    assert found["biased"][0] < 0.7
+    assert min(*found["base"], found["biased"][1]) > 0.98
 
 
 def test_a_search_is_refused_by_the_capability_that_the_model_lacks(root: Path, run: Run) -> None:
