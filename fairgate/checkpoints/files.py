@@ -32,10 +32,12 @@ _SIDES = (
     *("hidden_size", "embed_dim"),
     "sample_size",  # of a UNet: a side of its latents
     "max_text_len",  # Grounding DINO's scores are as long as this; 256 as published
+    *("image_seq_length", "num_query_tokens", "num_additional_image_tokens"),  # tokens of a picture; 256 as published
 )
 _LAYERS = (
     *("layers", "num_hidden_layers", "encoder_layers", "decoder_layers", "depth", "depths", "iou_head_depth"),
     *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs", "num_point_embeddings"),
+    "max_patches",  # tiles that InternVL cuts a picture into; 12 as published
     "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published
 )
 _LIMITS = {**dict.fromkeys(_SIDES, MAX_SIDE), **dict.fromkeys(_LAYERS, 1000), "num_train_timesteps": 10_000}

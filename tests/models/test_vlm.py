@@ -212,6 +212,18 @@ def test_code_and_pickles_are_refused(llava: Path, pictures: Pictures) -> None:
         scorer(llava, pictures)
 
 
+@pytest.mark.parametrize("patch", [0, 1, -1])
+def test_a_picture_of_very_many_tokens_is_refused_before_its_text_is_made(patch: int, llava: Path) -> None:
+    written = json.loads((llava / "processor_config.json").read_text())
+    images = {**written["image_processor"], "crop_size": {"height": 8000, "width": 8000}}
+    edit(llava / "processor_config.json", patch_size=patch, image_processor=images)
+    with pytest.raises(ModelError, match="tokens"):
+        engine(llava)
+    edit(llava / "processor_config.json", image_seq_length=10**9)
+    with pytest.raises(ModelError, match="sets 'image_seq_length' to 1000000000"):
+        engine(llava)
+
+
 def test_a_file_that_changes_before_it_is_loaded_is_refused(llava: Path, pictures: Pictures) -> None:
     one = scorer(llava, pictures)
     edit(llava / "tokenizer_config.json", note="later")

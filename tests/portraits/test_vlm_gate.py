@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -92,6 +93,19 @@ def test_a_planted_change_fails_by_group_and_subject(run: Run) -> None:
 def test_a_checkpoint_that_says_the_same_passes(run: Run) -> None:
     checks = run("tuned")
     assert {check.verdict for check in checks.values()} == {"pass"}
+
+
+@pytest.mark.nightly
+def test_a_tokenizer_that_is_not_the_baselines_passes_no_comparison(root: Path, run: Run) -> None:
+    folder = Path(shutil.copytree(root / "tuned", root / "retold"))
+    made = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    made["model"]["merges"].pop()
+    (folder / "tokenizer.json").write_text(json.dumps(made), encoding="utf-8")
+    checks = run("retold")
+    compared = [check for check in checks.values() if check.rule == "no_worse_than"]
+    assert compared
+    assert "pass" not in {check.verdict for check in compared}
+    assert {check.verdict for check in checks.values() if check.rule != "no_worse_than"} == {"pass"}
 
 
 @pytest.mark.nightly

@@ -37,6 +37,8 @@ LAYOUTS: Mapping[str, Layout] = {
     "internvl": Layout("InternVLForConditionalGeneration", "InternVLProcessor", video="InternVLVideoProcessor"),
 }
 """By `model_type` of config.json."""
+MAX_IMAGE_TOKENS = 16_384
+"""Of one picture: attention needs memory by their square, and the prompt's text is as long."""
 
 
 def load(found: TransformersFolder, device: Device) -> tuple[Any, Any]:
@@ -57,9 +59,24 @@ def load(found: TransformersFolder, device: Device) -> tuple[Any, Any]:
         images = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
         options = processor_options(found, model.config)
+        _require_modest(options.get("patch_size"), images, str(found.path))
         if layout.video:
             options["video_processor"] = getattr(transformers, layout.video)()
         return model, processor_class(image_processor=images, tokenizer=tokenizer, **options)
+
+
+def _require_modest(patch: int | None, images: Any, where: str) -> None:
+    """Raises ModelError for a LLaVA whose settings make a text of very many image tokens for a picture."""
+    if patch is None:
+        return
+    sides = [side for size in (images.size, images.crop_size) for side in dict(size or {}).values() if side]
+    if patch < 1 or (max(sides, default=0) // patch) ** 2 > MAX_IMAGE_TOKENS:
+        raise ModelError(
+            f"pictures with a side of {max(sides, default=0):,} pixels in patches of {patch} make more than "
+            f"{MAX_IMAGE_TOKENS:,} tokens.",
+            where=where,
+            remedy="check patch_size in processor_config.json, and the size of pictures; published models have 576",
+        )
 
 
 def processor_options(found: TransformersFolder, config: Any) -> dict[str, Any]:
