@@ -245,7 +245,7 @@ def _recall_ks(checks: Sequence[Check]) -> list[int]:
 
 def _cuts(checks: Sequence[Check], data: AuditData, k: int | None) -> list[RankingCut]:
     """Where the suite's own checks cut a probe's rankings; else at one place per crossed group (paper 3)."""
-    counting = [check for check in checks if METRICS[check.metric].counts_groups]
+    counting = [check for check in checks if METRICS[check.metric].cuts_galleries]
     desired = counting[0].desired if counting else "dataset"
     if k is not None:
         return [RankingCut(k, desired)]

@@ -189,6 +189,11 @@ class Metric(ABC):
         """Whether it counts groups in a top k: chance alone moves it, so that a fair ranker's value is next to it."""
         return self.needs_k and self.spec.rankings
 
+    @property
+    def cuts_galleries(self) -> bool:
+        """Whether its `k` is of whole galleries, as the tables of an audit are, and not of parts of them."""
+        return self.counts_groups
+
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:  # noqa: B027
         """Raise SuiteError for a request that makes no sense on a dataset."""
 

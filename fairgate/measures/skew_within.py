@@ -108,6 +108,7 @@ class MarginalMaxSkew(MaxSkew):
         alias="marginal_max_skew",
     )
     Settings: ClassVar[type[MetricSettings]] = WithinCut
+    cuts_galleries = False
 
     def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
         """The attribute whose groups are held fixed is one of those that are crossed."""

@@ -140,3 +140,18 @@ def test_a_search_that_shows_one_group_only_stands_out(toy: Toy) -> None:
     rows = [row for row in ranked(record).skews if row.over == "skin_tone × gender"]
     assert {(row.favoured, round(row.value, 6)) for row in rows} == {("light × male", round(np.log(4), 6))}
     assert any(text.startswith("pulled: MaxSkew@40 over skin_tone × gender is beyond") for text in findings(record))
+
+
+def test_a_check_within_groups_is_a_further_metric_and_cuts_no_table(toy: Toy) -> None:
+    """Its k is of the images of one tone; as a cut of whole galleries it would fill every table a second time."""
+    toy.write_suite(
+        SUITE + "  - {id: within, probe: search, metric: marginal_max_skew_at_k, k: 40, over: crossed, "
+        "within: skin_tone, by: subject, at_most: 0.6}\n"
+    )
+    record = audit_of(toy.root, "tuned", "biased")
+    assert {row.k for row in ranked(record).skews} == {60}
+    rows = [row for one in record.metrics for row in one.rows if row.metric == "marginal_max_skew_at_40"]
+    assert {(row.model, row.subject) for row in rows} == {
+        (m, s) for m in ("tuned", "biased") for s in ("chef", "doctor")
+    }
+    assert {row.over for row in rows} == {"skin_tone × gender"}

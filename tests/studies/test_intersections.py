@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_repository import Toy
+from toy_repository import Toy, toy_repository
 from typer.testing import CliRunner
 
 from fairgate import gate
@@ -29,9 +29,16 @@ def study(toy: Toy, *words: str) -> tuple[int, str]:
     return result.exit_code, result.output + str(result.exception or "")
 
 
-@pytest.fixture
-def found(toy: Toy, tmp_path: Path) -> dict[str, Any]:
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """One for all of these tests, which write nothing into it but a release of their own."""
+    return toy_repository(tmp_path_factory.mktemp("toy"))
+
+
+@pytest.fixture(scope="module")
+def found(toy: Toy, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The study of two models with the suite's queries, as study.json."""
+    tmp_path = tmp_path_factory.mktemp("study")
     queries = ("--prompt", "{subject}", "--prompt", "a picture of {a_subject}", "--show", "doctor")
     out = tmp_path / "out"
     code, output = study(toy, "--model", TUNED, "--model", BIASED, "--data", "toy", *queries, "--out", str(out))
