@@ -72,6 +72,7 @@ def test_a_check_by_category_averages_its_words_and_is_named_for_it(words: Toy) 
     checks = """\
   - {id: c-asc, probe: words, metric: c_asc, by: category, over: crossed, at_most: 0.6}
   - {id: top, probe: words, metric: normalized_entropy_at_k, k: 40, by: category, over: each, at_least: 0.9}
+  - {id: kept, probe: words, metric: c_asc, by: category, over: crossed, no_worse_than: baseline, margin: 0.5}
 waivers:
   - {check: top, subject: care, until: 2999-01-01, reason: "known"}
 """
@@ -87,6 +88,7 @@ waivers:
     assert care.value is not None
     assert work.value < care.value, "a word without a planted group is averaged in"
     assert found["top[care]"].waived
+    assert (found["kept[care]"].verdict, found["kept[care]"].worst_group) == ("fail", "dark × female")
     assert care.lo is not None, "one word has an interval"
     assert "ask `by: word`" in str(work.interval)
 

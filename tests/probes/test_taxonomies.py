@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from fairgate.hashing import digest
 from fairgate.probes import PROBES, taxonomy
 
 ASSOCIATION = PROBES["association"]
@@ -35,6 +36,14 @@ def test_so_b_it_has_the_405_entries_of_table_4_which_are_400_words() -> None:
     assert set(entries) == set(so_b_it.captions)
     twice = {word for word in entries if entries.count(word) > 1}
     assert twice == {"savage", "aggressive", "lazy", "radical", "primitive"}
+
+
+def test_the_words_and_captions_are_what_baselines_were_measured_with() -> None:
+    """A probe's digest holds the taxonomy's name alone: other words under it need another name."""
+    so_b_it = taxonomy("so-b-it")
+    categories = {name: list(words) for name, words in so_b_it.categories.items()}
+    held = digest({"captions": dict(so_b_it.captions), "categories": categories})
+    assert held == "ed9c956c41adda9dcaba19fd2e6d58d81cee5b82ca12b1f58048de6aca5fed12"
 
 
 @pytest.mark.parametrize(
