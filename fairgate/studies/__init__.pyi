@@ -3,6 +3,8 @@ from .caption_words import caption_words_study as caption_words_study
 from .contents import StudyContents as StudyContents
 from .contents import StudyPlace as StudyPlace
 from .contents import finished as finished
+from .diffusion_classifier import PairsOptions as PairsOptions
+from .diffusion_classifier import diffusion_classifier_study as diffusion_classifier_study
 from .editing_options import EditingOptions as EditingOptions
 from .editing_study import image_editing_study as image_editing_study
 from .gensynth import gensynth_study as gensynth_study

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from fairgate.cli.study.caption_words import caption_words
+from fairgate.cli.study.diffusion_classifier import diffusion_classifier
 from fairgate.cli.study.gensynth import gensynth
 from fairgate.cli.study.image_editing import image_editing
 from fairgate.cli.study.intersections import intersections
@@ -27,4 +28,5 @@ study_app.command("caption-words")(caption_words)
 study_app.command("robustness")(robustness)
 study_app.command("words")(words)
 study_app.command("image-editing")(image_editing)
+study_app.command("diffusion-classifier")(diffusion_classifier)
 study_app.command("gensynth")(gensynth)

@@ -63,9 +63,9 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
     with progress_line() as progress:
         settings = EditingOptions(
             reader,
-            labels=_pairs(label, "--label") or defaults.labels,
+            labels=named_texts(label, "--label") or defaults.labels,
             attribute=attribute,
-            words={name: text.split(",") for name, text in _pairs(words, "--words").items()} or defaults.words,
+            words={name: text.split(",") for name, text in named_texts(words, "--words").items()} or defaults.words,
             template=template,
             strengths=tuple(strength or defaults.strengths),
             images=images,
@@ -85,7 +85,8 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
     show_study(ctx, contents, out, started)
 
 
-def _pairs(given: list[str] | None, option: str) -> dict[str, str]:
+def named_texts(given: list[str] | None, option: str) -> dict[str, str]:
+    """Texts by name, from NAME=TEXT. Raises SettingsError for what is none."""
     found = {}
     for one in given or ():
         name, equals, text = one.partition("=")

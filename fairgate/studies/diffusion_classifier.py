@@ -1,0 +1,283 @@
+"""Into which of two professions are people put who show none (Saravanan et al. 2023)? Gender accuracy, S by group, the
+pairs that are one-sided, and sheets of pictures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.data import Dataset, picture_rows
+from fairgate.errors import DatasetError, SettingsError
+from fairgate.measures import Floats
+from fairgate.metrics import pair_choices
+from fairgate.models import EmbeddingCache, LabelModel, open_scorer, require_capability
+from fairgate.probes import with_article
+from fairgate.randomness import stream
+from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
+from fairgate.studies.contents import StudyContents
+from fairgate.studies.edited_faces import Measured, by_attribute, slug
+
+PAPER = "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models"
+FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
+SECOND = ("babysitter", "secretary", "housekeeper", "nurse", "receptionist")
+"""The paper's male- and female-dominated professions."""
+MOSTLY = 0.75
+"""A pair is listed where more of a group's pictures than this are taken for one profession (tables 6 and 7)."""
+SHOWN = 24
+"""Pictures of a row of a sheet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairsOptions:
+    """What is compared. `labels` are the words for the groups of `attribute`, `pair` the two professions of the sheets
+    (None: the first of each list)."""
+
+    first: Sequence[str] = FIRST
+    second: Sequence[str] = SECOND
+    template: str = "A portrait of {a_word}."
+    labels: Mapping[str, str] = field(default_factory=lambda: {"male": "man", "female": "woman"})
+    attribute: str = "gender"
+    pair: tuple[str, str] | None = None
+    draws: int = 1000
+    seed: int = 0
+    device: str = "auto"
+    root: Path = Path()
+    cache: EmbeddingCache | None = None
+    progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
+
+    def prompt(self, word: str) -> str:
+        """The text of a label."""
+        return self.template.replace("{a_word}", with_article(word)).replace("{word}", word)
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """One model's decisions: `right` (images,) of the attribute, `choices` (images, first, second)."""
+
+    right: Floats
+    choices: Floats
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Images of a release by group, and resamples of its sets: `weights` (draws, images)."""
+
+    release: Dataset
+    codes: NDArray[np.int64]
+    names: list[str]
+    weights: Floats
+
+    def mean(self, values: Floats, chosen: NDArray[np.bool_]) -> Measured:
+        """The mean of some images."""
+        drawn = self.weights[:, chosen]
+        with np.errstate(invalid="ignore"):
+            return Measured(float(values[chosen].mean()), drawn @ values[chosen] / drawn.sum(axis=1), int(chosen.sum()))
+
+    def every(self, attribute: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """The crossed groups, then those of one attribute."""
+        for code, name in enumerate(self.names):
+            yield name, self.codes == code
+        for group, codes in by_attribute(self.release, self.names)[attribute].items():
+            yield group, np.isin(self.codes, codes)
+
+
+def diffusion_classifier_study(release: Dataset, models: Mapping[str, str], options: PairsOptions) -> StudyContents:
+    """Tables 4 to 7 and figures 3, 20, 21 (right) and 16 to 19 of models, URIs by name; tables 6 and 7 of the last one.
+
+    Raises DatasetError for groups without a label, SettingsError for words and pairs that make no sense, ModelError for
+    a model without label probabilities.
+    """
+    _require(release, options)
+    groups = _groups(release, options)
+    answers, known = dict[str, _Answered](), list[StudyModel]()
+    for name, uri in models.items():
+        progress = None if options.progress is None else _named(options.progress, name)
+        model = open_scorer(
+            uri, release, device=options.device, cache=options.cache, base=options.root, progress=progress
+        )
+        require_capability(model, "log_probabilities", f"fairgate study diffusion-classifier --model {uri}")
+        answers[name] = _answers(cast(LabelModel, model), release, options)
+        known.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
+    last = next(reversed(answers))
+    drawn = dict(_sheets(groups, answers[last], options))
+    return StudyContents(
+        title="People who show no profession, classified into pairs of them",
+        paper=PAPER,
+        models=known,
+        datasets=[release],
+        settings={
+            "template": options.template,
+            "first": list(options.first),
+            "second": list(options.second),
+            **{f"word for {group}": word for group, word in options.labels.items()},
+            "listed above": MOSTLY,
+            "draws": options.draws,
+            "seed": options.seed,
+        },
+        tables=[
+            _by_group(groups, {name: one.right for name, one in answers.items()}, options, accuracy=True),
+            _by_group(groups, {n: one.choices.mean(axis=(1, 2)) for n, one in answers.items()}, options),
+            _one_sided(groups, answers[last], options, last),
+        ],
+        figures=[_figure(groups, answers, options)],
+        pictures=[picture for picture, _ in drawn.values()],
+        drawn={name: data for name, (_, data) in drawn.items()},
+        notes=[
+            "Intervals are 95% percentile bootstraps of the release's sets.",
+            "Read S next to the accuracy of the same group: a model that does not see who is shown has no association "
+            "to show.",
+        ],
+    )
+
+
+def _named(progress: Callable[[str, int, int], None], name: str) -> Callable[[int, int], None]:
+    return lambda done, total: progress(name, done, total)
+
+
+def _require(release: Dataset, options: PairsOptions) -> None:
+    groups = release.manifest.attributes.get(options.attribute)
+    if groups is None or set(groups) != set(options.labels):
+        raise DatasetError(
+            f"the release has {'no attribute' if groups is None else 'other groups of'} '{options.attribute}'.",
+            where=str(release.folder),
+            remedy=f"give --attribute (recorded: {', '.join(release.manifest.attributes)}) and a --label GROUP=WORD "
+            "for each of its groups",
+        )
+    words = [*options.first, *options.second]
+    if not options.first or not options.second or len(set(words)) < len(words):
+        raise SettingsError(
+            "words are missing or given twice.", where="--first, --second", remedy="give each word once"
+        )
+    if options.pair is not None and (options.pair[0] not in options.first or options.pair[1] not in options.second):
+        raise SettingsError(
+            f"'{options.pair[0]}' and '{options.pair[1]}' are no pair of the lists.",
+            where="--pair",
+            remedy="--pair FIRST/SECOND, a word of each list",
+        )
+    if not any(part in options.template for part in ("{word}", "{a_word}")):
+        raise SettingsError("the template names no word.", where="--template", remedy="put {a_word} or {word} in it")
+
+
+def _groups(release: Dataset, options: PairsOptions) -> _Groups:
+    codes, names = release.index.codes(list(release.manifest.attributes))
+    known, sets = np.unique(release.index.set_id, return_inverse=True)
+    rng = stream(options.seed, "pairs study")
+    counts = rng.multinomial(len(known), np.full(len(known), 1 / len(known)), size=options.draws)
+    return _Groups(release, np.asarray(codes), list(names), counts[:, sets].astype(np.float64))
+
+
+def _answers(model: LabelModel, release: Dataset, options: PairsOptions) -> _Answered:
+    words = [*options.first, *options.second, *options.labels.values()]
+    log_p = model.log_probabilities([options.prompt(word) for word in words])
+    a, b = len(options.first), len(options.first) + len(options.second)
+    perceived = np.array(list(options.labels), dtype=object)[log_p[:, b:].argmax(axis=1)]
+    right = perceived == np.asarray(release.index.attributes[options.attribute], dtype=object)
+    return _Answered(right.astype(np.float64), pair_choices(-log_p[:, :a], -log_p[:, a:b]))
+
+
+def _by_group(
+    groups: _Groups, numbers: Mapping[str, Floats], options: PairsOptions, *, accuracy: bool = False
+) -> StudyTable:
+    """Table 4, or table 5 with the difference of the first two groups in its last row."""
+    of: dict[str, dict[str, Measured]] = {}
+    for group, chosen in groups.every(options.attribute):
+        of[group] = {name: groups.mean(values, chosen) for name, values in numbers.items()}
+    rows: list[list[StudyCell]] = [[group, *(one.estimate() for one in by.values())] for group, by in of.items()]
+    if not accuracy and len(options.labels) == 2:
+        x, y = options.labels
+        rows.append([f"{x} less {y}", *(_less(of[x][name], of[y][name]) for name in numbers)])
+    said = "of the perceived group" if accuracy else "S: share of pairs in which a profession of the first list is seen"
+    return StudyTable(
+        name="accuracy" if accuracy else "association",
+        title=f"Accuracy {said}" if accuracy else said,
+        source="table 4" if accuracy else "table 5, and the differential association",
+        columns=["group", *numbers],
+        rows=rows,
+    )
+
+
+def _less(one: Measured, other: Measured) -> Estimate:
+    return Measured(one.value - other.value, one.draws - other.draws, one.n + other.n).estimate()
+
+
+def _one_sided(groups: _Groups, answered: _Answered, options: PairsOptions, model: str) -> StudyTable:
+    rows: list[list[StudyCell]] = []
+    pairs = list(product(enumerate(options.first), enumerate(options.second)))
+    for group, chosen in groups.every(options.attribute):
+        for (a, one), (b, other) in pairs:
+            share = groups.mean(answered.choices[:, a, b], chosen)
+            if not 1 - MOSTLY <= share.value <= MOSTLY:
+                rows.append([group, one, other, share.estimate()])
+    return StudyTable(
+        name="pairs",
+        title=f"Pairs with more than {MOSTLY:.0%} of a group's pictures for one side, by {model}",
+        source="tables 6 and 7",
+        columns=["group", "first", "second", "share taken for the first"],
+        rows=rows,
+        note=f"{len(rows)} of {len(pairs)} pairs x {len(list(groups.every(options.attribute)))} groups.",
+    )
+
+
+def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: PairsOptions) -> StudyFigure:
+    own = by_attribute(groups.release, groups.names)[options.attribute]
+    series = []
+    for group, codes in own.items():
+        found = [groups.mean(one.choices.mean(axis=(1, 2)), np.isin(groups.codes, codes)) for one in answers.values()]
+        limits = [one.estimate() for one in found]
+        series.append(
+            FigureSeries(
+                name=group,
+                x=list(answers),
+                y=[one.value for one in limits],
+                lo=[one.lo for one in limits],
+                hi=[one.hi for one in limits],
+            )
+        )
+    return StudyFigure(
+        name="association-figure",
+        title=f"S by {options.attribute}",
+        source="figures 3, 20 and 21, right",
+        kind="bars",
+        x_label="model (in the paper: noise samples)",
+        y_label="share of pairs taken for the first list",
+        series=series,
+        reference={"neither": 0.5},
+    )
+
+
+def _sheets(
+    groups: _Groups, answered: _Answered, options: PairsOptions
+) -> Iterator[tuple[str, tuple[StudyPicture, bytes]]]:
+    """Of every group, the pictures taken for one profession of the pair above those taken for the other."""
+    one, other = options.pair or (options.first[0], options.second[0])
+    won = answered.choices[:, options.first.index(one), options.second.index(other)]
+    for code, name in enumerate(groups.names):
+        own = groups.codes == code
+        rows = [(word, np.flatnonzero(own & side)) for word, side in ((one, won > 0.5), (other, won < 0.5))]
+        wanted = {int(row) for _, places in rows for row in places[:SHOWN]}
+        pictures = {
+            int(row): data
+            for batch, blobs in groups.release.image_batches(256)
+            for row, data in zip(batch, blobs, strict=True)
+            if int(row) in wanted
+        }
+        sheet = picture_rows(
+            [(f"{word}\n{len(places)} of {own.sum()}", [pictures[int(row)] for row in places[:SHOWN]])
+             for word, places in rows]
+        )  # fmt: skip
+        out = io.BytesIO()
+        sheet.save(out, format="PNG", optimize=True)
+        picture = StudyPicture(
+            name=slug(f"sorted {name}"),
+            title=f"{name}: taken for {with_article(one)}, and for {with_article(other)}",
+            source="figures 16 to 19",
+            alt=f"Two rows of pictures of {name}: those taken for {one}, and those taken for {other}",
+        )
+        yield picture.name, (picture, out.getvalue())

@@ -1,0 +1,93 @@
+"""`fairgate study diffusion-classifier`: accuracy, S and one-sided pairs are those of the table of scores."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from toy_repository import Toy, members
+from typer.testing import CliRunner
+
+from fairgate.cli.main import app
+from fairgate.metrics import differential_association, pair_choices
+
+WORDS = ("carpenter", "plumber", "nurse", "secretary", "man", "woman")
+
+
+@pytest.fixture
+def toy_of_pairs(toy: Toy) -> tuple[Toy, np.ndarray]:
+    """`pairs.csv`: men are nearer to the first two words; every tenth picture's gender is read wrong."""
+    rng = np.random.default_rng(0)
+    shown = [gender for _, _, _, gender in members(40)]
+    table = rng.normal(size=(len(shown), len(WORDS)))
+    for row, gender in enumerate(shown):
+        table[row, :2] += 1.0 if gender == "male" else -1.0
+        table[row, 4:] = (5, 0) if (gender == "male") != (row % 10 == 0) else (0, 5)
+    with (toy.root / "pairs.csv").open("w", encoding="utf-8", newline="") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["set_id", "member", *(f"a portrait of a {word}" for word in WORDS)])
+        for (_, set_id, tone, gender), row in zip(members(40), table, strict=True):
+            writer.writerow([set_id, f"{tone}-{gender}", *row])
+    return toy, table
+
+
+def study(toy: Toy, *more: str) -> tuple[dict[str, Any], str]:
+    given = ["--root", str(toy.root), "--model", "one=scores:pairs.csv?values=logit", "--data", "toy", "--draws", "100"]
+    lists = ["--first", "carpenter,plumber", "--second", "nurse,secretary", "--template", "a portrait of a {word}"]
+    places = ["--cache", str(toy.root / "cache"), "--out", str(toy.root / "out")]
+    result = CliRunner().invoke(app, ["study", "diffusion-classifier", *given, *lists, *places, *more])
+    assert result.exit_code == 0, " ".join(result.output.split())
+    return json.loads((toy.root / "out" / "study.json").read_text()), result.output
+
+
+def table(record: dict[str, Any], name: str) -> dict[Any, list[Any]]:
+    (one,) = (one for one in record["tables"] if one["name"] == name)
+    return {row[0] if len(row) == 2 else tuple(row[:3]): row[-1] for row in one["rows"]}
+
+
+def test_its_numbers_are_those_of_the_published_functions(toy_of_pairs: tuple[Toy, np.ndarray]) -> None:
+    toy, scores = toy_of_pairs
+    record, _ = study(toy, "--pair", "plumber/nurse")
+    male = np.array([gender == "male" for *_, gender in members(40)])
+    choices = pair_choices(-scores[:, :2], -scores[:, 2:4])
+    s = {name: choices[own].mean() for name, own in (("male", male), ("female", ~male))}
+    found = table(record, "association")
+    assert found["male"]["value"] == pytest.approx(s["male"])
+    assert found["female"]["value"] == pytest.approx(s["female"])
+    assert found["male less female"]["value"] == pytest.approx(differential_association(s["male"], s["female"]))
+    assert found["male"]["lo"] < s["male"] < found["male"]["hi"]
+    right = (scores[:, 4] > scores[:, 5]) == male
+    assert table(record, "accuracy")["male"]["value"] == pytest.approx(right[male].mean())
+    pairs = table(record, "pairs")
+    shares = choices[male].mean(axis=0)
+    listed = {(a, b) for (group, a, b) in pairs if group == "male"}
+    assert listed == {
+        (a, b)
+        for i, a in enumerate(("carpenter", "plumber"))
+        for j, b in enumerate(("nurse", "secretary"))
+        if shares[i, j] > 0.75 or shares[i, j] < 0.25
+    }
+    assert listed
+    for picture in record["pictures"]:
+        assert (toy.root / "out" / f"{picture['name']}.png").read_bytes().startswith(b"\x89PNG")
+    assert len(record["pictures"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        (("--pair", "nurse/plumber"), "are no pair of the lists"),
+        (("--pair", "nurse"), "is no pair"),
+        (("--second", "nurse,plumber"), "given twice"),
+        (("--label", "male=man"), "other groups of 'gender'"),
+        (("--template", "a portrait"), "names no word"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    toy_of_pairs: tuple[Toy, np.ndarray], more: tuple[str, ...], wanted: str
+) -> None:
+    with pytest.raises(AssertionError, match=wanted):
+        study(toy_of_pairs[0], *more)
