@@ -133,7 +133,9 @@ class ImageEditingProbe(Probe):
 
     kind: Literal["image_editing"]
     template: Text = Field(description="The prompt of an edit, with `{word}` or `{a_word}` (with its article) in it.")
-    words: list[Text] = Field(min_length=2, description="What people are edited into, such as occupations.")
+    words: list[Text] | dict[str, list[Text]] = Field(
+        description="What people are edited into, two words at least; or words by category, for checks `by: category`."
+    )
     strengths: list[Annotated[float, Field(gt=0, le=1)]] = Field(
         default=[0.8],
         min_length=1,
@@ -155,9 +157,11 @@ class ImageEditingProbe(Probe):
 
     @model_validator(mode="after")
     def _distinct(self) -> ImageEditingProbe:
-        for what, given in (("words", self.words), ("strengths", self.strengths)):
+        for what, given in (("words", self.every_word), ("strengths", self.strengths)):
             if len(set(given)) < len(given):
                 raise ValueError(f"{what} are given twice: {given}")
+        if len(self.every_word) < 2 or (isinstance(self.words, dict) and not all(self.words.values())):
+            raise ValueError("`words` has fewer than two words, or a category without any")
         if len(set(self.reader.labels.values())) < len(self.reader.labels):
             raise ValueError("two groups have the same prompt in `reader: labels`")
         if self.crop is not None and not (self.crop[0] < self.crop[2] and self.crop[1] < self.crop[3]):
@@ -165,9 +169,26 @@ class ImageEditingProbe(Probe):
         return self
 
     @property
+    def every_word(self) -> list[str]:
+        """The words of all categories."""
+        if isinstance(self.words, list):
+            return list(self.words)
+        return [word for words in self.words.values() for word in words]
+
+    @property
     def ranked_words(self) -> tuple[str, ...]:
         """The words; with several strengths `doctor at 0.8`."""
-        return tuple(self._name(word, strength) for word in self.words for strength in self.strengths)
+        return tuple(self._name(word, strength) for word in self.every_word for strength in self.strengths)
+
+    @property
+    def word_categories(self) -> Mapping[str, tuple[str, ...]]:
+        """Words by category, at all strengths."""
+        if isinstance(self.words, list):
+            return {}
+        return {
+            category: tuple(self._name(word, strength) for word in words for strength in self.strengths)
+            for category, words in self.words.items()
+        }
 
     def _name(self, word: str, strength: float) -> str:
         return word if len(self.strengths) == 1 else f"{word} at {strength:g}"
@@ -183,7 +204,7 @@ class ImageEditingProbe(Probe):
 
     def choices(self, subjects: Sequence[str]) -> list[Choice]:
         """All words, whatever an image shows."""
-        return [Choice(subject, {word: self.prompt(word) for word in self.words}) for subject in subjects]
+        return [Choice(subject, {word: self.prompt(word) for word in self.every_word}) for subject in subjects]
 
     def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
         """The reader's labels are the dataset's groups of an attribute."""
@@ -198,7 +219,7 @@ class ImageEditingProbe(Probe):
 
     def blind_labels(self, subjects: int | None) -> int:
         """An edit that shows nothing of its word is taken for any of them."""
-        return len(self.words)
+        return len(self.every_word)
 
     def utility_check(self, name: str) -> str | None:
         """That edits show what they are to show."""
@@ -212,7 +233,7 @@ class ImageEditingProbe(Probe):
         before = self.reader.perceived(reader)
         correct = before == np.asarray(rows.attributes[self.reader.attribute], dtype=object)
         found = {}
-        for word in self.words:
+        for word in self.every_word:
             for strength in self.strengths:
                 each = [self._edited(model, word, strength, seed, before) for seed in range(self.edits)]
                 flipped, shown = (np.mean([one[part] for one in each], axis=0) for part in (0, 1))
@@ -230,13 +251,13 @@ class ImageEditingProbe(Probe):
         pictures = Pictures(edits, self.skin, self.crop)
         reader = self.reader.over(model, pictures)
         flipped = (self.reader.perceived(reader) != before).astype(np.float64)
-        taken = reader.log_probabilities([self.prompt(one) for one in self.words]).argmax(axis=1)
-        return flipped, (taken == self.words.index(word)).astype(np.float64), pictures.angles()
+        taken = reader.log_probabilities([self.prompt(one) for one in self.every_word]).argmax(axis=1)
+        return flipped, (taken == self.every_word.index(word)).astype(np.float64), pictures.angles()
 
     def _require_told_apart(self, reader: LabelModel) -> None:
         for what, prompts in (
             ("labels", dict(self.reader.labels)),
-            ("words", {word: self.prompt(word) for word in self.words}),
+            ("words", {word: self.prompt(word) for word in self.every_word}),
         ):
             names = list(prompts)
             if pairs := indistinct(reader, [[prompt] for prompt in prompts.values()]):

@@ -71,6 +71,15 @@ def test_an_editor_that_makes_more_men_of_doctors_fails_by_word_and_group(edits:
     assert "female rose by 0.4" in found["flips[doctor]"].reason
 
 
+def test_words_of_a_category_are_judged_together(edits: Toy) -> None:
+    probe = PROBE.replace("[doctor, nurse]", "{high: [doctor], low: [nurse]}")
+    probe = probe.replace("    reader:", "    strengths: [0.6, 1.0]\n    reader:")
+    edits.write_suite(suite(probe, CHECKS.replace("by: word", "by: category")))
+    found = failing(edits, "painted:planted")
+    assert "flips[high]" in found
+    assert "flips[low]" not in found
+
+
 def test_an_editor_that_lightens_dark_skin_fails_by_that_group(edits: Toy) -> None:
     found = failing(edits, "painted:lighter")
     assert set(found) == {"lighter"}
@@ -109,7 +118,7 @@ def test_a_model_without_the_capability_is_refused_by_its_name(edits: Toy) -> No
         ("female: a female person}", "woman: a female person}", "has labels for male, woman"),
         ("female: a female person}", "female: a male person}", "two groups have the same prompt"),
         ("words: [doctor, nurse]", "words: [doctor, doctor]", "words are given twice"),
-        ("words: [doctor, nurse]", "words: [doctor]", "at least 2 items"),
+        ("words: [doctor, nurse]", "words: [doctor]", "fewer than two words"),
         ("    reader:", "    crop: [0.5, 0, 0.5, 1]\n    reader:", "holds nothing"),
         ("colour:one", "open_clip:local-dir:../elsewhere", "outside of the repository"),
     ],
