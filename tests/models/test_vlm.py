@@ -102,6 +102,14 @@ def llava(folders: Folders, tmp_path: Path) -> Path:
     return Path(shutil.copytree(folders("llava"), tmp_path / "llava"))
 
 
+def test_an_older_folder_with_a_file_for_the_image_processor_is_read_alike(llava: Path, pictures: Pictures) -> None:
+    written = json.loads((llava / "processor_config.json").read_text())
+    expected = scorer(llava, pictures).log_likelihoods(LABELS)
+    (llava / "preprocessor_config.json").write_text(json.dumps(written["image_processor"]))
+    (llava / "processor_config.json").unlink()  # its numbers follow from the model's config, too
+    np.testing.assert_array_equal(scorer(llava, pictures).log_likelihoods(LABELS), expected)
+
+
 def test_a_label_is_scored_once_whatever_it_is_compared_with(
     folders: Folders, pictures: Pictures, cache: EmbeddingCache
 ) -> None:
