@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from fairgate.data import Dataset, open_dataset
 from fairgate.errors import DatasetError, SettingsError
 from fairgate.metrics import fairness_of_spreads
-from fairgate.models import LabelModel, local_paths, log_softmax, open_scorer, require_capability
+from fairgate.models import EmbeddingCache, LabelModel, log_softmax, open_scorer, require_capability
 from fairgate.probes import ProbeScores, checked_template, classify, filled
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyModel, StudyTable
 from fairgate.statistics import Unavailable, median_interval
+from fairgate.studies.checkpoint_size import parameters_of
 from fairgate.studies.contents import StudyContents
 from fairgate.studies.hard_labels import HardLabels, require_labels
 from fairgate.studies.intersections import short_names
@@ -42,10 +43,17 @@ class RobustnessOptions:
 
 
 def robustness_study(
-    models: Sequence[str], releases: Sequence[str], settings: RobustnessOptions, *, device: str = "auto", root: Path
+    models: Sequence[str],
+    releases: Sequence[str],
+    settings: RobustnessOptions,
+    *,
+    device: str = "auto",
+    cache: EmbeddingCache | None = None,
+    root: Path,
 ) -> StudyContents:
     """F_M of every model on every release, and again under the first release's robustness checks.
 
+    With a `cache`, a study that was interrupted goes on where it was.
     Raises SettingsError, DatasetError or ModelError for what cannot be opened, or asked.
     """
     try:
@@ -59,7 +67,7 @@ def robustness_study(
         one.require_intact()
         require_labels(settings.labels, one.manifest.subjects, _words(one), one.manifest.ref)
         for name, uri in names.items():
-            scorer = open_scorer(uri, one, device=device, base=root)
+            scorer = open_scorer(uri, one, device=device, cache=cache, base=root)
             require_capability(scorer, "log_probabilities", f"fairgate study robustness --model {uri}")
             known[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
             answers[name, one.manifest.ref] = _ask(cast(LabelModel, scorer), one, settings)
@@ -99,24 +107,6 @@ def robustness_study(
             "`fairgate audit` compares models pair by pair (Mood's median test, a paired test, regressions by group).",
         ],
     )
-
-
-def parameters_of(uri: str, root: Path) -> Estimate:
-    """Numbers in a checkpoint's safetensors files: weights, of floating point."""
-    from safetensors import safe_open
-
-    paths = [root / path for path in local_paths(uri)]
-    listed = [each for path in paths for each in (sorted(path.glob("*.safetensors")) if path.is_dir() else [path])]
-    if not listed or any(path.suffix != ".safetensors" or not path.is_file() for path in listed):
-        return Estimate(value=None, why="the address names no safetensors files of this machine")
-    total = 0
-    for path in listed:
-        with safe_open(path, framework="np") as handle:
-            for name in handle.keys():  # noqa: SIM118 - a file of tensors, and no mapping
-                part = handle.get_slice(name)
-                if part.get_dtype().startswith(("F", "BF")):
-                    total += int(np.prod(part.get_shape()))
-    return Estimate(value=total / 1e6)
 
 
 def _words(data: Dataset) -> dict[str, str]:

@@ -114,6 +114,7 @@ def test_the_robustness_study_shows_the_plant_by_subject(root: Path, tmp_path: P
     (tmp_path / "labels.csv").write_text("subject,label\n" + "\n".join(lines) + "\n", encoding="utf-8")
     models = [word for name in ("base", "biased") for word in ("--model", f"vlm:{name}?question=Who is it?")]
     given = ["--data", "faces", "--labels", str(tmp_path / "labels.csv"), "--template", "{label}", "--root", str(root)]
+    given += ["--cache", str(root / "cache")]
     result = CliRunner().invoke(app, ["study", "robustness", *models, *given, "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
     tables = json.loads((tmp_path / "out" / "study.json").read_text(encoding="utf-8"))["tables"]

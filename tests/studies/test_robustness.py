@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from fairgate.cli.main import app
 from fairgate.metrics import fairness
 from fairgate.studies import published_labels
-from fairgate.studies.robustness import parameters_of
+from fairgate.studies.checkpoint_size import parameters_of
 
 TUNED, BIASED = ("scores:tuned.csv?values=logit", "scores:biased.csv?values=logit")
 COLUMNS = {"chef": PROMPTS[:2], "doctor": PROMPTS[2:]}
@@ -25,7 +25,7 @@ Rows = dict[str, list[Any]]
 
 def study(toy: Toy, *words: str) -> tuple[int, str]:
     given = ["--root", str(toy.root), "--template", "a photo of a {label}", "--labels", str(toy.root / "labels.csv")]
-    result = CliRunner().invoke(app, ["study", "robustness", "--data", "toy", *given, *words])
+    result = CliRunner().invoke(app, ["study", "robustness", "--data", "toy", "--cache", "off", *given, *words])
     return result.exit_code, result.output + str(result.exception or "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from fairgate.cli import options
 from fairgate.cli.study.writing import Out, show_study
 
 
-def robustness(
+def robustness(  # noqa: PLR0913, PLR0917 - an option is a parameter
     ctx: typer.Context,
     model: Annotated[list[str], typer.Option(help="Address of a model that weighs labels; repeat for each.")],
     data: Annotated[list[str], typer.Option(help="Release, NAME or NAME@VERSION; repeat for further ones.")],
@@ -26,12 +27,17 @@ def robustness(
     ] = None,
     out: Out = None,
     device: options.Device = None,
+    cache: options.Cache = None,
     root: options.Root = Path(),
 ) -> None:
     """F_M with hard labels by subject, size and release, and under checks of robustness (Lui et al. 2024)."""
+    from fairgate.models import EmbeddingCache
     from fairgate.studies import RobustnessOptions, labels_of_file, published_labels, robustness_study
+    from fairgate.suites import default_cache
 
     started = time.monotonic()
     chosen = published_labels() if labels is None else labels_of_file(labels)
     settings = RobustnessOptions(labels=chosen, template=template, base=base, reference=reference)
-    show_study(ctx, robustness_study(model, data, settings, device=device or "auto", root=root), out, started)
+    held = None if cache == "off" else EmbeddingCache(Path(cache) if cache else default_cache(os.environ))
+    contents = robustness_study(model, data, settings, device=device or "auto", cache=held, root=root)
+    show_study(ctx, contents, out, started)
