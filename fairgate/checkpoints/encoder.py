@@ -36,6 +36,10 @@ class Encoder:
     """Prompts as what the text tower is given: `ids` (prompts, length), and a `mask` where it takes one."""
     encode_tokens: Callable[[Mapping[str, Any]], Embeddings]
     """Tokens to (prompts, dim) float32, of any length."""
+    text_features: Callable[[Mapping[str, Any]], Any] | None = None
+    """The same as a tensor, with gradients; None where the adapter offers none."""
+    words: Any = None
+    """The text tower's embedding of tokens (`torch.nn.Embedding`), for what learns or adds some; None as above."""
 
 
 @contextmanager

@@ -55,15 +55,20 @@ def encoder_of(
     tokens: Callable[[Sequence[str]], Mapping[str, Any]],
     texts: Callable[[Mapping[str, Any]], torch.Tensor],
     scale: float | None = None,
+    words: Any = None,
 ) -> Encoder:
     """The encoder of a model on a device, by `images`, features of a batch of pixels, and `texts`, those of tokens.
 
-    Without a `scale`, the model's own: AttributeError for one that has no `logit_scale`.
+    Without a `scale`, the model's own: AttributeError for one that has no `logit_scale`. `words` is the text tower's
+    embedding of tokens, where its tokens begin with one that opens the text.
     """
     bias = getattr(model, "logit_bias", None)
 
     def array(features: torch.Tensor) -> Embeddings:
         return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
+
+    def features(found: Mapping[str, Any]) -> torch.Tensor:
+        return texts({name: each.to(device.name) for name, each in found.items()})
 
     return Encoder(
         scale=float(model.logit_scale.detach().exp()) if scale is None else scale,
@@ -72,7 +77,9 @@ def encoder_of(
         prepare=prepare,
         encode_images=lambda prepared: array(images(torch.stack(list(prepared)).to(device.name))),
         tokens=tokens,
-        encode_tokens=lambda found: array(texts({name: each.to(device.name) for name, each in found.items()})),
+        encode_tokens=lambda found: array(features(found)),
+        text_features=None if words is None else features,
+        words=words,
     )
 
 

@@ -24,8 +24,11 @@ from .embeddings import RowParts as RowParts
 from .embeddings import decode_rgb as decode_rgb
 from .embeddings import embed_texts as embed_texts
 from .embeddings import name_of as name_of
+from .fitting import Fitted as Fitted
 from .fitting import fit_clip_clip as fit_clip_clip
 from .fitting import fit_projection as fit_projection
+from .fitting import fit_prompt_array as fit_prompt_array
+from .prompt_tokens import ArrayTraining as ArrayTraining
 from .reading import preprocessing_digest as preprocessing_digest
 from .reading import tokenizer_digest as tokenizer_digest
 from .registry import FAMILIES as FAMILIES

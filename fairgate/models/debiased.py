@@ -5,8 +5,11 @@ A mitigation changes embeddings and no weights. It is a JSON file that `fairgate
 - CLIP-clip (Wang, Liu and Wang 2021, section 4.2): the dimensions that tell most about an attribute, by their mutual
   information with it on a release of labelled pictures, are left out of images and texts. Both are normalised after
   that, as GenSynth's code (Smith et al. 2023) does; Wang's normalises before, and its similarities are no cosines.
-- Projection (Chuang et al. 2023, section 3, without their calibration): texts are projected onto what is orthogonal to
-  every prompt that names a group, such as "a photo of a man". Images stay as they are.
+- Projection (Chuang et al. 2023, section 3): texts are projected onto what is orthogonal to every prompt that names a
+  group, such as "a photo of a man". Images stay as they are. With pairs of prompts that differ in the group alone, it
+  is calibrated as in their code: texts are first multiplied with the inverse of I + strength * mean of (a - b)(a - b)',
+  so that both texts of a pair come out alike.
+- A learned prompt array (Berg et al. 2022, DeBiasCLIP): learned tokens after the one that opens each text.
 
 The name of the scheme is the field's word for such methods; no result says that a model is free of bias.
 """
@@ -87,34 +90,51 @@ class ClipClip(_Mitigation):
 
     def require_other(self, source: ImageSource, where: str) -> None:
         """Raises ModelError for pictures of the release that it was found on: what was fitted there is no evidence."""
-        name = getattr(source, "name", None)
-        if source.fingerprint == self.fingerprint or name == self.release.partition("@")[0]:
-            raise ModelError(
-                f"the mitigation was fitted on {self.release}, whose pictures judge here"
-                f"{'' if name is None else f' (dataset {name})'}.",
-                where=where,
-                remedy="fit it on another release: `fairgate mitigate clip-clip --data ...`",
-            )
+        _require_other(source, self.release, self.fingerprint, where)
+
+
+def _require_other(source: ImageSource, release: str, fingerprint: str, where: str) -> None:
+    name = getattr(source, "name", None)
+    if source.fingerprint == fingerprint or name == release.partition("@")[0]:
+        raise ModelError(
+            f"the mitigation was fitted on {release}, whose pictures judge here"
+            f"{'' if name is None else f' (dataset {name})'}.",
+            where=where,
+            remedy="fit it on another release: `fairgate mitigate ... --data ...`",
+        )
+
+
+Prompt = Annotated[str, Field(min_length=1, max_length=MAX_PROMPT)]
 
 
 class Projection(_Mitigation):
-    """The prompts whose span is taken out of texts."""
+    """The prompts whose span is taken out of texts; `pairs` name one content with two groups, and are made alike."""
 
     method: Literal["projection"] = "projection"
-    prompts: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=MAX_PROMPT)], ...],
-        Field(min_length=1, max_length=MAX_PROMPTS),
-    ]
+    prompts: Annotated[tuple[Prompt, ...], Field(min_length=1, max_length=MAX_PROMPTS)]
+    pairs: Annotated[tuple[tuple[Prompt, Prompt], ...], Field(max_length=MAX_PROMPTS)] = ()
+    strength: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 0.0
+
+    @model_validator(mode="after")
+    def _calibrated_or_not(self) -> Projection:
+        if bool(self.pairs) != (self.strength > 0):
+            raise ValueError("`pairs` and a `strength` above 0 go together")
+        return self
 
     @property
     def change(self) -> dict[str, Any]:
         """All that embeddings depend on."""
-        return {"method": self.method, "prompts": list(self.prompts)}
+        plain = {"method": self.method, "prompts": list(self.prompts)}
+        if not self.pairs:
+            return plain
+        return {**plain, "pairs": [list(pair) for pair in self.pairs], "strength": self.strength}
 
     @property
     def note(self) -> str:
         """What a reader of the verdict should know."""
-        return f"the candidate is mitigated: the span of {_quoted(self.prompts)} is taken out of its texts (projection)"
+        paired = f", calibrated by {len(self.pairs)} pair(s)" if self.pairs else ""
+        shown = _quoted(self.prompts)
+        return f"the candidate is mitigated: the span of {shown} is taken out of its texts (projection{paired})"
 
     def checkpoint(self, origin: Checkpoint, uri: str) -> Checkpoint:
         """The origin, whose texts keep what is orthogonal to the prompts; its images are the origin's own."""
@@ -127,6 +147,7 @@ class Projection(_Mitigation):
             near = _ROUNDINGS * SAME_TEXT[device.precision]
             _, sizes, directions = np.linalg.svd(named, full_matrices=False)
             basis = directions[sizes > near * sizes[0]]
+            alike = self._calibration(encoder, exact, uri, named.shape[1])
 
             shown: list[str] = []  # the texts whose tokens were made last, for the error below
 
@@ -136,7 +157,8 @@ class Projection(_Mitigation):
 
             def projected(batch: Mapping[str, Any]) -> Embeddings:
                 texts = encoder.encode_tokens(batch).astype(np.float64)
-                left: Floats = texts - (texts @ basis.T) @ basis
+                calibrated = texts if alike is None else texts @ alike
+                left: Floats = calibrated - (calibrated @ basis.T) @ basis
                 gone = np.linalg.norm(left, axis=1) <= near * np.linalg.norm(texts, axis=1)
                 if gone.any():  # what is left of them is rounding, and would be an answer
                     raise ModelError(
@@ -150,14 +172,82 @@ class Projection(_Mitigation):
 
         return replace(origin, load=load, images_of=origin)
 
+    def _calibration(self, encoder: Encoder, device: Device, uri: str, width: int) -> Floats | None:
+        """What texts are multiplied with before they are projected, (dim, dim), symmetric; None without pairs."""
+        from fairgate.models.embeddings import embed_texts
+
+        if not self.pairs:
+            return None
+        one, other = (
+            embed_texts(encoder, texts, device, uri).astype(np.float64) for texts in zip(*self.pairs, strict=True)
+        )
+        apart = one - other
+        return np.asarray(np.linalg.inv(np.eye(width) + self.strength / len(apart) * apart.T @ apart))
+
     def require_other(self, source: ImageSource, where: str) -> None:
         """Nothing was fitted on pictures."""
+
+
+class PromptArray(_Mitigation):
+    """Learned tokens after the one that opens each text, and the releases that they were learned on."""
+
+    method: Literal["prompt_array"] = "prompt_array"
+    attribute: Annotated[str, Field(min_length=1, max_length=200)]
+    release: Annotated[str, Field(min_length=1, max_length=200)]
+    fingerprint: Annotated[str, Field(min_length=1, max_length=200)]
+    kept: Annotated[str, Field(min_length=1, max_length=200)]
+    kept_fingerprint: Annotated[str, Field(min_length=1, max_length=200)]
+    prompts: Annotated[tuple[Prompt, ...], Field(min_length=1, max_length=MAX_PROMPTS)]
+    array: Annotated[
+        tuple[
+            Annotated[
+                tuple[Annotated[float, Field(allow_inf_nan=False)], ...], Field(min_length=1, max_length=MAX_SIDE)
+            ],
+            ...,
+        ],
+        Field(min_length=1, max_length=16),
+    ]
+
+    @model_validator(mode="after")
+    def _is_an_array(self) -> PromptArray:
+        if len({len(token) for token in self.array}) > 1:
+            raise ValueError("tokens have equally many numbers")
+        return self
+
+    @property
+    def change(self) -> dict[str, Any]:
+        """All that embeddings depend on."""
+        return {"method": self.method, "array": [list(token) for token in self.array]}
+
+    @property
+    def note(self) -> str:
+        """What a reader of the verdict should know."""
+        return (
+            f"the candidate is mitigated: {len(self.array)} learned token(s) open its texts, so that they tell less of "
+            f"'{self.attribute}' (prompt array); by its own file it was fitted on {self.release} and {self.kept}"
+        )
+
+    def checkpoint(self, origin: Checkpoint, uri: str) -> Checkpoint:
+        """The origin behind the array; its images are the origin's own."""
+
+        def load(device: Device) -> Encoder:
+            from fairgate.models.prompt_tokens import prefixed
+
+            encoder = origin.load(device)
+            return replace(encoder, encode_tokens=prefixed(encoder, self.array, uri), text_features=None, words=None)
+
+        return replace(origin, load=load, images_of=origin)
+
+    def require_other(self, source: ImageSource, where: str) -> None:
+        """Raises ModelError for pictures of the releases that it was fitted on."""
+        _require_other(source, self.release, self.fingerprint, where)
+        _require_other(source, self.kept, self.kept_fingerprint, where)
 
 
 _ROUNDINGS = 4
 """How many times the distance at which two texts are one a text of the span may be away from it."""
 
-Mitigation = ClipClip | Projection
+Mitigation = ClipClip | Projection | PromptArray
 _ANY: TypeAdapter[Mitigation] = TypeAdapter(Annotated[Mitigation, Field(discriminator="method")])
 
 

@@ -1,10 +1,12 @@
-"""Mitigations of `debiased:` models are fitted: CLIP-clip on labelled pictures, a projection from prompts."""
+"""Mitigations of `debiased:` models are fitted: CLIP-clip and prompt arrays on labelled pictures, projections from
+prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +14,11 @@ from numpy.typing import NDArray
 from fairgate.errors import ModelError
 from fairgate.metrics import mutual_information
 from fairgate.models.contract import ImageIndex, Model, Rows
-from fairgate.models.debiased import MAX_PROMPT, MAX_PROMPTS, ClipClip, Projection, two_towers
+from fairgate.models.debiased import MAX_PROMPT, MAX_PROMPTS, ClipClip, Projection, PromptArray, two_towers
 from fairgate.models.registry import open_scorer
+
+if TYPE_CHECKING:
+    from fairgate.models.prompt_tokens import ArrayTraining
 
 
 def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, fingerprint: str, drop: int) -> ClipClip:
@@ -48,17 +53,82 @@ def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, f
     )
 
 
-def fit_projection(uri: str, prompts: Sequence[str], *, device: str = "auto", base: Path = Path()) -> Projection:
-    """The projection of a model's texts that takes these prompts out. Raises ModelError for one without two towers."""
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A release of pictures as a model is bound to it: its name with version, its content, and a code per picture."""
+
+    model: Model
+    codes: Rows
+    release: str
+    fingerprint: str
+
+
+def fit_prompt_array(
+    judged: Fitted,
+    kept: Fitted,
+    *,
+    attribute: str,
+    prompts: Sequence[str],
+    captions: Sequence[str],
+    training: ArrayTraining | None = None,
+) -> PromptArray:
+    """A learned prompt array (Berg et al. 2022): `judged` pictures have groups of the attribute, of which cosines with
+    the neutral `prompts` shall not tell; `kept` ones have one of `captions` each, which shall go on finding them.
+
+    Raises ModelError for a model without two towers or with a text tower that takes no tokens, and for fewer than two
+    groups, captions or prompts.
+    """
+    from fairgate.models import prompt_tokens
+
+    one, other = (two_towers(each.model, each.model.uri) for each in (judged, kept))
+    some = judged.codes >= 0
+    groups, codes = np.unique(judged.codes[some], return_inverse=True)
+    if min(len(groups), len(captions), len(prompts)) < 2:
+        raise ModelError(
+            f"{len(groups)} group(s), {len(captions)} caption(s) and {len(prompts)} prompt(s) teach nothing.",
+            where=one.uri,
+            remedy="give pictures of two groups, two neutral prompts, and a release with two subjects",
+        )
+    lesson = prompt_tokens.Lesson(
+        one.image_embeddings()[some], codes, tuple(prompts), other.image_embeddings(), tuple(captions), kept.codes
+    )
+    array = prompt_tokens.learn_array(one.loaded(), lesson, training or prompt_tokens.ArrayTraining(), one.uri)
+    return PromptArray(
+        origin=one.fingerprint,
+        attribute=attribute,
+        release=judged.release,
+        fingerprint=judged.fingerprint,
+        kept=kept.release,
+        kept_fingerprint=kept.fingerprint,
+        prompts=tuple(prompts),
+        array=tuple(tuple(float(np.float32(number)) for number in token) for token in array),
+    )
+
+
+def fit_projection(
+    uri: str,
+    prompts: Sequence[str],
+    *,
+    pairs: Sequence[tuple[str, str]] = (),
+    strength: float = 1000.0,
+    device: str = "auto",
+    base: Path = Path(),
+) -> Projection:
+    """The projection of a model's texts that takes these prompts out, calibrated by `pairs` where there are any.
+
+    `strength` is Chuang et al.'s lambda, 1,000 in their code. Raises ModelError for one without two towers.
+    """
     model = two_towers(open_scorer(uri, _NoPictures(), device=device, base=base), uri)
-    if not 0 < len(prompts) <= MAX_PROMPTS or not all(0 < len(prompt) <= MAX_PROMPT for prompt in prompts):
+    every = [*prompts, *(text for pair in pairs for text in pair)]
+    if not 0 < len(prompts) <= len(every) <= MAX_PROMPTS or not all(0 < len(text) <= MAX_PROMPT for text in every):
         raise ModelError(
             f"1 to {MAX_PROMPTS:,} prompts of 1 to {MAX_PROMPT:,} characters are taken out, and these are others.",
             where=uri,
             remedy="name a group in each, such as 'a photo of a man'",
         )
-    model.text_embeddings(prompts)  # refuses what cannot be embedded
-    return Projection(origin=model.fingerprint, prompts=tuple(prompts))
+    model.text_embeddings(every)  # refuses what cannot be embedded
+    paired = {"pairs": tuple((one, other) for one, other in pairs), "strength": float(strength)} if pairs else {}
+    return Projection(origin=model.fingerprint, prompts=tuple(prompts), **paired)  # type: ignore[arg-type]
 
 
 class _NoPictures:

@@ -106,6 +106,7 @@ def _load(found: TransformersFolder, device: Device) -> Encoder:
         images=lambda pixels: _features(model.get_image_features(pixel_values=pixels), flava),
         tokens=tokens,
         texts=texts,
+        words=model.text_model.embeddings.token_embedding if found.kind == "clip" else None,
     )
 
 

@@ -57,6 +57,7 @@ def load(parts: Parts, device: Device) -> Encoder:
         images=model.encode_image,
         tokens=lambda prompts: {"ids": tokenizer(list(prompts))},
         texts=lambda given: model.encode_text(given["ids"]),
+        words=getattr(tower, "token_embedding", None),
     )
 
 

@@ -183,6 +183,10 @@ class TwoTowers:
                     known.update(zip(json.loads(entry.notes["prompts"]), entry.arrays["embeddings"], strict=True))
         return self._texts[device.precision]
 
+    def loaded(self) -> Encoder:
+        """The model itself, for what is fitted on it."""
+        return self._encoder()
+
     def _encoder(self) -> Encoder:
         if self._loaded is None:
             from fairgate.checkpoints import require_device

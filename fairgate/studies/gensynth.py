@@ -18,6 +18,7 @@ import numpy as np
 
 from fairgate.data import Dataset
 from fairgate.errors import ModelError
+from fairgate.models import indistinct
 from fairgate.probes import with_article
 from fairgate.randomness import stream
 from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
@@ -130,19 +131,20 @@ def _dataset_table(asked: Asked) -> StudyTable:
             hits = recall(model, release, others, asked.gallery)
             cells = [_by_photograph(asked, release, hits[k], f"{name} R@{k}") for k in RECALL_AT]
             zero_shot = (
-                Estimate(value=None, why=seen)
+                Estimate(value=None, why="no answer")
                 if isinstance(seen, str)
                 else _by_photograph(asked, release, seen, f"{name} zero-shot")
             )
-            rows.append([release.name, name, photographs, len(release.dataset) // photographs, zero_shot, *cells])
+            pictures = f"{photographs:,} x {len(release.dataset) // photographs}"
+            rows.append([release.name, name, pictures, zero_shot, *cells])
     return StudyTable(
         name="datasets",
         title="Are edits seen as whom they should show, and found by their captions?",
         source="table 2",
-        columns=["data", "model", "photos", "edits", "gender seen", *(f"R@{k}" for k in RECALL_AT)],
+        columns=["data", "model", "pictures", "gender seen", *(f"R@{k}" for k in RECALL_AT)],
         rows=rows,
         note="R@K: captions of the picture's gender, among the distractors and the picture itself; distractors of the "
-        "same photograph are left out. Edits: pictures of each photograph.",
+        "same photograph are left out. Pictures: photographs, and pictures of each.",
     )
 
 
@@ -237,6 +239,12 @@ def _notes(asked: Asked) -> list[str]:
         model: Any = asked.open(name, asked.gensynth.dataset)
         if getattr(model, "note", None):
             notes.append(f"{name}: {model.note}")
+        if isinstance(seen := _seen_as(asked, name, asked.gensynth), str):
+            notes.append(f"{name} gives no answer about gender: {seen}")
+        every = sorted({text for row in asked.gensynth.own for text in asked.gensynth.columns["neutral_captions"][row]})
+        alike = {place for pair in indistinct(model, [[text] for text in every]) for place in pair}
+        if alike:
+            notes.append(f"{name} reads {len(alike)} of {len(every)} neutral captions as one with another of them")
     if asked.gallery is asked.original:
         notes.append("R@K: the originals are the distractors; `--gallery` names others")
     return notes

@@ -63,6 +63,23 @@ def test_clip_clip_is_written_for_one_checkpoint_attribute_and_release(repositor
         (["clip-clip", "--data", "nobody", "--attribute", "gender"], "there is no dataset 'nobody'"),
         (["clip-clip", "--data", "faces", "--attribute", "gender", "--drop", "64"], "64 of 64 dimensions"),
         (["projection", "--prompt", ""], "1 to 1,000 characters"),
+        (["projection", "--prompt", "a man", "--pair", "a man"], "is no pair"),
+        (
+            [
+                "prompt-array",
+                "--data",
+                "faces",
+                "--attribute",
+                "gender",
+                "--prompt",
+                "a",
+                "--prompt",
+                "b",
+                "--keep",
+                "faces",
+            ],
+            "1 caption(s)",
+        ),
     ],
 )
 def test_what_cannot_be_made_is_said_and_writes_nothing(repository: Path, words: list[str], message: str) -> None:

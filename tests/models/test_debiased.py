@@ -281,6 +281,13 @@ CLIPPED = {
 }  # fmt: skip
 
 
+PAIRED = {"method": "projection", "origin": "0" * 64, "prompts": [MAN], "pairs": [[MAN, WOMAN]], "strength": 1.0}
+ARRAY = {
+    "method": "prompt_array", "origin": "0" * 64, "attribute": "gender", "release": "faces@v1", "fingerprint": "f",
+    "kept": "jobs@v1", "kept_fingerprint": "g", "prompts": ["a boss"], "array": [[0.5]],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -298,10 +305,19 @@ CLIPPED = {
         json.dumps({**CLIPPED, "dimensions": ["1"]}),
         json.dumps({**CLIPPED, "version": 2}),
         json.dumps({**CLIPPED, "width": 10**13}),
+        json.dumps({"method": "projection", "origin": "0" * 64, "prompts": [MAN], "pairs": [[MAN, WOMAN]]}),
+        json.dumps({"method": "projection", "origin": "0" * 64, "prompts": [MAN], "strength": 1.0}),
+        json.dumps({**PAIRED, "pairs": [[MAN]]}),
+        json.dumps({**PAIRED, "strength": 1e300}),
+        json.dumps({**ARRAY, "array": []}),
+        json.dumps({**ARRAY, "array": [[0.1], [0.1, 0.2]]}),
+        json.dumps({**ARRAY, "array": [[float("nan")]]}),
+        json.dumps({**ARRAY, "array": [[0.0] * 8193]}),
+        json.dumps({**ARRAY, "array": [[0.0]] * 17}),
         json.dumps({"method": "projection", "origin": "0" * 64, "prompts": ["a"] * 1001}),
         " " * ((1 << 20) + 1),
     ],
-    ids=range(16),
+    ids=range(25),
 )
 def test_a_file_that_is_no_mitigation_is_refused(
     local_dir: Path, pictures: Pictures, tmp_path: Path, content: str

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairgate.cli import options
+from fairgate.cli.releases import release_of
 from fairgate.cli.study.writing import Out, show_study
 from fairgate.errors import SettingsError
 
@@ -69,16 +70,6 @@ def gensynth(  # noqa: PLR0913, PLR0917 - an option is a parameter
         root=root,
     )
     show_study(ctx, contents, out, started)
-
-
-def release_of(named: str, root: Path) -> Dataset:
-    """A release by its name, or what a folder with a slash in its name holds. Raises DatasetError."""
-    from fairgate.data import open_dataset
-    from fairgate.review import find_build
-
-    found = find_build(str(root / named)).dataset if "/" in named else open_dataset(named, root / "datasets")
-    found.require_intact()
-    return found
 
 
 def named_models(given: list[str]) -> dict[str, str]:
