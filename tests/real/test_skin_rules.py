@@ -91,3 +91,14 @@ def test_on_a_segmented_photograph_the_default_finds_more_skin_and_little_else()
     assert default[face].mean() > 0.7
     assert papers[face].mean() < 0.3
     assert default[background].mean() < 0.01
+
+
+def test_the_papers_rule_leaves_more_faces_without_an_angle(faces: Sequence[tuple[str, np.ndarray]]) -> None:
+    def without(rule: str) -> list[str]:
+        angles = [(race, individual_typology_angle(image, skin_mask(image, rule=rule))) for race, image in faces]  # type: ignore[arg-type]
+        return [race for race, one in angles if one.status == "invalid"]
+
+    ours, papers = without("hue"), without("kolkur")
+    assert (len(faces), len(ours), len(papers)) == (252, 9, 25)
+    assert ours.count("Black") == 0
+    assert papers.count("Black") == max(papers.count(race) for race in set(papers)) == 6
