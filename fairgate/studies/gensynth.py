@@ -86,8 +86,8 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
         settings={
             "prompts": list(prompts),
             "template": template,
-            "clusters": float(clusters),
-            "seed": float(seed),
+            "clusters": str(clusters),
+            "seed": str(seed),
             "distractors": asked.gallery.dataset.manifest.ref,
         },
         tables=[

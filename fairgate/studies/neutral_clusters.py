@@ -94,7 +94,7 @@ def cluster_figures(release: Captioned, k: int, seed: int) -> list[StudyFigure]:
         source="figure 1",
         kind="bars",
         x_label="cluster, named by the words that stand out",
-        y_label=f"share of {one}, above that of all photographs",
+        y_label=f"share of {one} above all",
         series=[
             FigureSeries(
                 name=one,
