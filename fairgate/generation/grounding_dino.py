@@ -16,7 +16,8 @@ from fairgate.generation.roles import Box
 
 SAME_OBJECT = 0.8
 """Intersection over union above which two boxes are of one object. The model suppresses none; its authors recommend it
-(IDEA-Research/GroundingDINO issue 131), with this number in their demos (Grounded-Segment-Anything, NMS_THRESHOLD)."""
+(IDEA-Research/GroundingDINO issue 131). This is the number of their demos that detect one named class
+(Grounded-Segment-Anything, grounded_efficient_sam.py, NMS_THRESHOLD); where they label everything it is 0.5."""
 
 
 class GroundingDino(FolderPerceiver):
