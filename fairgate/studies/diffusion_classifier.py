@@ -22,7 +22,7 @@ from fairgate.probes import with_article
 from fairgate.randomness import stream
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.contents import StudyContents
-from fairgate.studies.edited_faces import Measured, by_attribute, slug
+from fairgate.studies.edited_faces import ResampledNumber, by_attribute, slug
 
 PAPER = "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models"
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
@@ -74,11 +74,13 @@ class _Groups:
     names: list[str]
     weights: Floats
 
-    def mean(self, values: Floats, chosen: NDArray[np.bool_]) -> Measured:
+    def mean(self, values: Floats, chosen: NDArray[np.bool_]) -> ResampledNumber:
         """The mean of some images."""
         drawn = self.weights[:, chosen]
         with np.errstate(invalid="ignore"):
-            return Measured(float(values[chosen].mean()), drawn @ values[chosen] / drawn.sum(axis=1), int(chosen.sum()))
+            return ResampledNumber(
+                float(values[chosen].mean()), drawn @ values[chosen] / drawn.sum(axis=1), int(chosen.sum())
+            )
 
     def every(self, attribute: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         """The crossed groups, then those of one attribute."""
@@ -186,7 +188,7 @@ def _by_group(
     groups: _Groups, numbers: Mapping[str, Floats], options: PairsOptions, *, accuracy: bool = False
 ) -> StudyTable:
     """Table 4, or table 5 with the difference of the first two groups in its last row."""
-    of: dict[str, dict[str, Measured]] = {}
+    of: dict[str, dict[str, ResampledNumber]] = {}
     for group, chosen in groups.every(options.attribute):
         of[group] = {name: groups.mean(values, chosen) for name, values in numbers.items()}
     rows: list[list[StudyCell]] = [[group, *(one.estimate() for one in by.values())] for group, by in of.items()]
@@ -203,8 +205,8 @@ def _by_group(
     )
 
 
-def _less(one: Measured, other: Measured) -> Estimate:
-    return Measured(one.value - other.value, one.draws - other.draws, one.n + other.n).estimate()
+def _less(one: ResampledNumber, other: ResampledNumber) -> Estimate:
+    return ResampledNumber(one.value - other.value, one.draws - other.draws, one.n + other.n).estimate()
 
 
 def _one_sided(groups: _Groups, answered: _Answered, options: PairsOptions, model: str) -> StudyTable:

@@ -80,7 +80,7 @@ def choose(release: Dataset, images: int, seed: int) -> ChosenImages:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenPictures:
     """What is seen in pictures (images,): the perceived group, the angle of the skin (NaN: none), and the face."""
 
     perceived: NDArray[Any]
@@ -125,7 +125,7 @@ def angle(face: NDArray[np.uint8], rule: Any) -> float:
 
 
 @dataclass(frozen=True)
-class Measured:
+class ResampledNumber:
     """A number and its values in resamples of the images, (draws,); `n` is what it is of, `why` it is missing."""
 
     value: float
@@ -144,11 +144,13 @@ class Measured:
         return Estimate(value=self.value, lo=float(lo), hi=float(hi), n=self.n)
 
 
-def mean_of(parts: Sequence[Measured]) -> Measured:
+def mean_of(parts: Sequence[ResampledNumber]) -> ResampledNumber:
     """The mean of several groups' numbers, each resampled by itself."""
     draws = np.mean([part.draws for part in parts], axis=0)
     missing = next((part.why for part in parts if part.why), "")
-    return Measured(float(np.mean([part.value for part in parts])), draws, sum(part.n for part in parts), missing)
+    return ResampledNumber(
+        float(np.mean([part.value for part in parts])), draws, sum(part.n for part in parts), missing
+    )
 
 
 def weights_of(images: int, draws: int, seed: int, group: str) -> Floats:

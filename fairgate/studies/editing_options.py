@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairgate.models import EmbeddingCache
 from fairgate.probes import with_article
-from fairgate.studies.edited_faces import ChosenImages, Measured, Seen
+from fairgate.studies.edited_faces import ChosenImages, ResampledNumber, SeenPictures
 
 PAPER = "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models"
 CLASSES: Mapping[str, Sequence[str]] = {
@@ -64,11 +64,11 @@ Key = tuple[str, float, int]
 @dataclass(frozen=True)
 class FoundEdits:
     chosen: ChosenImages
-    before: Seen
-    edits: Mapping[tuple[str, float], Seen]
+    before: SeenPictures
+    edits: Mapping[tuple[str, float], SeenPictures]
     """By word and strength."""
-    flips: Mapping[Key, Measured]
-    lighter: Mapping[Key, Measured]
-    originals: Mapping[int, Measured]
-    after: Mapping[Key, Measured]
+    flips: Mapping[Key, ResampledNumber]
+    lighter: Mapping[Key, ResampledNumber]
+    originals: Mapping[int, ResampledNumber]
+    after: Mapping[Key, ResampledNumber]
     faces: Mapping[tuple[str, float, int] | int, NDArray[np.uint8]]

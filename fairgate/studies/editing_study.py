@@ -16,7 +16,16 @@ from fairgate.measures import Floats
 from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, open_scorer, require_capability
 from fairgate.records import StudyModel
 from fairgate.studies.contents import StudyContents
-from fairgate.studies.edited_faces import ChosenImages, Measured, Seen, angle, average, choose, faces_of, weights_of
+from fairgate.studies.edited_faces import (
+    ChosenImages,
+    ResampledNumber,
+    SeenPictures,
+    angle,
+    average,
+    choose,
+    faces_of,
+    weights_of,
+)
 from fairgate.studies.editing_options import PAPER, SHOWN, EditingOptions, FoundEdits, Key
 from fairgate.studies.editing_tables import (
     edited_table,
@@ -112,8 +121,8 @@ def _require(release: Dataset, options: EditingOptions) -> None:
 
 def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions) -> FoundEdits:
     before = _seen(model, chosen, options)
-    edits: dict[tuple[str, float], Seen] = {}
-    flips, lighter, after = dict[Key, Measured](), dict[Key, Measured](), dict[Key, Measured]()
+    edits: dict[tuple[str, float], SeenPictures] = {}
+    flips, lighter, after = dict[Key, ResampledNumber](), dict[Key, ResampledNumber](), dict[Key, ResampledNumber]()
     faces: dict[Any, NDArray[np.uint8]] = {}
     originals = {}
     weights = {}
@@ -130,23 +139,23 @@ def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions
             seen = [edits[word, strength] for word in words]
             flipped = np.mean([one.perceived[rows] != before.perceived[rows] for one in seen], axis=0)
             drawn = weights[code] @ flipped / len(rows)
-            flips[key] = Measured(float(flipped.mean()), drawn, len(rows) * len(words))
+            flips[key] = ResampledNumber(float(flipped.mean()), drawn, len(rows) * len(words))
             both = np.concatenate([one.faces[rows] for one in seen])
             after[key], faces[key] = _angles(both, np.tile(weights[code], len(words)), options)
             lighter[key] = _less(after[key], originals[code])
         for word in words:  # of the edits themselves, only what sheets show is needed further on
             one = edits[word, strength]
-            edits[word, strength] = Seen(one.perceived, one.angles, one.faces[:0], _first(one.shown, chosen))
+            edits[word, strength] = SeenPictures(one.perceived, one.angles, one.faces[:0], _first(one.shown, chosen))
     return FoundEdits(chosen, before, edits, flips, lighter, originals, after, faces)
 
 
-def _seen(model: EditingModel, source: ImageSource, options: EditingOptions) -> Seen:
+def _seen(model: EditingModel, source: ImageSource, options: EditingOptions) -> SeenPictures:
     angles, faces, blobs = faces_of(source, options.crop, options.skin)
     reader = model.beside(options.reader, source)
     require_capability(reader, "log_probabilities", "the reader of edits")
     log_p = cast(LabelModel, reader).log_probabilities(list(options.labels.values()))
     perceived = np.array(list(options.labels), dtype=object)[log_p.argmax(axis=1)]
-    return Seen(perceived, angles, faces, blobs)
+    return SeenPictures(perceived, angles, faces, blobs)
 
 
 def _first(blobs: Sequence[bytes], chosen: ChosenImages) -> list[bytes]:
@@ -155,15 +164,17 @@ def _first(blobs: Sequence[bytes], chosen: ChosenImages) -> list[bytes]:
     return [data if at in shown else b"" for at, data in enumerate(blobs)]
 
 
-def _angles(faces: NDArray[np.uint8], weights: Floats, options: EditingOptions) -> tuple[Measured, NDArray[np.uint8]]:
+def _angles(
+    faces: NDArray[np.uint8], weights: Floats, options: EditingOptions
+) -> tuple[ResampledNumber, NDArray[np.uint8]]:
     """The angle of an average face with its resamples, and the face."""
     face = average(faces, np.ones(len(faces)))
     if not options.aligned:
         nothing = np.full(len(weights), np.nan)
-        return Measured(np.nan, nothing, len(faces), "the pictures are not said to be aligned (--aligned)"), face
+        return ResampledNumber(np.nan, nothing, len(faces), "the pictures are not said to be aligned (--aligned)"), face
     drawn = np.array([angle(average(faces, one), options.skin) for one in weights])
-    return Measured(angle(face, options.skin), drawn, len(faces)), face
+    return ResampledNumber(angle(face, options.skin), drawn, len(faces)), face
 
 
-def _less(after: Measured, before: Measured) -> Measured:
-    return Measured(after.value - before.value, after.draws - before.draws, after.n, after.why or before.why)
+def _less(after: ResampledNumber, before: ResampledNumber) -> ResampledNumber:
+    return ResampledNumber(after.value - before.value, after.draws - before.draws, after.n, after.why or before.why)

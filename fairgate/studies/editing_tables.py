@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairgate.data import picture_rows
 from fairgate.metrics import fitzpatrick_type
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyPicture, StudyTable
-from fairgate.studies.edited_faces import Measured, by_attribute, mean_of, slug, weights_of
+from fairgate.studies.edited_faces import ResampledNumber, by_attribute, mean_of, slug, weights_of
 from fairgate.studies.editing_options import SHOWN, EditingOptions, FoundEdits
 
 
@@ -72,7 +72,7 @@ def words_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
         cells: list[StudyCell] = [word]
         for strength in options.strengths:
             taken = (found.edits[word, strength].perceived == first).astype(np.float64)
-            cells.append(Measured(float(taken.mean()), weights @ taken / len(taken), len(taken)).estimate())
+            cells.append(ResampledNumber(float(taken.mean()), weights @ taken / len(taken), len(taken)).estimate())
         rows.append(cells)
     return StudyTable(
         name="words",
@@ -83,7 +83,7 @@ def words_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
     )
 
 
-def _type(measured: Measured) -> str:
+def _type(measured: ResampledNumber) -> str:
     return f"type {fitzpatrick_type(measured.value)}" if np.isfinite(measured.value) else "–"
 
 

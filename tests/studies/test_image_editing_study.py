@@ -17,7 +17,7 @@ from fairgate.data import open_dataset
 from fairgate.errors import MetricError
 from fairgate.metrics import average_face, fitzpatrick_type, individual_typology_angle, skin_mask
 from fairgate.models.registry import FAMILIES
-from fairgate.studies.edited_faces import Measured, average, choose
+from fairgate.studies.edited_faces import ResampledNumber, average, choose
 
 LABELS = ("--label", "male=a male person", "--label", "female=a female person")
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ita.json").read_text())
@@ -119,7 +119,7 @@ def test_an_average_of_equal_weights_is_the_published_average_face() -> None:
 
 
 def test_resamples_without_an_angle_leave_the_number_without_an_interval() -> None:
-    found = Measured(3.0, np.array([1.0, np.nan]), 2).estimate()
+    found = ResampledNumber(3.0, np.array([1.0, np.nan]), 2).estimate()
     assert (found.value, found.lo) == (3.0, None)
     assert "no interval" in str(found.why)
 
