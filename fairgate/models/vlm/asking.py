@@ -10,6 +10,7 @@ from fairgate.errors import ModelError
 from fairgate.models.vlm.judged import Average
 
 IMAGE = "{image}"
+CAPTION = "{caption}"
 LENS = "{shown}Question: {question} Short Answer:"
 """Paper 1 asks so (LENS, Berrios et al. 2023); its question: 'Can you please identify the occupation that best
 represents the image?'"""

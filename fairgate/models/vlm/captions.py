@@ -16,12 +16,11 @@ from fairgate.errors import ModelError
 from fairgate.hashing import digest
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest
-from fairgate.models.vlm.asking import Asking, read_asking
+from fairgate.models.vlm.asking import CAPTION, Asking, read_asking
 from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
 from fairgate.models.vlm.seeing import OPTIONS, SeeingModel, folder_tokenizer
 
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
-CAPTION = "{caption}"
 LONGEST = 30
 """Tokens of a caption at most."""
 LANGUAGE_MODELS = {

@@ -10,7 +10,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from fairgate.checkpoints import Device
 from fairgate.models.contract import Floats
-from fairgate.models.vlm.captions import CAPTION
+from fairgate.models.vlm.asking import CAPTION
 from fairgate.models.vlm.likelihood import Prefix, decoded, label_tokens, require_end
 
 
