@@ -1,0 +1,62 @@
+"""The pages on the papers have a row for every table and figure of each paper, and no row is empty."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from documents import ROOT
+
+PAPERS = ROOT / "docs" / "papers"
+PRINTED = {
+    "diffusion-perturbations.md": (8, 2),
+    "downstream-social-bias.md": (7, 21),
+    "intersectional-counterfactuals.md": (9, 5),
+    "so-b-it.md": (4, 8),
+    "gensynth.md": (9, 4),
+}
+"""By page, how many tables and figures the paper prints, numbered from 1."""
+
+
+def rows(page: str) -> Iterator[list[str]]:
+    """Cells of the rows of every table that is about the paper's own: their first cell names a table or a figure."""
+    for line in (PAPERS / page).read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("|") and re.match(r"(tables?|figures?) \d", cells[0], re.I):
+            yield cells
+
+
+def named(text: str) -> set[tuple[str, int]]:
+    """The tables and figures that a cell names: `Figures 4 to 6, table 1`."""
+    found: set[tuple[str, int]] = set()
+    for kind, numbers in re.findall(r"\b(table|figure)s?\s+((?:\d+(?:,? and |,? to |, |-|–)?)+)", text.lower()):
+        for first, last in re.findall(r"(\d+)(?:(?: to |-|–)(\d+))?", numbers):
+            found |= {(kind, number) for number in range(int(first), int(last or first) + 1)}
+    return found
+
+
+@pytest.mark.parametrize("page", PRINTED)
+def test_every_table_and_figure_of_a_paper_has_a_row(page: str) -> None:
+    tables, figures = PRINTED[page]
+    wanted = {("table", number + 1) for number in range(tables)} | {("figure", number + 1) for number in range(figures)}
+    missing = wanted - set().union(*(named(cells[0]) for cells in rows(page)))
+    assert not missing, sorted(missing)
+
+
+@pytest.mark.parametrize("page", PRINTED)
+def test_no_row_is_empty(page: str) -> None:
+    for cells in rows(page):
+        assert all(cells), cells
+
+
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    assert all(f"papers/{page}" in index for page in PRINTED)
+    assert {path.name for path in PAPERS.glob("*.md")} == set(PRINTED)
+
+
+def test_ranges_and_lists_of_numbers_are_read() -> None:
+    assert named("Figures 4 to 6, table 1") == {("figure", 4), ("figure", 5), ("figure", 6), ("table", 1)}
+    assert named("Tables 6 and 7") == {("table", 6), ("table", 7)}
+    assert named("Figure 3, left") == {("figure", 3)}
