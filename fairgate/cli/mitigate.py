@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fairgate.data import Dataset
-    from fairgate.models import Fitted, Mitigation
+    from fairgate.models import AttributeData, Mitigation
 
 mitigate_app = typer.Typer(
     no_args_is_help=True, help="Mitigations of a checkpoint with two towers, to be judged against it."
@@ -106,15 +106,15 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
     """Learn tokens that open each text, against a classifier of the attribute (Berg et al. 2022, DeBiasCLIP)."""
     import numpy as np
 
-    from fairgate.models import ArrayTraining, Fitted, fit_prompt_array, open_scorer
+    from fairgate.models import ArrayTraining, AttributeData, fit_prompt_array, open_scorer
     from fairgate.probes import with_article
 
     with progress_line() as show:
 
-        def fitted(named: str) -> tuple[Dataset, Callable[[NDArray[np.int64]], Fitted]]:
+        def fitted(named: str) -> tuple[Dataset, Callable[[NDArray[np.int64]], AttributeData]]:
             release = release_of(named, root)
             scorer = open_scorer(model, release, device=device or "auto", base=root, progress=partial(show, named))
-            return release, lambda codes: Fitted(scorer, codes, release.manifest.ref, release.fingerprint)
+            return release, lambda codes: AttributeData(scorer, codes, release.manifest.ref, release.fingerprint)
 
         pictures, judged = fitted(data)
         captioned, kept = fitted(keep)

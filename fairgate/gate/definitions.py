@@ -10,7 +10,7 @@ from fairgate.baselines import Repository, baseline_folder
 from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
 from fairgate.gate.preparation import Definition, Prepared, planned_on
-from fairgate.models import local_paths, schemes
+from fairgate.models import local_paths, schemes, uri_options
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
 from fairgate.suites import (
     FOLDER,
@@ -148,12 +148,22 @@ class _Comparison:
                 )
 
     def _model(self, before: str | None, base: BaseCommit) -> None:
-        """Another scheme of `model:` is reported, and another path where the old one's file was edited as well; a table
-        of scores in place of a checkpoint must be named outside."""
+        """Another scheme of `model:` is reported, other options (what a language model is asked, how many samples are
+        drawn), and another path where the old one's file was edited as well; a table of scores in place of a checkpoint
+        must be named outside."""
         now = self.here.suite.model
         if before is None or now is None or before == now or "model" not in self.settings.from_suite:
             return
         if schemes(now) == schemes(before):
+            asked, asks = uri_options(before), uri_options(now)
+            if asked != asks:
+                self.changes.append(
+                    DefinitionChange(what="options of the model", before=asked or None, now=asks or None)
+                )
+                self.notices.append(
+                    f"this change judges the model with other options ({asks or 'none'}) than {base.words} "
+                    f"({asked or 'none'}): bounds are held to other answers"
+                )
             self.notices += [
                 f"this change edits {path.as_posix()}, which {base.words} judges, and has {now} judged instead"
                 for path in local_paths(before)

@@ -24,7 +24,7 @@ from .embeddings import RowParts as RowParts
 from .embeddings import decode_rgb as decode_rgb
 from .embeddings import embed_texts as embed_texts
 from .embeddings import name_of as name_of
-from .fitting import Fitted as Fitted
+from .fitting import AttributeData as AttributeData
 from .fitting import fit_clip_clip as fit_clip_clip
 from .fitting import fit_projection as fit_projection
 from .fitting import fit_prompt_array as fit_prompt_array
@@ -37,4 +37,5 @@ from .registry import open_scorer as open_scorer
 from .registry import require_uri as require_uri
 from .registry import schemes as schemes
 from .registry import uri_forms as uri_forms
+from .registry import uri_options as uri_options
 from .scores import PrecomputedScores as PrecomputedScores

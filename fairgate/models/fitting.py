@@ -54,7 +54,7 @@ def fit_clip_clip(model: Model, labels: Rows, *, attribute: str, release: str, f
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class AttributeData:
     """A release of pictures as a model is bound to it: its name with version, its content, and a code per picture."""
 
     model: Model
@@ -64,8 +64,8 @@ class Fitted:
 
 
 def fit_prompt_array(
-    judged: Fitted,
-    kept: Fitted,
+    judged: AttributeData,
+    kept: AttributeData,
     *,
     attribute: str,
     prompts: Sequence[str],

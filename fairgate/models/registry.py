@@ -108,6 +108,20 @@ def schemes(uri: str) -> list[str]:
     return [scheme for scheme, _ in _chain(uri)]
 
 
+def uri_options(uri: str) -> str:
+    """What a model URI says besides where its files are: the options of its model and of the one inside it.
+
+    >>> uri_options("vlm:models/new?question=What is their job?"), uri_options("debiased:a.json?model=hf:b")
+    ('question=What is their job?', 'model=')
+    """
+    found = []
+    for scheme, address in _chain(uri):
+        inner = str(getattr(FAMILIES[scheme], "origin", lambda _: "")(address))
+        said = address.partition("?")[2]
+        found.append(said.replace(inner, "") if inner else said)
+    return " ".join(filter(None, found))
+
+
 def _chain(uri: str) -> Iterator[tuple[str, str]]:
     """Scheme and address of a model, of the one inside it, and so on; a family of a package may name any text."""
     for _ in range(_MOST_INSIDE):

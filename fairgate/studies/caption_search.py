@@ -34,7 +34,7 @@ Rank = Callable[[Sequence[str], int], Matrix]
 
 
 @dataclass(frozen=True, slots=True)
-class Gallery:
+class CaptionGallery:
     """The rows of a release that captions search, and the captions: of each photograph of these rows, once.
 
     `rows` are in a drawn order: pictures that a ranker takes for equal are then in no order of groups. `queries` are
@@ -47,7 +47,7 @@ class Gallery:
     asked_by: Rows
 
     @classmethod
-    def of(cls, release: Captioned, rows: Rows, seed: int) -> Gallery:
+    def of(cls, release: Captioned, rows: Rows, seed: int) -> CaptionGallery:
         """Raises MetricError where there are no more pictures than the shortest list shows."""
         if len(rows) <= min(BIAS_AT):
             raise MetricError(
@@ -70,12 +70,12 @@ class Gallery:
         return self.release.codes[self.rows]
 
 
-def by_model(model: SimilarityModel, gallery: Gallery) -> Rank:
+def by_model(model: SimilarityModel, gallery: CaptionGallery) -> Rank:
     """A model that compares pictures with captions."""
     return lambda texts, _: model.similarity([[text] for text in texts]).T[:, gallery.rows]
 
 
-def by_words(gallery: Gallery, seed: int) -> Rank:
+def by_words(gallery: CaptionGallery, seed: int) -> Rank:
     """TF-IDF from caption to the captions of a picture, all of them neutral; equal ones in an order drawn anew."""
     release = gallery.release
     documents = [" ".join(release.columns["neutral_captions"][row]) for row in gallery.rows]
@@ -89,7 +89,7 @@ def by_words(gallery: Gallery, seed: int) -> Rank:
     return rank
 
 
-def by_chance(gallery: Gallery, seed: int) -> Rank:
+def by_chance(gallery: CaptionGallery, seed: int) -> Rank:
     """Scores drawn at random."""
     shape = len(gallery.rows)
     return lambda texts, start: stream(seed, "random", gallery.release.name, start).random((len(texts), shape))
@@ -100,7 +100,7 @@ Shown = Mapping[str, Matrix]
 without those that would show every picture."""
 
 
-def shown(rank: Rank, gallery: Gallery) -> Shown:
+def shown(rank: Rank, gallery: CaptionGallery) -> Shown:
     """Whom neutral captions bring up. The paper's conventions: shares are compared with those of the gallery."""
     found: dict[str, list[Matrix]] = {}
     size = len(gallery.rows)

@@ -20,7 +20,7 @@ from fairgate.studies.caption_context import balanced
 from fairgate.studies.caption_search import (
     BIAS_AT,
     SKEW_AT,
-    Gallery,
+    CaptionGallery,
     Matrix,
     Rank,
     Shown,
@@ -111,8 +111,8 @@ Measured = dict[str, list[Shown]]
 
 
 def measured(asked: Asked, arm: Arm) -> Measured:
-    galleries = [Gallery.of(arm.release, rows, asked.seed + draw) for draw, rows in enumerate(arm.draws)]
-    ranks: dict[str, Callable[[Gallery, int], Rank]] = {RANDOM: by_chance, WORDS: by_words}
+    galleries = [CaptionGallery.of(arm.release, rows, asked.seed + draw) for draw, rows in enumerate(arm.draws)]
+    ranks: dict[str, Callable[[CaptionGallery, int], Rank]] = {RANDOM: by_chance, WORDS: by_words}
     found: Measured = {
         name: [shown(make(one, asked.seed + draw), one) for draw, one in enumerate(galleries)]
         for name, make in ranks.items()

@@ -46,8 +46,9 @@ def test_every_table_and_figure_of_a_paper_has_a_row(page: str) -> None:
 
 @pytest.mark.parametrize("page", PRINTED)
 def test_no_row_is_empty(page: str) -> None:
+    """A row says what comes out, or why nothing can."""
     for cells in rows(page):
-        assert all(cells), cells
+        assert any(cells[2:]), cells
 
 
 def test_the_index_names_every_page() -> None:

@@ -14,7 +14,7 @@ from model_world import Pictures
 
 from fairgate.checkpoints import find_device
 from fairgate.errors import ModelError
-from fairgate.models import ArrayTraining, Fitted, embed_texts, fit_projection, fit_prompt_array, open_scorer
+from fairgate.models import ArrayTraining, AttributeData, embed_texts, fit_projection, fit_prompt_array, open_scorer
 from fairgate.models.debiased import PromptArray
 from fairgate.models.prompt_tokens import Lesson, learn_array, prefixed
 
@@ -139,10 +139,10 @@ def test_an_array_is_refused_on_both_releases_that_it_was_fitted_on(
 
 def test_what_teaches_nothing_is_refused(local_dir: Path, pictures: Pictures) -> None:
     model = open_scorer(f"open_clip:local-dir:{local_dir}", pictures, device="cpu")
-    one = Fitted(model, np.zeros(10, dtype=np.int64), "faces@v1", "f")
+    one = AttributeData(model, np.zeros(10, dtype=np.int64), "faces@v1", "f")
     with pytest.raises(ModelError, match=r"1 group\(s\), 2 caption\(s\) and 2 prompt\(s\) teach nothing"):
         fit_prompt_array(one, one, attribute="gender", prompts=["a", "b"], captions=["a", "b"])
-    other = Fitted(SimpleNamespace(uri="table:x"), one.codes, "faces@v1", "f")  # type: ignore[arg-type]
+    other = AttributeData(SimpleNamespace(uri="table:x"), one.codes, "faces@v1", "f")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="no embeddings"):
         fit_prompt_array(other, one, attribute="gender", prompts=["a", "b"], captions=["a", "b"])
 

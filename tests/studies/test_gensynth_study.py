@@ -28,7 +28,7 @@ from fairgate.records import Estimate, StudyRecord, StudyTable
 from fairgate.steps.caption_gender import neutralise, with_gender
 from fairgate.steps.person_photographs import BOX, pasted, whole_box
 from fairgate.studies import StudyContents, caption_search, gensynth_study
-from fairgate.studies.caption_search import Gallery, by_chance, by_words, recall, shown
+from fairgate.studies.caption_search import CaptionGallery, by_chance, by_words, recall, shown
 from fairgate.studies.captioned import Captioned, PersonInBlack
 from fairgate.studies.real_neighbours import tenth
 
@@ -274,7 +274,7 @@ def test_figures_are_the_same_however_few_captions_are_scored_at_once(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = Captioned("original", released(root, "photographs"))
-    gallery = Gallery.of(release, np.arange(len(release.dataset)), 0)
+    gallery = CaptionGallery.of(release, np.arange(len(release.dataset)), 0)
     whole = shown(
         lambda texts, _: np.array([[sum(map(ord, text)) * n % 97 for n in gallery.rows] for text in texts]), gallery
     )
@@ -289,7 +289,7 @@ def test_figures_are_the_same_however_few_captions_are_scored_at_once(
 def test_controls_know_no_gender(root: Path) -> None:
     """Both edits of a photograph have the same neutral captions: to words they are one, in an order drawn anew."""
     release = Captioned("GenSynth", released(root, "gensynth"))
-    gallery = Gallery.of(release, np.arange(len(release.dataset)), 0)
+    gallery = CaptionGallery.of(release, np.arange(len(release.dataset)), 0)
     scores = by_words(gallery, 0)(gallery.queries[:4], 0)
     for photograph in range(3):
         pair = np.flatnonzero(release.owner[gallery.rows] == photograph)

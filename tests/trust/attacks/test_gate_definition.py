@@ -281,6 +281,23 @@ def test_a_good_copy_that_is_judged_in_place_of_the_edited_checkpoint_is_named(t
     assert "edits model.csv" in judged.comment
 
 
+def test_other_options_of_the_model_are_a_change_of_the_gate_that_is_named(toy_repo: ToyRepository) -> None:
+    """What a language model is asked, or how many samples are drawn, decides what bounds are held to."""
+    toy_repo.branch()
+    text = toy_repo.suite.read_text(encoding="utf-8")
+    before = "model: scores:model.csv?values=logit"
+    toy_repo.suite.write_text(text.replace(before, f"{before}&logit_scale=100", 1), encoding="utf-8")
+    toy_repo.push("another scale")
+    judged = toy_repo.judge()
+    assert judged.record.definition is not None
+    (change,) = judged.record.definition.changes
+    assert (change.what, change.before, change.now) == (
+        *("options of the model", "values=logit", "values=logit&logit_scale=100"),
+    )
+    assert any("with other options (values=logit&logit_scale=100)" in one for one in judged.record.notices)
+    assert "options of the model" in judged.comment
+
+
 def test_a_loosened_bound_by_itself_is_green_with_the_change_named(toy_repo: ToyRepository) -> None:
     """The way to loosen one: a change of its own, reviewed; the checkpoint after it."""
     toy_repo.branch()
