@@ -23,7 +23,7 @@ from fairgate.suites import (
     with_subjects_of,
 )
 
-_TABLE = "scores"
+_TABLES = ("scores", "embeddings")
 _THERE = "as the merge base has it"
 
 
@@ -171,12 +171,13 @@ class _Comparison:
             ]
             return
         self.changes.append(DefinitionChange(what="model", before=before, now=now))
-        if _scheme(now) != _TABLE:
+        if _scheme(now) not in _TABLES:
             kinds = (" of ".join(f"{scheme}:" for scheme in schemes(uri)) for uri in (now, before))
             self.notices.append("this change judges {}, where {} was judged before".format(*kinds))
             return
         self.trouble = NoVerdict(
-            f"this change replaces a checkpoint ({_scheme(before)}:) by a table of scores, which anybody can make up.",
+            f"this change replaces a checkpoint ({_scheme(before)}:) by a table of {_scheme(now)}, which anybody can make "
+            "up.",
             where=self.here.where("model"),
             remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
         )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FAMILIES = REGISTERED.with_modules(
     {
         **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")},
+        "embeddings": "fairgate.models.embedding_table",
         "vlm": "fairgate.models.vlm.family",
         "captions": "fairgate.models.vlm.captions",
     }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,12 @@ from fairgate.models.contract import Floats, ImageIndex, Rows
 
 PATH_COLUMNS = ("image", "file", "path")
 MAX_COLUMNS = 20_000
+MAX_TEXTS = 20_000
 MAX_CSV_BYTES = 2 << 30
 LONGEST_NAME = 4096
 _ROWS_PER_IMAGE = 10  # so many are still read, to name the images that are doubled or foreign
 _SHOWN = 3
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,49 @@ class ScoreTable:
         return numbers(column)
 
 
+def declared_logit_scale(options: Mapping[str, str], uri: str) -> float | None:
+    """What multiplies cosines, from a URI's options; None where it is not there. Raises ScoresError."""
+    scale = options.get("logit_scale")
+    try:
+        number = None if scale is None else float(scale)
+    except ValueError:
+        number = float("nan")
+    if number is not None and not (np.isfinite(number) and number > 0):
+        raise ScoresError(
+            f"logit_scale is '{scale}', not a positive number.",
+            where=uri,
+            remedy="use logit_scale=100 (usual for CLIP)",
+        )
+    return number
+
+
 def read_table(path: Path, index: ImageIndex) -> ScoreTable:
     """Open a CSV or Parquet table and match its rows to the dataset's images, one to one. Raises ScoresError."""
+    return _read(path, len(index.set_id), lambda arrow: _matched(path, arrow, index))
+
+
+def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
+    """Open a CSV or Parquet table with a row per text, in the column `text`: the texts, and the other columns in their
+    order. Raises ScoresError."""
+
+    def matched(arrow: Any) -> tuple[list[str], ScoreTable]:
+        if "text" not in arrow.column_names:
+            raise ScoresError("no column holds the texts.", remedy="add the column `text`")
+        found = _texts(arrow.column("text"), "text")
+        if doubled := _doubled(found):
+            raise ScoresError(f"texts are more than once in the table: {_some(doubled)}.", remedy="keep one row a text")
+        columns = tuple(name for name in arrow.column_names if name != "text")
+        return found, ScoreTable(path, columns, np.array(found, dtype=object), np.arange(len(found)), arrow)
+
+    return _read(path, MAX_TEXTS, matched)
+
+
+def _read(path: Path, rows: int, use: Callable[[Any], T]) -> T:
+    """What `use` makes of a table of about so many rows at most. Raises ScoresError."""
     import pyarrow as pa
 
     try:
-        arrow = _read_parquet(path, len(index.set_id)) if path.suffix == ".parquet" else _read_csv(path)
-        return _matched(path, arrow, index)
+        return use(_read_parquet(path, rows) if path.suffix == ".parquet" else _read_csv(path))
     except ScoresError as error:  # of what is below, which knows no path
         raise ScoresError(error.problem, where=str(path), remedy=error.remedy) from error
     except (pa.ArrowException, csv.Error, OSError, ValueError, KeyError, TypeError) as error:
@@ -150,7 +188,7 @@ def _read_csv(path: Path) -> Any:
     with path.open(encoding="utf-8-sig", newline="") as handle:
         _require_plain_names(next(csv.reader(handle), []))
     # names of images stay text: "0012" is not 12
-    text = dict.fromkeys(("set_id", "member", *PATH_COLUMNS), pa.string())
+    text = dict.fromkeys(("set_id", "member", "text", *PATH_COLUMNS), pa.string())
     arrow = arrow_csv.read_csv(
         path,
         convert_options=arrow_csv.ConvertOptions(column_types=text),

@@ -17,7 +17,7 @@ from fairgate.checkpoints import require_file, resolve, split_options
 from fairgate.errors import ScoresError
 from fairgate.hashing import digest, sha256_file
 from fairgate.models.contract import PRECOMPUTED, Capability, Floats, Request, equal_columns, log_softmax, register
-from fairgate.models.score_table import ScoreTable, read_table
+from fairgate.models.score_table import ScoreTable, declared_logit_scale, read_table
 
 Values = Literal["cosine", "logit", "probability"]
 
@@ -53,18 +53,7 @@ def _declared_scale(options: Mapping[str, str], uri: str) -> tuple[Values, float
             where=uri,
             remedy="append ?values=cosine, ?values=probability, or ?values=logit (100 x cosine is a logit)",
         )
-    scale = options.get("logit_scale")
-    try:
-        number = None if scale is None else float(scale)
-    except ValueError:
-        number = float("nan")
-    if number is not None and not (np.isfinite(number) and number > 0):
-        raise ScoresError(
-            f"logit_scale is '{scale}', not a positive number.",
-            where=uri,
-            remedy="use logit_scale=100 (usual for CLIP)",
-        )
-    return cast(Values, values), number
+    return cast(Values, values), declared_logit_scale(options, uri)
 
 
 @dataclass(frozen=True)

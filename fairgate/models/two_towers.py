@@ -50,7 +50,7 @@ class TwoTowers:
 
     def logits(self, prompts: Sequence[str]) -> Floats:
         """Scale times cosine, plus the model's bias: (images, prompts) float64."""
-        cosines = self._cosines(_unit(self.text_embeddings(prompts).astype(np.float64)))
+        cosines = self._cosines(unit(self.text_embeddings(prompts).astype(np.float64)))
         scale, bias = self._scale_and_bias
         return scale * cosines + bias
 
@@ -63,24 +63,24 @@ class TwoTowers:
 
         Half precision only selects the candidates: texts that differ by less than its rounding are embedded again.
         """
-        pairs = _near_pairs(self._queries(ensembles), ensembles, SAME_TEXT[self.precision])
+        pairs = near_pairs(self._queries(ensembles), ensembles, SAME_TEXT[self.precision])
         if not pairs or self.precision == "fp32":
             return pairs
         chosen = sorted({place for pair in pairs for place in pair})
         exact = self._queries([ensembles[place] for place in chosen], replace(self._device, precision="fp32"))
-        again = _near_pairs(exact, [ensembles[place] for place in chosen], SAME_TEXT["fp32"])
+        again = near_pairs(exact, [ensembles[place] for place in chosen], SAME_TEXT["fp32"])
         return [(chosen[one], chosen[other]) for one, other in again]
 
     def _queries(self, ensembles: Sequence[Sequence[str]], device: Device | None = None) -> Floats:
         """Unit averages of the ensembles' text embeddings, (ensembles, dim) float64."""
         every = list(dict.fromkeys(prompt for prompts in ensembles for prompt in prompts))
-        unit = dict(zip(every, _unit(self.text_embeddings(every, device).astype(np.float64)), strict=True))
+        vectors = dict(zip(every, unit(self.text_embeddings(every, device).astype(np.float64)), strict=True))
         means = []
         for number, prompts in enumerate(ensembles):
             if not prompts:
                 raise ModelError(f"ensemble {number} holds no prompt.", where=self.uri, remedy="give it a prompt")
-            means.append(np.mean([unit[prompt] for prompt in prompts], axis=0))
-        return _unit(np.stack(means))
+            means.append(np.mean([vectors[prompt] for prompt in prompts], axis=0))
+        return unit(np.stack(means))
 
     def log_probabilities(self, prompts: Sequence[str]) -> Floats:
         """Log-softmax of the logits over exactly these prompts: (images, prompts) float64."""
@@ -199,11 +199,11 @@ class TwoTowers:
         """(images, texts) float64 products of unit vectors, a chunk of images at a time."""
         images = self.image_embeddings()
         chunks = range(0, len(images), _CHUNK)
-        products = [_unit(images[start : start + _CHUNK].astype(np.float64)) @ texts.T for start in chunks]
+        products = [unit(images[start : start + _CHUNK].astype(np.float64)) @ texts.T for start in chunks]
         return np.concatenate(products)
 
 
-def _near_pairs(queries: Floats, ensembles: Sequence[Sequence[str]], distance: float) -> list[tuple[int, int]]:
+def near_pairs(queries: Floats, ensembles: Sequence[Sequence[str]], distance: float) -> list[tuple[int, int]]:
     """Pairs of unit vectors that are no farther apart, of ensembles that are not written alike."""
     near = 1.0 - distance**2 / 2  # their cosine
     return [
@@ -214,5 +214,6 @@ def _near_pairs(queries: Floats, ensembles: Sequence[Sequence[str]], distance: f
     ]
 
 
-def _unit(vectors: Floats) -> Floats:
+def unit(vectors: Floats) -> Floats:
+    """Vectors (..., dim) at length 1."""
     return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
