@@ -176,8 +176,8 @@ class _Comparison:
             self.notices.append("this change judges {}, where {} was judged before".format(*kinds))
             return
         self.trouble = NoVerdict(
-            f"this change replaces a checkpoint ({_scheme(before)}:) by a table of {_scheme(now)}, which anybody can make "
-            "up.",
+            f"this change replaces a checkpoint ({_scheme(before)}:) by a table of {_scheme(now)}, which anybody can "
+            "make up.",
             where=self.here.where("model"),
             remedy=f"if that is meant, name the table on the command line or in the workflow: --fairness-model {now}",
         )
