@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fairgate.errors import ModelError
@@ -12,6 +12,8 @@ _HARMLESS = frozenset({"special_tokens_map_file"})
 """transformers wrote where it had read this from, often a path of somebody's home, and never reads it again."""
 
 _NAMED = frozenset({"repo_path", "init_inputs", "subfolder", "tokenizer_object", "fast_tokenizer_files"})
+_BUILT_BY_NAME = frozenset({"architecture", "model_args", "checkpoint_path", "backbone"})
+"""What has timm or a hub make a part of a model: transformers' timm_wrapper and timm_backbone read them."""
 _IMPLEMENTATIONS = frozenset(
     {
         *("attn_implementation", "_attn_implementation", "_attn_implementation_internal"),
@@ -30,6 +32,19 @@ _TOKENIZER_OPTIONS = frozenset(
 )
 _TEXT_TOWERS = ("bert", "roberta", "xlm-roberta", "mt5", "m2m_100")
 """Text models that open_clip can use as a text tower; none of them loads a part by its name."""
+_TEXTS = ("llama", "mistral", "qwen2", "gemma", "gemma2", "phi", "phi3")
+_SAM2 = tuple(f"sam2_{part}" for part in ("vision_model", "hiera_det_model", "prompt_encoder", "mask_decoder"))
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "llava": ("clip_vision_model", "siglip_vision_model", *_TEXTS),
+    "paligemma": ("siglip_vision_model", "gemma", "gemma2"),
+    "blip-2": ("blip_2_vision_model", "blip_2_qformer", "opt", "t5"),
+    "internvl": ("internvl_vision", "qwen2", "qwen3", "llama"),
+    "grounding-dino": ("swin", "bert"),
+    "sam2": _SAM2,
+    "sam2_video": (*_SAM2, "sam2_video_prompt_encoder", "sam2_video_mask_decoder"),
+}
+"""Of models whose parts transformers builds by the parts' own `model_type`: the types that config.json describes whole.
+The parts of all other models are of fixed classes."""
 
 
 def require_closed(config: Any, where: str) -> None:
@@ -46,6 +61,8 @@ def require_closed(config: Any, where: str) -> None:
             )
         if key in _NAMED or (key.endswith("_file") and key not in _HARMLESS):
             raise _leaves(key, value, where, "remove the key: libraries find a folder's files by their usual names")
+        if key in _BUILT_BY_NAME or (key == "model_type" and str(value).startswith("timm_")):
+            raise _leaves(key, value, where, "use a model whose parts config.json describes: none is built by its name")
         if key in _IMPLEMENTATIONS:
             named = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
             if not all(re.fullmatch(r"\w*", str(one)) for one in named if one is not None):
@@ -90,6 +107,21 @@ def require_text_tower(config: dict[str, Any], where: str) -> None:
             where=where,
             remedy=f"types it knows: {', '.join(_TEXT_TOWERS)}",
         )
+
+
+def require_known_parts(config: Mapping[str, Any], where: str) -> None:
+    """Raises ModelError for a config of transformers with a part, at any depth, of a type that its model does not have.
+
+    A type may be one that reads files by name, or asks a hub.
+    """
+    known = _PARTS.get(str(config.get("model_type")))
+    for key, value in entries({name: part for name, part in config.items() if name != "model_type"}):
+        if known is not None and key == "model_type" and value not in (None, *known):
+            raise ModelError(
+                f"a part is of type '{str(value)[:80]}', which fairgate does not build into a {config['model_type']}.",
+                where=where,
+                remedy=f"types it knows there: {', '.join(known)}",
+            )
 
 
 def entries(config: Any) -> Iterator[tuple[str, Any]]:

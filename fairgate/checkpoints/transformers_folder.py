@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairgate.checkpoints.closed import require_known_parts
 from fairgate.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config, require_weights
 from fairgate.errors import ModelError, did_you_mean
 
@@ -82,6 +83,7 @@ def _require_config(folder: Path, kinds: Sequence[str], use: str, scheme: str) -
             where=str(folder / "config.json"),
             remedy=did_you_mean(str(kind), kinds) or f"types it knows: {', '.join(kinds)}",
         )
+    require_known_parts(config, str(folder / "config.json"))
     refuse_other_weights(folder, config)
     return config
 

@@ -9,7 +9,6 @@ import torch
 from PIL.Image import Image
 from torchvision.ops import batched_nms
 
-from fairgate.checkpoints import TransformersFolder
 from fairgate.errors import ModelError
 from fairgate.generation.perceiver import FolderPerceiver
 from fairgate.generation.roles import Box
@@ -25,19 +24,6 @@ class GroundingDino(FolderPerceiver):
 
     kinds: ClassVar = {"grounding-dino": ("GroundingDinoForObjectDetection", "GroundingDinoProcessor")}
     use = "detect with"
-
-    @classmethod
-    def require_usable(cls, found: TransformersFolder) -> None:
-        """Raises ModelError for a backbone that transformers would look up by name, on the hub or in timm."""
-        for part, kind in (("backbone_config", "swin"), ("text_config", "bert")):
-            config = found.config.get(part) or {}
-            named = config.get("model_type", kind) if isinstance(config, dict) else None  # or the library's default
-            if named != kind or (part == "backbone_config" and found.config.get("backbone")):
-                raise ModelError(
-                    f"the model's {part} is not a {kind} that config.json describes.",
-                    where=str(found.path / "config.json"),
-                    remedy="use a Grounding DINO with a Swin backbone and a BERT, as the published ones have",
-                )
 
     def detect(
         self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float

@@ -17,6 +17,7 @@ from model_world import PROMPTS, TINY, Pictures
 from nightly import some
 from safetensors.torch import save_file
 
+from fairgate.checkpoints import find_folder
 from fairgate.errors import ModelError
 from fairgate.models import open_scorer
 
@@ -209,6 +210,79 @@ def test_names_that_no_library_looks_up_are_no_reason_to_refuse(
         open_scorer(one, pictures, device="cpu", cache=None).logits(PROMPTS) for one in (folders[kind], uri)
     )
     np.testing.assert_array_equal(plain, named)
+
+
+def config_alone(folder: Path, kind: str, **parts: Any) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({"model_type": kind, **parts}))
+    return folder
+
+
+TOWER = {"model_type": "timm_wrapper", "architecture": "resnet18"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "problem"),
+    [
+        ("llava", {"vision_config": {"model_type": "timm_wrapper"}}, "'timm_wrapper' as 'model_type'"),
+        ("llava", {"vision_config": {"model_type": "timm_backbone", "backbone": "me/mine"}}, "could be read from out"),
+        ("llava", {"vision_config": {"architecture": "hf-hub:attacker/x"}}, "'hf-hub:attacker/x' as 'architecture'"),
+        ("llava", {"vision_config": {"model_args": {"checkpoint_path": "/any/evil.pth"}}}, "'model_args'"),
+        ("llava", {"vision_config": {"model_type": "conditional_detr"}}, "'conditional_detr', which fairgate does not"),
+        ("llava", {"text_config": {"model_type": "llava", "vision_config": TOWER}}, "type 'llava'|from outside"),
+        ("paligemma", {"vision_config": {"model_type": ["siglip_vision_model"]}}, "a part is of type"),
+        ("paligemma", {"text_config": {"model_type": "maskformer"}}, "a part is of type 'maskformer'"),
+        ("internvl", {"text_config": {"model_type": "vision-encoder-decoder"}}, "a part is of type 'vision-encoder"),
+        ("blip-2", {"qformer_config": {"model_type": "dpt", "backbone": "me/mine"}}, "type 'dpt'|from outside"),
+        ("blip-2", {"text_config": {"model_type": "rag"}}, "a part is of type 'rag'"),
+        ("clip", {"vision_config": TOWER}, "could be read from outside"),
+        ("flava", {"image_config": TOWER}, "could be read from outside"),
+        ("llama", {"pretrained": TOWER}, "could be read from outside"),
+        ("sam2", {"vision_config": {"backbone_config": TOWER}}, "could be read from outside"),
+        ("sam2_video", {"vision_config": {"model_type": "detr"}}, "a part is of type 'detr'"),
+        ("grounding-dino", {"text_config": {"model_type": "rag"}}, "a part is of type 'rag'"),
+    ],
+)
+def test_a_part_that_its_type_or_name_would_bring_from_elsewhere_is_refused(
+    kind: str, parts: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ModelError, match=problem) as caught:
+        find_folder(config_alone(tmp_path / "model", kind, **parts), (kind,))
+    assert caught.value.where == str(tmp_path / "model" / "config.json")
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("llava", ("clip_vision_model", "llama")),
+        ("llava", ("siglip_vision_model", "qwen2")),
+        ("paligemma", ("siglip_vision_model", "gemma2")),
+        ("blip-2", ("blip_2_vision_model", "opt")),
+        ("blip-2", ("blip_2_vision_model", "t5")),
+        ("internvl", ("internvl_vision", "qwen2")),
+        ("qwen2_vl", ("qwen2_vl", "qwen2_vl_text")),
+        ("grounding-dino", ("swin", "bert")),
+    ],
+)
+def test_the_parts_that_published_models_have_are_no_reason_to_refuse(
+    kind: str, parts: tuple[str, str], tmp_path: Path
+) -> None:
+    vision, text = ({"model_type": part, "backbone": None} for part in parts)
+    folder = config_alone(tmp_path / "model", kind, vision_config=vision, text_config=text)
+    with pytest.raises(ModelError, match="does not say how images are prepared"):  # what is looked at next
+        find_folder(folder, (kind,))
+
+
+def test_no_fingerprint_is_given_to_a_model_whose_tower_another_folder_describes(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    vision = {"model_type": "timm_wrapper", "architecture": f"local-dir:{tmp_path / 'outside'}"}
+    config_alone(tmp_path / "model", "paligemma", vision_config=vision)
+    for said in ("gelu", "relu"):  # the same hashed files, with other answers
+        config_alone(tmp_path / "outside", "vit", model_args={"act_layer": said})
+        with pytest.raises(ModelError, match="could be read from outside of the model's folder"):
+            open_scorer(f"vlm:{tmp_path / 'model'}?question=Who", pictures, device="cpu", cache=None)
 
 
 def test_files_that_were_not_hashed_are_not_there_for_a_library(

@@ -138,9 +138,12 @@ def test_boxes_that_reach_over_the_edge_are_clipped_to_the_picture(folder: Path)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"backbone_config": {"model_type": "timm_backbone", "backbone": "resnet50"}}, "backbone_config is not a swin"),
-        ({"backbone_config": None, "backbone": "microsoft/swin-tiny"}, "backbone_config is not a swin"),
-        ({"text_config": {"model_type": "gpt2"}}, "text_config is not a bert"),
+        (
+            {"backbone_config": {"model_type": "timm_backbone", "backbone": "resnet50"}},
+            "which could be read from outside",
+        ),
+        ({"backbone_config": None, "backbone": "microsoft/swin-tiny"}, "names 'microsoft/swin-tiny'"),
+        ({"text_config": {"model_type": "gpt2"}}, "a part is of type 'gpt2'"),
         ({"model_type": "owlvit"}, "of type 'owlvit'"),
         ({"encoder_layers": 10**9}, "'encoder_layers' to 1000000000"),
         ({"num_queries": 10**9}, "does not fit its config.json"),
