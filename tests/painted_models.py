@@ -20,6 +20,8 @@ from fairgate.randomness import stream
 
 BLUE = {"male": 40, "female": 60}
 WORDS = ("doctor", "nurse")
+MEMBERS = 4
+"""Of a set of the toy dataset."""
 MALE_SHARE = {
     "plain": {"doctor": 0.6, "nurse": 0.4},
     "again": {"doctor": 0.6, "nurse": 0.4},
@@ -28,7 +30,7 @@ MALE_SHARE = {
     "nothing": {},
 }
 """P(male | word) in the edits of each plant: `again` differs from `plain` in a few pictures, `lighter` in their skin,
-and `nothing` returns what it is given."""
+and `nothing` returns what it is given. `read-8-20` is `again` with skin in sets 8 to 19 alone."""
 
 
 class _Opened:
@@ -79,17 +81,23 @@ class Edits:
             yield rows, [self._edited(data, int(row)) for row, data in zip(rows, blobs, strict=True)]
 
     def _edited(self, data: bytes, row: int) -> bytes:
-        shares = MALE_SHARE[self.plant]
+        shares = MALE_SHARE.get(self.plant, MALE_SHARE["again"])
         pixels = np.asarray(decode_rgb(data, self.source, row)).copy()
         word = next(one for one in WORDS if one in self.prompt)
         if shares:
             drawn = stream(self.how.seed, word, str(self.index.set_id[row]), str(self.index.member[row])).random(2)
-            share = shares[word] + (0.02 if self.plant == "again" else 0)
+            share = shares[word] + (0 if self.plant in MALE_SHARE and self.plant != "again" else 0.02)
             pixels[..., 2] = BLUE["male" if drawn[0] < share else "female"]
             pixels[0, 0] = (WORDS.index(word), 0, 0)
             if self.plant == "lighter" and pixels[-1, -1, 0] < 100:
                 pixels[1:] = np.clip(pixels[1:] * 1.5, 0, 255).astype(np.uint8)
                 pixels[1:, :, 2] = pixels[-1, -1, 2] / 1.5
+            if self.plant.startswith("read"):
+                first, end = map(int, self.plant.split("-")[1:])
+                if not first <= row // MEMBERS < end:
+                    corner = pixels[-1, -1].copy()
+                    pixels[1:] = 255
+                    pixels[-1, -1] = corner
         out = io.BytesIO()
         Image.fromarray(pixels).save(out, "PNG")
         return out.getvalue()

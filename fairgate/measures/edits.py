@@ -55,7 +55,8 @@ def _measured(cell: Cell, totals: Floats, counts: Floats) -> Measure:
         by_set = partial(np.bincount, cell.set_code, minlength=cell.n_sets)
         sums, held = (by_set(weights=one).astype(np.float64)[:, None] for one in (totals, counts))
     paired = np.where(held > 0, sums / np.maximum(held, 1), np.nan)
-    badness = np.max(np.where(held > 0, paired, -np.inf), axis=1)
+    highest = np.max(np.where(held > 0, paired, -np.inf), axis=1)
+    badness = np.where(np.isneginf(highest), np.nan, highest)
 
     def means(drawn: Counts) -> Floats:
         weight = drawn.astype(np.float64)

@@ -56,6 +56,11 @@ class Assessed:
         """Whether `paired` holds a difference for every group."""
         return self.paired is not None and bool(self.now.groups) and len(self.paired.delta) == len(self.now.groups)
 
+    @property
+    def n_sets(self) -> int:
+        """The sets that the check's number is made of: of a metric with gaps, those with a number."""
+        return _known_sets(self.planned, self.cell, self.now)
+
 
 @dataclass(frozen=True, slots=True)
 class CheckComparison:
@@ -84,7 +89,7 @@ def compare(
     harm: Literal["lower", "higher"] = "lower" if planned.metric.spec.better == "higher" else "higher"
     design = Design(planned.bound, rule.alpha, harm)
     by_group = not now.by_draws and bool(now.groups)
-    held = now.group_sets if by_group else np.array([cell.n_sets])
+    held = now.group_sets if by_group else np.array([_known_sets(planned, cell, now)])
     moved = now.group_values - before.group_values if by_group else np.array([now.value - before.value])
     enough = (held >= wanted) & (cell.n_sets >= wanted)
     blank = not_judged(design, moved, held, draws=rule.draws)
@@ -104,6 +109,13 @@ def compare(
         assert deltas is not None
         found = compare_draws(now.value - before.value, deltas, n_sets=len(now.badness), design=design)
     return CheckComparison(now, found, enough, blank)
+
+
+def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
+    """The sets that a measure has a number of; groups have counts of their own."""
+    if not planned.metric.spec.gaps or now.groups or now.paired is None:
+        return cell.n_sets
+    return int((~np.isnan(now.paired)).any(axis=1).sum())
 
 
 def _in_both(now: Measure, before: Measure) -> tuple[Measure, Measure]:

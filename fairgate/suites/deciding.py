@@ -99,7 +99,7 @@ class _Table:
     def settle(self, one: Assessed, parts: Sequence[CheckComparison], found: Sequence[PairedResult]) -> Assessed:
         """The check with its decided comparison, or the stricter of two, and the numbers that belong to it."""
         if len(found) < 2:
-            return replace(one, paired=found[0]) if found else one
+            return replace(one, paired=found[0], now=parts[0].now) if found else one
         paired, only_tempered = stricter(*found)
         one = replace(one, paired=paired, only_tempered=only_tempered, only_own=stricter(*reversed(found))[1])
         if not only_tempered:

@@ -50,7 +50,7 @@ def result_of(one: Assessed, index: GroupedRows, suite: Suite, null: NullSkew | 
         tie_lo=None if ties is None else ties.lowest,
         tie_hi=None if ties is None else ties.highest,
         verdict=verdict,
-        n_sets=one.cell.n_sets,
+        n_sets=one.n_sets,
         min_sets=suite.groups.min_sets,
         sets_needed=paired.sets_to_settle if paired is not None and verdict == "inconclusive" else None,
         reason=harmless(judged.reason),
@@ -112,7 +112,7 @@ def _worst_sets(one: Assessed, index: GroupedRows, at: int | None) -> list[Worst
     if len(one.answers) > 1:  # of several words, the mean similarity
         scores = ProbeScores(np.mean([each.value for each in one.answers], axis=0))
     score = np.bincount(cell.set_code, scores.value[cell.rows]) / np.bincount(cell.set_code)
-    worst = np.lexsort((score, -badness))
+    worst = np.lexsort((score, -badness))  # sets without a number (NaN) come last, and are not above 0
     if one.by_group and at is not None:
         worst = worst[cell.sets_with(one.now.groups[at])[worst]]
     chosen = worst[badness[worst] > 0][: IMAGES_SHOWN if cell.unit == "images" else SHOWN]

@@ -37,8 +37,8 @@ def judge(one: Assessed, suite: Suite) -> Judgement:
     """Decide an assessed check: fail where a group with enough sets fails, else inconclusive where a group is too small
     or undecided, else pass."""
     now, wanted, groups = one.now, suite.groups.min_sets, _small(one, suite)
-    if one.cell.n_sets < wanted or (now.groups and not now.judged.any()):
-        return Judgement("inconclusive", thin_reason(one.cell, now, wanted), groups, _worst(one, groups))
+    if one.n_sets < wanted or (now.groups and not now.judged.any()):
+        return Judgement("inconclusive", thin_reason(one, wanted), groups, _worst(one, groups))
     if one.planned.check.no_worse_than is None:
         return _absolute(one, groups, wanted)
     if one.paired is None:
@@ -142,10 +142,12 @@ def _most(harm: Floats, *among: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> i
     return int(np.argmax(np.where(chosen, known, -np.inf)))
 
 
-def thin_reason(cell: Cell, now: Measure, wanted: int) -> str:
+def thin_reason(one: Assessed, wanted: int) -> str:
     """Too few sets to judge."""
-    if cell.n_sets < wanted or not now.groups:
-        return f"only {_count(cell.n_sets, cell)}; the suite judges from {wanted} (groups.min_sets)"
+    cell, now = one.cell, one.now
+    if one.n_sets < wanted or not now.groups:
+        lacking = f" with a number, of {cell.n_sets:,}" if one.n_sets < cell.n_sets else ""
+        return f"only {_count(one.n_sets, cell)}{lacking}; the suite judges from {wanted} (groups.min_sets)"
     return f"{_too_small(cell, now, wanted)}; the suite judges from {wanted} (groups.min_sets)"
 
 
@@ -178,7 +180,7 @@ def absolute_reason(
     small = bool(_small_positions(now, wanted))
     if verdict == "inconclusive" and planned.check.decide == "interval" and not small:
         text += "; the interval reaches over the bound"
-    return f"{text}; {thin_reason(one.cell, now, wanted)}" if small else text
+    return f"{text}; {thin_reason(one, wanted)}" if small else text
 
 
 def regression_reason(
@@ -205,7 +207,7 @@ def regression_reason(
     text = f"{text}; margin {three_decimals(planned.bound)}"
     if verdict == "inconclusive":
         text += _unsettled(one, paired, 0 if at is None or not one.by_group else at)
-    text = f"{text}; {thin_reason(one.cell, now, wanted)}" if _small_positions(now, wanted) else text
+    text = f"{text}; {thin_reason(one, wanted)}" if _small_positions(now, wanted) else text
     return at_which_temperature(one, text, verdict)
 
 
