@@ -182,11 +182,17 @@ def _readable(path: Path) -> bool:
 
 
 def picture_within(folder: Path, named: str) -> bytes | None:
-    """The bytes of a picture within a folder; None where it is not there, leads out of it, or is very large."""
+    """The bytes of a picture within a folder; None where it is not there, leads out of it, is no
+    path, or is very large."""
     try:
         path = (folder / inside(named, named)).resolve()
         if path.is_relative_to(folder.resolve()) and path.is_file():
             return read_bounded(path, MAX_PICTURE)
-    except (OSError, DatasetError):
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+        DatasetError,
+    ):  # ValueError: half a surrogate; RuntimeError: links in a ring
         return None
     return None

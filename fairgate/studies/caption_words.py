@@ -7,8 +7,9 @@ import heapq
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from fairgate.data import CaptionFile, caption_files, picture_rows, picture_within
@@ -26,6 +27,9 @@ TERMS: Mapping[str, tuple[str, ...]] = {
 }
 """Gendered pronouns; the paper does not list its own."""
 PICTURES = 8
+LONGEST_CAPTION = 1 << 16
+"""Characters; what is longer is a page of text, and left out. A few bytes of Parquet may hold one in every row."""
+_KEPT = 1 << 14
 
 
 @dataclass(slots=True)
@@ -56,9 +60,11 @@ def caption_words_study(
     """
     _require_terms(words, terms)
     files = caption_files(captions, caption, image)
-    counts, rows = _counted(files, words, terms, seed)
+    counts, rows, too_long = _counted(files, words, terms, seed)
     table, figure = _table(counts, terms), _figure(counts, terms)
     pictures, drawn, notes = list[StudyPicture](), dict[str, bytes](), list[str]()
+    if too_long:
+        notes.append(f"{too_long:,} captions have more than {LONGEST_CAPTION:,} characters, and are left out.")
     if image is not None:
         picture, data, missing = _sheet(files, counts, images)
         pictures.append(picture)
@@ -104,22 +110,40 @@ def _matcher(texts: Sequence[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)", re.IGNORECASE)
 
 
-def _counted(
-    files: Sequence[CaptionFile], words: Sequence[str], terms: Mapping[str, Sequence[str]], seed: int
-) -> tuple[dict[str, WordCount], int]:
-    """Counts by word, and how many captions were read. A caption counts once for each of its words."""
-    counts = {word: WordCount() for word in words}
-    of_word = {word.lower(): counts[word] for word in words}
+def _matched(
+    words: Sequence[str], terms: Mapping[str, Sequence[str]]
+) -> Callable[[str], tuple[list[str], frozenset[str]]]:
+    """Caption -> (its words, in lower case; the groups that it names where it has a word). Repeated captions are
+    matched once."""
+    known = {word.lower() for word in words}
     group_of = {term.lower(): group for group, own in terms.items() for term in own}
     word_in, term_in = _matcher(words), _matcher(list(group_of))
-    rng, read = stream(seed, "study", "caption-words"), 0
+
+    @lru_cache(maxsize=_KEPT)
+    def found(text: str) -> tuple[list[str], frozenset[str]]:
+        # Letters that Unicode folds into others ("\u017fhe", "h\u0130s") match in any case, and are no such word.
+        own = sorted(known.intersection(match.lower() for match in word_in.findall(text)))
+        named = group_of.keys() & {match.lower() for match in term_in.findall(text)} if own else ()
+        return own, frozenset(group_of[term] for term in named)
+
+    return found
+
+
+def _counted(
+    files: Sequence[CaptionFile], words: Sequence[str], terms: Mapping[str, Sequence[str]], seed: int
+) -> tuple[dict[str, WordCount], int, int]:
+    """Counts by word, how many captions were read, and how many were too long for it. A caption counts once for each
+    of its words."""
+    counts = {word: WordCount() for word in words}
+    of_word = {word.lower(): counts[word] for word in words}
+    matched, rng, read, too_long = _matched(words, terms), stream(seed, "study", "caption-words"), 0, 0
     for place, row, text, picture in _rows(files):
-        read += 1
-        found = {match.lower() for match in word_in.findall(text)}
-        if not found:
+        if len(text) > LONGEST_CAPTION:
+            too_long += 1
             continue
-        groups = {group_of[match.lower()] for match in term_in.findall(text)}
-        for word in sorted(found):
+        read += 1
+        found, groups = matched(text)
+        for word in found:
             one = of_word[word]
             one.captions += 1
             if not groups:
@@ -131,7 +155,7 @@ def _counted(
             heapq.heappush(one.drawn, (-float(rng.random()), place, row, picture))
             if len(one.drawn) > PICTURES:
                 heapq.heappop(one.drawn)
-    return counts, read
+    return counts, read, too_long
 
 
 def _rows(files: Sequence[CaptionFile]) -> Iterator[tuple[int, int, str, str | None]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,40 @@ def test_a_parquet_file_with_numbers_for_captions_is_refused(tmp_path: Path) -> 
     pq.write_table(pa.table({"caption": [1, 2]}), tmp_path / "one.parquet")
     code, output = run("--captions", str(tmp_path / "one.parquet"))
     assert (code, "column 'caption' holds no text" in output) == (4, True), output
+
+
+def test_a_caption_longer_than_a_caption_is_left_out_and_said(tmp_path: Path) -> None:
+    longest, longer = "nurse she ".ljust(1 << 16, "."), "nurse he ".ljust((1 << 16) + 1, ".")
+    pq.write_table(pa.table({"caption": [longest, longer, longer]}), tmp_path / "long.parquet")
+    found, record = studied(tmp_path / "long.parquet")
+    male, female, one_group, *_ = found["nurse"]
+    assert (male.value, female.value, one_group, record.settings["rows with a caption"]) == (0, 1, 1, 1)
+    assert record.notes == ["2 captions have more than 65,536 characters, and are left out."]
+
+
+def test_a_caption_that_many_rows_repeat_is_matched_once(tmp_path: Path) -> None:
+    held = pa.DictionaryArray.from_arrays(pa.array([0] * 50_000, pa.int32()), pa.array(["nurse she " * 6000]))
+    pq.write_table(pa.table({"caption": held}), tmp_path / "repeated.parquet", compression="zstd")
+    assert (tmp_path / "repeated.parquet").stat().st_size < 5000
+    started = time.process_time()
+    found, _ = studied(tmp_path / "repeated.parquet")
+    assert found["nurse"][2] == 50_000
+    assert time.process_time() - started < 15, "3 GB of text, were each row matched"
+
+
+def test_letters_that_unicode_folds_into_others_make_no_word(tmp_path: Path) -> None:
+    texts = ["the nur\u017fe and her", "a nurse, \u017fhe", "a nurse, h\u0130s", "\u00c4RZTIN: she"]
+    lines = "".join(json.dumps({"caption": text}) + "\n" for text in texts)
+    (tmp_path / "one.jsonl").write_text(lines, encoding="utf-8")
+    found, _ = studied(tmp_path / "one.jsonl", "--word", "nurse", "--word", "\u00e4rztin")
+    assert found["nurse"][2:] == [0, 0, 2]
+    assert found["\u00e4rztin"][2:] == [1, 0, 1], "other letters in any case are the same word"
+
+
+def test_a_path_that_is_none_is_a_picture_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "ring.png").symlink_to("ring.png")
+    named = ["\ud800.png", "\0", "x" * 5000, "ring.png"]
+    lines = "".join(json.dumps({"caption": "a nurse and her", "image": one}) + "\n" for one in named)
+    (tmp_path / "one.jsonl").write_text(lines, encoding="utf-8")
+    _, record = studied(tmp_path / "one.jsonl", "--image", "image")
+    assert record.notes == ["4 of the drawn pictures are not there, and left out of the sheet."]
