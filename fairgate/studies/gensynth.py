@@ -18,7 +18,7 @@ import numpy as np
 
 from fairgate.data import Dataset
 from fairgate.errors import ModelError
-from fairgate.models import indistinct
+from fairgate.models import EmbeddingCache, indistinct
 from fairgate.probes import with_article
 from fairgate.randomness import stream
 from fairgate.records import Estimate, StudyCell, StudyModel, StudyTable
@@ -47,6 +47,7 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
     clusters: int = 20,
     seed: int = 0,
     device: str = "auto",
+    cache: EmbeddingCache | None = None,
     root: Path = Path(),
 ) -> StudyContents:
     """Every table and figure. Without `gallery` the originals are the distractors of R@K.
@@ -69,6 +70,7 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
         seed,
         device,
         root,
+        cache,
     )
     for one in (first, *asked.edited, asked.gallery):
         one.require()

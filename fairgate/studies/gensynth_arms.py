@@ -13,7 +13,7 @@ import numpy as np
 
 from fairgate.data import Dataset
 from fairgate.errors import DatasetError
-from fairgate.models import SimilarityModel, open_scorer, require_capability
+from fairgate.models import EmbeddingCache, SimilarityModel, open_scorer, require_capability
 from fairgate.randomness import stream
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyTable
 from fairgate.studies.caption_context import balanced
@@ -60,6 +60,7 @@ class Asked:
     seed: int
     device: str
     root: Path
+    cache: EmbeddingCache | None
     _opened: dict[tuple[str, str], Any] = field(default_factory=dict)
 
     @cached_property
@@ -72,7 +73,7 @@ class Asked:
         key = (name, source.fingerprint)
         if key not in self._opened:
             uri = self.models[name]
-            model: Any = open_scorer(uri, source, device=self.device, base=self.root)
+            model: Any = open_scorer(uri, source, device=self.device, cache=self.cache, base=self.root)
             require_capability(model, "similarity", "study gensynth")
             self._opened[key] = model
         return self._opened[key]  # type: ignore[no-any-return]

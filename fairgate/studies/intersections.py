@@ -14,7 +14,7 @@ import numpy as np
 from fairgate.data import Dataset, open_dataset
 from fairgate.errors import DatasetError, SettingsError, did_you_mean
 from fairgate.measures import Crossing, Floats
-from fairgate.models import SimilarityModel, open_scorer, require_capability
+from fairgate.models import EmbeddingCache, SimilarityModel, open_scorer, require_capability
 from fairgate.probes import with_article
 from fairgate.records import FigureSeries, StudyCell, StudyFigure, StudyModel, StudyTable
 from fairgate.studies.attribute_pairs import ALPHA, AttributePair, IntersectionOptions
@@ -25,11 +25,12 @@ PAPER = "Howard et al., Probing Intersectional Biases in Vision-Language Models 
 
 
 def intersections_study(
-    models: Sequence[str],
+    models: Mapping[str, str],
     releases: Sequence[str],
     settings: IntersectionOptions,
     *,
     device: str = "auto",
+    cache: EmbeddingCache | None = None,
     root: Path = Path(),
 ) -> StudyContents:
     """Every model's searches of every release, over each pair of its attributes.
@@ -37,15 +38,14 @@ def intersections_study(
     Raises SettingsError, DatasetError or ModelError for what cannot be opened, searched or crossed.
     """
     data = [open_dataset(name, root / "datasets") for name in releases]
-    names = short_names(models)
     found: list[AttributePair] = []
     known: dict[str, StudyModel] = {}
     for one in data:
         one.require_intact()
         queries = _queries(one, settings)
         answers = {}
-        for name, uri in names.items():
-            scorer = open_scorer(uri, one, device=device, base=root)
+        for name, uri in models.items():
+            scorer = open_scorer(uri, one, device=device, cache=cache, base=root)
             require_capability(scorer, "similarity", f"fairgate study intersections --model {uri}")
             similarity = cast(SimilarityModel, scorer).similarity(list(queries.values()))
             known[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
@@ -167,12 +167,3 @@ def _shown(pair: AttributePair, settings: IntersectionOptions) -> list[str]:
             )
     first = next(iter(pair.answers))
     return list(settings.shown) or [max(subjects, key=lambda one: pair.skews[one][first].value or 0.0)]
-
-
-def short_names(uris: Sequence[str]) -> dict[str, str]:
-    """The last part of each address, or, where two have it in common, the whole of both. Raises SettingsError for one
-    address twice."""
-    if twice := [uri for uri in uris if list(uris).count(uri) > 1]:
-        raise SettingsError(f"the model {twice[0]} is named twice.", where="--model", remedy="name each model once")
-    last = [re.split(r"[/:]", uri.partition("?")[0].rstrip("/"))[-1] for uri in uris]
-    return {name if last.count(name) == 1 else uri: uri for name, uri in zip(last, uris, strict=True)}

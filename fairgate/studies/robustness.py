@@ -21,7 +21,6 @@ from fairgate.statistics import Unavailable, median_interval
 from fairgate.studies.checkpoint_size import parameters_of
 from fairgate.studies.contents import StudyContents
 from fairgate.studies.hard_labels import HardLabels, require_labels
-from fairgate.studies.intersections import short_names
 from fairgate.studies.robustness_errors import errors_of, require_member
 
 PAPER = "Lui et al., Leveraging Diffusion Perturbations for Measuring Fairness in Computer Vision, 2024"
@@ -43,7 +42,7 @@ class RobustnessOptions:
 
 
 def robustness_study(
-    models: Sequence[str],
+    models: Mapping[str, str],
     releases: Sequence[str],
     settings: RobustnessOptions,
     *,
@@ -60,20 +59,19 @@ def robustness_study(
         checked_template(settings.template, "label")
     except ValueError as error:
         raise SettingsError(f"{error}.", where="--template", remedy="write it like 'A photo of {a_label}'") from error
-    names = short_names(models)
     data = [open_dataset(name, root / "datasets") for name in releases]
     known, answers = dict[str, StudyModel](), dict[tuple[str, str], ProbeScores]()
     for one in data:
         one.require_intact()
         require_labels(settings.labels, one.manifest.subjects, _words(one), one.manifest.ref)
-        for name, uri in names.items():
+        for name, uri in models.items():
             scorer = open_scorer(uri, one, device=device, cache=cache, base=root)
             require_capability(scorer, "log_probabilities", f"fairgate study robustness --model {uri}")
             known[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
             answers[name, one.manifest.ref] = _ask(cast(LabelModel, scorer), one, settings)
     first = data[0]
-    own = {name: answers[name, first.manifest.ref] for name in names}
-    sizes = {name: parameters_of(uri, root) for name, uri in names.items()}
+    own = {name: answers[name, first.manifest.ref] for name in models}
+    sizes = {name: parameters_of(uri, root) for name, uri in models.items()}
     checks = _checks(first, own, settings)
     errors = None
     if settings.reference is not None:
@@ -95,7 +93,7 @@ def robustness_study(
             _main_table(first, own, sizes),
             _subject_table(first, own),
             *_check_tables(first, own, checks, settings.labels),
-            *([_release_table(data, answers, names)] if len(data) > 1 else []),
+            *([_release_table(data, answers, models)] if len(data) > 1 else []),
             *([errors.table] if errors else []),
         ],
         pictures=[errors.picture] if errors and errors.picture else [],

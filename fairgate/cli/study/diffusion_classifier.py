@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ import typer
 from fairgate.cli import options
 from fairgate.cli.console import progress_line
 from fairgate.cli.study.image_editing import named_texts
-from fairgate.cli.study.writing import Out, named_models, show_study
+from fairgate.cli.study.writing import Out, answers_cache, named_models, show_study
 from fairgate.errors import SettingsError
 
 
@@ -32,9 +31,9 @@ def diffusion_classifier(  # noqa: PLR0913, PLR0917 - an option is a parameter
     pair: Annotated[str | None, typer.Option(help="FIRST/SECOND, by which pictures are sorted on sheets.")] = None,
     draws: Annotated[int, typer.Option(min=50, help="Resamples of the sets.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="Folder for errors; default: the gate's cache.")] = None,
     out: Out = None,
     device: options.Device = None,
+    cache: options.Cache = None,
     root: options.Root = Path(),
 ) -> None:
     """Gender accuracy, S by group, one-sided pairs and sorted pictures, of any model with label probabilities.
@@ -42,9 +41,7 @@ def diffusion_classifier(  # noqa: PLR0913, PLR0917 - an option is a parameter
     Tables 4 to 7 and figures 3, 20, 21 (right) and 16 to 19 of Saravanan et al. 2023.
     """
     from fairgate.data import open_dataset
-    from fairgate.models import EmbeddingCache
     from fairgate.studies import PairsOptions, diffusion_classifier_study
-    from fairgate.suites import default_cache
 
     started = time.monotonic()
     defaults = PairsOptions()
@@ -62,7 +59,7 @@ def diffusion_classifier(  # noqa: PLR0913, PLR0917 - an option is a parameter
             seed=seed,
             device=device or "auto",
             root=root,
-            cache=EmbeddingCache(cache or default_cache(os.environ)),
+            cache=answers_cache(cache),
             progress=progress,
         )
         contents = diffusion_classifier_study(release, named_models(model), settings)

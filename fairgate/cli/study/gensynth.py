@@ -10,12 +10,12 @@ import typer
 
 from fairgate.cli import options
 from fairgate.cli.releases import release_of
-from fairgate.cli.study.writing import Out, show_study
-from fairgate.errors import SettingsError
+from fairgate.cli.study.writing import Out, answers_cache, named_models, show_study
 
 if TYPE_CHECKING:
     from fairgate.data import Dataset
 
+CONTROLS = ("random", "TF-IDF")
 Release = "a release's name, or a build (its folder)"
 
 
@@ -41,6 +41,7 @@ def gensynth(  # noqa: PLR0913, PLR0917 - an option is a parameter
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
     out: Out = None,
     device: options.Device = None,
+    cache: options.Cache = None,
     root: options.Root = Path(),
 ) -> None:
     """Neutral captions as queries on photographs and on edits, next to rankers without a bias of their own.
@@ -61,27 +62,13 @@ def gensynth(  # noqa: PLR0913, PLR0917 - an option is a parameter
         unfiltered=opened(unfiltered),
         gallery=opened(gallery),
         utility=opened(utility),
-        models=named_models(model),
+        models=named_models(model, CONTROLS),
         prompts=(male, female),
         template=template,
         clusters=clusters,
         seed=seed,
         device=device or "auto",
+        cache=answers_cache(cache),
         root=root,
     )
     show_study(ctx, contents, out, started)
-
-
-def named_models(given: list[str]) -> dict[str, str]:
-    """NAME=URI, or a URI, which is named by its last part. Raises SettingsError for a name that is given twice."""
-    models: dict[str, str] = {}
-    for option in given:
-        name, equals, uri = option.partition("=")
-        if not equals or ":" in name:
-            name, uri = option.rstrip("/").rpartition("/")[2] or option, option
-        if name in models or name in ("random", "TF-IDF"):
-            raise SettingsError(
-                f"two rankers are named '{name}'.", where="--model", remedy="name them: --model NAME=URI"
-            )
-        models[name] = uri
-    return models

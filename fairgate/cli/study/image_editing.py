@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +10,7 @@ import typer
 
 from fairgate.cli import options
 from fairgate.cli.console import progress_line
-from fairgate.cli.study.writing import Out, show_study
+from fairgate.cli.study.writing import Out, answers_cache, show_study
 from fairgate.errors import SettingsError
 
 
@@ -42,9 +41,9 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
     aligned: Annotated[bool, typer.Option(help="Faces are at the same place in all pictures.")] = False,
     draws: Annotated[int, typer.Option(min=50, help="Resamples of the images.")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the choice, the edits and the resamples.")] = 0,
-    cache: Annotated[Path | None, typer.Option(help="Folder for edits; default: the gate's cache.")] = None,
     out: Out = None,
     device: options.Device = None,
+    cache: options.Cache = None,
     root: options.Root = Path(),
 ) -> None:
     """Flips of the perceived gender and the skin of average faces, by strength, words and group.
@@ -52,9 +51,7 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
     Tables 1 to 3 and figures 3 to 15, 20 and 21 of Saravanan et al. 2023.
     """
     from fairgate.data import open_dataset
-    from fairgate.models import EmbeddingCache
     from fairgate.studies import EditingOptions, image_editing_study
-    from fairgate.suites import default_cache
 
     started = time.monotonic()
     defaults = EditingOptions(reader)
@@ -78,7 +75,7 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
             seed=seed,
             device=device or "auto",
             root=root,
-            cache=EmbeddingCache(cache or default_cache(os.environ)),
+            cache=answers_cache(cache),
             progress=progress,
         )
         contents = image_editing_study(release, model, settings)

@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from fairgate.cli import options
-from fairgate.cli.study.writing import Out, show_study
+from fairgate.cli.study.writing import Models, Out, answers_cache, named_models, show_study
 
 
 def intersections(  # noqa: PLR0913, PLR0917 - an option is a parameter
     ctx: typer.Context,
-    model: Annotated[list[str], typer.Option(help="Address of a checkpoint with two towers; repeat for each.")],
+    model: Models,
     data: Annotated[list[str], typer.Option(help="Release, NAME or NAME@VERSION; repeat for further pairs.")],
     prompt: Annotated[
         list[str] | None,
@@ -28,6 +28,7 @@ def intersections(  # noqa: PLR0913, PLR0917 - an option is a parameter
     draws: Annotated[int, typer.Option(min=100, help="Resamples of the sets.")] = 1000,
     out: Out = None,
     device: options.Device = None,
+    cache: options.Cache = None,
     root: options.Root = Path(),
 ) -> None:
     """MaxSkew@K of neutral searches over pairs of attributes (Howard et al. 2023: figures 2, 3 and 5)."""
@@ -35,4 +36,6 @@ def intersections(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
     started = time.monotonic()
     settings = IntersectionOptions(prompts=prompt or (), noun=noun, k=k, shown=show or (), draws=draws)
-    show_study(ctx, intersections_study(model, data, settings, device=device or "auto", root=root), out, started)
+    models, held = named_models(model), answers_cache(cache)
+    contents = intersections_study(models, data, settings, device=device or "auto", cache=held, root=root)
+    show_study(ctx, contents, out, started)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +9,12 @@ from typing import Annotated
 import typer
 
 from fairgate.cli import options
-from fairgate.cli.study.writing import Out, show_study
+from fairgate.cli.study.writing import Models, Out, answers_cache, named_models, show_study
 
 
 def robustness(  # noqa: PLR0913, PLR0917 - an option is a parameter
     ctx: typer.Context,
-    model: Annotated[list[str], typer.Option(help="Address of a model that weighs labels; repeat for each.")],
+    model: Models,
     data: Annotated[list[str], typer.Option(help="Release, NAME or NAME@VERSION; repeat for further ones.")],
     labels: Annotated[
         Path | None, typer.Option(help="CSV with columns subject and label. Default: the paper's occupations.")
@@ -31,13 +30,11 @@ def robustness(  # noqa: PLR0913, PLR0917 - an option is a parameter
     root: options.Root = Path(),
 ) -> None:
     """F_M with hard labels by subject, size and release, and under checks of robustness (Lui et al. 2024)."""
-    from fairgate.models import EmbeddingCache
     from fairgate.studies import RobustnessOptions, labels_of_file, published_labels, robustness_study
-    from fairgate.suites import default_cache
 
     started = time.monotonic()
     chosen = published_labels() if labels is None else labels_of_file(labels)
     settings = RobustnessOptions(labels=chosen, template=template, base=base, reference=reference)
-    held = None if cache == "off" else EmbeddingCache(Path(cache) if cache else default_cache(os.environ))
-    contents = robustness_study(model, data, settings, device=device or "auto", cache=held, root=root)
+    models, held = named_models(model), answers_cache(cache)
+    contents = robustness_study(models, data, settings, device=device or "auto", cache=held, root=root)
     show_study(ctx, contents, out, started)

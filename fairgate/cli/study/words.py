@@ -10,7 +10,7 @@ import typer
 
 from fairgate.cli import options
 from fairgate.cli.console import progress_line
-from fairgate.cli.study.writing import Out, named_models, show_study
+from fairgate.cli.study.writing import Out, answers_cache, named_models, show_study
 
 
 def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
@@ -42,6 +42,7 @@ def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
     out: Out = None,
     device: options.Device = None,
+    cache: options.Cache = None,
     allow_pickle: options.AllowPickle = False,
     root: options.Root = Path(),
 ) -> None:
@@ -75,6 +76,7 @@ def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
             vocabulary=baseline,
             device=device or "auto",
             root=root,
+            cache=answers_cache(cache),
             allow_pickle=allow_pickle,
             progress=progress,
         )

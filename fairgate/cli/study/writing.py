@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,9 +16,13 @@ from fairgate.cli.console import wide_console, writing
 from fairgate.errors import SettingsError
 
 if TYPE_CHECKING:
+    from fairgate.models import EmbeddingCache
     from fairgate.studies import StudyContents
 
 Out = Annotated[Path | None, typer.Option(help="Write study.html, study.json, and each table and figure, here.")]
+
+
+Models = Annotated[list[str], typer.Option(help="A model, URI or NAME=URI; repeat for each.")]
 
 
 def show_study(ctx: typer.Context, contents: StudyContents, out: Path | None, started: float) -> None:
@@ -64,19 +71,29 @@ def command_line(ctx: typer.Context) -> str:
     return shlex.join(["fairgate", *words[1:], *arguments])
 
 
-def named_models(given: list[str]) -> dict[str, str]:
-    """URIs by name, from NAME=URI, or a URI, which is named by its last part. Raises SettingsError for one name twice.
+def named_models(given: list[str], taken: Sequence[str] = ()) -> dict[str, str]:
+    """URIs by name, from NAME=URI, or a URI, which is named by its last part. Raises SettingsError for one name twice,
+    or one that is `taken`.
 
-    >>> named_models(["hf:runs/new", "old=hf:runs/old/final"])
-    {'new': 'hf:runs/new', 'old': 'hf:runs/old/final'}
+    >>> named_models(["hf:runs/new", "old=hf:runs/old/final", "vlm:runs/seer?question=Who is it?"])
+    {'new': 'hf:runs/new', 'old': 'hf:runs/old/final', 'seer': 'vlm:runs/seer?question=Who is it?'}
     """
     models: dict[str, str] = {}
     for option in given:
         name, equals, uri = option.partition("=")
         if not equals or ":" in name:
-            name, uri = option.rstrip("/").rpartition("/")[2] or option, option
-        if name in models:
+            place = re.sub(r"\.(csv|parquet|safetensors|pt)$", "", option.partition("?")[0].rstrip("/"))
+            name, uri = re.split(r"[/:]", place)[-1] or option, option
+        if name in models or name in taken:
             remedy = "give each a name of its own: --model NAME=URI"
             raise SettingsError(f"two models are named '{name}'.", where="--model", remedy=remedy)
         models[name] = uri
     return models
+
+
+def answers_cache(cache: str | None) -> EmbeddingCache | None:
+    """Where answers are cached, as `--cache` says: the gate's own place, another folder, or nowhere (`off`)."""
+    from fairgate.models import EmbeddingCache
+    from fairgate.suites import default_cache
+
+    return None if cache == "off" else EmbeddingCache(Path(cache) if cache else default_cache(os.environ))
