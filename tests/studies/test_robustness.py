@@ -69,7 +69,7 @@ def test_f_m_and_the_sets_whose_base_every_model_gets_right_are_as_by_hand(asked
     tuned, biased = p_true(asked, "tuned.csv"), p_true(asked, "biased.csv")
     right = [name for name in tuned if tuned[name][-1] > 0.5 and biased[name][-1] > 0.5]
     assert 0 < len(right) < len(tuned)
-    for name, values in (("tuned.csv", tuned), ("biased.csv", biased)):
+    for name, values in (("tuned", tuned), ("biased", biased)):
         assert found["fairness"][name][1]["value"] == pytest.approx(fairness(list(values.values())), abs=1e-6)
     checks = found["checks"]["base picture right in every model"]
     assert checks[0] == len(right)
@@ -82,9 +82,9 @@ def test_f_m_and_the_sets_whose_base_every_model_gets_right_are_as_by_hand(asked
     assert found["strongest-labels"]["doctor"][0] == "nurse"
     assert found["strongest-labels"]["doctor"][2] > found["strongest-labels"]["doctor"][1]
     wrong = sum(values[-1] <= 0.5 < values[0] for values in biased.values())
-    assert found["errors"]["biased.csv"] == ["dark-female", len(biased), wrong, f"nurse ({wrong})"]
+    assert found["errors"]["biased"] == ["dark-female", len(biased), wrong, f"nurse ({wrong})"]
     assert (tmp_path / "out" / "errors-sheet.png").read_bytes().startswith(b"\x89PNG")
-    assert found["by-subject"]["biased.csv"][1]["value"] < found["by-subject"]["biased.csv"][0]["value"] - 0.1
+    assert found["by-subject"]["biased"][1]["value"] < found["by-subject"]["biased"][0]["value"] - 0.1
 
 
 @pytest.mark.parametrize(
