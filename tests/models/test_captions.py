@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,29 @@ def test_captions_are_made_once_for_all_language_models(home: Path, pictures: Pi
     assert np.isfinite(second.log_probabilities(LABELS)).all()
     assert pictures.handed_out == handed_out
     assert second.fingerprint != first.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("said", "where"),
+    [
+        ({"bad_words_ids": [[5]], "repetition_penalty": 0.0001}, None),
+        ({"penalty_alpha": 0.6, "top_k": 4}, None),
+        ({"suppress_tokens": list(range(50, 300)), "dola_layers": "low"}, "text_config"),
+    ],
+)
+def test_each_token_of_a_caption_is_the_likeliest_whatever_config_json_says_of_decoding(
+    said: dict[str, Any], where: str | None, home: Path, pictures: Pictures, tmp_path: Path
+) -> None:
+    told = shutil.copytree(home / "seeing", tmp_path / "told")
+    config = json.loads((told / "config.json").read_text())
+    (config[where] if where else config).update(said)
+    (told / "config.json").write_text(json.dumps(config))
+    first, second = (
+        open_scorer(f"vlm:{folder}?prompt={{image}}A photo of", pictures, device="cpu", cache=None).captions(8)
+        for folder in (home / "seeing", told)
+    )
+    assert len(set(first)) > 1
+    assert second == first
 
 
 def test_both_models_are_files_of_the_uri(home: Path, pictures: Pictures) -> None:

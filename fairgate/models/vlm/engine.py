@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from PIL import Image
+from transformers import GenerationConfig
 from transformers.modeling_outputs import BaseModelOutput
 
 from fairgate.checkpoints import Device
@@ -17,12 +18,15 @@ from fairgate.models.vlm.asking import IMAGE
 from fairgate.models.vlm.layouts import Layout
 from fairgate.models.vlm.likelihood import Prefix, decoded, label_tokens, require_end
 
+_TEXT_ENDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+
 
 class VisionLanguage:
     """`prompt` is the text before the label, with IMAGE where the picture goes."""
 
     def __init__(self, model: Any, processor: Any, layout: Layout, prompt: str, device: Device, where: str) -> None:
         self.model, self.processor, self.layout, self.where = model, processor, layout, where
+        _decode_plainly(model)
         self._device = torch.device(device.name)
         before, after = prompt.split(IMAGE)
         if layout.first and before:
@@ -99,3 +103,13 @@ class VisionLanguage:
         ids = made.tolist()
         new = ids[given:] if ids[:given] == inputs["input_ids"][0].tolist() else ids
         return str(self.processor.tokenizer.decode(new, skip_special_tokens=True)).strip()
+
+
+def _decode_plainly(model: Any) -> None:
+    """Keep of what config.json says of decoding the tokens that begin, end and pad a text: `generate` takes all that it
+    is not told from there, such as forbidden words, penalties, or a method that is code on a hub."""
+    for part in model.modules():  # BLIP-2's language model has its own
+        if getattr(part, "generation_config", None) is not None:
+            told = part.generation_config
+            ids = {name: getattr(told, name, None) for name in _TEXT_ENDS}
+            part.generation_config = GenerationConfig(**ids)
