@@ -17,6 +17,8 @@ from fairgate.errors import DatasetError, suggestion
 from fairgate.hashing import require_regular, sha256_bytes
 
 IMAGE_COLUMNS = ("image", "file", "path", "filename", "name")
+LONGEST_ROW = 1 << 20
+"""Characters of one row, over as many lines as its quoted fields have: a .gz unpacks a thousandfold."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,19 @@ def _lines(path: Path) -> Generator[tuple[int, list[str]], None, None]:
         reading("the label file", path, "a CSV file in UTF-8, plain or .gz"),
         opened(path, "rt", encoding="utf-8-sig", newline="") as text,
     ):
-        reader = csv.reader(text, strict=True)
+        first, held = 1, 0
+
+        def bounded() -> Iterator[str]:
+            nonlocal held
+            while line := text.readline(LONGEST_ROW + 1):
+                held += len(line)
+                if held > LONGEST_ROW:
+                    raise ValueError(f"the row at line {first} has more than {LONGEST_ROW:,} characters")
+                yield line
+
+        reader = csv.reader(bounded(), strict=True)
         for fields in reader:
+            first, held = reader.line_num + 1, 0
             yield reader.line_num, fields
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
 import resource
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +22,7 @@ from trust_world import check, parts_of, png_of, refused, shut
 
 from fairgate import pixels
 from fairgate.data import open_dataset, write_dataset
+from fairgate.data.labels import read_labels
 from fairgate.errors import BaselineError, DatasetError
 from fairgate.models.embeddings import decode_rgb
 from fairgate.reports import read_results
@@ -126,6 +129,27 @@ def test_captions_that_unpack_to_more_than_a_row_group_holds_are_refused_before(
     forge_shard(toy, table.set_column(table.column_names.index("caption"), "caption", long), len(table))
     with pytest.raises(DatasetError, match="column 'caption' of row group 0 unpacks to"):
         assert open_dataset("toy", toy.root / "datasets").index
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [(b"a" * (1 << 26), 1), (b"image,job\n" + b"a," * (1 << 25), 2), (b"image,job\n" + b'"a\n",' * (1 << 23), 2)],
+    ids=["a field", "fields", "fields over many lines"],
+)
+def test_a_list_of_labels_with_a_row_of_megabytes_is_refused_before_it_is_unpacked(
+    tmp_path: Path, content: bytes, line: int
+) -> None:
+    path = tmp_path / "labels.csv.gz"
+    path.write_bytes(gzip.compress(content, 1))
+    assert path.stat().st_size < 1 << 20
+    tracemalloc.start()
+    try:
+        with pytest.raises(DatasetError, match=f"the row at line {line} has more than 1,048,576 characters"):
+            read_labels(path)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 1 << 26
 
 
 def test_one_picture_in_every_row_by_a_code_is_refused(toy: Toy) -> None:
