@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,14 +69,14 @@ def a_pass_each(one: VisionLanguage, image: Image.Image, labels: list[list[int]]
     return np.array(found)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print both times; 1 where the answers differ or less than three times is saved."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--labels", type=int, default=10, choices=range(2, len(LABELS) + 1))
     parser.add_argument("--pictures", type=int, default=6)
     parser.add_argument("--side", type=int, default=112)
     parser.add_argument("--width", type=int, default=256)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     one = model_of(options.side, options.width)
     labels = one.tokens(LABELS[: options.labels])
