@@ -90,6 +90,13 @@ class AssociationProbe(Probe):
             return every.categories if self.categories is None else every.chosen(self.categories)
         return {name: tuple(words) for name, words in self.words.items()} if isinstance(self.words, dict) else {}
 
+    @property
+    def published_words(self) -> Mapping[str, Mapping[str, str]]:
+        """The prompts of a taxonomy's words."""
+        if self.taxonomy is None:
+            return {}
+        return {name: {word: self.prompt(word) for word in words} for name, words in self.word_categories.items()}
+
     def prompt(self, word: str) -> str:
         """The text that the model sees for a word."""
         if self.taxonomy is not None:

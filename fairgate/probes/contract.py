@@ -101,6 +101,12 @@ class Probe(SuiteSection):
         return {}
 
     @property
+    def published_words(self) -> Mapping[str, Mapping[str, str]]:
+        """Words that the settings name by their list alone: prompts by category and word, part of the probe's digest.
+        Another release of fairgate may have corrected them."""
+        return {}
+
+    @property
     def instruments(self) -> tuple[str, ...]:
         """URIs of the models by which it reads what the judged one makes."""
         return ()

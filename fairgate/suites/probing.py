@@ -47,12 +47,15 @@ def _require_answers(name: str, probe: Probe, found: Mapping[str, ProbeScores], 
 
 
 def probe_digests(suite: Suite, metric_version: int = METRIC_VERSION) -> dict[str, str]:
-    """By probe, its kind and a digest of its settings: runs whose digests differ are not compared."""
+    """By probe, its kind and a digest of its settings, with the words that they name by a list's name: runs whose
+    digests differ are not compared."""
     found = {}
     for name, probe in suite.probes.items():
         # exclude_none: a key that a probe does not use leaves its digest as it was before there was such a key
-        settings = digest({"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": metric_version})
-        found[name] = f"{probe.digest_kind}:{settings}"
+        settings = {"probe": probe.model_dump(mode="json", exclude_none=True), "metric_version": metric_version}
+        if probe.published_words:
+            settings["published_words"] = probe.published_words
+        found[name] = f"{probe.digest_kind}:{digest(settings)}"
     return found
 
 

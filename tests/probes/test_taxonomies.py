@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
 
 from fairgate.hashing import digest
-from fairgate.probes import PROBES, taxonomy
+from fairgate.probes import PROBES, association, taxonomy
+from fairgate.suites import Suite, probe_digests
 
 ASSOCIATION = PROBES["association"]
 
@@ -99,3 +102,25 @@ def test_a_plain_list_of_words_is_recorded_as_it_was_before_there_were_categorie
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
         probe(**settings)
+
+
+def digest_of(**settings: Any) -> str:
+    return probe_digests(cast(Suite, SimpleNamespace(probes={"words": probe(**settings)})))["words"]
+
+
+def test_a_release_that_corrects_a_caption_is_not_compared_with_one_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    so_b_it = taxonomy("so-b-it")
+    chosen: list[dict[str, Any]] = [
+        {"taxonomy": "so-b-it"},
+        {"taxonomy": "so-b-it", "categories": ["behavioral"]},
+        {"taxonomy": "so-b-it", "categories": ["religion"]},
+        {"template": "a photo of {a_word}", "words": ["ambitious"]},
+    ]
+    before = [digest_of(**settings) for settings in chosen]
+    corrected = replace(so_b_it, captions={**so_b_it.captions, "ambitious": "a photo of the ambitious"})
+    monkeypatch.setattr(association, "taxonomy", lambda _: corrected)
+    after = [digest_of(**settings) for settings in chosen]
+    assert [one == other for one, other in zip(before, after, strict=True)] == [False, False, True, True]
+    moved = {**so_b_it.categories, "religion": so_b_it.categories["religion"][1:]}
+    monkeypatch.setattr(association, "taxonomy", lambda _: replace(so_b_it, categories=moved))
+    assert digest_of(**chosen[2]) != before[2], "a word that left its category"
