@@ -7,8 +7,9 @@ chosen in so_b_it.json, one form for a word.
 
 Nor does the paper list which words are positive and which negative. Labelled are the words that VADER's lexicon scores
 above or below 0 (Hutto and Gilbert 2014; vaderSentiment 3.3.2, copyright 2016 C.J. Hutto, MIT licence; without
-`cleaner`, which it takes for a comparative), and four that the paper's text calls negative: bossy, felon, gang-related,
-psychopath. Most words, all of religion among them, have no label.
+`cleaner`, which it takes for a comparative), and eight more that the paper's text calls negative: bossy, felon,
+gang-related, psychopath, and as "stereotypical and negative" barbaric, ghetto, immigrant, tribal (and oriental, which
+table 4 lacks). Most words, all of religion among them, have no label.
 """
 
 from __future__ import annotations

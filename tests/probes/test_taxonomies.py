@@ -49,6 +49,15 @@ def test_the_words_and_captions_are_what_baselines_were_measured_with() -> None:
     assert held == "ed9c956c41adda9dcaba19fd2e6d58d81cee5b82ca12b1f58048de6aca5fed12"
 
 
+def test_words_of_the_taxonomy_that_the_papers_text_calls_negative_are_labelled_so() -> None:
+    """Under "stereotypical and negative words" it names `oriental` too, which table 4 lacks."""
+    so_b_it = taxonomy("so-b-it")
+    named = ["bossy", "psychopath", "felon", "gang-related", "terrorist", "fraud"]
+    named += ["ghetto", "immigrant", "barbaric", "tribal"]
+    assert [so_b_it.valence.get(word) for word in named] == ["negative"] * len(named)
+    assert "oriental" not in so_b_it.captions
+
+
 @pytest.mark.parametrize(
     ("word", "caption"),
     [
