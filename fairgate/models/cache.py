@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import warnings
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from safetensors.numpy import save_file
 
 from fairgate.atomic import atomic, remove, sweep
 
-FORMAT = "1"
+FORMAT = "2"  # of "1" the checksum was of arrays alone
 
 
 class CacheWarning(UserWarning):
@@ -36,8 +37,8 @@ class EmbeddingCache:
     """A folder of safetensors files. Never the reason that a run fails.
 
     Files appear whole or not at all (written under another name, then renamed), so that several processes may write the
-    same entry. Each carries a checksum: a damaged file is reported once as a CacheWarning, ignored, and written again.
-    A folder that cannot be written is reported once, too.
+    same entry. Each carries a checksum of its arrays and notes: a damaged file is reported once as a CacheWarning,
+    ignored, and written again. A folder that cannot be written is reported once, too.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,7 +55,11 @@ class EmbeddingCache:
             with safe_open(path, framework="np") as handle:
                 notes = dict(handle.metadata() or {})
                 arrays = {key: handle.get_tensor(key) for key in handle.keys()}  # noqa: SIM118 - not a mapping
-            if notes.pop("format", None) != FORMAT or notes.pop("sha256", None) != _checksum(arrays):
+            written, said = notes.pop("format", None), notes.pop("sha256", None)
+            if written == "1" and notes:
+                self.drop(name)
+                return None
+            if written not in ("1", FORMAT) or said != _checksum(arrays, notes):
                 raise ValueError("its checksum does not match")
             return CachedArrays(arrays, notes)
         except (FileNotFoundError, NotADirectoryError):
@@ -75,7 +80,8 @@ class EmbeddingCache:
             key: np.ascontiguousarray(value, dtype=np.uint8 if value.dtype == np.uint8 else np.float32)
             for key, value in arrays.items()
         }
-        metadata = {**(notes or {}), "format": FORMAT, "sha256": _checksum(tensors)}
+        notes = dict(notes or {})
+        metadata = {**notes, "format": FORMAT, "sha256": _checksum(tensors, notes)}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.parent not in self._swept:
@@ -112,9 +118,11 @@ class EmbeddingCache:
         return self.folder / f"{name}.safetensors"
 
 
-def _checksum(arrays: Mapping[str, NDArray[Any]]) -> str:
+def _checksum(arrays: Mapping[str, NDArray[Any]], notes: Mapping[str, str]) -> str:
     seen = hashlib.sha256()
     for name in sorted(arrays):
         seen.update(f"{name}{arrays[name].shape}".encode())
         seen.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+    if notes:  # an entry without any has the checksum that it had in format "1"
+        seen.update(json.dumps(notes, sort_keys=True).encode())
     return seen.hexdigest()

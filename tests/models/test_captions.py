@@ -14,7 +14,7 @@ from model_world import Pictures
 from vlm_world import _NO_IDS, _llama, save_vlm, tokenizer
 
 from fairgate.errors import ModelError
-from fairgate.models import EmbeddingCache, local_paths, open_scorer
+from fairgate.models import CacheWarning, EmbeddingCache, local_paths, open_scorer
 
 LABELS = ["doctor", "line cook", "x-ray technician"]
 ASKED = "question=Who is it?"
@@ -104,6 +104,25 @@ def test_each_token_of_a_caption_is_the_likeliest_whatever_config_json_says_of_d
     )
     assert len(set(first)) > 1
     assert second == first
+
+
+@pytest.mark.parametrize("damage", [(b'captions":"{', b'captions":"X'), (rb"{\"0\"", rb"{\"1\"")])
+def test_cached_captions_that_were_changed_are_made_again(
+    damage: tuple[bytes, bytes], home: Path, pictures: Pictures, cache: EmbeddingCache
+) -> None:
+    def captions() -> list[str]:
+        scorer: Any = open_scorer("vlm:seeing?prompt={image}A photo of", pictures, device="cpu", cache=cache, base=home)
+        made: list[str] = scorer.captions(8)
+        return made
+
+    first = captions()
+    (path,) = (cache.folder / "captions").rglob("*.safetensors")
+    whole = path.read_bytes()
+    assert whole.count(damage[0]) == 1
+    path.write_bytes(whole.replace(*damage))
+    with pytest.warns(CacheWarning, match="its checksum does not match"):
+        assert captions() == first
+    assert captions() == first
 
 
 def test_both_models_are_files_of_the_uri(home: Path, pictures: Pictures) -> None:

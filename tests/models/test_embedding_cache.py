@@ -46,6 +46,29 @@ def test_a_damaged_file_is_ignored_once_and_written_anew(damage: str, cache: Emb
     np.testing.assert_array_equal(entry.arrays["embeddings"], ARRAYS["embeddings"])
 
 
+@pytest.mark.parametrize("damage", [(b"nurse", b"purse"), (b'":"[', b'":"X'), (b'"prompts"', b'"pr0mpts"')])
+def test_an_entry_whose_notes_were_changed_is_ignored(damage: tuple[bytes, bytes], cache: EmbeddingCache) -> None:
+    cache.write("images/a", ARRAYS, {"prompts": '["a nurse"]'})
+    path = cache.folder / "images/a.safetensors"
+    whole = path.read_bytes()
+    assert whole.count(damage[0]) == 1
+    path.write_bytes(whole.replace(*damage))
+    with pytest.warns(CacheWarning, match="its checksum does not match"):
+        assert cache.read("images/a") is None
+    assert not path.exists()
+
+
+def test_an_entry_from_before_notes_were_checked_counts_where_it_has_none(cache: EmbeddingCache) -> None:
+    for name, notes in (("a", {}), ("b", {"prompts": "[]"})):
+        cache.write(f"images/{name}", ARRAYS, notes)
+        path = cache.folder / f"images/{name}.safetensors"
+        path.write_bytes(path.read_bytes().replace(b'"format":"2"', b'"format":"1"'))
+    kept, dropped = cache.read("images/a"), cache.read("images/b")
+    assert dropped is None
+    assert kept is not None
+    np.testing.assert_array_equal(kept.arrays["scale"], ARRAYS["scale"])
+
+
 @pytest.mark.parametrize("name", ["images", "texts"])
 def test_scores_survive_damaged_entries(name: str, local_dir: Path, pictures: Pictures, cache: EmbeddingCache) -> None:
     def logits() -> np.ndarray:
