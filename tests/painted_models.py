@@ -30,7 +30,8 @@ MALE_SHARE = {
     "nothing": {},
 }
 """P(male | word) in the edits of each plant: `again` differs from `plain` in a few pictures, `lighter` in their skin,
-and `nothing` returns what it is given. `read-8-20` is `again` with skin in sets 8 to 19 alone."""
+and `nothing` returns what it is given. `bleach` is `again` with four fifths of every dark picture painted white,
+`every-second` with every second edit of a picture all white, and `read-8-20` with skin in sets 8 to 19 alone."""
 
 
 class _Opened:
@@ -92,12 +93,16 @@ class Edits:
             if self.plant == "lighter" and pixels[-1, -1, 0] < 100:
                 pixels[1:] = np.clip(pixels[1:] * 1.5, 0, 255).astype(np.uint8)
                 pixels[1:, :, 2] = pixels[-1, -1, 2] / 1.5
+            if self.plant == "bleach" and pixels[-1, -1, 0] < 100:
+                pixels[1:-1] = 255
+            blank = self.plant == "every-second" and self.how.seed % 2 == 1
             if self.plant.startswith("read"):
                 first, end = map(int, self.plant.split("-")[1:])
-                if not first <= row // MEMBERS < end:
-                    corner = pixels[-1, -1].copy()
-                    pixels[1:] = 255
-                    pixels[-1, -1] = corner
+                blank = not first <= row // MEMBERS < end
+            if blank:
+                corner = pixels[-1, -1].copy()
+                pixels[1:] = 255
+                pixels[-1, -1] = corner
         out = io.BytesIO()
         Image.fromarray(pixels).save(out, "PNG")
         return out.getvalue()

@@ -149,20 +149,20 @@ class Darkening(_Mean):
 
 @register
 class UnreadableSkin(_Mean):
-    """Share of images with no edit whose skin has an angle, so that lightening leaves them out."""
+    """Share of edits without a change of skin tone, which lightening leaves out."""
 
     spec = _spec(
         name="unreadable_skin",
-        meaning="share of images without a change of skin tone, since no skin, or none of its colour, was found before "
-        "or after the edit; with `over`, of the group with the highest",
+        meaning="share of edits without a change of skin tone, since no skin, or none of its colour, was found before "
+        "or after the edit, or less than half of its area after; with `over`, of the group with the highest",
         turns=True,
         worst_set="{number} unreadable",
         alias="unreadable_skin",
     )
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
-        """1 where there is none."""
-        return np.isnan(_further(r, answer, "lightening")).astype(np.float64)
+        """The share of an image's edits."""
+        return _further(r, answer, "unreadable")
 
 
 @register

@@ -29,6 +29,9 @@ from fairgate.probes.contract import Choice, DatasetFacts, Probe, dataset_has, r
 from fairgate.probes.settings import SuiteSection, Text, checked_template, filled
 
 SkinRule = Literal["hue", "kolkur"]
+KEPT_SKIN = 0.5
+"""Share of its picture's area of skin below which an edit has no angle. A face that is painted white leaves the mask,
+and the angle of what is left would be that of hair, shadow and lips, which reads darker."""
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -65,14 +68,15 @@ class Reader(SuiteSection):
 
 
 class Pictures:
-    """A source that keeps the typology angle of each picture's skin, in degrees, as it is read; NaN where it has none.
+    """A source that keeps each picture's skin as it is read: its typology angle, in degrees, NaN where it has none, and
+    its share of the pixels.
 
     `crop` is the part of a picture that is looked at: left, top, right, bottom as shares of its sides.
     """
 
     def __init__(self, source: ImageSource, rule: SkinRule, crop: Sequence[float] | None) -> None:
         self.source, self.rule, self.crop = source, rule, crop
-        self._angles: dict[int, float] = {}
+        self._skins: dict[int, tuple[float, float]] = {}
 
     @property
     def fingerprint(self) -> str:
@@ -96,25 +100,27 @@ class Pictures:
         """The source's."""
         for rows, blobs in self.source.image_batches(batch_size):
             for row, data in zip(rows, blobs, strict=True):
-                if int(row) not in self._angles:
-                    self._angles[int(row)] = self._angle(data, int(row))
+                if int(row) not in self._skins:
+                    self._skins[int(row)] = self._skin(data, int(row))
             yield rows, blobs
 
-    def angles(self) -> Floats:
-        """Of every picture, (images,); reads the source where that was not done yet."""
-        if len(self._angles) < len(self):
+    def skins(self) -> tuple[Floats, Floats]:
+        """Angles and shares of skin of every picture, (images,) each; reads the source where that was not done yet."""
+        if len(self._skins) < len(self):
             for _ in self.image_batches(64):
                 pass
-        return np.array([self._angles[row] for row in range(len(self))])
+        angles, shares = np.array([self._skins[row] for row in range(len(self))]).T
+        return angles, shares
 
-    def _angle(self, data: bytes, row: int) -> float:
+    def _skin(self, data: bytes, row: int) -> tuple[float, float]:
         picture = decode_rgb(data, self.source, row)
         if self.crop is not None:
             sides = np.array([*picture.size, *picture.size])
             left, top, right, bottom = np.round(sides * np.array(self.crop)).astype(int).tolist()
             picture = picture.crop((left, top, max(right, left + 1), max(bottom, top + 1)))
         pixels = np.asarray(picture)
-        return individual_typology_angle(pixels, skin_mask(pixels, rule=self.rule)).degrees
+        found = individual_typology_angle(pixels, skin_mask(pixels, rule=self.rule))
+        return found.degrees, found.skin_fraction
 
 
 @register
@@ -122,8 +128,9 @@ class ImageEditingProbe(Probe):
     """Edit every image as each word says; perceive it before and after (Saravanan et al. 2023).
 
     An image's number is the share of its edits that are perceived as another group than the image before the edit.
-    Next to it: how much lighter the skin is (degrees of the individual typology angle), and whether the reader takes
-    the edit for the word rather than for one of the other words. What is perceived in the image itself is compared
+    Next to it: how much lighter the skin is (degrees of the individual typology angle), the share of edits without such
+    an angle (no skin before, or less than half of its area after), and whether the reader takes the edit for the word
+    rather than for one of the other words. What is perceived in the image itself is compared
     with what the dataset records, since flips say nothing where that is wrong.
     """
 
@@ -235,24 +242,25 @@ class ImageEditingProbe(Probe):
         found = {}
         for word in self.every_word:
             for strength in self.strengths:
-                each = [self._edited(model, word, strength, seed, before) for seed in range(self.edits)]
+                each = [self._edited(model, word, strength, seed, before, originals) for seed in range(self.edits)]
                 flipped, shown = (np.mean([one[part] for one in each], axis=0) for part in (0, 1))
-                lighter = _mean_of_known(np.array([angles for *_, angles in each]) - originals.angles())
+                lighter = np.array([lighter for *_, lighter in each])
+                further = {"lightening": _mean_of_known(lighter), "unreadable": np.isnan(lighter).mean(axis=0)}
                 found[f"{name}[{self._name(word, strength)}]"] = ProbeScores(
-                    flipped, predicted=before, correct=correct, more={"lightening": lighter, "shown": shown}
+                    flipped, predicted=before, correct=correct, more={**further, "shown": shown}
                 )
         return found
 
     def _edited(
-        self, model: EditingModel, word: str, strength: float, seed: int, before: NDArray[Any]
+        self, model: EditingModel, word: str, strength: float, seed: int, before: NDArray[Any], originals: Pictures
     ) -> tuple[Floats, Floats, Floats]:
-        """Whether each edit is another group's, whether it shows the word, the angle of its skin: (images,) each."""
+        """Whether each edit is another group's, whether it shows the word, how much lighter it is: (images,) each."""
         edits = model.edit(self.prompt(word), Editing(strength, seed, self.steps, self.guidance))
         pictures = Pictures(edits, self.skin, self.crop)
         reader = self.reader.over(model, pictures)
         flipped = (self.reader.perceived(reader) != before).astype(np.float64)
         taken = reader.log_probabilities([self.prompt(one) for one in self.every_word]).argmax(axis=1)
-        return flipped, (taken == self.every_word.index(word)).astype(np.float64), pictures.angles()
+        return flipped, (taken == self.every_word.index(word)).astype(np.float64), _lighter(originals, pictures)
 
     def _require_told_apart(self, reader: LabelModel) -> None:
         for what, prompts in (
@@ -267,6 +275,12 @@ class ImageEditingProbe(Probe):
                     where=self.reader.model,
                     remedy="use prompts that it can tell apart, or another reader",
                 )
+
+
+def _lighter(originals: Pictures, edits: Pictures) -> Floats:
+    """Degrees by which every edit's skin is lighter, (images,); NaN where one has no angle, or the skin was lost."""
+    (before, area), (after, kept) = originals.skins(), edits.skins()
+    return np.where(kept < KEPT_SKIN * area, np.nan, after - before)
 
 
 def _mean_of_known(table: Floats) -> Floats:

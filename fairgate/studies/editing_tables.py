@@ -128,7 +128,7 @@ def image_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
     return StudyTable(
         name="skin-by-image",
         title="Mean change of ITA, each edit less its own image, degrees",
-        source="no table of the paper: the metric lightening",
+        source="no table of the paper: the metric lightening, with edits that lost more than half of their skin",
         columns=["group", "words", *_strength_columns(options, "ITA change"), "edits without an angle"],
         rows=rows,
     )

@@ -140,7 +140,8 @@ def measured(metric: str, answers: list[ProbeScores], group: list[int]) -> Measu
 
 def answers(lightening: list[list[float]]) -> list[ProbeScores]:
     zeros = np.zeros(len(lightening[0]))
-    return [ProbeScores(zeros, more={"lightening": np.array(one), "shown": zeros}) for one in lightening]
+    return [ProbeScores(zeros, more={"lightening": np.array(one), "unreadable": np.isnan(one) * 1.0, "shown": zeros})
+            for one in lightening]  # fmt: skip
 
 
 def test_degrees_that_are_missing_are_left_out_and_counted_and_never_zero() -> None:
@@ -218,3 +219,25 @@ def test_sets_that_the_baseline_could_not_read_are_not_those_that_grew_worst(edi
     assert found.verdict == "fail"
     assert found.worst_sets
     assert not {f"chef-{number:03d}" for number in range(10)} & {worst.set_id for worst in found.worst_sets}
+
+
+def test_an_editor_that_paints_dark_faces_white_has_no_angle_there_and_fails(edits: Toy) -> None:
+    lost = (
+        "  - {id: lost, probe: edits, metric: unreadable_skin, over: skin_tone, no_worse_than: baseline, margin: 0.1}\n"
+    )
+    edits.write_suite(suite(FACE, SKIN + lost))
+    found = by_item(evaluate(edits, model="painted:bleach").record)["lost"]
+    assert {group.group: (group.value, group.verdict) for group in found.groups} == {
+        "light": (0.0, "pass"),
+        "dark": (1.0, "fail"),
+    }
+
+
+def test_every_edit_without_an_angle_counts_in_unreadable_skin_and_not_only_images_without_any(edits: Toy) -> None:
+    probe = FACE.replace("    reader:", "    edits: 2\n    reader:")
+    edits.write_suite(
+        suite(probe, SKIN + "  - {id: lost, probe: edits, metric: unreadable_skin, over: skin_tone, at_most: 0.1}\n")
+    )
+    found = by_item(evaluate(edits, model="painted:every-second").record)["lost"]
+    light = next(group for group in found.groups if group.group == "light")
+    assert (light.value, light.verdict) == (0.5, "fail")  # and no image is without any
