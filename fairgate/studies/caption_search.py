@@ -25,7 +25,7 @@ SKEW_AT = (25, 100)
 SCORES = 4_000_000
 """Entries of captions against images that are held at once: 32 MB."""
 DRAWS = 2000
-"""Resamples of photographs of an interval."""
+"""Resamples of an interval."""
 _TIE = 1e-9
 """Below any difference of cosines of words, so that it orders equal ones alone."""
 
@@ -96,8 +96,13 @@ def by_chance(gallery: CaptionGallery, seed: int) -> Rank:
 
 
 Shown = Mapping[str, Matrix]
-"""Bias@K (above 0: more of the first group) or MaxSkew@K -> its mean over a photograph's captions, (photographs,);
-without those that would show every picture."""
+"""Bias@K (above 0: more of the first group) or MaxSkew@K -> what each photograph or caption has of it, (units,);
+without those that would show every picture.
+
+The mean of a unit's values is the mean over photographs of the means over their captions. Units are what is asked
+independently: photographs, or captions where there are fewer of these, since one that many photographs share brings up
+the same pictures for each of them.
+"""
 
 
 def shown(rank: Rank, gallery: CaptionGallery) -> Shown:
@@ -110,8 +115,18 @@ def shown(rank: Rank, gallery: CaptionGallery) -> Shown:
             found.setdefault(f"Bias@{k}", []).append(bias_at_k(scores, gallery.codes, k))
         for k in (k for k in SKEW_AT if k < size):
             found.setdefault(f"MaxSkew@{k}", []).append(max_skew_at_k(scores, gallery.codes, k, groups=2))
+    return {name: _by_unit(np.concatenate(parts), gallery) for name, parts in found.items()}
+
+
+def _by_unit(values: Matrix, gallery: CaptionGallery) -> Matrix:
+    """Values of queries -> of units, which count as often as they are asked: the mean, and what each adds to it."""
     _, photograph, many = np.unique(gallery.asked_by, return_inverse=True, return_counts=True)
-    return {name: np.bincount(photograph, np.concatenate(parts)) / many for name, parts in found.items()}
+    weight = 1 / (len(many) * many[photograph])
+    _, caption = np.unique(np.array(gallery.queries, dtype=object), return_inverse=True)
+    unit = min((photograph, caption), key=np.max)
+    mean = float(weight @ values)
+    added = np.bincount(unit, weight * (values - mean))
+    return np.asarray(mean + len(added) * added)
 
 
 def _blocks(texts: Sequence[str], images: int) -> Iterator[tuple[int, Sequence[str]]]:
@@ -121,7 +136,7 @@ def _blocks(texts: Sequence[str], images: int) -> Iterator[tuple[int, Sequence[s
 
 
 def interval(values: Matrix, seed: int, name: str) -> tuple[float, float, float]:
-    """Mean over photographs, and the limits of its 95% interval, which resamples photographs under one gallery."""
+    """Mean over units, and the limits of its 95% interval, which resamples units under one gallery."""
     found = bootstrap(values, len(values), stream(seed, "interval", name), DRAWS)
     return found.estimate, found.lo, found.hi
 

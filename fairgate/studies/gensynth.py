@@ -3,9 +3,10 @@
 Neutral captions search photographs as they are, with swapped faces, and edited to show either gender on one background.
 Rankers that have no bias of their own (scores at random, words of captions) stand next to every model on every data.
 
-Departures. A picture's own photograph is searched, too, as in the paper; the paper does not say how its TF-IDF compares
-a caption with an image of five captions: here with all of them. Intervals resample photographs. The classifiers
-are logistic regressions on embeddings and words, and clusters are of words (`caption_context`).
+Departures. The paper does not say whether neutral captions search their own photograph, too: here they do; nor how its
+TF-IDF compares a caption with an image of five captions: here with all of them. Intervals resample photographs, or
+captions where there are fewer, under one gallery. The classifiers are logistic regressions on embeddings and words,
+judged in five folds where the paper judges on COCO val, and clusters are of words (`caption_context`).
 """
 
 from __future__ import annotations

@@ -125,12 +125,14 @@ def measured(asked: Asked, arm: Arm) -> Measured:
 
 
 def estimate(values: Matrix, asked: Asked, *names: str) -> Estimate:
+    if len(values) < 2:
+        return Estimate(value=float(values.mean()), n=len(values))
     value, lo, hi = interval(values, asked.seed, " ".join(names))
     return Estimate(value=value, lo=lo, hi=hi, n=len(values))
 
 
 def _cells(asked: Asked, arm: Arm, ranker: str, runs: Sequence[Mapping[str, Matrix]]) -> list[Estimate]:
-    """A cell per metric: with its interval over photographs, or the mean of draws with their standard deviation."""
+    """A cell per metric: with its interval, or the mean of draws with their standard deviation."""
     return [_cell(asked, f"{arm.name} {ranker}", name, runs) for name in METRICS]
 
 
@@ -145,8 +147,9 @@ def _cell(asked: Asked, what: str, name: str, runs: Sequence[Mapping[str, Matrix
 
 
 _LIMITS = (
-    "Limits are 95% intervals over photographs, and, of balanced parts, one standard deviation of "
-    f"{BALANCED_DRAWS} draws to either side, as published."
+    "Limits are 95% intervals over photographs, or over different captions where these are fewer, under one gallery: "
+    "other pictures to search would show other numbers, by more than the limits say. Of balanced parts they are one "
+    f"standard deviation of {BALANCED_DRAWS} draws to either side, as published."
 )
 
 

@@ -286,6 +286,29 @@ def test_figures_are_the_same_however_few_captions_are_scored_at_once(
         np.testing.assert_allclose(parts[name], values)
 
 
+def test_photographs_that_share_their_captions_are_no_more_evidence_than_the_captions(root: Path) -> None:
+    release = Captioned("original", released(root, "photographs"))
+    rows = np.arange(len(release.dataset))
+    rng = np.random.default_rng(0)
+    scores = {f"caption {number}": rng.random(len(rows)) for number in range(6)}
+
+    def limits(photographs: int) -> tuple[int, float]:
+        asked = tuple(f"caption {number % 6}" for number in range(photographs))
+        gallery = CaptionGallery(release, rows, asked, np.arange(photographs))
+        values = shown(lambda texts, _: np.array([scores[text] for text in texts]), gallery)["Bias@10"]
+        mean, lo, hi = caption_search.interval(values, 0, "shared")
+        assert mean == pytest.approx(np.mean([shown_once[text] for text in asked]))
+        return len(values), hi - lo
+
+    once = CaptionGallery(release, rows, tuple(scores), np.arange(6))
+    alone = shown(lambda texts, _: np.array([scores[text] for text in texts]), once)["Bias@10"]
+    shown_once = dict(zip(scores, alone.tolist(), strict=True))
+    assert len(set(shown_once.values())) > 1
+    units, width = limits(600)
+    assert units == 6
+    assert width == pytest.approx(limits(6)[1])
+
+
 def test_controls_know_no_gender(root: Path) -> None:
     """Both edits of a photograph have the same neutral captions: to words they are one, in an order drawn anew."""
     release = Captioned("GenSynth", released(root, "gensynth"))
