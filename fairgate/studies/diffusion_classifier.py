@@ -132,7 +132,7 @@ def diffusion_classifier_study(release: Dataset, models: Mapping[str, str], opti
         pictures=[picture for picture, _ in drawn.values()],
         drawn={name: data for name, (_, data) in drawn.items()},
         notes=[
-            "Intervals are 95% percentile bootstraps of the release's sets.",
+            "Intervals are 95% percentile bootstraps of the release's sets, none where every set answers alike.",
             "Read S next to the accuracy of the same group: a model that does not see who is shown has no association "
             "to show.",
         ],

@@ -126,7 +126,7 @@ def angle(face: NDArray[np.uint8], rule: Any) -> float:
 
 @dataclass(frozen=True)
 class ResampledNumber:
-    """A number and its values in resamples of the images, (draws,); `n` is what it is of, `why` it is missing."""
+    """A number and its values in resamples of the images, (draws,); `n` images, `why` it is missing."""
 
     value: float
     draws: Floats
@@ -134,13 +134,15 @@ class ResampledNumber:
     why: str = ""
 
     def estimate(self) -> Estimate:
-        """With its 95% percentile interval."""
+        """With its 95% percentile interval, which resamples that never differ are not."""
         known = self.draws[np.isfinite(self.draws)]
         if not np.isfinite(self.value):
             return Estimate(value=None, n=self.n, why=self.why or "no skin was found in the average face")
         if known.size < len(self.draws) or not known.size:
             return Estimate(value=self.value, n=self.n, why="no interval: some resamples have no angle")
         lo, hi = np.quantile(known, [0.025, 0.975])
+        if lo == hi:
+            return Estimate(value=self.value, n=self.n, why="no interval: the resamples do not differ")
         return Estimate(value=self.value, lo=float(lo), hi=float(hi), n=self.n)
 
 

@@ -96,7 +96,8 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
         pictures=[picture for picture, _ in drawn.values()],
         drawn={name: data for name, (_, data) in drawn.items()},
         notes=[
-            "Intervals are 95% percentile bootstraps of the original images, each with its edits.",
+            "Intervals are 95% percentile bootstraps of the original images, each with its edits; n counts images. "
+            "Where every resample gives the same number there is no interval.",
             "The reader and the rule for skin are instruments with errors of their own: look at the sheets.",
         ]
         + ([] if options.aligned else ["Average faces need aligned pictures: give --aligned where they are."]),
@@ -129,7 +130,7 @@ def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions
     for code, name in enumerate(chosen.names):
         rows = np.flatnonzero(chosen.groups == code)
         weights[code] = weights_of(len(rows), options.draws, options.seed, name)
-        originals[code], faces[code] = _angles(before.faces[rows], weights[code], options)
+        originals[code], faces[code] = _angles(before.faces[rows], weights[code], len(rows), options)
     for (kind, words), strength in product(options.words.items(), options.strengths):
         for word in words:
             how = Editing(strength, options.seed, options.steps, options.guidance)
@@ -139,9 +140,9 @@ def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions
             seen = [edits[word, strength] for word in words]
             flipped = np.mean([one.perceived[rows] != before.perceived[rows] for one in seen], axis=0)
             drawn = weights[code] @ flipped / len(rows)
-            flips[key] = ResampledNumber(float(flipped.mean()), drawn, len(rows) * len(words))
-            both = np.concatenate([one.faces[rows] for one in seen])
-            after[key], faces[key] = _angles(both, np.tile(weights[code], len(words)), options)
+            flips[key] = ResampledNumber(float(flipped.mean()), drawn, len(rows))
+            every = np.concatenate([one.faces[rows] for one in seen])
+            after[key], faces[key] = _angles(every, np.tile(weights[code], len(words)), len(rows), options)
             lighter[key] = _less(after[key], originals[code])
         for word in words:  # of the edits themselves, only what sheets show is needed further on
             one = edits[word, strength]
@@ -165,15 +166,15 @@ def _first(blobs: Sequence[bytes], chosen: ChosenImages) -> list[bytes]:
 
 
 def _angles(
-    faces: NDArray[np.uint8], weights: Floats, options: EditingOptions
+    faces: NDArray[np.uint8], weights: Floats, images: int, options: EditingOptions
 ) -> tuple[ResampledNumber, NDArray[np.uint8]]:
-    """The angle of an average face with its resamples, and the face."""
+    """The angle of an average face of so many images, or of their edits, with its resamples, and the face."""
     face = average(faces, np.ones(len(faces)))
     if not options.aligned:
         nothing = np.full(len(weights), np.nan)
-        return ResampledNumber(np.nan, nothing, len(faces), "the pictures are not said to be aligned (--aligned)"), face
+        return ResampledNumber(np.nan, nothing, images, "the pictures are not said to be aligned (--aligned)"), face
     drawn = np.array([angle(average(faces, one), options.skin) for one in weights])
-    return ResampledNumber(angle(face, options.skin), drawn, len(faces)), face
+    return ResampledNumber(angle(face, options.skin), drawn, images), face
 
 
 def _less(after: ResampledNumber, before: ResampledNumber) -> ResampledNumber:

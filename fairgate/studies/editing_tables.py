@@ -121,8 +121,9 @@ def image_table(found: FoundEdits, options: EditingOptions) -> StudyTable:
             seen = [found.edits[word, strength].angles[own] for word in options.words[kind]]
             change = np.array(seen) - found.before.angles[own]
             known = change[np.isfinite(change)]
+            images = int(np.isfinite(change).any(axis=0).sum())
             missing += change.size - known.size
-            cells.append(Estimate(value=float(known.mean()) if known.size else None, n=known.size,
+            cells.append(Estimate(value=float(known.mean()) if known.size else None, n=images,
                                   why=None if known.size else "no picture has an angle"))  # fmt: skip
         rows.append([*cells, float(missing)])
     return StudyTable(

@@ -68,6 +68,19 @@ def test_edits_that_change_nothing_change_no_number(painted: Toy) -> None:
     assert {row[3]["value"] for row in table(record, "changes")} <= {0.0, None}
 
 
+def test_a_share_that_is_the_same_in_every_resample_has_no_interval() -> None:
+    found = ResampledNumber(1.0, np.ones(200), 6).estimate()
+    assert (found.value, found.lo, found.hi, found.n) == (1.0, None, None, 6)
+    assert "do not differ" in str(found.why)
+
+
+def test_the_count_of_a_share_is_of_images_and_not_of_their_edits(painted: Toy) -> None:
+    record = study(painted, "nothing", "--aligned", "--strength", "0.8", "--words", "high=doctor,kind doctor")
+    for row in table(record, "changes") + table(record, "edited-faces"):
+        assert {cell["n"] for cell in row if isinstance(cell, dict)} == {25}
+    assert {row[2]["n"] for row in table(record, "skin-by-image")} == {25, 0}  # 0: no swatch of the group is skin
+
+
 def test_the_angle_of_an_average_face_is_the_published_functions(painted: Toy) -> None:
     record = study(painted, "nothing", "--aligned", "--strength", "0.8")
     swatch = np.full((8, 8, 3), (200, 100, 40), dtype=np.uint8)  # light × male
