@@ -103,7 +103,7 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
     device: options.Device = None,
     root: options.Root = Path(),
 ) -> None:
-    """Learn tokens that open each text, against a classifier of the attribute (Berg et al. 2022, DeBiasCLIP)."""
+    """Learn tokens that open each text, against a classifier of the attribute (after Berg et al. 2022, DeBiasCLIP)."""
     import numpy as np
 
     from fairgate.models import ArrayTraining, AttributeData, fit_prompt_array, open_scorer

@@ -9,7 +9,8 @@ A mitigation changes embeddings and no weights. It is a JSON file that `fairgate
   group, such as "a photo of a man". Images stay as they are. With pairs of prompts that differ in the group alone, it
   is calibrated as in their code: texts are first multiplied with the inverse of I + strength * mean of (a - b)(a - b)',
   so that both texts of a pair come out alike.
-- A learned prompt array (Berg et al. 2022, DeBiasCLIP): learned tokens after the one that opens each text.
+- A learned prompt array (after Berg et al. 2022, DeBiasCLIP): learned tokens after the one that opens each text, where
+  theirs come before it: `prompt_tokens` has all departures. The published array cannot be opened.
 
 The name of the scheme is the field's word for such methods; no result says that a model is free of bias.
 """

@@ -1,10 +1,18 @@
-"""Learned tokens in front of prompts: how a text tower is given them, and how they are learned (Berg et al. 2022).
+"""Learned tokens in front of prompts: how a text tower is given them, and is taught them (after Berg et al. 2022).
 
 A prompt's tokens keep their order; the learned ones come after the token that opens the text. They are trained against
 a classifier that predicts the attribute of a picture from its cosines with neutral prompts, while captions keep finding
-their pictures. Departures: the classifier's cross entropy is held to that of guessing (its absolute distance from it),
-where Berg et al. maximise it, which rewards a classifier that is confidently wrong; and captions that are equal are one
-class of the contrastive term, since there are few different ones in small releases.
+their pictures. Departures:
+
+- The classifier's cross entropy is held to that of guessing (its absolute distance from it), where Berg et al. maximise
+  it, which rewards a classifier that is confidently wrong.
+- Captions that are equal are one class of the contrastive term, since there are few different ones in small releases.
+- In the authors' code (oxai/debias-vision-lang) the learned vectors come before the token that opens the text, have no
+  positional embedding, and start as the embedding of token 0; here they come after it, have the positions of their
+  places, and start as zeros. An array of one is none of the other: the published one cannot be opened here.
+- Their classifier has three hidden layers and a sigmoid, and sees the scaled cosines divided by 20; here two hidden
+  layers, no sigmoid, no division.
+- Rate, steps and weight are ours.
 """
 
 from __future__ import annotations
@@ -23,7 +31,7 @@ from fairgate.errors import ModelError
 from fairgate.models.contract import Floats, Rows
 
 HIDDEN = 32
-"""Width of the classifier's two hidden layers, as published."""
+"""Width of the classifier's two hidden layers; the authors' code has three of this width."""
 BATCH = 256
 
 
