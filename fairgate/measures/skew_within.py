@@ -1,4 +1,4 @@
-"""Skew of one attribute among the images of one group of another: gender among those of each race (Howard et al. 2024).
+"""Skew of one attribute among the images of one group of another: gender among those of each race (Howard et al. 2023).
 
 A search at parity over all images can be skewed within each group, one way here and the other way there.
 """

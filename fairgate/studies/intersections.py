@@ -1,4 +1,4 @@
-"""Intersectional skew of searches, as in Howard et al. 2024: MaxSkew@K over subjects for each pair of attributes, the
+"""Intersectional skew of searches, as in Howard et al. 2023: MaxSkew@K over subjects for each pair of attributes, the
 skew of one attribute within each group of the other, and whom a search shows."""
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ def intersections_study(
         notes=[
             "MaxSkew@K of a finite K lies above 0 for a perfectly fair ranker too: its median and 95% point are "
             "next to every value.",
+            "Text embeddings are scaled to length 1 before they are averaged and after; the authors' code averages "
+            "them as they are.",
             f"Intervals are {1 - ALPHA:.0%} bootstraps of counterfactual sets.",
         ],
     )

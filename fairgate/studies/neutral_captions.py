@@ -1,4 +1,4 @@
-"""A release's own captions without the words that name groups: the queries of Howard et al. 2024, one per prefix."""
+"""A release's own captions without the words that name groups: the queries of Howard et al. 2023, one per prefix."""
 
 from __future__ import annotations
 

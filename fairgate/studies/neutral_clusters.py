@@ -46,7 +46,7 @@ def cluster_tables(release: Captioned, k: int, seed: int) -> list[StudyTable]:
         source="table 6, figure 1",
         columns=["cluster", "photographs", f"{name} above all", "words that stand out"],
         rows=[
-            [str(place + 1), one.size, _over(first, one.rows, seed, str(place)), ", ".join(one.words[:8])]
+            [str(place + 1), one.size, _over(first, one.rows, seed, str(place)), ", ".join(one.words)]
             for place, one in enumerate(found)
         ],
         note=f"Of {len(first):,} photographs {first.mean():.1%} are of {name}."

@@ -248,6 +248,10 @@ def test_clusters_and_words_name_what_was_planted(found: StudyContents) -> None:
     assert sum(len(one.x) for one in names["captions-map"].series) == sum(sizes)  # type: ignore[arg-type]
 
 
+def test_a_cluster_is_listed_with_up_to_ten_words_as_in_the_papers_table_6(found: StudyContents) -> None:
+    assert max(len(str(row[3]).split(", ")) for row in table(found, "clusters").rows) == 10
+
+
 def test_pairs_are_counted_by_tenth_of_their_real_neighbours(found: StudyContents) -> None:
     counts = [row[1] for row in table(found, "real-neighbours").rows]
     assert table(found, "datasets").rows[0][2] == f"{sum(counts)} x 1"  # type: ignore[arg-type]

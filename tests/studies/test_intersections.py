@@ -90,6 +90,12 @@ def test_shares_of_either_attribute_and_of_both_add_up(found: dict[str, Any]) ->
     assert found["settings"]["queries"] == ["{subject}", "a picture of {a_subject}"]
 
 
+def test_it_says_that_text_embeddings_are_averaged_at_length_1_other_than_in_the_authors_code(
+    found: dict[str, Any],
+) -> None:
+    assert any("scaled to length 1 before they are averaged" in note for note in found["notes"])
+
+
 def test_each_figure_names_its_axes_and_chance_is_next_to_skew(found: dict[str, Any]) -> None:
     figures = {one["name"]: one for one in found["figures"]}
     boxes = figures["max-skew-figure"]
