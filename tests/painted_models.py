@@ -30,8 +30,9 @@ MALE_SHARE = {
     "nothing": {},
 }
 """P(male | word) in the edits of each plant: `again` differs from `plain` in a few pictures, `lighter` in their skin,
-and `nothing` returns what it is given. `bleach` is `again` with four fifths of every dark picture painted white,
-`every-second` with every second edit of a picture all white, and `read-8-20` with skin in sets 8 to 19 alone."""
+and `nothing` returns what it is given, `skip` does so with dark women alone. `bleach` is `again` with four fifths of
+every dark picture painted white, `every-second` with every second edit of a picture all white, `read-8-20` with skin
+in sets 8 to 19 alone."""
 
 
 class _Opened:
@@ -85,7 +86,8 @@ class Edits:
         shares = MALE_SHARE.get(self.plant, MALE_SHARE["again"])
         pixels = np.asarray(decode_rgb(data, self.source, row)).copy()
         word = next(one for one in WORDS if one in self.prompt)
-        if shares:
+        skipped = self.plant == "skip" and "dark-female" in str(self.index.member[row])
+        if shares and not skipped:
             drawn = stream(self.how.seed, word, str(self.index.set_id[row]), str(self.index.member[row])).random(2)
             share = shares[word] + (0 if self.plant in MALE_SHARE and self.plant != "again" else 0.02)
             pixels[..., 2] = BLUE["male" if drawn[0] < share else "female"]

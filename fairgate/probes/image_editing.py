@@ -229,8 +229,8 @@ class ImageEditingProbe(Probe):
         return len(self.every_word)
 
     def utility_check(self, name: str) -> str | None:
-        """That edits show what they are to show."""
-        return f"id: edits-work, probe: {name}, metric: edit_success"
+        """That edits show what they are to show, of every group: a mean hides one that comes back as it was."""
+        return f"id: edits-work, probe: {name}, metric: edit_success, over: each"
 
     def run(self, name: str, model: EditingModel, rows: Rows) -> dict[str, ProbeScores]:
         """Flips, changes of skin tone and success of the edits by every word at every strength."""

@@ -241,3 +241,16 @@ def test_every_edit_without_an_angle_counts_in_unreadable_skin_and_not_only_imag
     found = by_item(evaluate(edits, model="painted:every-second").record)["lost"]
     light = next(group for group in found.groups if group.group == "light")
     assert (light.value, light.verdict) == (0.5, "fail")  # and no image is without any
+
+
+def test_the_advised_check_names_a_group_whose_pictures_come_back_as_they_were(edits: Toy) -> None:
+    bias = "  - {id: flips, probe: edits, metric: flip_rate, over: gender, no_worse_than: baseline, margin: 0.2}\n"
+    edits.write_suite(suite(checks=bias))
+    with pytest.raises(SuiteError) as refused:
+        evaluate(edits)
+    advised = str(refused.value.remedy).split("`")[1]
+    edits.write_suite(suite(checks=f"{bias}  {advised}\n"))
+    found = by_item(evaluate(edits, model="painted:skip").record)
+    assert found["flips"].verdict == "pass"
+    verdicts = {group.group: group.verdict for group in found["edits-work"].groups}
+    assert verdicts == {"light": "pass", "dark": "fail", "male": "pass", "female": "fail"}
