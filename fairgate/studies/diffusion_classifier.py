@@ -22,7 +22,7 @@ from fairgate.probes import with_article
 from fairgate.randomness import stream
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.contents import StudyContents
-from fairgate.studies.edited_faces import ResampledNumber, by_attribute, slug
+from fairgate.studies.edited_faces import ResampledNumber, by_attribute, mean_of, slug
 
 PAPER = "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models"
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
@@ -32,6 +32,7 @@ MOSTLY = 0.75
 """A pair is listed where more of a group's pictures than this are taken for one profession (tables 6 and 7)."""
 SHOWN = 24
 """Pictures of a row of a sheet."""
+_ALIKE = "A row of one attribute's group is the mean over its crossed groups, as published, whatever their sizes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +75,24 @@ class _Groups:
     names: list[str]
     weights: Floats
 
-    def mean(self, values: Floats, chosen: NDArray[np.bool_]) -> ResampledNumber:
-        """The mean of some images."""
+    def numbers(self, values: Floats, attribute: str) -> dict[str, ResampledNumber]:
+        """Means of the crossed groups that have images, and of one attribute's groups: each the mean of its crossed
+        groups, every one alike, however many images it has."""
+        crossed = {code: self._mean(values, code) for code in np.unique(self.codes).tolist()}
+        found = {self.names[code]: one for code, one in crossed.items()}
+        for group, codes in by_attribute(self.release, self.names)[attribute].items():
+            parts = [crossed[code] for code in codes if code in crossed]
+            if parts:
+                found[group] = mean_of(parts)
+        return found
+
+    def _mean(self, values: Floats, code: int) -> ResampledNumber:
+        chosen = self.codes == code
         drawn = self.weights[:, chosen]
         with np.errstate(invalid="ignore"):
             return ResampledNumber(
                 float(values[chosen].mean()), drawn @ values[chosen] / drawn.sum(axis=1), int(chosen.sum())
             )
-
-    def every(self, attribute: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """The crossed groups, then those of one attribute."""
-        for code, name in enumerate(self.names):
-            yield name, self.codes == code
-        for group, codes in by_attribute(self.release, self.names)[attribute].items():
-            yield group, np.isin(self.codes, codes)
 
 
 def diffusion_classifier_study(release: Dataset, models: Mapping[str, str], options: PairsOptions) -> StudyContents:
@@ -188,13 +193,13 @@ def _by_group(
     groups: _Groups, numbers: Mapping[str, Floats], options: PairsOptions, *, accuracy: bool = False
 ) -> StudyTable:
     """Table 4, or table 5 with the difference of the first two groups in its last row."""
-    of: dict[str, dict[str, ResampledNumber]] = {}
-    for group, chosen in groups.every(options.attribute):
-        of[group] = {name: groups.mean(values, chosen) for name, values in numbers.items()}
-    rows: list[list[StudyCell]] = [[group, *(one.estimate() for one in by.values())] for group, by in of.items()]
-    if not accuracy and len(options.labels) == 2:
-        x, y = options.labels
-        rows.append([f"{x} less {y}", *(_less(of[x][name], of[y][name]) for name in numbers)])
+    of = {name: groups.numbers(values, options.attribute) for name, values in numbers.items()}
+    rows: list[list[StudyCell]] = [
+        [group, *(by[group].estimate() for by in of.values())] for group in next(iter(of.values()))
+    ]
+    x, y = options.labels if len(options.labels) == 2 else ("", "")
+    if not accuracy and all(x in by and y in by for by in of.values()):
+        rows.append([f"{x} less {y}", *(_less(by[x], by[y]) for by in of.values())])
     said = "of the perceived group" if accuracy else "S: share of pairs in which a profession of the first list is seen"
     return StudyTable(
         name="accuracy" if accuracy else "association",
@@ -202,6 +207,7 @@ def _by_group(
         source="table 4" if accuracy else "table 5, and the differential association",
         columns=["group", *numbers],
         rows=rows,
+        note=_ALIKE,
     )
 
 
@@ -211,28 +217,29 @@ def _less(one: ResampledNumber, other: ResampledNumber) -> Estimate:
 
 def _one_sided(groups: _Groups, answered: _Answered, options: PairsOptions, model: str) -> StudyTable:
     rows: list[list[StudyCell]] = []
-    pairs = list(product(enumerate(options.first), enumerate(options.second)))
-    for group, chosen in groups.every(options.attribute):
-        for (a, one), (b, other) in pairs:
-            share = groups.mean(answered.choices[:, a, b], chosen)
-            if not 1 - MOSTLY <= share.value <= MOSTLY:
-                rows.append([group, one, other, share.estimate()])
+    shares = {
+        (one, other): groups.numbers(answered.choices[:, a, b], options.attribute)
+        for (a, one), (b, other) in product(enumerate(options.first), enumerate(options.second))
+    }
+    names = list(next(iter(shares.values())))
+    for group, (pair, by) in product(names, shares.items()):
+        if not 1 - MOSTLY <= by[group].value <= MOSTLY:
+            rows.append([group, *pair, by[group].estimate()])
     return StudyTable(
         name="pairs",
         title=f"Pairs with more than {MOSTLY:.0%} of a group's pictures for one side, by {model}",
         source="tables 6 and 7",
         columns=["group", "first", "second", "share taken for the first"],
         rows=rows,
-        note=f"{len(rows)} of {len(pairs)} pairs x {len(list(groups.every(options.attribute)))} groups.",
+        note=f"{len(rows)} of {len(shares)} pairs x {len(names)} groups. {_ALIKE}",
     )
 
 
 def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: PairsOptions) -> StudyFigure:
-    own = by_attribute(groups.release, groups.names)[options.attribute]
+    of = [groups.numbers(one.choices.mean(axis=(1, 2)), options.attribute) for one in answers.values()]
     series = []
-    for group, codes in own.items():
-        found = [groups.mean(one.choices.mean(axis=(1, 2)), np.isin(groups.codes, codes)) for one in answers.values()]
-        limits = [one.estimate() for one in found]
+    for group in (one for one in options.labels if one in of[0]):
+        limits = [by[group].estimate() for by in of]
         series.append(
             FigureSeries(
                 name=group,
@@ -251,6 +258,7 @@ def _figure(groups: _Groups, answers: Mapping[str, _Answered], options: PairsOpt
         y_label="share of pairs taken for the first list",
         series=series,
         reference={"neither": 0.5},
+        note=_ALIKE,
     )
 
 
@@ -260,8 +268,8 @@ def _sheets(
     """Of every group, the pictures taken for one profession of the pair above those taken for the other."""
     one, other = options.pair or (options.first[0], options.second[0])
     won = answered.choices[:, options.first.index(one), options.second.index(other)]
-    for code, name in enumerate(groups.names):
-        own = groups.codes == code
+    for code in np.unique(groups.codes).tolist():
+        own, name = groups.codes == code, groups.names[code]
         rows = [(word, np.flatnonzero(own & side)) for word, side in ((one, won > 0.5), (other, won < 0.5))]
         wanted = {int(row) for _, places in rows for row in places[:SHOWN]}
         pictures = {

@@ -139,7 +139,7 @@ class ResampledNumber:
         if not np.isfinite(self.value):
             return Estimate(value=None, n=self.n, why=self.why or "no skin was found in the average face")
         if known.size < len(self.draws) or not known.size:
-            return Estimate(value=self.value, n=self.n, why="no interval: some resamples have no angle")
+            return Estimate(value=self.value, n=self.n, why="no interval: some resamples have no number")
         lo, hi = np.quantile(known, [0.025, 0.975])
         if lo == hi:
             return Estimate(value=self.value, n=self.n, why="no interval: the resamples do not differ")

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_repository import Toy, members
+from toy_repository import Toy, members, rows
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
+from fairgate.data import write_dataset
 from fairgate.metrics import differential_association, pair_choices
 
 WORDS = ("carpenter", "plumber", "nurse", "secretary", "man", "woman")
@@ -74,6 +75,47 @@ def test_its_numbers_are_those_of_the_published_functions(toy_of_pairs: tuple[To
     for picture in record["pictures"]:
         assert (toy.root / "out" / f"{picture['name']}.png").read_bytes().startswith(b"\x89PNG")
     assert len(record["pictures"]) == 4
+
+
+@pytest.fixture
+def photographs(toy_of_pairs: tuple[Toy, np.ndarray]) -> tuple[Toy, np.ndarray]:
+    """Release `photographs` and the rows that it has: Male and Female, a quarter of the dark men, nobody who is tan."""
+    toy, _ = toy_of_pairs
+    every = list(rows(40))
+    some = [at for at, row in enumerate(every) if row["member"] != "dark-male" or at % 16 == 2]
+    own = [{**every[at], "gender": str(every[at]["gender"]).capitalize()} for at in some]
+    write_dataset(
+        toy.root / "datasets" / "photographs" / "v1",
+        own,
+        name="photographs",
+        version="v1",
+        attributes={"skin_tone": ["light", "tan", "dark"], "gender": ["Male", "Female"]},
+        recipe={"name": "toy"},
+        licence="CC0-1.0",
+        counterfactual=False,
+    )
+    head, *lines = (toy.root / "pairs.csv").read_text(encoding="utf-8").splitlines()
+    (toy.root / "pairs.csv").write_text("\n".join([head, *(lines[at] for at in some)]), encoding="utf-8")
+    return toy, np.array(some)
+
+
+def test_every_race_counts_alike_in_the_row_of_a_gender(
+    toy_of_pairs: tuple[Toy, np.ndarray], photographs: tuple[Toy, np.ndarray]
+) -> None:
+    toy, some = photographs
+    record, _ = study(toy, "--data", "photographs", "--label", "Male=man", "--label", "Female=woman")
+    scores = toy_of_pairs[1][some]
+    people = np.array([(tone, gender) for _, _, tone, gender in members(40)])[some]
+    s = pair_choices(-scores[:, :2], -scores[:, 2:4]).mean(axis=(1, 2))
+    by_race = [s[(people == (tone, "male")).all(axis=1)] for tone in ("light", "dark")]
+    found = table(record, "association")["Male"]
+    assert [len(one) for one in by_race] == [80, 20]
+    assert found["value"] == pytest.approx(np.mean([one.mean() for one in by_race]))
+    assert found["value"] != pytest.approx(np.concatenate(by_race).mean())
+    assert found["n"] == 100
+    assert found["lo"] < found["value"] < found["hi"]
+    (figure,) = record["figures"]
+    assert {one["name"]: one["y"][0] for one in figure["series"]}["Male"] == pytest.approx(found["value"])
 
 
 @pytest.mark.parametrize(
