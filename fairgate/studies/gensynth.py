@@ -51,7 +51,7 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
     cache: EmbeddingCache | None = None,
     root: Path = Path(),
 ) -> StudyContents:
-    """Every table and figure. Without `gallery` the originals are the distractors of R@K.
+    """Every table and figure. `gallery` holds the distractors of R@K, any pictures; without it, they are the originals.
 
     Raises DatasetError for releases without captions, boxes or two genders, ModelError for a model that cannot compare
     pictures with texts.
@@ -73,7 +73,7 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
         root,
         cache,
     )
-    for one in (first, *asked.edited, asked.gallery):
+    for one in (first, *asked.edited):
         one.require()
     used = [original, genswap, gensynth, *(one for one in (unfiltered, gallery, utility) if one is not None)]
     arms = arms_of(asked)
@@ -147,7 +147,8 @@ def _dataset_table(asked: Asked) -> StudyTable:
         columns=["data", "model", "pictures", "gender seen", *(f"R@{k}" for k in RECALL_AT)],
         rows=rows,
         note="R@K: captions of the picture's gender, among the distractors and the picture itself; distractors of the "
-        "same photograph are left out. Pictures: photographs, and pictures of each.",
+        "same photograph are left out, and limits resample photographs among these distractors. "
+        "Pictures: photographs, and pictures of each.",
     )
 
 

@@ -274,6 +274,21 @@ def test_recall_counts_distractors_that_are_nearer_and_leaves_out_its_own_photog
     assert [hits[k][row] for k in (1, 5, 10)] == pytest.approx(np.mean(by_hand, axis=0).tolist())
 
 
+def test_distractors_need_pictures_and_neither_captions_nor_people(
+    root: Path, found: StudyContents, tmp_path: Path
+) -> None:
+    rows = [
+        {"image": row["image"], "set_id": row["set_id"], "member": "a", "subject": "photograph", "split": "val"}
+        for row in rows_of("photographs")
+    ]
+    about: dict[str, Any] = {"recipe": {}, "licence": "unknown", "counterfactual": False}
+    write_dataset(tmp_path / "val", rows, name="val", version="v1", attributes={"split": ["val"]}, **about)
+    plain = study(root, gallery=read_dataset(tmp_path / "val"), models={"fair": "leaning:0"})
+    recalls = [[row[4:] for row in table(one, "datasets").rows if row[1] == "fair"] for one in (plain, found)]
+    assert recalls[0] == recalls[1], "the same pictures are searched"
+    assert not any("are the distractors" in note for note in plain.notes)
+
+
 def test_figures_are_the_same_however_few_captions_are_scored_at_once(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

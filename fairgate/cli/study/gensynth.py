@@ -28,7 +28,7 @@ def gensynth(  # noqa: PLR0913, PLR0917 - an option is a parameter
         list[str], typer.Option(help="A checkpoint, URI or NAME=URI; repeat. The first one also judges the datasets.")
     ],
     unfiltered: Annotated[str | None, typer.Option(help="All edits: of recipe `gensynth_unfiltered`.")] = None,
-    gallery: Annotated[str | None, typer.Option(help="Distractors of R@K, captioned; else the originals.")] = None,
+    gallery: Annotated[str | None, typer.Option(help="Distractors of R@K, any pictures; else the originals.")] = None,
     utility: Annotated[
         str | None, typer.Option(help="Labelled pictures, for zero-shot accuracy over subjects.")
     ] = None,
