@@ -93,8 +93,9 @@ class MarginalMaxSkew(MaxSkew):
     """The largest skew of a group among the images of one group of another attribute.
 
     Of every such group the largest skew is averaged over queries, as in figure 2 (right) of the paper; the value is
-    that of the worst one. The paper's relative difference between groups is in `fairgate audit` alone: a ratio of
-    numbers near 0, infinite where one group is at parity, is nothing to bound.
+    that of the worst one. The paper's relative difference between groups is in `fairgate audit` and
+    `fairgate study intersections` alone: a ratio of numbers near 0, infinite where one group is at parity, is nothing
+    to bound.
     """
 
     spec = spec_at_k(

@@ -122,6 +122,17 @@ def test_names_of_the_chicago_face_database_are_read(tmp_path):
     assert len(neutral) == 2
 
 
+def test_the_chicago_face_database_is_narrowed_to_neutral_faces_of_white_and_black_people(tmp_path):
+    names = ["WM-001-014-N", "BF-002-007-N", "BF-002-008-A", "AF-003-001-N"]
+    for number, name in enumerate(names):
+        photograph(tmp_path / f"CFD-{name}.jpg", number)
+    of_the_paper = {"race": ["White", "Black"], "gender": ["Male", "Female"]}
+    given = {"layout": "cfd", "folder": str(tmp_path), "attributes": of_the_paper, "expressions": ["neutral"]}
+    _, rows, drops = run(given)
+    assert {(row["race"], row["gender"]) for row in rows} == {("White", "Male"), ("Black", "Female")}
+    assert list(drops.values()) == ["no_label"]
+
+
 def coco(tmp_path):
     images, boxes, captions = [], [], []
     for number, (persons, told) in enumerate(
