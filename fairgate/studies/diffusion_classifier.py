@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import cast
@@ -22,7 +22,7 @@ from fairgate.probes import with_article
 from fairgate.randomness import stream
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.contents import StudyContents
-from fairgate.studies.edited_faces import ResampledNumber, by_attribute, mean_of, slug
+from fairgate.studies.edited_faces import ResampledNumber, by_attribute, labels_of, mean_of, slug
 
 PAPER = "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models"
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
@@ -101,7 +101,7 @@ def diffusion_classifier_study(release: Dataset, models: Mapping[str, str], opti
     Raises DatasetError for groups without a label, SettingsError for words and pairs that make no sense, ModelError for
     a model without label probabilities.
     """
-    _require(release, options)
+    options = _required(release, options)
     groups = _groups(release, options)
     answers, known = dict[str, _Answered](), list[StudyModel]()
     for name, uri in models.items():
@@ -148,9 +148,11 @@ def _named(progress: Callable[[str, int, int], None], name: str) -> Callable[[in
     return lambda done, total: progress(name, done, total)
 
 
-def _require(release: Dataset, options: PairsOptions) -> None:
+def _required(release: Dataset, options: PairsOptions) -> PairsOptions:
+    """With labels by the names that the release gives its groups."""
     groups = release.manifest.attributes.get(options.attribute)
-    if groups is None or set(groups) != set(options.labels):
+    labels = labels_of(groups or (), options.labels)
+    if groups is None or labels is None:
         raise DatasetError(
             f"the release has {'no attribute' if groups is None else 'other groups of'} '{options.attribute}'.",
             where=str(release.folder),
@@ -170,6 +172,7 @@ def _require(release: Dataset, options: PairsOptions) -> None:
         )
     if not any(part in options.template for part in ("{word}", "{a_word}")):
         raise SettingsError("the template names no word.", where="--template", remedy="put {a_word} or {word} in it")
+    return replace(options, labels=labels)
 
 
 def _groups(release: Dataset, options: PairsOptions) -> _Groups:

@@ -72,11 +72,13 @@ def _batch(items: Sequence[tuple[int, bytes]]) -> tuple[NDArray[Any], list[bytes
 
 def choose(release: Dataset, images: int, seed: int) -> ChosenImages:
     """`images` of every group at random, the same sets for all groups where a release has counterfactual sets."""
-    codes, names = release.index.codes(list(release.manifest.attributes))
+    crossed, every = release.index.codes(list(release.manifest.attributes))
+    present, codes = np.unique(crossed, return_inverse=True)
+    names = [every[code] for code in present.tolist()]
     drawn = {one: stream(seed, "image editing study", one).random() for one in dict.fromkeys(release.index.set_id)}
     order = np.argsort([drawn[one] for one in release.index.set_id], kind="stable")
     rows = np.sort(np.concatenate([order[codes[order] == code][:images] for code in range(len(names))]))
-    return ChosenImages(release, rows, np.asarray(codes)[rows], list(names))
+    return ChosenImages(release, rows, codes[rows], names)
 
 
 @dataclass(frozen=True)
@@ -169,6 +171,19 @@ def by_attribute(release: Dataset, names: Sequence[str]) -> Mapping[str, Mapping
         for attribute, part in zip(attributes, name.split(CROSS), strict=True):
             found[attribute].setdefault(part, []).append(code)
     return found
+
+
+def labels_of(groups: Sequence[str], labels: Mapping[str, str]) -> dict[str, str] | None:
+    """The texts for groups, by the names that a release records: man and Male are male, woman and Female female.
+
+    None where a text or a group is left over, or two are of the same.
+    """
+    of = {_SAME.get(group.casefold(), group.casefold()): group for group in groups}
+    found = {of.get(_SAME.get(name.casefold(), name.casefold()), ""): text for name, text in labels.items()}
+    return found if len(found) == len(labels) == len(groups) and set(found) == set(groups) else None
+
+
+_SAME = {"man": "male", "woman": "female"}
 
 
 def slug(text: str) -> str:

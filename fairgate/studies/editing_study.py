@@ -4,6 +4,7 @@ group, class of words and strength."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from fairgate.studies.edited_faces import (
     average,
     choose,
     faces_of,
+    labels_of,
     weights_of,
 )
 from fairgate.studies.editing_options import PAPER, SHOWN, EditingOptions, FoundEdits, Key
@@ -45,7 +47,7 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
     Raises DatasetError for an attribute or groups that the release lacks, SettingsError for options that make no sense,
     ModelError for a model that edits nothing or a reader that reads nothing.
     """
-    _require(release, options)
+    options = _required(release, options)
     chosen = choose(release, options.images, options.seed)
     model = cast(
         EditingModel,
@@ -104,9 +106,11 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
     )
 
 
-def _require(release: Dataset, options: EditingOptions) -> None:
+def _required(release: Dataset, options: EditingOptions) -> EditingOptions:
+    """With labels by the names that the release gives its groups."""
     groups = release.manifest.attributes.get(options.attribute)
-    if groups is None or set(groups) != set(options.labels):
+    labels = labels_of(groups or (), options.labels)
+    if groups is None or labels is None:
         raise DatasetError(
             f"the release has {'no attribute' if groups is None else 'other groups of'} '{options.attribute}'.",
             where=str(release.folder),
@@ -118,6 +122,7 @@ def _require(release: Dataset, options: EditingOptions) -> None:
         raise SettingsError("words are missing or given twice.", where="--words", remedy="--words CLASS=word,word")
     if not any(part in options.template for part in ("{word}", "{a_word}")):
         raise SettingsError("the template names no word.", where="--template", remedy="put {a_word} or {word} in it")
+    return replace(options, labels=labels)
 
 
 def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions) -> FoundEdits:

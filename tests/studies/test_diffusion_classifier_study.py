@@ -103,7 +103,7 @@ def test_every_race_counts_alike_in_the_row_of_a_gender(
     toy_of_pairs: tuple[Toy, np.ndarray], photographs: tuple[Toy, np.ndarray]
 ) -> None:
     toy, some = photographs
-    record, _ = study(toy, "--data", "photographs", "--label", "Male=man", "--label", "Female=woman")
+    record, _ = study(toy, "--data", "photographs")
     scores = toy_of_pairs[1][some]
     people = np.array([(tone, gender) for _, _, tone, gender in members(40)])[some]
     s = pair_choices(-scores[:, :2], -scores[:, 2:4]).mean(axis=(1, 2))
@@ -118,9 +118,24 @@ def test_every_race_counts_alike_in_the_row_of_a_gender(
     assert {one["name"]: one["y"][0] for one in figure["series"]}["Male"] == pytest.approx(found["value"])
 
 
+def test_the_papers_words_are_for_men_and_women_however_a_release_writes_them(
+    toy_of_pairs: tuple[Toy, np.ndarray], photographs: tuple[Toy, np.ndarray]
+) -> None:
+    record, _ = study(photographs[0], "--data", "photographs")
+    scores = toy_of_pairs[1][photographs[1]]
+    assert record["settings"]["word for Male"] == "man"
+    assert "Male less Female" in table(record, "association")
+    male = np.array([gender == "male" for *_, gender in members(40)])[photographs[1]]
+    light = np.array([tone == "light" for _, _, tone, _ in members(40)])[photographs[1]]
+    right = (scores[:, 4] > scores[:, 5])[male & light].mean()
+    assert table(record, "accuracy")["light × Male"]["value"] == pytest.approx(right)
+    assert right > 0.5
+
+
 @pytest.mark.parametrize(
     ("more", "wanted"),
     [
+        (("--label", "male=man", "--label", "man=boy"), "other groups of 'gender'"),
         (("--pair", "nurse/plumber"), "are no pair of the lists"),
         (("--pair", "nurse"), "is no pair"),
         (("--second", "nurse,plumber"), "given twice"),

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 from painted_models import FAMILIES as PAINTED
-from toy_repository import Toy
+from toy_repository import Toy, rows
 from typer.testing import CliRunner
 
 from fairgate.cli.main import app
-from fairgate.data import open_dataset
+from fairgate.data import open_dataset, write_dataset
 from fairgate.errors import MetricError
 from fairgate.metrics import average_face, fitzpatrick_type, individual_typology_angle, skin_mask
 from fairgate.models.registry import FAMILIES
-from fairgate.studies.edited_faces import ResampledNumber, average, choose
+from fairgate.studies.edited_faces import ResampledNumber, average, choose, labels_of
+from fairgate.studies.editing_options import EditingOptions
 
 LABELS = ("--label", "male=a male person", "--label", "female=a female person")
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "ita.json").read_text())
@@ -113,6 +114,30 @@ def test_pictures_that_are_not_aligned_have_no_average_face_and_the_table_says_w
 def test_what_makes_no_sense_is_refused(painted: Toy, more: tuple[str, ...], wanted: str) -> None:
     with pytest.raises(AssertionError, match=wanted):
         study(painted, "plain", *more)
+
+
+@pytest.mark.parametrize("groups", [("man", "woman"), ("Male", "Female"), ("male", "female")])
+def test_the_readers_prompts_are_for_men_and_women_however_a_release_writes_them(groups: tuple[str, str]) -> None:
+    defaults = EditingOptions("colour:one").labels
+    assert labels_of(groups, defaults) == dict(zip(groups, ["a photo of a man", "a photo of a woman"], strict=True))
+    assert labels_of((*groups, "other"), defaults) is None
+
+
+def test_combinations_that_nobody_is_of_are_no_groups_of_edits(toy: Toy) -> None:
+    some = [{**row, "set_id": row["path"]} for row in rows(4) if row["member"] != "dark-male"]
+    write_dataset(
+        toy.root / "datasets" / "some" / "v1",
+        some,
+        name="some",
+        version="v1",
+        attributes={"skin_tone": ["light", "dark"], "gender": ["male", "female"]},
+        recipe={"name": "toy"},
+        licence="CC0-1.0",
+        counterfactual=False,
+    )
+    chosen = choose(open_dataset("some", toy.root / "datasets"), 5, 0)
+    assert chosen.names == ["light × male", "light × female", "dark × female"]
+    assert np.bincount(chosen.groups).tolist() == [5, 5, 5]
 
 
 def test_the_same_sets_are_chosen_for_every_group(toy: Toy) -> None:
