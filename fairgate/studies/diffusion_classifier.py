@@ -28,6 +28,8 @@ PAPER = "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
 SECOND = ("babysitter", "secretary", "housekeeper", "nurse", "receptionist")
 """The paper's male- and female-dominated professions."""
+PAIR = ("construction worker", "babysitter")
+"""The paper's, by which its pictures are sorted (figures 16 to 19)."""
 MOSTLY = 0.75
 """A pair is listed where more of a group's pictures than this are taken for one profession (tables 6 and 7)."""
 SHOWN = 24
@@ -38,7 +40,7 @@ _ALIKE = "A row of one attribute's group is the mean over its crossed groups, as
 @dataclass(frozen=True, slots=True)
 class PairsOptions:
     """What is compared. `labels` are the words for the groups of `attribute`, `pair` the two professions of the sheets
-    (None: the first of each list)."""
+    (None: the paper's, or the first of each list where it is not in them)."""
 
     first: Sequence[str] = FIRST
     second: Sequence[str] = SECOND
@@ -52,6 +54,12 @@ class PairsOptions:
     root: Path = Path()
     cache: EmbeddingCache | None = None
     progress: Callable[[str, int, int], None] | None = field(default=None, compare=False)
+
+    @property
+    def sorted_by(self) -> tuple[str, str]:
+        """The pair of the sheets."""
+        known = PAIR[0] in self.first and PAIR[1] in self.second
+        return self.pair or (PAIR if known else (self.first[0], self.second[0]))
 
     def prompt(self, word: str) -> str:
         """The text of a label."""
@@ -269,7 +277,7 @@ def _sheets(
     groups: _Groups, answered: _Answered, options: PairsOptions
 ) -> Iterator[tuple[str, tuple[StudyPicture, bytes]]]:
     """Of every group, the pictures taken for one profession of the pair above those taken for the other."""
-    one, other = options.pair or (options.first[0], options.second[0])
+    one, other = options.sorted_by
     won = answered.choices[:, options.first.index(one), options.second.index(other)]
     for code in np.unique(groups.codes).tolist():
         own, name = groups.codes == code, groups.names[code]

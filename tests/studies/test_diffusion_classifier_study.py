@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from fairgate.cli.main import app
 from fairgate.data import write_dataset
 from fairgate.metrics import differential_association, pair_choices
+from fairgate.studies import PairsOptions
 
 WORDS = ("carpenter", "plumber", "nurse", "secretary", "man", "woman")
 
@@ -116,6 +117,12 @@ def test_every_race_counts_alike_in_the_row_of_a_gender(
     assert found["lo"] < found["value"] < found["hi"]
     (figure,) = record["figures"]
     assert {one["name"]: one["y"][0] for one in figure["series"]}["Male"] == pytest.approx(found["value"])
+
+
+def test_pictures_are_sorted_by_the_papers_pair_where_it_is_in_the_lists() -> None:
+    assert PairsOptions().sorted_by == ("construction worker", "babysitter")
+    assert PairsOptions(first=("chef", "doctor"), second=("nurse",)).sorted_by == ("chef", "nurse")
+    assert PairsOptions(pair=("plumber", "nurse")).sorted_by == ("plumber", "nurse")
 
 
 def test_the_papers_words_are_for_men_and_women_however_a_release_writes_them(

@@ -28,7 +28,9 @@ def diffusion_classifier(  # noqa: PLR0913, PLR0917 - an option is a parameter
         list[str] | None, typer.Option(help="The word for a group, GROUP=WORD; repeat. Default: man, woman.")
     ] = None,
     attribute: Annotated[str, typer.Option(help="Attribute whose groups are classified and compared.")] = "gender",
-    pair: Annotated[str | None, typer.Option(help="FIRST/SECOND, by which pictures are sorted on sheets.")] = None,
+    pair: Annotated[
+        str | None, typer.Option(help="FIRST/SECOND, by which pictures are sorted on sheets; default: the paper's.")
+    ] = None,
     draws: Annotated[int, typer.Option(min=50, help="Resamples of the sets.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the resamples.")] = 0,
     out: Out = None,
