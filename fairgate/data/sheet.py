@@ -59,7 +59,8 @@ def picture_rows(rows: Sequence[tuple[str, Sequence[bytes]]]) -> Image:
     pen = PIL.ImageDraw.Draw(sheet)
     for row, (label, pictures) in enumerate(shown):
         top = _MARGIN + row * pitch
-        lines = [line[:28].encode("ascii", "replace").decode() for line in label.split("\n")[:3]]
+        plain = label.replace(" × ", ", ").encode("ascii", "replace").decode()
+        lines = [line[:28] for line in plain.split("\n")[:3]]
         pen.text((_MARGIN, top), "\n".join(lines), fill="black")
         for column, data in enumerate(pictures[:columns]):
             sheet.paste(_cell(data), (_LABEL + column * pitch, top))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST: Final = 60
 """Rows of a table that a terminal shows."""
+_COLUMNS: Final = 7
 
 
 def study_files(record: StudyRecord, pictures: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -73,7 +74,7 @@ def study_csv(record: StudyRecord, table: StudyTable) -> str:
     return buffer.getvalue()
 
 
-def cell_words(cell: StudyCell) -> str:
+def cell_words(cell: StudyCell, between: str = " ") -> str:
     """A number with its limits; a text as it is; a dash with the reason where nothing was measured."""
     if isinstance(cell, str):
         return cell
@@ -81,18 +82,22 @@ def cell_words(cell: StudyCell) -> str:
         return f"{cell:,}" if isinstance(cell, int) else number(cell)
     if cell.value is None:
         return f"{ABSENT} ({cell.why})" if cell.why else ABSENT
-    return f"{number(cell.value)} {interval(cell.lo, cell.hi)}".rstrip()
+    return f"{number(cell.value)}{between}{interval(cell.lo, cell.hi)}".rstrip()
 
 
 def study_tables(record: StudyRecord) -> Iterator[TextTable]:
-    """The tables for a terminal, each cut after some rows."""
+    """The tables for a terminal, each cut after some rows and columns; of wide ones, limits are under their numbers."""
     for table in record.tables:
-        cut = f" (first {_MOST} of {len(table.rows):,} rows)" if len(table.rows) > _MOST else ""
+        columns, between = table.columns[:_COLUMNS], "\n" if len(table.columns) > 4 else " "
+        cut = [f"first {_MOST} of {len(table.rows):,} rows"] if len(table.rows) > _MOST else []
+        cut += [f"first {_COLUMNS} of {len(table.columns)} columns"] if len(table.columns) > _COLUMNS else []
         yield text_table(
-            [clean(name, 60) if not place else f">{clean(name, 60)}" for place, name in enumerate(table.columns)],
-            [[clean(cell_words(one), 80) for one in row] for row in table.rows[:_MOST]],
-            title=clean(f"{table.source}: {table.title}", 200) + cut,
-            wrap_first=True,
+            [clean(name, 40) if not place else f">{clean(name, 24)}" for place, name in enumerate(columns)],
+            [
+                ["\n".join(clean(part, 60) for part in cell_words(one, between).split("\n")) for one in row[:_COLUMNS]]
+                for row in table.rows[:_MOST]
+            ],
+            title=clean(f"{table.source}: {table.title}", 200) + (f" ({', '.join(cut)})" if cut else ""),
         )
 
 
