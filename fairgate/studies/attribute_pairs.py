@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import Dataset
-from fairgate.errors import SettingsError
-from fairgate.measures import METRICS, Cell, Cells, Crossing, FairRankings, Floats, MetricRequest, measure, resample
+from fairgate.errors import MetricError, SettingsError
+from fairgate.measures import METRICS, Cell, Cells, Counts, Crossing, FairRankings, Floats, MetricRequest, measure
 from fairgate.metrics import NullSkew, counts_at_k_weighted, ranking, relative_difference
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import CROSS, Estimate, FigureSeries, StudyCell, StudyFigure, StudyTable
-from fairgate.statistics import Resamples
+from fairgate.statistics import Resamples, set_counts
 from fairgate.studies.neutral_captions import NOUN
 
 METRIC = "max_skew_at_k"
@@ -105,9 +105,12 @@ class AttributePair:
             )
         request = self.request(k)
         now = measure(request, cell, [ProbeScores(value)])
-        sets = Resamples(cell.n_sets, self.settings.draws, stream(self.settings.seed, "intersections", *names))
-        drawn = resample([now], cell.n_sets, self.settings.draws, sets)[0]
-        limits = METRICS[METRIC].interval(request, cell, now, drawn, ALPHA)
+        drawn = within_subjects(cell, self.settings.draws, stream(self.settings.seed, "intersections", *names))
+        try:
+            redone = now.draw(drawn)
+        except MetricError as error:  # sets that differ in size: a resample of small ones ends above the cut
+            return Estimate(value=now.value, n=cell.n_sets, why=error.problem)
+        limits = METRICS[METRIC].interval(request, cell, now, redone, ALPHA)
         why = None if limits.lo is not None else limits.how
         return Estimate(value=now.value, lo=limits.lo, hi=limits.hi, n=cell.n_sets, why=why)
 
@@ -117,10 +120,14 @@ class AttributePair:
         assert found is not None
         return found
 
+    @cached_property
+    def fair_by_subject(self) -> Mapping[str, NullSkew]:
+        rankings = FairRankings()
+        return {one: self.fair(self.cells.of(one, (self.pair,)), self.k, rankings) for one in self.skews}
+
     def distribution(self) -> StudyTable:
         """Figures 2 (left) and 5 as numbers: the distribution of MaxSkew@K over subjects."""
-        rankings = FairRankings()
-        nulls = [self.fair(self.cells.of(one, (self.pair,)), self.k, rankings) for one in self.skews]
+        nulls = [self.fair_by_subject[one] for one in self.skews]
         rows: list[list[StudyCell]] = []
         for model in self.answers:
             values = np.array([float(of[model].value or 0.0) for of in self.skews.values()])
@@ -136,19 +143,20 @@ class AttributePair:
             columns=["model", "mean", "least", "25%", "median", "75%", "most", "subjects", "at 0", "beyond chance"],
             rows=rows,
             note=f"A fair ranker has {median:.3f} half of the time, and is under {p95:.3f} in 95 of 100 rankings; "
-            "`beyond chance` counts subjects above that, `at 0` those without any skew.",
+            "'beyond chance' counts subjects above that, 'at 0' those without any skew.",
         )
 
     def by_subject(self) -> StudyTable:
         """Every subject's MaxSkew@K, the most skewed first."""
         first = next(iter(self.answers))
         order = sorted(self.skews, key=lambda one: -(self.skews[one][first].value or 0.0))
+        fair = self.fair_by_subject
         return StudyTable(
             name=f"subjects-{self.name}",
             title=f"MaxSkew@{self.k} of each subject: {self.title}",
             source="figures 2 (left) and 5",
-            columns=["subject", *self.answers],
-            rows=[[subject, *self.skews[subject].values()] for subject in order],
+            columns=["subject", *self.answers, "a fair ranker, median", "a fair ranker, 95%"],
+            rows=[[one, *self.skews[one].values(), fair[one].median, fair[one].p95] for one in order],
         )
 
     @cached_property
@@ -230,6 +238,7 @@ class AttributePair:
                 source="figure 3",
                 columns=["group", *self.answers],
                 rows=rows,
+                note="A share without an interval is the same in every resample of the sets.",
             )
 
     def share_figures(self, subjects: Sequence[str]) -> Iterator[StudyFigure]:
@@ -260,6 +269,17 @@ def _share(share: float, lo: float, hi: float, n: int) -> Estimate:
     if lo == hi:
         return Estimate(value=float(share), n=n, why=f"{share:.0%} in every resample")
     return Estimate(value=float(share), lo=float(lo), hi=float(hi), n=n)
+
+
+def within_subjects(cell: Cell, draws: int, rng: np.random.Generator) -> Counts:
+    """Multiplicities (draws, sets) of sets drawn within each subject, so that every draw holds each of them."""
+    first = np.unique(cell.set_code, return_index=True)[1]
+    subject = cell.subject[first]
+    counts = np.empty((draws, cell.n_sets), dtype=np.int32)
+    for one in dict.fromkeys(subject.tolist()):
+        mine = np.flatnonzero(subject == one)
+        counts[:, mine] = set_counts(len(mine), draws, rng)
+    return counts
 
 
 def _inside(cell: Cell, kept: NDArray[np.bool_]) -> Cell:

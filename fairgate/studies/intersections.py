@@ -71,10 +71,10 @@ def intersections_study(
         figures=[*_boxes(found), *figures],
         notes=[
             "MaxSkew@K of a finite K lies above 0 for a perfectly fair ranker too: its median and 95% point are "
-            "next to every value.",
+            "in every table of MaxSkew.",
             "Text embeddings are scaled to length 1 before they are averaged and after; the authors' code averages "
             "them as they are.",
-            f"Intervals are {1 - ALPHA:.0%} bootstraps of counterfactual sets.",
+            f"Intervals are {1 - ALPHA:.0%} bootstraps of counterfactual sets within each subject.",
         ],
     )
 

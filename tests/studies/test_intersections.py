@@ -17,6 +17,7 @@ from fairgate.data import open_dataset, write_dataset
 from fairgate.errors import DatasetError
 from fairgate.metrics import max_skew_at_k, max_skew_within
 from fairgate.recipes.social_counterfactuals import ATTRIBUTES, PREFIXES, TEMPLATES, caption_set
+from fairgate.studies.attribute_pairs import AttributePair, IntersectionOptions
 from fairgate.studies.neutral_captions import neutral_caption, neutral_captions
 from fairgate.suites import resolve
 
@@ -96,6 +97,14 @@ def test_it_says_that_text_embeddings_are_averaged_at_length_1_other_than_in_the
     assert any("scaled to length 1 before they are averaged" in note for note in found["notes"])
 
 
+def test_chance_is_in_every_table_of_max_skew(found: dict[str, Any]) -> None:
+    (columns,) = (one["columns"] for one in found["tables"] if one["name"] == "subjects-toy-skin-tone-gender")
+    assert columns[-2:] == ["a fair ranker, median", "a fair ranker, 95%"]
+    skews = [one for one in found["tables"] if one["title"].startswith("MaxSkew")]
+    said = [f"{one['columns']} {[row[0] for row in one['rows']]} {one['note']}" for one in skews]
+    assert all("fair ranker" in one for one in said), said
+
+
 def test_each_figure_names_its_axes_and_chance_is_next_to_skew(found: dict[str, Any]) -> None:
     figures = {one["name"]: one for one in found["figures"]}
     boxes = figures["max-skew-figure"]
@@ -142,6 +151,40 @@ def test_the_neutral_caption_of_a_published_set_names_no_group(prefix: str, of: 
     captions = [row["caption"] for row in caption_set(prefix, subject, words, TEMPLATES[of])]
     named = {"police officer": "a police officer", "actor": "an actor", "honest": "an honest person"}[subject]
     assert neutral_caption(captions) == f"{prefix} {named}".strip()
+
+
+def few_sets(toy: Toy, sets: int) -> AttributePair:
+    """Eight subjects of a few sets: resamples over all subjects leave one out, or fewer than K of its images."""
+    data = open_dataset("toy", toy.root / "datasets")
+    (image,) = [next(iter(data.images_of([data.index.set_id[0]])[data.index.set_id[0]]))[1]]
+    rows = [
+        {"image": image, "set_id": f"{job}{n}", "member": f"{t}{g}", "subject": job, "skin_tone": t, "gender": g}
+        for job in "abcdefgh"
+        for n in range(sets)
+        for t in ("light", "dark")
+        for g in ("male", "female")
+    ]
+    given: dict[str, Any] = {"name": f"few{sets}", "version": "v1", "recipe": {"name": "x"}, "licence": "CC0-1.0"}
+    groups = {"skin_tone": ["light", "dark"], "gender": ["male", "female"]}
+    write_dataset(toy.root / "datasets" / f"few{sets}" / "v1", rows, attributes=groups, counterfactual=True, **given)
+    few = open_dataset(f"few{sets}", toy.root / "datasets")
+    answers = {"model": np.random.default_rng(0).random(len(few.index))}
+    return AttributePair(few, ("skin_tone", "gender"), answers, IntersectionOptions(draws=200))
+
+
+def test_sets_are_resampled_within_subjects_so_that_few_sets_per_subject_have_intervals(toy: Toy) -> None:
+    cells = [one for of in few_sets(toy, 6).within for one in of.values["model"]]
+    assert len(cells) == 4
+    for cell in cells:
+        assert cell.lo is not None
+        assert cell.hi is not None
+        assert cell.lo < cell.hi
+
+
+def test_too_few_sets_per_subject_have_no_interval_and_the_reason_is_said(toy: Toy) -> None:
+    for of in few_sets(toy, 3).within:
+        for cell in of.values["model"]:
+            assert (cell.lo, cell.why) == (None, "no interval: 3 sets are too few")
 
 
 def test_captions_of_many_wordings_are_not_averaged(toy: Toy) -> None:
