@@ -19,6 +19,7 @@ from .contract import indistinct as indistinct
 from .contract import log_softmax as log_softmax
 from .contract import register as register
 from .contract import require_capability as require_capability
+from .contract import require_told_apart as require_told_apart
 from .debiased import Mitigation as Mitigation
 from .embeddings import RowParts as RowParts
 from .embeddings import decode_rgb as decode_rgb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cast, get_args, runtime_checkable
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, cas
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.errors import CapabilityError, ModelError
+from fairgate.errors import CapabilityError, ModelError, listed
 from fairgate.plugins import Registry
 
 if TYPE_CHECKING:
@@ -255,6 +255,19 @@ def indistinct(model: Capable, ensembles: Sequence[Sequence[str]]) -> list[tuple
         answers = cast(LabelModel, model).log_probabilities([prompts[0] for prompts in ensembles])
         return equal_columns(answers, ensembles)
     return []
+
+
+def require_told_apart(model: Capable, what: str, prompts: Mapping[str, str], where: str, remedy: str = "") -> None:
+    """Raises ModelError where prompts, by what they stand for, are one and the same to a model."""
+    names = list(prompts)
+    if same := indistinct(model, [[prompt] for prompt in prompts.values()]):
+        pairs = listed([f"'{names[one]}' and '{names[other]}'" for one, other in same], more="more pairs")
+        raise ModelError(
+            f"the model reads the {what} {pairs} as the same text.",
+            where=where,
+            remedy="both may be unknown words to its tokenizer: "
+            + (remedy or f"use {what} that it can tell apart, or another model"),
+        )
 
 
 def equal_columns(columns: Floats, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairgate.errors import ModelError
 from fairgate.metrics import mutual_information
-from fairgate.models.contract import ImageIndex, Model, Rows
+from fairgate.models.contract import ImageIndex, Model, Rows, require_told_apart
 from fairgate.models.debiased import MAX_PROMPT, MAX_PROMPTS, ClipClip, Projection, PromptArray, two_towers
 from fairgate.models.registry import open_scorer
 
@@ -126,7 +126,8 @@ def fit_projection(
             where=uri,
             remedy="name a group in each, such as 'a photo of a man'",
         )
-    model.text_embeddings(every)  # refuses what cannot be embedded
+    for texts in (prompts, *pairs):  # which refuses what cannot be embedded, too
+        require_told_apart(model, "prompts", {text: text for text in texts}, uri)
     paired = {"pairs": tuple((one, other) for one, other in pairs), "strength": float(strength)} if pairs else {}
     return Projection(origin=model.fingerprint, prompts=tuple(prompts), **paired)  # type: ignore[arg-type]
 

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import Dataset, picture_rows
-from fairgate.errors import DatasetError, SettingsError
+from fairgate.errors import SettingsError
 from fairgate.measures import Floats
 from fairgate.metrics import pair_choices
-from fairgate.models import EmbeddingCache, LabelModel, open_scorer, require_capability
+from fairgate.models import EmbeddingCache, LabelModel, open_scorer, require_capability, require_told_apart
 from fairgate.probes import with_article
 from fairgate.randomness import stream
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.contents import StudyContents
-from fairgate.studies.edited_faces import ResampledNumber, by_attribute, labels_of, mean_of, slug
+from fairgate.studies.edited_faces import ResampledNumber, by_attribute, mean_of, required_labels, slug
 
 PAPER = "Saravanan et al. 2023, Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models"
 FIRST = ("carpenter", "plumber", "truck driver", "mechanic", "construction worker")
@@ -107,7 +107,7 @@ def diffusion_classifier_study(release: Dataset, models: Mapping[str, str], opti
     """Tables 4 to 7 and figures 3, 20, 21 (right) and 16 to 19 of models, URIs by name; tables 6 and 7 of the last one.
 
     Raises DatasetError for groups without a label, SettingsError for words and pairs that make no sense, ModelError for
-    a model without label probabilities.
+    a model without label probabilities, and for one that cannot tell the groups or the professions apart.
     """
     options = _required(release, options)
     groups = _groups(release, options)
@@ -118,6 +118,8 @@ def diffusion_classifier_study(release: Dataset, models: Mapping[str, str], opti
             uri, release, device=options.device, cache=options.cache, base=options.root, progress=progress
         )
         require_capability(model, "log_probabilities", f"fairgate study diffusion-classifier --model {uri}")
+        for what, words in (("labels", options.labels.values()), ("words", [*options.first, *options.second])):
+            require_told_apart(model, what, {word: options.prompt(word) for word in words}, f"--model {name}={uri}")
         answers[name] = _answers(cast(LabelModel, model), release, options)
         known.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
     last = next(reversed(answers))
@@ -158,15 +160,7 @@ def _named(progress: Callable[[str, int, int], None], name: str) -> Callable[[in
 
 def _required(release: Dataset, options: PairsOptions) -> PairsOptions:
     """With labels by the names that the release gives its groups."""
-    groups = release.manifest.attributes.get(options.attribute)
-    labels = labels_of(groups or (), options.labels)
-    if groups is None or labels is None:
-        raise DatasetError(
-            f"the release has {'no attribute' if groups is None else 'other groups of'} '{options.attribute}'.",
-            where=str(release.folder),
-            remedy=f"give --attribute (recorded: {', '.join(release.manifest.attributes)}) and a --label GROUP=WORD "
-            "for each of its groups",
-        )
+    labels = required_labels(release, options.attribute, options.labels, "GROUP=WORD")
     words = [*options.first, *options.second]
     if not options.first or not options.second or len(set(words)) < len(words):
         raise SettingsError(

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import CROSS, Dataset
+from fairgate.errors import DatasetError, listed
 from fairgate.measures import Floats
 from fairgate.metrics import individual_typology_angle, skin_mask
 from fairgate.models import ImageSource, decode_rgb
@@ -181,6 +182,28 @@ def labels_of(groups: Sequence[str], labels: Mapping[str, str]) -> dict[str, str
     of = {_SAME.get(group.casefold(), group.casefold()): group for group in groups}
     found = {of.get(_SAME.get(name.casefold(), name.casefold()), ""): text for name, text in labels.items()}
     return found if len(found) == len(labels) == len(groups) and set(found) == set(groups) else None
+
+
+def required_labels(release: Dataset, attribute: str, labels: Mapping[str, str], form: str) -> dict[str, str]:
+    """The same, of an attribute's groups. Raises DatasetError where the release records others, naming both; `form` is
+    what is written for one."""
+    recorded = release.manifest.attributes
+    if attribute not in recorded:
+        raise DatasetError(
+            f"the release has no attribute '{attribute}'.",
+            where=str(release.folder),
+            remedy=f"give --attribute (recorded: {', '.join(recorded)})",
+        )
+    found = labels_of(recorded[attribute], labels)
+    if found is None:
+        raise DatasetError(
+            f"the release has other groups of '{attribute}' ({listed(recorded[attribute], 10)}) than there are labels "
+            f"({listed(list(labels), 10)}).",
+            where=str(release.folder),
+            remedy=f"give a --label {form} for each of the release's groups, or another --attribute (recorded: "
+            f"{', '.join(recorded)})",
+        )
+    return found
 
 
 _SAME = {"man": "male", "woman": "female"}

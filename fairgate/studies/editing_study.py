@@ -12,9 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import Dataset
-from fairgate.errors import DatasetError, SettingsError
+from fairgate.errors import SettingsError
 from fairgate.measures import Floats
-from fairgate.models import Editing, EditingModel, ImageSource, LabelModel, open_scorer, require_capability
+from fairgate.models import (
+    Editing,
+    EditingModel,
+    ImageSource,
+    LabelModel,
+    open_scorer,
+    require_capability,
+    require_told_apart,
+)
 from fairgate.records import StudyModel
 from fairgate.studies.contents import StudyContents
 from fairgate.studies.edited_faces import (
@@ -25,7 +33,7 @@ from fairgate.studies.edited_faces import (
     average,
     choose,
     faces_of,
-    labels_of,
+    required_labels,
     weights_of,
 )
 from fairgate.studies.editing_options import PAPER, SHOWN, EditingOptions, FoundEdits, Key
@@ -45,7 +53,7 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
     """Tables 1 to 3 and figures 3 to 15, 20 and 21 (left, middle) of one model on one release.
 
     Raises DatasetError for an attribute or groups that the release lacks, SettingsError for options that make no sense,
-    ModelError for a model that edits nothing or a reader that reads nothing.
+    ModelError for a model that edits nothing, a reader that reads nothing, and for texts that one cannot tell apart.
     """
     options = _required(release, options)
     chosen = choose(release, options.images, options.seed)
@@ -61,8 +69,12 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
         ),
     )
     require_capability(model, "edit", f"fairgate study image-editing --model {uri}")
-    found = _measured(model, chosen, options)
+    every = [word for words in options.words.values() for word in words]
+    require_told_apart(model, "words", {word: options.prompt(word) for word in every}, f"--model {uri}")
     reader = model.beside(options.reader, chosen)
+    require_capability(reader, "log_probabilities", "the reader of edits")
+    require_told_apart(reader, "labels", options.labels, f"--reader {options.reader}")
+    found = _measured(model, chosen, options)
     drawn = dict(sheets(found, options))
     return StudyContents(
         title="What edits of people change",
@@ -108,15 +120,7 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
 
 def _required(release: Dataset, options: EditingOptions) -> EditingOptions:
     """With labels by the names that the release gives its groups."""
-    groups = release.manifest.attributes.get(options.attribute)
-    labels = labels_of(groups or (), options.labels)
-    if groups is None or labels is None:
-        raise DatasetError(
-            f"the release has {'no attribute' if groups is None else 'other groups of'} '{options.attribute}'.",
-            where=str(release.folder),
-            remedy=f"give --attribute (recorded: {', '.join(release.manifest.attributes)}) and a --label GROUP=PROMPT "
-            "for each of its groups",
-        )
+    labels = required_labels(release, options.attribute, options.labels, "GROUP=PROMPT")
     words = [word for several in options.words.values() for word in several]
     if not words or len(set(words)) < len(words):
         raise SettingsError("words are missing or given twice.", where="--words", remedy="--words CLASS=word,word")
@@ -157,9 +161,7 @@ def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions
 
 def _seen(model: EditingModel, source: ImageSource, options: EditingOptions) -> SeenPictures:
     angles, faces, blobs = faces_of(source, options.crop, options.skin)
-    reader = model.beside(options.reader, source)
-    require_capability(reader, "log_probabilities", "the reader of edits")
-    log_p = cast(LabelModel, reader).log_probabilities(list(options.labels.values()))
+    log_p = cast(LabelModel, model.beside(options.reader, source)).log_probabilities(list(options.labels.values()))
     perceived = np.array(list(options.labels), dtype=object)[log_p.argmax(axis=1)]
     return SeenPictures(perceived, angles, faces, blobs)
 

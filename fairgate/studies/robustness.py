@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import Dataset, open_dataset
-from fairgate.errors import DatasetError, SettingsError
+from fairgate.errors import DatasetError, SettingsError, listed
 from fairgate.metrics import fairness_of_spreads
-from fairgate.models import EmbeddingCache, LabelModel, log_softmax, open_scorer, require_capability
+from fairgate.models import EmbeddingCache, LabelModel, indistinct, log_softmax, open_scorer, require_capability
 from fairgate.probes import ProbeScores, checked_template, classify, filled
 from fairgate.records import Estimate, FigureSeries, StudyCell, StudyFigure, StudyModel, StudyTable
 from fairgate.statistics import Unavailable, median_interval
@@ -60,6 +60,7 @@ def robustness_study(
     except ValueError as error:
         raise SettingsError(f"{error}.", where="--template", remedy="write it like 'A photo of {a_label}'") from error
     data = [open_dataset(name, root / "datasets") for name in releases]
+    alike = dict[str, None]()
     known, answers = dict[str, StudyModel](), dict[tuple[str, str], ProbeScores]()
     for one in data:
         one.require_intact()
@@ -68,6 +69,7 @@ def robustness_study(
             scorer = open_scorer(uri, one, device=device, cache=cache, base=root)
             require_capability(scorer, "log_probabilities", f"fairgate study robustness --model {uri}")
             known[name] = StudyModel(name=name, uri=uri, fingerprint=scorer.fingerprint)
+            alike.update(dict.fromkeys(_alike(name, cast(LabelModel, scorer), one, settings)))
             answers[name, one.manifest.ref] = _ask(cast(LabelModel, scorer), one, settings)
     first = data[0]
     own = {name: answers[name, first.manifest.ref] for name in models}
@@ -103,6 +105,7 @@ def robustness_study(
             "F_M is 1 minus the median over sets of the sample standard deviation of P(true label) inside a set. "
             "Intervals hold the median over sets with a probability of 95% (order statistics); 'n' counts sets.",
             "`fairgate audit` compares models pair by pair (Mood's median test, a paired test, regressions by group).",
+            *alike,
         ],
     )
 
@@ -119,6 +122,21 @@ def _ask(scorer: LabelModel, data: Dataset, settings: RobustnessOptions) -> Prob
         return filled(settings.template, "label", label)
 
     return classify(scorer, data.index.subject, truth, lambda one: settings.labels[one], prompt)
+
+
+def _alike(name: str, scorer: LabelModel, data: Dataset, settings: RobustnessOptions) -> list[str]:
+    """A note on labels of one subject that a model cannot tell apart: many of them may be unknown words to it."""
+    pairs, every = list[tuple[str, str, str]](), 0
+    for subject in data.manifest.subjects:
+        labels = settings.labels[subject]
+        every += len(labels)
+        same = indistinct(scorer, [[filled(settings.template, "label", label)] for label in labels])
+        pairs += [(subject, labels[one], labels[other]) for one, other in same]
+    if not pairs:
+        return []
+    alike = {(subject, label) for subject, *both in pairs for label in both}
+    shown = listed([f"'{one}' and '{other}'" for _, one, other in pairs], 3, more="more pairs")
+    return [f"{name} reads {len(alike)} of {every} labels as the same text as another of their subject's: {shown}"]
 
 
 def _spreads(data: Dataset, value: Floats) -> tuple[list[str], Floats, NDArray[np.intp]]:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from fairgate.data import Dataset
-from fairgate.errors import MetricError, ModelError, SettingsError, listed
+from fairgate.errors import MetricError, SettingsError
 from fairgate.measures import (
     METRICS,
     Cells,
@@ -23,7 +23,7 @@ from fairgate.measures import (
     queries_of,
     resample,
 )
-from fairgate.models import SimilarityModel, indistinct, require_capability
+from fairgate.models import SimilarityModel, require_capability, require_told_apart
 from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import Estimate
@@ -168,13 +168,7 @@ def ask(gallery: WordGallery, name: str, model: SimilarityModel) -> WordScores:
     """Ask a model every word. Raises ModelError for one that compares no texts with pictures, or that reads two words
     as the same text."""
     require_capability(model, "similarity", "fairgate study words")
-    ensembles = [[caption] for caption in gallery.words.captions.values()]
-    if same := indistinct(model, ensembles):
-        words = gallery.words.words
-        pairs = listed([f"'{words[one]}' and '{words[other]}'" for one, other in same])
-        raise ModelError(
-            f"the model reads the words {pairs} as the same text.",
-            where=name,
-            remedy="check the checkpoint's tokenizer; both may be unknown words to it: leave them out",
-        )
+    captions = gallery.words.captions
+    require_told_apart(model, "words", captions, name, "give --words FILE, of words that it knows")
+    ensembles = [[caption] for caption in captions.values()]
     return WordScores(gallery, name, model, np.ascontiguousarray(model.similarity(ensembles).T))

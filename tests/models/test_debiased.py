@@ -355,3 +355,12 @@ def test_a_changed_width_is_named(local_dir: Path, pictures: Pictures, tmp_path:
     model = open_scorer(saved(tmp_path, wrong, origin), pictures, device="cpu")
     with pytest.raises(FairgateError, match="16 dimensions"):
         model.image_embeddings()
+
+
+@pytest.mark.parametrize(("prompts", "pairs"), [([MAN, f"{MAN} "], ()), ([MAN], [(WOMAN, f" {WOMAN}")])])
+def test_texts_that_the_model_cannot_tell_apart_are_not_taken_out(
+    local_dir: Path, prompts: list[str], pairs: list[tuple[str, str]]
+) -> None:
+    """A tokenizer strips spaces: these are two prompts of one text, as two unknown words are."""
+    with pytest.raises(ModelError, match=r"the model reads the prompts .* as the same text"):
+        fit_projection(f"open_clip:local-dir:{local_dir}", prompts, pairs=pairs, device="cpu")

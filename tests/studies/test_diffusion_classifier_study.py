@@ -142,7 +142,7 @@ def test_the_papers_words_are_for_men_and_women_however_a_release_writes_them(
 @pytest.mark.parametrize(
     ("more", "wanted"),
     [
-        (("--label", "male=man", "--label", "man=boy"), "other groups of 'gender'"),
+        (("--label", "male=man", "--label", "man=boy"), r"'gender' \(male, female\) than .* labels \(male, man\)"),
         (("--pair", "nurse/plumber"), "are no pair of the lists"),
         (("--pair", "nurse"), "is no pair"),
         (("--second", "nurse,plumber"), "given twice"),
@@ -155,3 +155,17 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(AssertionError, match=wanted):
         study(toy_of_pairs[0], *more)
+
+
+@pytest.mark.parametrize(("one", "other", "what"), [(4, 5, "labels 'man' and 'woman'"), (0, 2, "words 'carpenter'")])
+def test_words_that_the_model_cannot_tell_apart_are_refused(
+    toy_of_pairs: tuple[Toy, np.ndarray], one: int, other: int, what: str
+) -> None:
+    place = toy_of_pairs[0].root / "pairs.csv"
+    head, *lines = place.read_text(encoding="utf-8").splitlines()
+    cells = [line.split(",") for line in lines]
+    for row in cells:
+        row[2 + other] = row[2 + one]
+    place.write_text("\n".join([head, *(",".join(row) for row in cells)]), encoding="utf-8")
+    with pytest.raises(AssertionError, match=f"the model reads the {what}.* as the same text"):
+        study(toy_of_pairs[0])

@@ -120,3 +120,18 @@ def test_parameters_are_counted_in_the_checkpoint(tmp_path: Path) -> None:
     save_file(held, tmp_path / "m.safetensors")
     assert parameters_of("open_clip:ViT-B-32@m.safetensors", tmp_path).value == pytest.approx(22e-6)
     assert parameters_of("open_clip:ViT-B-32@laion2b_e16", tmp_path).value is None
+
+
+def test_labels_that_a_model_cannot_tell_apart_are_noted(asked: Toy, tmp_path: Path) -> None:
+    with (asked.root / "tuned.csv").open() as file:
+        read = list(csv.DictReader(file))
+    one, other = COLUMNS["chef"]
+    with (asked.root / "alike.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(read[0]))
+        writer.writeheader()
+        writer.writerows({**row, other: row[one]} for row in read)
+    code, output = study(asked, "--model", "a=scores:alike.csv?values=logit", "--out", str(tmp_path / "out"))
+    assert code == 0, output
+    names = "' and '".join(prompt.removeprefix("a photo of a ") for prompt in (one, other))
+    said = f"a reads 2 of 4 labels as the same text as another of their subject's: '{names}'"
+    assert said in json.loads((tmp_path / "out" / "study.json").read_text())["notes"]
