@@ -88,7 +88,7 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
             "template": options.template,
             **{f"words, {name}": list(words) for name, words in options.words.items()},
             "strengths": [f"{one:g}" for one in options.strengths],
-            "images of a group": options.images,
+            "images of a group": [f"{name}: {n}" for name, n in _counts(chosen).items()],
             "steps": options.steps,
             "guidance": options.guidance,
             **{f"reader's prompt, {group}": text for group, text in options.labels.items()},
@@ -114,8 +114,19 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
             "Where every resample gives the same number there is no interval.",
             "The reader and the rule for skin are instruments with errors of their own: look at the sheets.",
         ]
+        + _fewer(chosen, options.images)
         + ([] if options.aligned else ["Average faces need aligned pictures: give --aligned where they are."]),
     )
+
+
+def _counts(chosen: ChosenImages) -> dict[str, int]:
+    return dict(zip(chosen.names, np.bincount(chosen.groups, minlength=len(chosen.names)).tolist(), strict=True))
+
+
+def _fewer(chosen: ChosenImages, images: int) -> list[str]:
+    """A note on groups with fewer images than were asked for."""
+    few = [f"{name} {n}" for name, n in _counts(chosen).items() if n < images]
+    return [f"{images} images of every group were asked for, and the release has fewer: {', '.join(few)}."] * bool(few)
 
 
 def _required(release: Dataset, options: EditingOptions) -> EditingOptions:

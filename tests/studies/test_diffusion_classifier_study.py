@@ -169,3 +169,11 @@ def test_words_that_the_model_cannot_tell_apart_are_refused(
     place.write_text("\n".join([head, *(",".join(row) for row in cells)]), encoding="utf-8")
     with pytest.raises(AssertionError, match=f"the model reads the {what}.* as the same text"):
         study(toy_of_pairs[0])
+
+
+@pytest.mark.parametrize("option", ["--first", "--second"])
+def test_one_own_list_is_not_compared_with_the_papers_other_one(option: str) -> None:
+    given = ["--model", "one=scores:pairs.csv", "--data", "toy", option, "doctor,pilot"]
+    result = CliRunner().invoke(app, ["study", "diffusion-classifier", *given])
+    assert result.exit_code == 4
+    assert "one list of words is given" in " ".join(result.output.split())

@@ -63,6 +63,15 @@ def test_planted_flips_and_shares_come_back_by_group_and_word(painted: Toy) -> N
         assert (painted.root / "out" / f"{picture['name']}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_images_are_counted_by_group_and_groups_with_fewer_than_asked_for_are_noted(painted: Toy) -> None:
+    record = study(painted, "nothing", "--strength", "0.8", "--images", "1000", "--words", "high=doctor")
+    each = len(open_dataset("toy", painted.root / "datasets")) // 4
+    groups = ["light × male", "light × female", "dark × male", "dark × female"]
+    assert record["settings"]["images of a group"] == [f"{group}: {each}" for group in groups]
+    noted = ", ".join(f"{group} {each}" for group in groups)
+    assert f"1000 images of every group were asked for, and the release has fewer: {noted}." in record["notes"]
+
+
 def test_edits_that_change_nothing_change_no_number(painted: Toy) -> None:
     record = study(painted, "nothing", "--aligned", "--strength", "0.8")
     assert {row[2]["value"] for row in table(record, "changes")} == {0.0}
@@ -110,6 +119,7 @@ def test_pictures_that_are_not_aligned_have_no_average_face_and_the_table_says_w
         (("--words", "third=doctor"), "given twice"),
         (("--crop", "0.5,0,0.5,1"), "no part of a picture"),
         (("--label", "male"), "no NAME=TEXT"),
+        (("--words", "doctor"), "--words high-paid=doctor,CEO"),
     ],
 )
 def test_what_makes_no_sense_is_refused(painted: Toy, more: tuple[str, ...], wanted: str) -> None:

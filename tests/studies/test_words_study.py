@@ -216,3 +216,17 @@ def test_a_clip_checkpoint_is_asked_the_papers_words(repository: Path) -> None:
     (table,) = (one for one in record["tables"] if one["name"] == "associations-gender")
     assert len(table["rows"]) == 39 * 2
     assert {row[2] for row in table["rows"]} == {"", "positive", "negative"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--words", "w.csv", "--category", "food"],
+        ["--words", "w.csv", "--taxonomy", "so-b-it"],
+        ["--template", "a {word}"],
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(given: list[str]) -> None:
+    result = CliRunner().invoke(app, ["study", "words", "--model", "scores:one.csv", "--data", "toy", *given])
+    assert result.exit_code == 4
+    assert f"where: {given[-2]}" in " ".join(result.output.split())

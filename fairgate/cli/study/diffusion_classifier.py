@@ -45,6 +45,12 @@ def diffusion_classifier(  # noqa: PLR0913, PLR0917 - an option is a parameter
     from fairgate.data import open_dataset
     from fairgate.studies import PairsOptions, diffusion_classifier_study
 
+    if (first is None) != (second is None):
+        raise SettingsError(
+            "one list of words is given, and the other would be the paper's.",
+            where="--second" if second is None else "--first",
+            remedy="give --first WORD,WORD and --second WORD,WORD, or neither",
+        )
     started = time.monotonic()
     defaults = PairsOptions()
     release = open_dataset(data, root / "datasets")
@@ -54,7 +60,7 @@ def diffusion_classifier(  # noqa: PLR0913, PLR0917 - an option is a parameter
             first=first.split(",") if first else defaults.first,
             second=second.split(",") if second else defaults.second,
             template=template,
-            labels=named_texts(label, "--label") or defaults.labels,
+            labels=named_texts(label, "male=man", "--label") or defaults.labels,
             attribute=attribute,
             pair=_pair(pair),
             draws=draws,

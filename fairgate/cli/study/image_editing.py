@@ -60,9 +60,12 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
     with progress_line() as progress:
         settings = EditingOptions(
             reader,
-            labels=named_texts(label, "--label") or defaults.labels,
+            labels=named_texts(label, 'male="a photo of a man"', "--label") or defaults.labels,
             attribute=attribute,
-            words={name: text.split(",") for name, text in named_texts(words, "--words").items()} or defaults.words,
+            words={
+                name: text.split(",") for name, text in named_texts(words, "high-paid=doctor,CEO", "--words").items()
+            }
+            or defaults.words,
             template=template,
             strengths=tuple(strength or defaults.strengths),
             images=images,
@@ -82,13 +85,13 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
     show_study(ctx, contents, out, started)
 
 
-def named_texts(given: list[str] | None, option: str) -> dict[str, str]:
+def named_texts(given: list[str] | None, example: str, option: str) -> dict[str, str]:
     """Texts by name, from NAME=TEXT. Raises SettingsError for what is none."""
     found = {}
     for one in given or ():
         name, equals, text = one.partition("=")
         if not (name and equals and text):
-            raise SettingsError(f"'{one}' is no NAME=TEXT.", where=option, remedy=f'{option} male="a photo of a man"')
+            raise SettingsError(f"'{one}' is no NAME=TEXT.", where=option, remedy=f"{option} {example}")
         found[name] = text
     return found
 

@@ -11,6 +11,7 @@ import typer
 from fairgate.cli import options
 from fairgate.cli.console import progress_line
 from fairgate.cli.study.writing import Out, answers_cache, named_models, show_study
+from fairgate.errors import SettingsError
 
 
 def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
@@ -54,6 +55,7 @@ def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
     from fairgate.data import open_dataset
 
     started = time.monotonic()
+    _require_used(ctx, ("taxonomy", "category") if words else ("template",), own=words is not None)
     models = named_models(model)
     listed = (
         studies.published_words(taxonomy, category or ())
@@ -82,3 +84,15 @@ def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
         )
         contents = studies.words_study(release, models, listed, settings)
     show_study(ctx, contents, out, started)
+
+
+def _require_used(ctx: typer.Context, unread: tuple[str, ...], *, own: bool) -> None:
+    """Raises SettingsError for an option that is given and changes nothing."""
+    for name in unread:
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name != "DEFAULT":
+            raise SettingsError(
+                f"--{name} is of {'the published words, and --words are given' if own else '--words FILE'}.",
+                where=f"--{name}",
+                remedy=f"leave it{' or --words' if own else ''} out{'' if own else ', or give --words'}",
+            )
