@@ -134,7 +134,7 @@ def prompt_array(  # noqa: PLR0913, PLR0917 - an option is a parameter
 
 def _pair(text: str) -> tuple[str, str]:
     one, bar, other = (part.strip() for part in text.partition("|"))
-    if not (one and bar and other):
+    if not (one and bar and other) or one == other:
         raise SettingsError(f"'{text}' is no pair.", where="--pair", remedy="write 'a male doctor | a female doctor'")
     return one, other
 

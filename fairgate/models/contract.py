@@ -259,8 +259,9 @@ def indistinct(model: Capable, ensembles: Sequence[Sequence[str]]) -> list[tuple
 
 def require_told_apart(model: Capable, what: str, prompts: Mapping[str, str], where: str, remedy: str = "") -> None:
     """Raises ModelError where prompts, by what they stand for, are one and the same to a model."""
-    names = list(prompts)
-    if same := indistinct(model, [[prompt] for prompt in prompts.values()]):
+    names, first = list(prompts), dict[str, int]()
+    equal = [(first[one], at) for at, one in enumerate(prompts.values()) if first.setdefault(one, at) != at]
+    if same := equal or indistinct(model, [[prompt] for prompt in prompts.values()]):
         pairs = listed([f"'{names[one]}' and '{names[other]}'" for one, other in same], more="more pairs")
         raise ModelError(
             f"the model reads the {what} {pairs} as the same text.",

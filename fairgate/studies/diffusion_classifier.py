@@ -118,8 +118,10 @@ def diffusion_classifier_study(release: Dataset, models: Mapping[str, str], opti
             uri, release, device=options.device, cache=options.cache, base=options.root, progress=progress
         )
         require_capability(model, "log_probabilities", f"fairgate study diffusion-classifier --model {uri}")
-        for what, words in (("labels", options.labels.values()), ("words", [*options.first, *options.second])):
-            require_told_apart(model, what, {word: options.prompt(word) for word in words}, f"--model {name}={uri}")
+        labels = {f"{group}={word}": options.prompt(word) for group, word in options.labels.items()}
+        words = {word: options.prompt(word) for word in (*options.first, *options.second)}
+        for what, prompts in (("labels", labels), ("words", words)):
+            require_told_apart(model, what, prompts, f"--model {name}={uri}")
         answers[name] = _answers(cast(LabelModel, model), release, options)
         known.append(StudyModel(name=name, uri=uri, fingerprint=model.fingerprint))
     last = next(reversed(answers))

@@ -73,7 +73,8 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
     require_told_apart(model, "words", {word: options.prompt(word) for word in every}, f"--model {uri}")
     reader = model.beside(options.reader, chosen)
     require_capability(reader, "log_probabilities", "the reader of edits")
-    require_told_apart(reader, "labels", options.labels, f"--reader {options.reader}")
+    labels = {f"{group}={text}": text for group, text in options.labels.items()}
+    require_told_apart(reader, "labels", labels, f"--reader {options.reader}")
     found = _measured(model, chosen, options)
     drawn = dict(sheets(found, options))
     return StudyContents(

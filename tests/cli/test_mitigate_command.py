@@ -64,6 +64,7 @@ def test_clip_clip_is_written_for_one_checkpoint_attribute_and_release(repositor
         (["clip-clip", "--data", "faces", "--attribute", "gender", "--drop", "64"], "64 of 64 dimensions"),
         (["projection", "--prompt", ""], "1 to 1,000 characters"),
         (["projection", "--prompt", "a man", "--pair", "a man"], "is no pair"),
+        (["projection", "--prompt", "a man", "--pair", "a man | a man"], "is no pair"),
         (
             [
                 "prompt-array",

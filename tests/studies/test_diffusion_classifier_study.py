@@ -143,6 +143,7 @@ def test_the_papers_words_are_for_men_and_women_however_a_release_writes_them(
     ("more", "wanted"),
     [
         (("--label", "male=man", "--label", "man=boy"), r"'gender' \(male, female\) than .* labels \(male, man\)"),
+        (("--label", "male=man", "--label", "female=man"), "'female=man' as the same text"),
         (("--pair", "nurse/plumber"), "are no pair of the lists"),
         (("--pair", "nurse"), "is no pair"),
         (("--second", "nurse,plumber"), "given twice"),
@@ -157,7 +158,9 @@ def test_what_makes_no_sense_is_refused(
         study(toy_of_pairs[0], *more)
 
 
-@pytest.mark.parametrize(("one", "other", "what"), [(4, 5, "labels 'man' and 'woman'"), (0, 2, "words 'carpenter'")])
+@pytest.mark.parametrize(
+    ("one", "other", "what"), [(4, 5, "labels 'male=man' and 'female=woman'"), (0, 2, "words 'carpenter'")]
+)
 def test_words_that_the_model_cannot_tell_apart_are_refused(
     toy_of_pairs: tuple[Toy, np.ndarray], one: int, other: int, what: str
 ) -> None:

@@ -115,7 +115,8 @@ def test_pictures_that_are_not_aligned_have_no_average_face_and_the_table_says_w
     [
         (("--attribute", "religion"), "no attribute 'religion'"),
         (("--attribute", "skin_tone"), r"groups of 'skin_tone' \(light, dark\).*labels \(male, female\)"),
-        (("--label", "male=a person", "--label", "female=a human"), "reads the labels 'male' and 'female' as the same"),
+        (("--label", "male=a person", "--label", "female=a human"), "'male=a person' and 'female=a human' as the same"),
+        (("--label", "male=a person", "--label", "female=a person"), "'female=a person' as the same text"),
         (("--words", "third=doctor"), "given twice"),
         (("--crop", "0.5,0,0.5,1"), "no part of a picture"),
         (("--label", "male"), "no NAME=TEXT"),
