@@ -42,7 +42,9 @@ def findings(record: AuditRecord) -> list[str]:
             found += [f"{clean(probe.name, 60)}: {text}" for text in texts] if len(probes) > 1 else texts
     if found:
         return found
-    return [f"No group effect, pair of models or search stands out{' by its size' * bool(small_differences(record))}."]
+    further = " Further metrics are in a table of their own, and are not looked at here." if record.metrics else ""
+    by_size = " by its size" if small_differences(record) else ""
+    return [f"No group effect, pair of models or search stands out{by_size} after correction.{further}"]
 
 
 def small_differences(record: AuditRecord) -> str | None:
