@@ -21,10 +21,9 @@ from .contract import register as register
 from .contract import require_capability as require_capability
 from .contract import require_told_apart as require_told_apart
 from .debiased import Mitigation as Mitigation
-from .embeddings import RowParts as RowParts
-from .embeddings import decode_rgb as decode_rgb
+from .decoding import decode_rgb as decode_rgb
+from .decoding import name_of as name_of
 from .embeddings import embed_texts as embed_texts
-from .embeddings import name_of as name_of
 from .fitting import AttributeData as AttributeData
 from .fitting import fit_clip_clip as fit_clip_clip
 from .fitting import fit_projection as fit_projection
@@ -39,4 +38,5 @@ from .registry import require_uri as require_uri
 from .registry import schemes as schemes
 from .registry import uri_forms as uri_forms
 from .registry import uri_options as uri_options
+from .row_parts import RowParts as RowParts
 from .scores import PrecomputedScores as PrecomputedScores

@@ -9,15 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps
 
 from fairgate.checkpoints import Device, Embeddings, Encoder, Halving, scoring, unit_or_error
-from fairgate.errors import DatasetError
-from fairgate.models.cache import EmbeddingCache
 from fairgate.models.contract import ImageSource, Request, Rows
-from fairgate.pixels import UnreadableImage, opened, readable
+from fairgate.models.decoding import decode_rgb, name_of
+from fairgate.models.row_parts import RowParts
 
-PART = 1024  # images between two checkpoints of the work
 BATCH_CPU, BATCH_CUDA = 32, 256
 _DECODERS = min(16, os.cpu_count() or 1)
 
@@ -45,52 +42,6 @@ def embed_images(encoder: Encoder, request: Request, device: Device, parts: str)
     finally:  # also after Ctrl-C or an unreadable image: what is done stays in the cache
         work.flush()
     return work.merged(source)
-
-
-class RowParts:
-    """Embeddings by row, and the rows not yet written to the cache."""
-
-    def __init__(self, cache: EmbeddingCache | None, prefix: str, total: int) -> None:
-        self._cache, self._prefix = cache, prefix
-        self._fresh: list[tuple[Rows, Embeddings]] = []
-        self._embeddings: Embeddings | None = None
-        self.has = np.zeros(total, dtype=np.bool_)
-        for entry in cache.below(prefix) if cache else []:
-            self._place(np.asarray([int(row) for row in entry.notes["rows"].split()]), entry.arrays["embeddings"])
-
-    @property
-    def done(self) -> int:
-        return int(self.has.sum())
-
-    def add(self, rows: Rows, embeddings: Embeddings) -> None:
-        self._place(rows, embeddings)
-        self._fresh.append((rows, embeddings))
-        if sum(len(piece) for piece, _ in self._fresh) >= PART:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._cache and self._fresh:
-            rows = np.concatenate([piece for piece, _ in self._fresh])
-            embeddings = np.concatenate([piece for _, piece in self._fresh])
-            name = f"{self._prefix}/{int(rows[0]):012d}-{len(rows)}"
-            self._cache.write(name, {"embeddings": embeddings}, {"rows": " ".join(map(str, rows.tolist()))})
-        self._fresh = []
-
-    def merged(self, source: ImageSource) -> Embeddings:
-        if self._embeddings is None or not self.has.all():
-            missing = np.flatnonzero(~self.has)
-            raise DatasetError(
-                f"the dataset yielded {self.done} of its {len(self.has)} images.",
-                where=f"{source.folder}" + (f": {name_of(source, int(missing[0]))}" if missing.size else ""),
-                remedy="run `fairgate dataset verify`",
-            )
-        return self._embeddings
-
-    def _place(self, rows: Rows, embeddings: Embeddings) -> None:
-        if self._embeddings is None:
-            self._embeddings = np.zeros((len(self.has), embeddings.shape[1]), dtype=np.float32)
-        self._embeddings[rows] = embeddings
-        self.has[rows] = True
 
 
 def _prepared(
@@ -131,39 +82,3 @@ def embed_texts(encoder: Encoder, prompts: Sequence[str], device: Device, uri: s
             batch = prompts[start : start + BATCH]
             parts.append(unit_or_error(encode(batch), lambda row, batch=batch: f"{uri}, prompt '{batch[row]}'"))  # type: ignore[misc]
     return np.concatenate(parts)
-
-
-def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:
-    """One image as 8-bit RGB, turned upright by its EXIF orientation.
-
-    Palettes and CMYK are converted before any resizing (open_clip's own transform resizes first, which would pick
-    palette entries at random), transparency is dropped as `convert("RGB")` does. Raises DatasetError naming the image.
-    """
-    try:
-        with readable():
-            image = opened(data)
-            image.load()
-            image = ImageOps.exif_transpose(image)
-    except UnreadableImage as error:
-        raise _unreadable(f"cannot be decoded ({error})", source, row) from error
-    if image.mode == "I" or image.mode.startswith(("I;", "F")):
-        # Pillow clips these to 255 instead of scaling them: the model would be shown a white square
-        raise _unreadable(f"has more than 8 bits a channel (mode {image.mode})", source, row)
-    if image.mode == "P" and "transparency" in image.info:
-        image = image.convert("RGBA")  # the same picture as straight to RGB, without Pillow's warning
-    return image.convert("RGB")
-
-
-def name_of(source: ImageSource, row: int) -> str:
-    """How a message names an image: its path where it is recorded, its set and its member."""
-    index = source.index
-    named = f"set {index.set_id[row]}, member {index.member[row]}"
-    return f"{index.path[row]} ({named})" if index.path[row] else named
-
-
-def _unreadable(fault: str, source: ImageSource, row: int) -> DatasetError:
-    return DatasetError(
-        f"the image {fault}.",
-        where=f"{source.folder}: {name_of(source, row)}",
-        remedy="replace the image by an 8-bit JPEG or PNG; `fairgate dataset verify` finds a damaged release",
-    )

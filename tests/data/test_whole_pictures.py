@@ -15,7 +15,7 @@ from PIL import Image
 
 from fairgate.data import UnreadableImage, decode
 from fairgate.errors import DatasetError
-from fairgate.models.embeddings import decode_rgb
+from fairgate.models.decoding import decode_rgb
 from fairgate.pixels import many_pixels, pixels_of
 
 ADAM7 = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]

@@ -109,7 +109,7 @@ def shard(world: World, data: bytes) -> None:
 
 
 def picture(world: World, data: bytes) -> None:
-    from fairgate.models.embeddings import decode_rgb
+    from fairgate.models.decoding import decode_rgb
     from fairgate.pixels import UnreadableImage, pixels_of
 
     image = decode_rgb(data, one_picture(data), 0)

@@ -82,3 +82,16 @@ def test_an_architecture_is_the_same_with_and_without_open_clip_in_memory() -> N
     )
     run = subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True, text=True)
     assert json.loads(run.stdout) == open_clip.get_model_config("ViT-B-32")
+
+
+def test_every_probe_and_family_is_known_without_torch() -> None:
+    """A gate run imports every probe of its suite's schema, and a family to take its answers from the cache."""
+    program = (
+        "import sys, fairgate.suites\n"
+        "from fairgate.models import FAMILIES\n"
+        "from fairgate.probes import PROBES\n"
+        "[PROBES[one] for one in PROBES], [FAMILIES[one] for one in FAMILIES]\n"
+        "heavy = {'torch', 'transformers', 'open_clip', 'diffusers', 'pandas', 'mlflow'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -8,7 +8,7 @@ from model_world import Pictures, encoded, picture
 from PIL import Image
 
 from fairgate.errors import DatasetError
-from fairgate.models.embeddings import decode_rgb
+from fairgate.models.decoding import decode_rgb
 
 BASE = picture(3).resize((8, 6))
 

@@ -24,7 +24,7 @@ from fairgate import pixels
 from fairgate.data import open_dataset, write_dataset
 from fairgate.data.labels import read_labels
 from fairgate.errors import BaselineError, DatasetError
-from fairgate.models.embeddings import decode_rgb
+from fairgate.models.decoding import decode_rgb
 from fairgate.reports import read_results
 from fairgate.reports.run_pictures import album
 

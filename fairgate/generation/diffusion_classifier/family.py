@@ -23,7 +23,6 @@ from fairgate.checkpoints import (
     Device,
     find_device,
     naming,
-    scoring,
     split_options,
     versions,
 )
@@ -262,6 +261,8 @@ class DiffusionClassifier:
 
     def _table(self, parts: str, row: Callable[[DenoisingErrors, Any, str], Floats]) -> Table:
         """Numbers of every picture, (images, numbers) float32; pieces that are done are cached below `parts`."""
+        from fairgate.checkpoints import scoring
+
         request, source = self._request, self._request.source
         work, engine = RowParts(request.cache, parts, len(source)), self._engine()
         if request.progress:

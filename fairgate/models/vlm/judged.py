@@ -10,11 +10,12 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairgate.checkpoints import Device, find_device, naming, scoring, versions
+from fairgate.checkpoints import Device, find_device, naming, versions
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
 from fairgate.models.contract import Capability, Floats, Request, log_softmax
-from fairgate.models.embeddings import RowParts, decode_rgb, name_of
+from fairgate.models.decoding import decode_rgb, name_of
+from fairgate.models.row_parts import RowParts
 
 Average = Literal["sum", "mean"]
 SAME_LABEL = {"fp32": 1e-5, "amp_fp16": 1e-2, "amp_bf16": 1e-1}
@@ -108,6 +109,8 @@ class LabelLikelihoods(ABC):
 
     def _table(self, parts: str, labels: Sequence[str]) -> Table:
         """Likelihoods of labels on every picture, (images, labels) float32; done pieces are cached below `parts`."""
+        from fairgate.checkpoints import scoring
+
         request = self._request
         work, engine = RowParts(request.cache, parts, len(request.source)), self._engine()
         with naming(self.uri, "read the labels"):

@@ -14,8 +14,6 @@ from fairgate.checkpoints import (
     TOKENIZER_FILES,
     TransformersFolder,
     naming,
-    require_device,
-    scoring,
 )
 from fairgate.hashing import digest
 from fairgate.models.contract import Request
@@ -52,6 +50,8 @@ class SeeingModel(LabelLikelihoods):
 
         Captions that are done are saved when a run is interrupted. Raises DatasetError or ModelError.
         """
+        from fairgate.checkpoints import require_device, scoring
+
         cache, source = self._request.cache, self._request.source
         name = f"captions/{self._key()}/{longest}"
         entry = cache.read(name) if cache else None

@@ -1,0 +1,45 @@
+"""A source's pictures, decoded, and how messages name them. No torch."""
+
+from __future__ import annotations
+
+from PIL import Image, ImageOps
+
+from fairgate.errors import DatasetError
+from fairgate.models.contract import ImageSource
+from fairgate.pixels import UnreadableImage, opened, readable
+
+
+def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:
+    """One image as 8-bit RGB, turned upright by its EXIF orientation.
+
+    Palettes and CMYK are converted before any resizing (open_clip's own transform resizes first, which would pick
+    palette entries at random), transparency is dropped as `convert("RGB")` does. Raises DatasetError naming the image.
+    """
+    try:
+        with readable():
+            image = opened(data)
+            image.load()
+            image = ImageOps.exif_transpose(image)
+    except UnreadableImage as error:
+        raise _unreadable(f"cannot be decoded ({error})", source, row) from error
+    if image.mode == "I" or image.mode.startswith(("I;", "F")):
+        # Pillow clips these to 255 instead of scaling them: the model would be shown a white square
+        raise _unreadable(f"has more than 8 bits a channel (mode {image.mode})", source, row)
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")  # the same picture as straight to RGB, without Pillow's warning
+    return image.convert("RGB")
+
+
+def name_of(source: ImageSource, row: int) -> str:
+    """How a message names an image: its path where it is recorded, its set and its member."""
+    index = source.index
+    named = f"set {index.set_id[row]}, member {index.member[row]}"
+    return f"{index.path[row]} ({named})" if index.path[row] else named
+
+
+def _unreadable(fault: str, source: ImageSource, row: int) -> DatasetError:
+    return DatasetError(
+        f"the image {fault}.",
+        where=f"{source.folder}: {name_of(source, row)}",
+        remedy="replace the image by an 8-bit JPEG or PNG; `fairgate dataset verify` finds a damaged release",
+    )
