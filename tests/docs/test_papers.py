@@ -51,6 +51,21 @@ def test_no_row_is_empty(page: str) -> None:
         assert any(cells[2:]), cells
 
 
+@pytest.mark.parametrize("page", PRINTED)
+def test_every_mitigation_that_a_page_judges_is_made_by_its_commands(page: str) -> None:
+    lines = (PAPERS / page).read_text(encoding="utf-8").splitlines()
+    commands = "\n".join(line for line in lines if line.startswith(("    ", "$ ")))
+    made = set(re.findall(r"fairgate mitigate [a-z-]+ (\S+)", commands))
+    assert set(re.findall(r"=debiased:([^?\s]+)\?", commands)) <= made
+
+
+@pytest.mark.parametrize("page", PRINTED)
+def test_no_command_of_a_page_is_cut_short_by_dots(page: str) -> None:
+    lines = (PAPERS / page).read_text(encoding="utf-8").splitlines()
+    cut = [line for line in lines if line.startswith(("    ", "$ ")) and re.search(r"(^|\s)\.\.\.(\s|$)", line)]
+    assert not cut
+
+
 def test_the_index_names_every_page() -> None:
     index = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
     assert all(f"papers/{page}" in index for page in PRINTED)
