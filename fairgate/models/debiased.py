@@ -94,14 +94,14 @@ class ClipClip(_Mitigation):
         _require_other(source, self.release, self.fingerprint, where)
 
 
-def _require_other(source: ImageSource, release: str, fingerprint: str, where: str) -> None:
+def _require_other(source: ImageSource, release: str, fingerprint: str, where: str, option: str = "--data") -> None:
     name = getattr(source, "name", None)
     if source.fingerprint == fingerprint or name == release.partition("@")[0]:
         raise ModelError(
             f"the mitigation was fitted on {release}, whose pictures judge here"
             f"{'' if name is None else f' (dataset {name})'}.",
             where=where,
-            remedy="fit it on another release: `fairgate mitigate ... --data ...`",
+            remedy=f"fit it on another release: `fairgate mitigate ... {option} ...`",
         )
 
 
@@ -242,7 +242,7 @@ class PromptArray(_Mitigation):
     def require_other(self, source: ImageSource, where: str) -> None:
         """Raises ModelError for pictures of the releases that it was fitted on."""
         _require_other(source, self.release, self.fingerprint, where)
-        _require_other(source, self.kept, self.kept_fingerprint, where)
+        _require_other(source, self.kept, self.kept_fingerprint, where, "--keep")
 
 
 _ROUNDINGS = 4

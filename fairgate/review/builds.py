@@ -35,12 +35,15 @@ def find_build(build: str, root: Path = BUILDS) -> FinishedBuild:
         for inside in (folder / "dataset", folder):
             if (inside / MANIFEST_FILE).is_file():
                 return FinishedBuild(folder, read_dataset(inside))
+    name = given.name if given.parent.name == root.name else build  # `build/NAME` is a folder of a build's name
     known = sorted(path.parent.parent.name for path in root.glob(f"*/dataset/{MANIFEST_FILE}"))
+    make = [] if "/" in name else [f"make it with `fairgate build {name}`,"]
     raise DatasetError(
         f"there is no finished build '{build}'.",
-        where=f"{root / build / 'dataset'} or {given}",
-        remedy=" ".join(filter(None, [did_you_mean(build, known), f"make it with `fairgate build {build}`,"]))
-        + " or name a folder that holds a manifest.json",
+        where=f"{root / name / 'dataset'} or {given}" if "/" not in name else str(given),
+        remedy=" ".join(filter(None, [did_you_mean(name, known), *make]))
+        + (" or " if make else "")
+        + "name a folder that holds a manifest.json",
     )
 
 

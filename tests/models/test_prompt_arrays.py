@@ -129,9 +129,11 @@ def test_an_array_is_refused_on_both_releases_that_it_was_fitted_on(
     origin = f"open_clip:local-dir:{local_dir}"
     plain: Any = open_scorer(origin, pictures, device="cpu")
     width = plain.loaded().words.embedding_dim
-    for about in ({"fingerprint": pictures.fingerprint}, {"kept_fingerprint": pictures.fingerprint}):
-        with pytest.raises(ModelError, match="whose pictures judge here"):
+    for key, option in {"fingerprint": "--data", "kept_fingerprint": "--keep"}.items():
+        about = {key: pictures.fingerprint}
+        with pytest.raises(ModelError, match="whose pictures judge here") as caught:
             open_scorer(saved(tmp_path, array_of(plain, [[0.0] * width], **about), origin), pictures)
+        assert f"{option} ..." in caught.value.remedy, "the option that named this release"
     pictures.name = "jobs"
     with pytest.raises(ModelError, match="fitted on jobs@v1"):
         open_scorer(saved(tmp_path, array_of(plain, [[0.0] * width]), origin), pictures)

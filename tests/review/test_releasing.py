@@ -303,3 +303,17 @@ def test_a_build_that_is_not_there_is_told_with_the_nearest(built, tmp_path):
     with pytest.raises(DatasetError, match="no finished build 'peopel'") as caught:
         find_build("peopel", tmp_path / "build")
     assert str(caught.value.remedy).startswith("did you mean 'people'? make it with `fairgate build peopel`")
+
+
+def test_a_build_that_is_named_by_its_folder_is_made_by_its_name() -> None:
+    with pytest.raises(DatasetError) as caught:
+        find_build("build/photographs-embedded")
+    assert caught.value.remedy.startswith("make it with `fairgate build photographs-embedded`, or")
+    assert "build/build" not in str(caught.value.where)
+
+
+def test_a_folder_elsewhere_is_made_by_no_build() -> None:
+    with pytest.raises(DatasetError) as caught:
+        find_build("elsewhere/pictures")
+    assert caught.value.remedy == "name a folder that holds a manifest.json"
+    assert caught.value.where == "elsewhere/pictures"
