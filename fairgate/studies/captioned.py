@@ -51,8 +51,15 @@ class Captioned:
             found[name] = [self._texts(one, name) for one in found[name]]
         return found
 
-    def require(self) -> None:
-        """Raise DatasetError where it lacks what a study of captions needs: before any model is loaded."""
+    def require(self, recipe: str) -> None:
+        """Raise DatasetError where it is not of this recipe, or lacks what a study of captions needs: before any model
+        is loaded."""
+        if (made := self.dataset.manifest.recipe.get("name")) != recipe:
+            raise DatasetError(
+                f"dataset '{self.dataset.manifest.ref}' is of recipe '{made}', and is given as '{self.name}'.",
+                where=str(self.dataset.folder),
+                remedy=f"name a release or build of recipe '{recipe}' there",
+            )
         assert self.groups
         for row in range(len(self.columns["captions"])):
             self.box(row)

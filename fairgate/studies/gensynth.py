@@ -33,6 +33,14 @@ from fairgate.studies.real_neighbours import decile_table, pair_sheets
 
 PAPER = "Smith et al., Balancing the Picture: Debiasing Vision-Language Datasets with Synthetic Contrast Sets, 2023"
 
+RECIPES = {
+    "original": "photographs",
+    "GenSwap": "genswap",
+    "GenSynth": "gensynth",
+    "GenSynth, unfiltered": "gensynth_unfiltered",
+}
+"""The recipe of the release that each name of the tables stands for."""
+
 
 def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
     *,
@@ -74,7 +82,7 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
         cache,
     )
     for one in (first, *asked.edited):
-        one.require()
+        one.require(RECIPES[one.name])
     used = [original, genswap, gensynth, *(one for one in (unfiltered, gallery, utility) if one is not None)]
     arms = arms_of(asked)
     found = [measured(asked, arm) for arm in arms]

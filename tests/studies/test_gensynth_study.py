@@ -372,7 +372,7 @@ def test_releases_that_hold_something_else_are_refused(
     if value is not None:
         for row in rows:
             row[column] = value
-    about: dict[str, Any] = {"recipe": {}, "licence": "unknown", "counterfactual": True}
+    about: dict[str, Any] = {"recipe": {"name": "gensynth"}, "licence": "unknown", "counterfactual": True}
     write_dataset(tmp_path / "x", rows, name="x", version="v1", attributes={"gender": ["male", "female"]}, **about)
     with pytest.raises(DatasetError, match=message) as caught:
         study(root, gensynth=read_dataset(tmp_path / "x"))
@@ -394,6 +394,13 @@ def test_a_model_that_cannot_compare_pictures_with_texts_is_refused_by_what_it_l
 
     with pytest.raises(ModelError, match="lacks the capability 'similarity'"):
         study(root, models={"labels": "labels:any"})
+
+
+def test_a_release_in_the_place_of_another_recipes_is_refused(root: Path) -> None:
+    for place, recipe in {"original": "photographs", "genswap": "genswap", "unfiltered": "gensynth_unfiltered"}.items():
+        with pytest.raises(DatasetError, match="is of recipe 'gensynth', and is given as") as caught:
+            study(root, **{place: released(root, "gensynth")})
+        assert caught.value.remedy == f"name a release or build of recipe '{recipe}' there"
 
 
 def test_the_command_writes_the_page_and_names_what_is_named_twice(root: Path, tmp_path: Path) -> None:
