@@ -51,7 +51,8 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(root: Path, *words: str) -> tuple[int, str]:
-    arguments = ["study", "words", "--data", "toy", "--root", str(root), "--draws", "100", *words]
+    given = [str(root / word) if word.endswith(".csv") else word for word in words]
+    arguments = ["study", "words", "--data", "toy", "--root", str(root), "--draws", "100", *given]
     result = CliRunner().invoke(app, arguments, env={"CI": "", "COLUMNS": "140"})
     return result.exit_code, result.output
 
@@ -216,6 +217,16 @@ def test_a_clip_checkpoint_is_asked_the_papers_words(repository: Path) -> None:
     (table,) = (one for one in record["tables"] if one["name"] == "associations-gender")
     assert len(table["rows"]) == 39 * 2
     assert {row[2] for row in table["rows"]} == {"", "positive", "negative"}
+
+
+def test_files_that_the_user_names_are_of_the_current_folder(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.csv").write_text("word,valence\nnurse,good\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    words = ["--data", "toy", "--root", str(repository), "--model", model("base"), "--words", "mine.csv"]
+    result = CliRunner().invoke(app, ["study", "words", *words], env={"CI": "", "COLUMNS": "140"})
+    assert "'good' is no valence" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(

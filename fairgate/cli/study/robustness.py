@@ -17,7 +17,10 @@ def robustness(  # noqa: PLR0913, PLR0917 - an option is a parameter
     model: Models,
     data: Annotated[list[str], typer.Option(help="Release, NAME or NAME@VERSION; repeat for further ones.")],
     labels: Annotated[
-        Path | None, typer.Option(help="CSV with columns subject and label. Default: the paper's occupations.")
+        Path | None,
+        typer.Option(
+            help="CSV, from the current folder, with columns subject and label. Default: the paper's occupations."
+        ),
     ] = None,
     template: Annotated[str, typer.Option(help="Prompt with {label} or {a_label}.")] = "A photo of {a_label}",
     base: Annotated[str | None, typer.Option(help="Member that the others of its set were made from.")] = None,

@@ -26,14 +26,17 @@ def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
         list[str] | None, typer.Option(help="A category of the taxonomy; repeat (default: all).")
     ] = None,
     words: Annotated[
-        Path | None, typer.Option(help="CSV of words: `word`, and if you like `category` and `valence`.")
+        Path | None,
+        typer.Option(help="CSV of words, from the current folder: `word`, and if you like `category` and `valence`."),
     ] = None,
     template: Annotated[str, typer.Option(help="Prompt of --words.")] = "a photo of {a_word}",
     valence: Annotated[
-        Path | None, typer.Option(help="CSV of `word` and `valence` (positive, negative, neutral).")
+        Path | None,
+        typer.Option(help="CSV, from the current folder, of `word` and `valence` (positive, negative, neutral)."),
     ] = None,
     vocabulary: Annotated[
-        Path | None, typer.Option(help="CSV of `word`: what the strength of words is compared with.")
+        Path | None,
+        typer.Option(help="CSV, from the current folder, of `word`: what the strength of words is compared with."),
     ] = None,
     over: Annotated[list[str] | None, typer.Option(help="An attribute; repeat (default: all).")] = None,
     group: Annotated[str | None, typer.Option(help="Figures 5 to 7: the words nearest to this group.")] = None,
@@ -58,13 +61,11 @@ def words(  # noqa: PLR0913, PLR0917 - an option is a parameter
     _require_used(ctx, ("taxonomy", "category") if words else ("template",), own=words is not None)
     models = named_models(model)
     listed = (
-        studies.published_words(taxonomy, category or ())
-        if words is None
-        else studies.words_of_file(root / words, template)
+        studies.published_words(taxonomy, category or ()) if words is None else studies.words_of_file(words, template)
     )
     if valence is not None:
-        listed = studies.with_valence(listed, root / valence)
-    baseline = () if vocabulary is None else studies.vocabulary(root / vocabulary)
+        listed = studies.with_valence(listed, valence)
+    baseline = () if vocabulary is None else studies.vocabulary(vocabulary)
     release = open_dataset(data, root / "datasets")
     release.require_intact()
     with progress_line() as progress:
