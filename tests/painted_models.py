@@ -52,7 +52,7 @@ class Painted(_Opened):
     def edit(self, prompt: str, how: Editing) -> ImageSource:
         return Edits(self.source, prompt, how, self.request.address)
 
-    def beside(self, uri: str, source: ImageSource) -> Any:
+    def open_other(self, uri: str, source: ImageSource) -> Any:
         return self.request.open_other(uri, source)
 
 

@@ -137,7 +137,7 @@ class EditingModel(Model, Protocol):
         """
         ...
 
-    def beside(self, uri: str, source: ImageSource) -> Model:
+    def open_other(self, uri: str, source: ImageSource) -> Model:
         """Another model, such as one that reads edits, over a source; with this one's device, cache and folder."""
         ...
 

@@ -145,16 +145,16 @@ def learn_array(encoder: Encoder, lesson: Lesson, how: ArrayTraining, where: str
                 few = torch.randperm(len(kept), generator=draw)[:BATCH].to(device)
                 hook = encoder.words.register_forward_hook(putting(array))
                 try:
-                    asked = functional.normalize(encoder.text_features(prompts).float(), dim=1)
-                    told = functional.normalize(encoder.text_features(captions).float(), dim=1)
+                    texts = functional.normalize(encoder.text_features(prompts).float(), dim=1)
+                    named = functional.normalize(encoder.text_features(captions).float(), dim=1)
                 finally:
                     hook.remove()
-                cosines = images[some] @ asked.T * encoder.scale
+                cosines = images[some] @ texts.T * encoder.scale
                 teacher.zero_grad()
                 functional.cross_entropy(judge(cosines.detach()), groups[some]).backward()  # type: ignore[no-untyped-call]
                 teacher.step()
                 against = (functional.cross_entropy(judge(cosines), groups[some]) - guess).abs()
-                useful = functional.cross_entropy(kept[few] @ told.T * encoder.scale, own[few])
+                useful = functional.cross_entropy(kept[few] @ named.T * encoder.scale, own[few])
                 (grown,) = torch.autograd.grad(how.weight * against + useful, [array])
                 array.grad = grown
                 student.step()

@@ -49,7 +49,7 @@ class Reader(SuiteSection):
     def over(self, model: EditingModel, pictures: ImageSource) -> LabelModel:
         """The reader over some pictures. Raises ModelError for another checkpoint than the one that is pinned, and for
         prompts that it reads as the same text."""
-        found = model.beside(self.model, pictures)
+        found = model.open_other(self.model, pictures)
         require_capability(found, "log_probabilities", "the reader of edits")
         if found.fingerprint != self.fingerprint:
             raise ModelError(

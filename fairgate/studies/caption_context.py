@@ -106,8 +106,8 @@ def weighted_words(documents: Sequence[str], queries: Sequence[str]) -> tuple[An
     table = csr_array(counter.fit_transform(documents))
     shown_in = np.asarray((table > 0).sum(axis=0)).ravel()
     weight = diags_array(np.log1p(len(documents) / np.maximum(shown_in, 1)))
-    asked = normalize(csr_array(counter.transform(queries)) @ weight) if queries else csr_array((0, len(shown_in)))
-    return normalize(table @ weight), asked, counter.get_feature_names_out().tolist()
+    queried = normalize(csr_array(counter.transform(queries)) @ weight) if queries else csr_array((0, len(shown_in)))
+    return normalize(table @ weight), queried, counter.get_feature_names_out().tolist()
 
 
 def k_means(vectors: Matrix, k: int, rng: np.random.Generator, rounds: int = 100) -> Rows:

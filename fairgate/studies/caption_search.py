@@ -79,10 +79,10 @@ def by_words(gallery: CaptionGallery, seed: int) -> Rank:
     """TF-IDF from caption to the captions of a picture, all of them neutral; equal ones in an order drawn anew."""
     release = gallery.release
     documents = [" ".join(release.columns["neutral_captions"][row]) for row in gallery.rows]
-    table, asked, _ = weighted_words(documents, gallery.queries)
+    table, queried, _ = weighted_words(documents, gallery.queries)
 
     def rank(texts: Sequence[str], start: int) -> Matrix:
-        alike = (asked[start : start + len(texts)] @ table.T).toarray()
+        alike = (queried[start : start + len(texts)] @ table.T).toarray()
         drawn = stream(seed, "ties", release.name, start).random(alike.shape)
         return np.asarray(alike + _TIE * drawn)
 
@@ -99,7 +99,7 @@ Shown = Mapping[str, Matrix]
 """Bias@K (above 0: more of the first group) or MaxSkew@K -> what each photograph or caption has of it, (units,);
 without those that would show every picture.
 
-The mean of a unit's values is the mean over photographs of the means over their captions. Units are what is asked
+The mean of a unit's values is the mean over photographs of the means over their captions. Units are what is queried
 independently: photographs, or captions where there are fewer of these, since one that many photographs share brings up
 the same pictures for each of them.
 """
@@ -119,7 +119,7 @@ def shown(rank: Rank, gallery: CaptionGallery) -> Shown:
 
 
 def _by_unit(values: Matrix, gallery: CaptionGallery) -> Matrix:
-    """Values of queries -> of units, which count as often as they are asked: the mean, and what each adds to it."""
+    """Values of queries -> of units, which count as often as they are queried: the mean, and what each adds to it."""
     _, photograph, many = np.unique(gallery.asked_by, return_inverse=True, return_counts=True)
     weight = 1 / (len(many) * many[photograph])
     _, caption = np.unique(np.array(gallery.queries, dtype=object), return_inverse=True)
@@ -152,17 +152,17 @@ def recall(
     captions = release.columns["captions"]
     texts = list(dict.fromkeys(text for each in captions for text in each))
     place = {text: number for number, text in enumerate(texts)}
-    asked = np.array([place[text] for each in captions for text in each])
+    queried = np.array([place[text] for each in captions for text in each])
     picture = np.repeat(np.arange(len(captions)), [len(each) for each in captions])
     same = _same_photograph(release, distractors)
-    rank = np.empty(len(asked), dtype=np.int64)
+    rank = np.empty(len(queried), dtype=np.int64)
     for start, block in _blocks(texts, len(release.dataset) + len(distractors.dataset)):
         own = model.similarity([[text] for text in block])
         far = others.similarity([[text] for text in block])
         ordered = np.sort(far, axis=0)
-        here = np.flatnonzero((asked >= start) & (asked < start + len(block)))
+        here = np.flatnonzero((queried >= start) & (queried < start + len(block)))
         for one in here:
-            row, column = picture[one], asked[one] - start
+            row, column = picture[one], queried[one] - start
             value = own[row, column]
             nearer = len(far) - int(np.searchsorted(ordered[:, column], value, side="left"))
             rank[one] = 1 + nearer - int((far[same[row], column] >= value).sum())

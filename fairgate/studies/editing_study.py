@@ -71,7 +71,7 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
     require_capability(model, "edit", f"fairgate study image-editing --model {uri}")
     every = [word for words in options.words.values() for word in words]
     require_told_apart(model, "words", {word: options.prompt(word) for word in every}, f"--model {uri}")
-    reader = model.beside(options.reader, chosen)
+    reader = model.open_other(options.reader, chosen)
     require_capability(reader, "log_probabilities", "the reader of edits")
     labels = {f"{group}={text}": text for group, text in options.labels.items()}
     require_told_apart(reader, "labels", labels, f"--reader {options.reader}")
@@ -173,7 +173,7 @@ def _measured(model: EditingModel, chosen: ChosenImages, options: EditingOptions
 
 def _seen(model: EditingModel, source: ImageSource, options: EditingOptions) -> SeenPictures:
     angles, faces, blobs = faces_of(source, options.crop, options.skin)
-    log_p = cast(LabelModel, model.beside(options.reader, source)).log_probabilities(list(options.labels.values()))
+    log_p = cast(LabelModel, model.open_other(options.reader, source)).log_probabilities(list(options.labels.values()))
     perceived = np.array(list(options.labels), dtype=object)[log_p.argmax(axis=1)]
     return SeenPictures(perceived, angles, faces, blobs)
 

@@ -27,7 +27,15 @@ from fairgate.studies.caption_context import predictable_auc, tf_idf
 from fairgate.studies.caption_search import RECALL_AT, Matrix, recall
 from fairgate.studies.captioned import Captioned, PersonInBlack
 from fairgate.studies.contents import StudyContents
-from fairgate.studies.gensynth_arms import Asked, arms_of, bias_tables, estimate, excess_table, measured, skew_figures
+from fairgate.studies.gensynth_arms import (
+    GenSynthInputs,
+    arms_of,
+    bias_tables,
+    estimate,
+    excess_table,
+    measured,
+    skew_figures,
+)
 from fairgate.studies.neutral_clusters import cluster_figures, cluster_tables
 from fairgate.studies.real_neighbours import decile_table, pair_sheets
 
@@ -65,7 +73,7 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
     pictures with texts.
     """
     first = Captioned("original", original)
-    asked = Asked(
+    inputs = GenSynthInputs(
         first,
         Captioned("GenSwap", genswap),
         Captioned("GenSynth", gensynth),
@@ -81,14 +89,14 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
         root,
         cache,
     )
-    for one in (first, *asked.edited):
+    for one in (first, *inputs.edited):
         one.require(RECIPES[one.name])
     used = [original, genswap, gensynth, *(one for one in (unfiltered, gallery, utility) if one is not None)]
-    arms = arms_of(asked)
-    found = [measured(asked, arm) for arm in arms]
-    useful = _utility(asked)
-    described = [_described(asked, name) for name in asked.models]
-    sheets = pair_sheets(first, asked.genswap, asked.gensynth, asked.unfiltered or asked.gensynth, seed)
+    arms = arms_of(inputs)
+    found = [measured(inputs, arm) for arm in arms]
+    useful = _utility(inputs)
+    described = [_described(inputs, name) for name in inputs.models]
+    sheets = pair_sheets(first, inputs.genswap, inputs.gensynth, inputs.unfiltered or inputs.gensynth, seed)
     return StudyContents(
         title="How much of a model's bias is the dataset's?",
         paper=PAPER,
@@ -99,52 +107,52 @@ def gensynth_study(  # noqa: PLR0913 - a choice is a parameter
             "template": template,
             "clusters": str(clusters),
             "seed": str(seed),
-            "distractors": asked.gallery.dataset.manifest.ref,
+            "distractors": inputs.gallery.dataset.manifest.ref,
         },
         tables=[
-            *bias_tables(asked, arms, found, useful),
-            excess_table(asked, arms, found),
-            _dataset_table(asked),
-            _context_table(asked),
+            *bias_tables(inputs, arms, found, useful),
+            excess_table(inputs, arms, found),
+            _dataset_table(inputs),
+            _context_table(inputs),
             *cluster_tables(first, clusters, seed),
-            decile_table(asked.unfiltered or asked.gensynth, _taken(asked, asked.unfiltered or asked.gensynth)),
-            _captions_table(asked.gensynth),
+            decile_table(inputs.unfiltered or inputs.gensynth, _taken(inputs, inputs.unfiltered or inputs.gensynth)),
+            _captions_table(inputs.gensynth),
         ],
-        figures=[*cluster_figures(first, clusters, seed), *skew_figures(asked, arms, found)],
+        figures=[*cluster_figures(first, clusters, seed), *skew_figures(inputs, arms, found)],
         pictures=[sheet for sheet, _ in sheets],
         drawn={sheet.name: data for sheet, data in sheets},
-        notes=_notes(asked),
+        notes=_notes(inputs),
     )
 
 
-def _taken(asked: Asked, release: Captioned) -> Matrix | str:
+def _taken(inputs: GenSynthInputs, release: Captioned) -> Matrix | str:
     """Whether the first model takes each picture for the group that it is of, (rows,), or why it cannot say."""
-    return _seen_as(asked, next(iter(asked.models)), release)
+    return _seen_as(inputs, next(iter(inputs.models)), release)
 
 
-def _seen_as(asked: Asked, name: str, release: Captioned) -> Matrix | str:
+def _seen_as(inputs: GenSynthInputs, name: str, release: Captioned) -> Matrix | str:
     """A mitigation can take the prompts of groups out whole: then there is no answer, and the reason is shown."""
     try:
-        cosines = asked.open(name, release.dataset).similarity([[prompt] for prompt in asked.prompts])
+        cosines = inputs.open(name, release.dataset).similarity([[prompt] for prompt in inputs.prompts])
     except ModelError as error:
         return error.problem
     return np.asarray(cosines.argmax(axis=1) == release.codes, dtype=np.float64)
 
 
-def _dataset_table(asked: Asked) -> StudyTable:
+def _dataset_table(inputs: GenSynthInputs) -> StudyTable:
     """Table 2: are edits seen as what they should be, and are they still found by their captions?"""
     rows: list[list[StudyCell]] = []
-    for release in (asked.original, *asked.edited):
+    for release in (inputs.original, *inputs.edited):
         photographs = len(release.own)
-        for name in asked.models:
-            seen = _seen_as(asked, name, release)
-            model, others = asked.open(name, release.dataset), asked.open(name, asked.gallery.dataset)
-            hits = recall(model, release, others, asked.gallery)
-            cells = [_by_photograph(asked, release, hits[k], f"{name} R@{k}") for k in RECALL_AT]
+        for name in inputs.models:
+            seen = _seen_as(inputs, name, release)
+            model, others = inputs.open(name, release.dataset), inputs.open(name, inputs.gallery.dataset)
+            hits = recall(model, release, others, inputs.gallery)
+            cells = [_by_photograph(inputs, release, hits[k], f"{name} R@{k}") for k in RECALL_AT]
             zero_shot = (
                 Estimate(value=None, why="no answer")
                 if isinstance(seen, str)
-                else _by_photograph(asked, release, seen, f"{name} zero-shot")
+                else _by_photograph(inputs, release, seen, f"{name} zero-shot")
             )
             pictures = f"{photographs:,} x {len(release.dataset) // photographs}"
             rows.append([release.name, name, pictures, zero_shot, *cells])
@@ -160,22 +168,22 @@ def _dataset_table(asked: Asked) -> StudyTable:
     )
 
 
-def _by_photograph(asked: Asked, release: Captioned, values: Matrix, what: str) -> Estimate:
+def _by_photograph(inputs: GenSynthInputs, release: Captioned, values: Matrix, what: str) -> Estimate:
     means = np.bincount(release.owner, values) / np.bincount(release.owner)
-    return estimate(means, asked, release.name, what)
+    return estimate(means, inputs, release.name, what)
 
 
-def _context_table(asked: Asked) -> StudyTable:
+def _context_table(inputs: GenSynthInputs) -> StudyTable:
     """Section 3.3's classifiers, on the originals and on edits, and with the person in sight."""
     rows: list[list[StudyCell]] = []
-    for release in (asked.original, *asked.edited):
+    for release in (inputs.original, *inputs.edited):
         words, _ = tf_idf([" ".join(texts) for texts in release.columns["neutral_captions"]])
         vectors = {
             "neutral captions": words,
-            "pictures, the person in black": _embedded(asked, PersonInBlack(release)),
-            "pictures as they are": _embedded(asked, release.dataset),
+            "pictures, the person in black": _embedded(inputs, PersonInBlack(release)),
+            "pictures as they are": _embedded(inputs, release.dataset),
         }
-        rng = [stream(asked.seed, "context", release.name, what) for what in vectors]
+        rng = [stream(inputs.seed, "context", release.name, what) for what in vectors]
         first = release.codes == 0
         rows.append(
             [
@@ -197,32 +205,32 @@ def _context_table(asked: Asked) -> StudyTable:
     )
 
 
-def _embedded(asked: Asked, source: Any) -> Matrix:
-    name = next(iter(asked.models))
-    model: Any = asked.open(name, source)
+def _embedded(inputs: GenSynthInputs, source: Any) -> Matrix:
+    name = next(iter(inputs.models))
+    model: Any = inputs.open(name, source)
     if not hasattr(model, "image_embeddings"):
         raise ModelError(
             "it has no embeddings of pictures, from which a classifier could predict.",
-            where=asked.models[name],
+            where=inputs.models[name],
             remedy="name a checkpoint with two towers first (open_clip:, hf:)",
         )
     return np.asarray(model.image_embeddings(), dtype=np.float64)
 
 
-def _utility(asked: Asked) -> dict[str, StudyCell]:
+def _utility(inputs: GenSynthInputs) -> dict[str, StudyCell]:
     """Zero-shot accuracy of every model over the subjects of the labelled release."""
-    if asked.utility is None:
+    if inputs.utility is None:
         return {}
-    index = asked.utility.index
+    index = inputs.utility.index
     subjects = list(dict.fromkeys(index.subject.tolist()))
     words = [one.replace("_", " ") for one in subjects]
-    texts = [asked.template.replace("{a_subject}", with_article(one)).replace("{subject}", one) for one in words]
+    texts = [inputs.template.replace("{a_subject}", with_article(one)).replace("{subject}", one) for one in words]
     truth = np.array([subjects.index(one) for one in index.subject.tolist()])
     sets = np.unique(index.set_id, return_inverse=True)[1]
     found: dict[str, StudyCell] = {}
-    for name in asked.models:
-        right = asked.open(name, asked.utility).similarity([[text] for text in texts]).argmax(axis=1) == truth
-        found[name] = estimate(np.bincount(sets, right) / np.bincount(sets), asked, "utility", name)
+    for name in inputs.models:
+        right = inputs.open(name, inputs.utility).similarity([[text] for text in texts]).argmax(axis=1) == truth
+        found[name] = estimate(np.bincount(sets, right) / np.bincount(sets), inputs, "utility", name)
     return found
 
 
@@ -240,23 +248,25 @@ def _captions_table(release: Captioned) -> StudyTable:
     )
 
 
-def _described(asked: Asked, name: str) -> StudyModel:
-    model = asked.open(name, asked.gensynth.dataset)
+def _described(inputs: GenSynthInputs, name: str) -> StudyModel:
+    model = inputs.open(name, inputs.gensynth.dataset)
     return StudyModel(name=name, uri=model.uri, fingerprint=model.fingerprint)
 
 
-def _notes(asked: Asked) -> list[str]:
+def _notes(inputs: GenSynthInputs) -> list[str]:
     notes = []
-    for name in asked.models:
-        model: Any = asked.open(name, asked.gensynth.dataset)
+    for name in inputs.models:
+        model: Any = inputs.open(name, inputs.gensynth.dataset)
         if getattr(model, "note", None):
             notes.append(f"{name}: {model.note}")
-        if isinstance(seen := _seen_as(asked, name, asked.gensynth), str):
+        if isinstance(seen := _seen_as(inputs, name, inputs.gensynth), str):
             notes.append(f"{name} gives no answer about gender: {seen}")
-        every = sorted({text for row in asked.gensynth.own for text in asked.gensynth.columns["neutral_captions"][row]})
+        every = sorted(
+            {text for row in inputs.gensynth.own for text in inputs.gensynth.columns["neutral_captions"][row]}
+        )
         alike = {place for pair in indistinct(model, [[text] for text in every]) for place in pair}
         if alike:
             notes.append(f"{name} reads {len(alike)} of {len(every)} neutral captions as one with another of them")
-    if asked.gallery is asked.original:
+    if inputs.gallery is inputs.original:
         notes.append("R@K: the originals are the distractors; `--gallery` names others")
     return notes

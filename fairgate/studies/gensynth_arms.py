@@ -40,8 +40,8 @@ METRICS = (*(f"Bias@{k}" for k in BIAS_AT), *(f"MaxSkew@{k}" for k in SKEW_AT))
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the study is asked: releases, models by name, and how they are opened.
+class GenSynthInputs:
+    """What the study takes: releases, models by name, and how they are opened.
 
     `gallery` holds the distractors of R@K, `utility` labelled pictures for zero-shot accuracy; `prompts` name the two
     groups.
@@ -88,59 +88,59 @@ class Arm:
     draws: tuple[Rows, ...]
 
 
-def arms_of(asked: Asked) -> list[Arm]:
+def arms_of(inputs: GenSynthInputs) -> list[Arm]:
     """The paper's: originals, those of the edited photographs, balanced parts of both, and the edited releases."""
-    first = asked.original
+    first = inputs.original
     every = np.arange(len(first.dataset))
-    same = first.rows_of(asked.gensynth.set_id)
+    same = first.rows_of(inputs.gensynth.set_id)
     if not len(same):
         raise DatasetError(
             "none of the edited photographs is among the originals.",
-            where=f"{first.dataset.manifest.ref}, {asked.gensynth.dataset.manifest.ref}",
+            where=f"{first.dataset.manifest.ref}, {inputs.gensynth.dataset.manifest.ref}",
             remedy="build both from the same photographs: set ids are those of the photographs",
         )
     arms = []
     for name, rows in (("original", every), ("matched", same)):
         labels = first.codes[rows].astype(str).tolist()
-        parts = [balanced(labels, stream(asked.seed, "balanced", name, draw)) for draw in range(BALANCED_DRAWS)]
+        parts = [balanced(labels, stream(inputs.seed, "balanced", name, draw)) for draw in range(BALANCED_DRAWS)]
         arms += [Arm(name, first, (rows,)), Arm(f"{name}, balanced", first, tuple(rows[part] for part in parts))]
-    return [*arms, *(Arm(one.name, one, (np.arange(len(one.dataset)),)) for one in (asked.genswap, asked.gensynth))]
+    return [*arms, *(Arm(one.name, one, (np.arange(len(one.dataset)),)) for one in (inputs.genswap, inputs.gensynth))]
 
 
 Measured = dict[str, list[Shown]]
 """Ranker -> what it brought up, by draw."""
 
 
-def measured(asked: Asked, arm: Arm) -> Measured:
-    galleries = [CaptionGallery.of(arm.release, rows, asked.seed + draw) for draw, rows in enumerate(arm.draws)]
+def measured(inputs: GenSynthInputs, arm: Arm) -> Measured:
+    galleries = [CaptionGallery.of(arm.release, rows, inputs.seed + draw) for draw, rows in enumerate(arm.draws)]
     ranks: dict[str, Callable[[CaptionGallery, int], Rank]] = {RANDOM: by_chance, WORDS: by_words}
     found: Measured = {
-        name: [shown(make(one, asked.seed + draw), one) for draw, one in enumerate(galleries)]
+        name: [shown(make(one, inputs.seed + draw), one) for draw, one in enumerate(galleries)]
         for name, make in ranks.items()
     }
-    for name in asked.models:
-        model = asked.open(name, arm.release.dataset)
+    for name in inputs.models:
+        model = inputs.open(name, arm.release.dataset)
         found[name] = [shown(by_model(model, one), one) for one in galleries]
     return found
 
 
-def estimate(values: Matrix, asked: Asked, *names: str) -> Estimate:
+def estimate(values: Matrix, inputs: GenSynthInputs, *names: str) -> Estimate:
     if len(values) < 2:
         return Estimate(value=float(values.mean()), n=len(values))
-    value, lo, hi = interval(values, asked.seed, " ".join(names))
+    value, lo, hi = interval(values, inputs.seed, " ".join(names))
     return Estimate(value=value, lo=lo, hi=hi, n=len(values))
 
 
-def _cells(asked: Asked, arm: Arm, ranker: str, runs: Sequence[Mapping[str, Matrix]]) -> list[Estimate]:
+def _cells(inputs: GenSynthInputs, arm: Arm, ranker: str, runs: Sequence[Mapping[str, Matrix]]) -> list[Estimate]:
     """A cell per metric: with its interval, or the mean of draws with their standard deviation."""
-    return [_cell(asked, f"{arm.name} {ranker}", name, runs) for name in METRICS]
+    return [_cell(inputs, f"{arm.name} {ranker}", name, runs) for name in METRICS]
 
 
-def _cell(asked: Asked, what: str, name: str, runs: Sequence[Mapping[str, Matrix]]) -> Estimate:
+def _cell(inputs: GenSynthInputs, what: str, name: str, runs: Sequence[Mapping[str, Matrix]]) -> Estimate:
     if any(name not in run for run in runs):
         return Estimate(value=None, why="there are too few pictures")
     if len(runs) == 1:
-        return estimate(runs[0][name], asked, what, name)
+        return estimate(runs[0][name], inputs, what, name)
     means = np.array([run[name].mean() for run in runs])
     middle, far = float(means.mean()), float(means.std(ddof=1))
     return Estimate(value=middle, lo=middle - far, hi=middle + far, n=len(runs))
@@ -154,14 +154,14 @@ _LIMITS = (
 
 
 def bias_tables(
-    asked: Asked, arms: Sequence[Arm], found: Sequence[Measured], useful: Mapping[str, StudyCell]
+    inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Measured], useful: Mapping[str, StudyCell]
 ) -> list[StudyTable]:
     """Bias@K, and MaxSkew@K next to what each model is good for."""
     skew: list[list[StudyCell]] = []
     bias: list[list[StudyCell]] = []
     for arm, measured in zip(arms, found, strict=True):
         for ranker, runs in measured.items():
-            cells = _cells(asked, arm, ranker, runs)
+            cells = _cells(inputs, arm, ranker, runs)
             bias.append([arm.name, ranker, *cells[: len(BIAS_AT)]])
             skew.append([arm.name, ranker, *cells[len(BIAS_AT) :], useful.get(ranker, "")])
     about = f"random and TF-IDF have no bias of their own: what they show is the data's. {_MATCHED} {_LIMITS}"
@@ -188,15 +188,15 @@ def bias_tables(
 _MATCHED = "Matched are the originals of the edited photographs."
 
 
-def excess_table(asked: Asked, arms: Sequence[Arm], found: Sequence[Measured]) -> StudyTable:
+def excess_table(inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Measured]) -> StudyTable:
     """A model less each control, caption by caption, and the control's part of the model's number."""
     rows: list[list[StudyCell]] = []
     for arm, measured in zip(arms, found, strict=True):
-        for ranker in asked.models:
+        for ranker in inputs.models:
             for control in CONTROLS:
                 pairs = list(zip(measured[ranker], measured[control], strict=True))
                 less = [{name: of[name] - than[name] for name in of} for of, than in pairs]
-                cells = _cells(asked, arm, f"{ranker} less {control}", less)[len(BIAS_AT) :]
+                cells = _cells(inputs, arm, f"{ranker} less {control}", less)[len(BIAS_AT) :]
                 parts = [_part(pairs, f"MaxSkew@{k}") for k in SKEW_AT]
                 rows.append([arm.name, ranker, control, *cells, *parts])
     names = [f"MaxSkew@{k}" for k in SKEW_AT]
@@ -218,12 +218,12 @@ def _part(pairs: Sequence[tuple[Shown, Shown]], name: str) -> Estimate:
     return Estimate(value=than / of) if of > 0 else Estimate(value=None, why="the model shows none")
 
 
-def skew_figures(asked: Asked, arms: Sequence[Arm], found: Sequence[Measured]) -> list[StudyFigure]:
+def skew_figures(inputs: GenSynthInputs, arms: Sequence[Arm], found: Sequence[Measured]) -> list[StudyFigure]:
     figures = []
     for k in SKEW_AT:
         series = []
-        for ranker in (*CONTROLS, *asked.models):
-            cells = [_cells(asked, arm, ranker, of[ranker]) for arm, of in zip(arms, found, strict=True)]
+        for ranker in (*CONTROLS, *inputs.models):
+            cells = [_cells(inputs, arm, ranker, of[ranker]) for arm, of in zip(arms, found, strict=True)]
             ones = [one[METRICS.index(f"MaxSkew@{k}")] for one in cells]
             y, lo, hi = ([getattr(one, part) for one in ones] for part in ("value", "lo", "hi"))
             series.append(FigureSeries(name=ranker, x=[arm.name for arm in arms], y=y, lo=lo, hi=hi))

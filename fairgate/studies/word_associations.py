@@ -164,7 +164,7 @@ class WordScores:
         return np.concatenate(found)
 
 
-def ask(gallery: WordGallery, name: str, model: SimilarityModel) -> WordScores:
+def score_words(gallery: WordGallery, name: str, model: SimilarityModel) -> WordScores:
     """Ask a model every word. Raises ModelError for one that compares no texts with pictures, or that reads two words
     as the same text."""
     require_capability(model, "similarity", "fairgate study words")

@@ -40,20 +40,20 @@ def slug(*parts: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", "-".join(parts).lower()).strip("-")
 
 
-def _interval(asked: WordScores) -> str:
-    cell = asked.gallery.cells.of(None, asked.gallery.crossings)
-    return f"Intervals: 95%, {asked.gallery.draws:,} resamples of {cell.n_sets:,} {cell.unit}."
+def _interval(models: WordScores) -> str:
+    cell = models.gallery.cells.of(None, models.gallery.crossings)
+    return f"Intervals: 95%, {models.gallery.draws:,} resamples of {cell.n_sets:,} {cell.unit}."
 
 
-def top_word_tables(asked: Sequence[WordScores]) -> list[StudyTable]:
+def top_word_tables(models: Sequence[WordScores]) -> list[StudyTable]:
     """For every attribute, the word of each category that is nearest to each group, by every model."""
-    words, tables = asked[0].gallery.words, list[StudyTable]()
-    for crossing in (one for one in asked[0].gallery.crossings if len(one) == 1):
+    words, tables = models[0].gallery.words, list[StudyTable]()
+    for crossing in (one for one in models[0].gallery.crossings if len(one) == 1):
         rows: list[list[StudyCell]] = []
-        for at, group in enumerate(asked[0].associations[crossing].groups):
+        for at, group in enumerate(models[0].associations[crossing].groups):
             for category, members in words.categories.items():
                 places = words.places(members)
-                for one in asked:
+                for one in models:
                     found = one.associations[crossing]
                     best = max(places, key=lambda place: found.values[place, at])
                     word = words.words[best]
@@ -68,7 +68,7 @@ def top_word_tables(asked: Sequence[WordScores]) -> list[StudyTable]:
                 source="tables 1 and 2",
                 columns=[crossing[0], "category", "model", "word", "valence", "C-ASC"],
                 rows=rows,
-                note=f"C-ASC in standard deviations. {_interval(asked[0])}",
+                note=f"C-ASC in standard deviations. {_interval(models[0])}",
             )
         )
     return tables
@@ -78,30 +78,31 @@ def _figure_of(crossing: Crossing) -> str:
     return "figures 3 and 4" if len(crossing) == 1 else "figures 3 and 4, crossed"
 
 
-def entropy_tables(asked: Sequence[WordScores]) -> list[StudyTable]:
+def entropy_tables(models: Sequence[WordScores]) -> list[StudyTable]:
     """For every crossing, the mean normalised entropy of each category's top k, by every model."""
-    gallery = asked[0].gallery
+    gallery = models[0].gallery
     sections = {**gallery.words.categories, ALL_WORDS: gallery.words.words}
     return [
         StudyTable(
             name=slug("entropy", *crossing),
             title=f"Normalised entropy of {CROSS.join(crossing)} in the top {gallery.k}, mean over words",
             source=_figure_of(crossing),
-            columns=["category", "words", *(one.name for one in asked)],
+            columns=["category", "words", *(one.name for one in models)],
             rows=[
-                [name, len(words), *(one.entropy(crossing, words) for one in asked)] for name, words in sections.items()
+                [name, len(words), *(one.entropy(crossing, words) for one in models)]
+                for name, words in sections.items()
             ],
-            note=f"1: all groups alike; lower: more biased. {_interval(asked[0])}",
+            note=f"1: all groups alike; lower: more biased. {_interval(models[0])}",
         )
         for crossing in gallery.crossings
     ]
 
 
-def entropy_figures(asked: Sequence[WordScores], tables: Sequence[StudyTable]) -> list[StudyFigure]:
+def entropy_figures(models: Sequence[WordScores], tables: Sequence[StudyTable]) -> list[StudyFigure]:
     """The entropy tables as bars."""
     figures = []
-    for crossing, table in zip(asked[0].gallery.crossings, tables, strict=True):
-        series = [_series(one.name, table.rows, at) for at, one in enumerate(asked, start=2)]
+    for crossing, table in zip(models[0].gallery.crossings, tables, strict=True):
+        series = [_series(one.name, table.rows, at) for at, one in enumerate(models, start=2)]
         figures.append(
             StudyFigure(
                 name=f"figure-{table.name}",
@@ -128,11 +129,11 @@ def _series(name: str, rows: Sequence[Sequence[StudyCell]], at: int) -> FigureSe
     )
 
 
-def intersection_figures(asked: Sequence[WordScores], show: Sequence[str]) -> list[StudyFigure]:
+def intersection_figures(models: Sequence[WordScores], show: Sequence[str]) -> list[StudyFigure]:
     """C-ASC of some words with every crossed group, a figure for each model."""
-    gallery, figures = asked[0].gallery, list[StudyFigure]()
+    gallery, figures = models[0].gallery, list[StudyFigure]()
     crossing, places = gallery.crossings[-1], gallery.words.places(show)
-    for one in asked:
+    for one in models:
         found = one.associations[crossing]
         series = []
         for word, place in zip(show, places, strict=True):
@@ -153,12 +154,12 @@ def intersection_figures(asked: Sequence[WordScores], show: Sequence[str]) -> li
     return figures
 
 
-def shown_table(asked: Sequence[WordScores], show: Sequence[str]) -> StudyTable:
+def shown_table(models: Sequence[WordScores], show: Sequence[str]) -> StudyTable:
     """Who is in the top k of some words."""
-    gallery = asked[0].gallery
+    gallery = models[0].gallery
     crossing, rows = gallery.crossings[-1], list[list[StudyCell]]()
     for word in show:
-        found = [one.shown(crossing, word) for one in asked]
+        found = [one.shown(crossing, word) for one in models]
         groups, _, present = found[0]
         for at, group in enumerate(groups):
             shares = [float(shown[at] / shown.sum()) for _, shown, _ in found]
@@ -167,16 +168,16 @@ def shown_table(asked: Sequence[WordScores], show: Sequence[str]) -> StudyTable:
         name="top-k-groups",
         title=f"Share of each group of {CROSS.join(crossing)} in the top {gallery.k} of a word",
         source="figure 7",
-        columns=["word", "group", *(one.name for one in asked), "in the release"],
+        columns=["word", "group", *(one.name for one in models), "in the release"],
         rows=rows,
         note="Shares of this ranking of this release: no intervals.",
     )
 
 
-def pictures_of_words(asked: WordScores, show: Sequence[str]) -> tuple[StudyPicture, bytes]:
+def pictures_of_words(models: WordScores, show: Sequence[str]) -> tuple[StudyPicture, bytes]:
     """A sheet of the nearest pictures of some words, a row each, and its PNG."""
-    index, gallery = asked.gallery.release.index, asked.gallery
-    nearest = {word: asked.nearest(word, PICTURES) for word in show}
+    index, gallery = models.gallery.release.index, models.gallery
+    nearest = {word: models.nearest(word, PICTURES) for word in show}
     sets = list(dict.fromkeys(str(index.set_id[row]) for rows in nearest.values() for row in rows))
     images = {
         (set_id, member): data
@@ -188,17 +189,17 @@ def pictures_of_words(asked: WordScores, show: Sequence[str]) -> tuple[StudyPict
     picture_rows(rows).save(buffer, format="PNG")
     alt = f"The {PICTURES} pictures nearest to each of the words {', '.join(show)}, nearest first"
     picture = StudyPicture(
-        name=slug("nearest-pictures", asked.name),
-        title=f"The {PICTURES} nearest pictures of each word, {asked.name}",
+        name=slug("nearest-pictures", models.name),
+        title=f"The {PICTURES} nearest pictures of each word, {models.name}",
         source="figure 7",
         alt=alt[:300],
     )
     return picture, buffer.getvalue()
 
 
-def moved_tables(asked: Sequence[WordScores]) -> list[StudyTable]:
+def moved_tables(models: Sequence[WordScores]) -> list[StudyTable]:
     """What the other models changed against the first: positive and negative words by group, and single words."""
-    gallery, first = asked[0].gallery, asked[0]
+    gallery, first = models[0].gallery, models[0]
     by_valence, by_word = list[list[StudyCell]](), list[list[StudyCell]]()
     for crossing in gallery.crossings:
         for label in VALENCES:
@@ -210,12 +211,12 @@ def moved_tables(asked: Sequence[WordScores]) -> list[StudyTable]:
             for at, group in enumerate(first.associations[crossing].groups):
                 row: list[StudyCell] = [f"{label}: {group}", len(places)]
                 row.append(first.associations[crossing].mean(places, at))
-                for one in asked[1:]:
+                for one in models[1:]:
                     row.append(one.associations[crossing].change(first.associations[crossing], places, at))
                 by_valence.append(row)
-        for one in asked[1:]:
+        for one in models[1:]:
             by_word += _moved_words(one, first, crossing)
-    changes = [f"{one.name}: change" for one in asked[1:]]
+    changes = [f"{one.name}: change" for one in models[1:]]
     tables = []
     if by_valence:
         tables.append(
@@ -254,37 +255,37 @@ def _moved_words(one: WordScores, first: WordScores, crossing: Crossing) -> list
     return rows
 
 
-def association_tables(asked: Sequence[WordScores]) -> list[StudyTable]:
+def association_tables(models: Sequence[WordScores]) -> list[StudyTable]:
     """C-ASC of every word with every group, a table for each crossing."""
-    words, tables = asked[0].gallery.words, list[StudyTable]()
+    words, tables = models[0].gallery.words, list[StudyTable]()
     of = {word: [name for name, ones in words.categories.items() if word in ones] for word in words.words}
-    for crossing in asked[0].gallery.crossings:
-        found = [one.associations[crossing] for one in asked]
+    for crossing in models[0].gallery.crossings:
+        found = [one.associations[crossing] for one in models]
         tables.append(
             StudyTable(
                 name=slug("associations", *crossing),
                 title=f"C-ASC of every word with the groups of {CROSS.join(crossing)}",
                 source="tables 1 and 2, all words" if len(crossing) == 1 else "figures 5 and 6, all words",
-                columns=["word", "category", "valence", "group", *(one.name for one in asked)],
+                columns=["word", "category", "valence", "group", *(one.name for one in models)],
                 rows=[
                     [word, ", ".join(of[word]), words.valence.get(word, ""), group]
                     + [each.estimate(place, at) for each in found]
                     for place, word in enumerate(words.words)
                     for at, group in enumerate(found[0].groups)
                 ],
-                note=_interval(asked[0]),
+                note=_interval(models[0]),
             )
         )
     return tables
 
 
 def strength_tables(
-    asked: Sequence[WordScores], vocabulary: Sequence[str]
+    models: Sequence[WordScores], vocabulary: Sequence[str]
 ) -> tuple[list[StudyTable], list[StudyFigure]]:
     """How strong every word is: the share of a vocabulary that is no nearer to its k nearest pictures."""
-    words, k = asked[0].gallery.words, asked[0].gallery.k
+    words, k = models[0].gallery.words, models[0].gallery.k
     strengths: list[Floats] = []
-    for one in asked:
+    for one in models:
         baseline = one.strength(vocabulary)
         strengths.append(word_strength(one.strength(list(words.captions.values())), baseline))
     order = np.argsort(-strengths[0], kind="stable")
@@ -296,7 +297,7 @@ def strength_tables(
             low, middle, high = np.quantile(strength[places], [0.25, 0.5, 0.75]).tolist()
             row.append(Estimate(value=middle, lo=low, hi=high, n=len(places)))
         by_category.append(row)
-    columns = [one.name for one in asked]
+    columns = [one.name for one in models]
     tables = [
         StudyTable(
             name="strength-by-category",

@@ -12,7 +12,7 @@ from fairgate.measures import Crossing
 from fairgate.models import EmbeddingCache, open_scorer
 from fairgate.records import StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.contents import StudyContents
-from fairgate.studies.word_associations import WordGallery, WordScores, ask
+from fairgate.studies.word_associations import WordGallery, WordScores, score_words
 from fairgate.studies.word_lists import WordList
 from fairgate.studies.word_tables import (
     association_tables,
@@ -71,21 +71,21 @@ def words_study(release: Dataset, models: Mapping[str, str], words: WordList, op
     gallery = WordGallery(release, words, tuple(crossings), options.k, options.draws, options.seed)
     words.require(options.show, "--show")
     towards = _towards(release, attributes, options.group)
-    asked = [_opened(gallery, name, uri, options) for name, uri in models.items()]
-    show = list(options.show) or _nearest_words(asked[0], *towards)
-    tables, figures = _measured(asked, show, options)
+    scored = [_opened(gallery, name, uri, options) for name, uri in models.items()]
+    show = list(options.show) or _nearest_words(scored[0], *towards)
+    tables, figures = _measured(scored, show, options)
     drawn, pictures, notes = dict[str, bytes](), list[StudyPicture](), [CHOSEN]
     if release.manifest.image_encoding == "none":
         notes.append("The release has labels and no pictures: no sheet of the pictures of a word.")
     else:
-        for one in asked:
+        for one in scored:
             picture, data = pictures_of_words(one, show)
             pictures.append(picture)
             drawn[picture.name] = data
     return StudyContents(
         title="Which words bring up whom?",
         paper=PAPER,
-        models=[StudyModel(name=one.name, uri=models[one.name], fingerprint=one.model.fingerprint) for one in asked],
+        models=[StudyModel(name=one.name, uri=models[one.name], fingerprint=one.model.fingerprint) for one in scored],
         datasets=[release],
         settings={
             "words": f"{words.name}: {len(words.captions)} words in {len(words.categories)} categories",
@@ -105,23 +105,23 @@ def words_study(release: Dataset, models: Mapping[str, str], words: WordList, op
 
 
 def _measured(
-    asked: Sequence[WordScores], show: Sequence[str], options: WordsOptions
+    scored: Sequence[WordScores], show: Sequence[str], options: WordsOptions
 ) -> tuple[list[StudyTable], list[StudyFigure]]:
-    entropies = entropy_tables(asked)
-    strengths, strength_figures = strength_tables(asked, options.vocabulary) if options.vocabulary else ([], [])
+    entropies = entropy_tables(scored)
+    strengths, strength_figures = strength_tables(scored, options.vocabulary) if options.vocabulary else ([], [])
     tables = [
-        *top_word_tables(asked),
+        *top_word_tables(scored),
         *entropies,
-        *(moved_tables(asked) if len(asked) > 1 else []),
-        shown_table(asked, show),
+        *(moved_tables(scored) if len(scored) > 1 else []),
+        shown_table(scored, show),
         *strengths,
-        *association_tables(asked),
+        *association_tables(scored),
     ]
-    return tables, [*entropy_figures(asked, entropies), *intersection_figures(asked, show), *strength_figures]
+    return tables, [*entropy_figures(scored, entropies), *intersection_figures(scored, show), *strength_figures]
 
 
 def _opened(gallery: WordGallery, name: str, uri: str, options: WordsOptions) -> WordScores:
-    """A model that is asked every word."""
+    """A model that is scored every word."""
     progress = options.progress
 
     def report(done: int, total: int) -> None:
@@ -137,7 +137,7 @@ def _opened(gallery: WordGallery, name: str, uri: str, options: WordsOptions) ->
         allow_pickle=options.allow_pickle,
         progress=report,
     )
-    return ask(gallery, name, model)  # type: ignore[arg-type] # `ask` requires the capability
+    return score_words(gallery, name, model)  # type: ignore[arg-type] # `score_words` requires the capability
 
 
 def _towards(release: Dataset, attributes: Sequence[str], group: str | None) -> tuple[str, str]:
@@ -152,9 +152,9 @@ def _towards(release: Dataset, attributes: Sequence[str], group: str | None) -> 
     return homes[group], group
 
 
-def _nearest_words(asked: WordScores, attribute: str, group: str) -> list[str]:
+def _nearest_words(scored: WordScores, attribute: str, group: str) -> list[str]:
     """The words that are nearest to a group."""
-    found = asked.associations[attribute,]
+    found = scored.associations[attribute,]
     column = found.values[:, found.groups.index(group)]
-    words = asked.gallery.words.words
+    words = scored.gallery.words.words
     return [words[place] for place in (-column).argsort(kind="stable")[:SHOWN_WORDS]]

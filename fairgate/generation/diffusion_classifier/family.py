@@ -220,7 +220,7 @@ class DiffusionClassifier:
 
         return EditedImages(request.source, prompt, how, self._key(), loaded, request.cache)
 
-    def beside(self, uri: str, source: ImageSource) -> Model:
+    def open_other(self, uri: str, source: ImageSource) -> Model:
         """Another model over a source, on this one's device, with its cache."""
         return self._request.open_other(uri, source)
 

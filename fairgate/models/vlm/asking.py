@@ -1,4 +1,4 @@
-"""How a language model is asked about a picture: the text before the label. No torch."""
+"""The text that a language model is given before the label: a prompt, or a question. No torch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_asking(uri: str, options: Mapping[str, str], mark: str = IMAGE, shown: 
     """From a URI's options. The prompt names `mark` once; LENS's prompt begins with `shown`. Raises ModelError."""
     if ("prompt" in options) == ("question" in options):
         raise ModelError(
-            "the URI says not, or twice, what the model is asked.",
+            "the URI needs a question, or a prompt, and not both.",
             where=uri,
             remedy="add ?question=What is the person's job?, or ?prompt= with the whole text before the label",
         )
