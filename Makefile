@@ -28,7 +28,7 @@ HELD := fairgate/__init__.py,fairgate/version.py,fairgate/errors.py,fairgate/has
 HELD := $(HELD),fairgate/plugins.py,fairgate/lazy_face.py,fairgate/ci.py,fairgate/number_format.py,fairgate/working_folder.py,fairgate/atomic.py,fairgate/markdown.py,fairgate/records/*
 HELD := $(HELD),fairgate/git.py,fairgate/remote/*,fairgate/metrics/*,fairgate/statistics/*
 HELD := $(HELD),fairgate/suites/*,fairgate/baselines/*,fairgate/reports/*,fairgate/tracking/*
-HELD := $(HELD),fairgate/gate/*,fairgate/comparison/*,fairgate/power/*,fairgate/selftest/*,fairgate/history/*,fairgate/review/*
+HELD := $(HELD),fairgate/gate/*,fairgate/comparison/*,fairgate/studies/*,fairgate/power/*,fairgate/selftest/*,fairgate/history/*,fairgate/review/*
 HELD := $(HELD),fairgate/builds/*,fairgate/generation/registry.py,fairgate/recipes/*,fairgate/steps/*
 HELD := $(HELD),fairgate/cli/*,fairgate/pytest_plugin/*,fairgate/portraits/commands.py
 

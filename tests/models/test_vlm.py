@@ -187,8 +187,8 @@ def edit(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"question": ""}, "is unknown or empty|not, or twice"),
-        ({"prompt": "{image} Who?"}, "not, or twice"),
+        ({"question": ""}, "is unknown or empty|a question, or a prompt, and not both"),
+        ({"prompt": "{image} Who?"}, "a question, or a prompt, and not both"),
         ({"question": "", "prompt": "{image}{image} Who?"}, "does not name"),
         ({"average": "median"}, "average is 'median'"),
         ({"wording": "x"}, "is unknown or empty"),

@@ -20,7 +20,7 @@ from fairgate.errors import ModelError
 from fairgate.metrics import c_asc, normalized_entropy_at_k, word_strength
 from fairgate.records import StudyRecord
 from fairgate.studies import words_of_file
-from fairgate.studies.word_associations import WordGallery, ask
+from fairgate.studies.word_associations import WordGallery, score_words
 
 WORDS = """\
 word,category,valence
@@ -195,7 +195,7 @@ def test_a_model_that_compares_no_texts_with_pictures_is_refused_by_what_it_lack
     gallery = WordGallery(release, words, (("gender",),), k=20, draws=100, seed=0)
     classifier: Any = SimpleNamespace(capabilities=frozenset({"log_probabilities"}), uri="diffusion:FOLDER")
     with pytest.raises(ModelError, match="diffusion:FOLDER lacks the capability 'similarity'"):
-        ask(gallery, "classifier", classifier)
+        score_words(gallery, "classifier", classifier)
 
 
 def test_a_clip_checkpoint_is_asked_the_papers_words(repository: Path) -> None:
