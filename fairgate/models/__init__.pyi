@@ -21,6 +21,7 @@ from .contract import register as register
 from .contract import require_capability as require_capability
 from .contract import require_told_apart as require_told_apart
 from .debiased import Mitigation as Mitigation
+from .decoding import SourceLike as SourceLike
 from .decoding import decode_rgb as decode_rgb
 from .decoding import name_of as name_of
 from .embeddings import embed_texts as embed_texts

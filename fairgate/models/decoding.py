@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from PIL import Image, ImageOps
 
 from fairgate.errors import DatasetError
-from fairgate.models.contract import ImageSource
+from fairgate.models.contract import ImageIndex, ImageSource
 from fairgate.pixels import UnreadableImage, opened, readable
+
+
+class SourceLike:
+    """What has the images of a source in its order and under its names: a base of those that change or watch them."""
+
+    def __init__(self, source: ImageSource) -> None:
+        self.source = source
+
+    @property
+    def folder(self) -> Path:
+        """The source's."""
+        return self.source.folder
+
+    @property
+    def index(self) -> ImageIndex:
+        """The source's."""
+        return self.source.index
+
+    def __len__(self) -> int:
+        return len(self.source)
 
 
 def decode_rgb(data: bytes, source: ImageSource, row: int) -> Image.Image:

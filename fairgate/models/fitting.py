@@ -128,8 +128,12 @@ def fit_projection(
         )
     for texts in (prompts, *pairs):  # which refuses what cannot be embedded, too
         require_told_apart(model, "prompts", {text: text for text in texts}, uri)
-    paired = {"pairs": tuple((one, other) for one, other in pairs), "strength": float(strength)} if pairs else {}
-    return Projection(origin=model.fingerprint, prompts=tuple(prompts), **paired)  # type: ignore[arg-type]
+    return Projection(
+        origin=model.fingerprint,
+        prompts=tuple(prompts),
+        pairs=tuple((one, other) for one, other in pairs),
+        strength=float(strength) if pairs else 0.0,
+    )
 
 
 class _NoPictures:

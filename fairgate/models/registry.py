@@ -53,8 +53,8 @@ def open_scorer(
                 remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
             )
 
-        def other(inner: str, beside: ImageSource | None = None, /) -> Model:
-            return opened(inner, beside or over)
+        def other(inner: str, source: ImageSource | None = None, /) -> Model:
+            return opened(inner, source or over)
 
         request = Request(named, address, over, device, cache, allow_pickle, base, progress, batch_size, other)
         with FAMILIES.blaming(scheme):

@@ -99,8 +99,8 @@ def _digests(one: ProbeScores) -> list[str | None]:
 
 def _numbers_digest(numbers: NDArray[np.float64]) -> str:
     """Every NaN is the same: a missing number comes back from a file as another one."""
-    told = np.where(np.isnan(numbers), np.nan, numbers)
-    return sha256_bytes(np.ascontiguousarray(told, dtype="<f8").tobytes())
+    same = np.where(np.isnan(numbers), np.nan, numbers)
+    return sha256_bytes(np.ascontiguousarray(same, dtype="<f8").tobytes())
 
 
 def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> None:

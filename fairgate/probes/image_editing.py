@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -17,9 +16,9 @@ from fairgate.models import (
     Editing,
     EditingModel,
     Floats,
-    ImageIndex,
     ImageSource,
     LabelModel,
+    SourceLike,
     decode_rgb,
     indistinct,
     require_capability,
@@ -67,7 +66,7 @@ class Reader(SuiteSection):
         return np.asarray(groups[log_p.argmax(axis=1)])
 
 
-class Pictures:
+class Pictures(SourceLike):
     """A source that keeps each picture's skin as it is read: its typology angle, in degrees, NaN where it has none, and
     its share of the pixels.
 
@@ -75,26 +74,14 @@ class Pictures:
     """
 
     def __init__(self, source: ImageSource, rule: SkinRule, crop: Sequence[float] | None) -> None:
-        self.source, self.rule, self.crop = source, rule, crop
+        super().__init__(source)
+        self.rule, self.crop = rule, crop
         self._skins: dict[int, tuple[float, float]] = {}
 
     @property
     def fingerprint(self) -> str:
         """The source's."""
         return self.source.fingerprint
-
-    @property
-    def folder(self) -> Path:
-        """The source's."""
-        return self.source.folder
-
-    @property
-    def index(self) -> ImageIndex:
-        """The source's."""
-        return self.source.index
-
-    def __len__(self) -> int:
-        return len(self.source)
 
     def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
         """The source's."""

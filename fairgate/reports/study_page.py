@@ -140,7 +140,7 @@ def _limits(series: FigureSeries) -> list[list[float]] | None:
     if not series.lo or not series.hi:
         return None
     far = [
-        (math.nan, math.nan) if None in {y, lo, hi} else (max(0.0, y - lo), max(0.0, hi - y))  # type: ignore[operator]
+        (math.nan, math.nan) if y is None or lo is None or hi is None else (max(0.0, y - lo), max(0.0, hi - y))
         for y, lo, hi in zip(series.y, series.lo, series.hi, strict=True)
     ]
     return [[below for below, _ in far], [above for _, above in far]]

@@ -48,16 +48,17 @@ def caption_words_study(
     captions: Path,
     *,
     caption: str = "caption",
-    words: Sequence[str] = WORDS,
-    terms: Mapping[str, Sequence[str]] = TERMS,
+    words: Sequence[str] | None = None,
+    terms: Mapping[str, Sequence[str]] | None = None,
     image: str | None = None,
     images: Path | None = None,
     seed: int = 0,
 ) -> StudyContents:
-    """Count words by group in captions, and draw a sheet of pictures where there are any.
+    """Count words by group in captions, by default WORDS and TERMS, and draw a sheet of pictures where there are any.
 
     Raises DatasetError for files that cannot be read, SettingsError for words or terms that are none.
     """
+    words, terms = words or WORDS, terms or TERMS
     _require_terms(words, terms)
     files = caption_files(captions, caption, image)
     counts, rows, too_long = _counted(files, words, terms, seed)

@@ -69,10 +69,10 @@ class Captioned:
             texts = json.loads(stored) if isinstance(stored, str) else None
         except (ValueError, RecursionError):
             texts = None
-        plain = isinstance(texts, list) and all(isinstance(one, str) and one.strip() for one in texts)
-        if not plain or not 0 < len(texts) <= MOST_CAPTIONS:  # type: ignore[arg-type]
+        found = [one for one in texts if isinstance(one, str) and one.strip()] if isinstance(texts, list) else []
+        if found != texts or not 0 < len(found) <= MOST_CAPTIONS:
             raise self._wrong(f"has a row whose '{column}' is no JSON list of 1 to {MOST_CAPTIONS} captions.")
-        return tuple(texts)  # type: ignore[arg-type]
+        return tuple(found)
 
     def _wrong(self, problem: str) -> DatasetError:
         return DatasetError(

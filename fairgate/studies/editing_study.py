@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any, cast
 
@@ -65,7 +66,7 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
             device=options.device,
             cache=options.cache,
             base=options.root,
-            progress=None if options.progress is None else lambda done, total: options.progress(uri, done, total),  # type: ignore[misc]
+            progress=None if options.progress is None else partial(options.progress, uri),
         ),
     )
     require_capability(model, "edit", f"fairgate study image-editing --model {uri}")
@@ -125,9 +126,9 @@ def _counts(chosen: ChosenImages) -> dict[str, int]:
 
 
 def _fewer(chosen: ChosenImages, images: int) -> list[str]:
-    """A note on groups with fewer images than were asked for."""
+    """A note on groups with fewer images than `--images` says."""
     few = [f"{name} {n}" for name, n in _counts(chosen).items() if n < images]
-    return [f"{images} images of every group were asked for, and the release has fewer: {', '.join(few)}."] * bool(few)
+    return [f"{images} images of every group are wanted, and the release has fewer: {', '.join(few)}."] * bool(few)
 
 
 def _required(release: Dataset, options: EditingOptions) -> EditingOptions:

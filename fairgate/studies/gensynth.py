@@ -1,7 +1,7 @@
 """The tables and figures of Smith et al. 2023 ("Balancing the Picture"): how much of a model's bias is the dataset's?
 
 Neutral captions search photographs as they are, with swapped faces, and edited to show either gender on one background.
-Rankers that have no bias of their own (scores at random, words of captions) stand next to every model on every data.
+Rankers that have no bias of their own (scores at random, words of captions) are next to every model on every data.
 
 Departures. The paper does not say whether neutral captions search their own photograph, too: here they do; nor how its
 TF-IDF compares a caption with an image of five captions: here with all of them. Intervals resample photographs, or

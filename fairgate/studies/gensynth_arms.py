@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -61,7 +61,7 @@ class GenSynthInputs:
     device: str
     root: Path
     cache: EmbeddingCache | None
-    _opened: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _opened: dict[tuple[str, str], SimilarityModel] = field(default_factory=dict)
 
     @cached_property
     def edited(self) -> list[Captioned]:
@@ -73,10 +73,10 @@ class GenSynthInputs:
         key = (name, source.fingerprint)
         if key not in self._opened:
             uri = self.models[name]
-            model: Any = open_scorer(uri, source, device=self.device, cache=self.cache, base=self.root)
+            model = open_scorer(uri, source, device=self.device, cache=self.cache, base=self.root)
             require_capability(model, "similarity", "study gensynth")
-            self._opened[key] = model
-        return self._opened[key]  # type: ignore[no-any-return]
+            self._opened[key] = cast(SimilarityModel, model)
+        return self._opened[key]
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class WordGallery:
     def __post_init__(self) -> None:
         if self.k > len(self.release):
             raise SettingsError(
-                f"the top {self.k:,} of {len(self.release):,} pictures were asked for.",
+                f"the top {self.k:,} of {len(self.release):,} pictures are wanted.",
                 where="--k",
                 remedy=f"give at most {len(self.release):,}",
             )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from fairgate.data import Dataset
 from fairgate.errors import SettingsError, suggestion
 from fairgate.measures import Crossing
-from fairgate.models import EmbeddingCache, open_scorer
+from fairgate.models import EmbeddingCache, SimilarityModel, open_scorer
 from fairgate.records import StudyFigure, StudyModel, StudyPicture, StudyTable
 from fairgate.studies.contents import StudyContents
 from fairgate.studies.word_associations import WordGallery, WordScores, score_words
@@ -121,7 +122,7 @@ def _measured(
 
 
 def _opened(gallery: WordGallery, name: str, uri: str, options: WordsOptions) -> WordScores:
-    """A model that is scored every word."""
+    """A model with its scores of every word."""
     progress = options.progress
 
     def report(done: int, total: int) -> None:
@@ -137,7 +138,7 @@ def _opened(gallery: WordGallery, name: str, uri: str, options: WordsOptions) ->
         allow_pickle=options.allow_pickle,
         progress=report,
     )
-    return score_words(gallery, name, model)  # type: ignore[arg-type] # `score_words` requires the capability
+    return score_words(gallery, name, cast(SimilarityModel, model))  # which requires the capability
 
 
 def _towards(release: Dataset, attributes: Sequence[str], group: str | None) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from painted_models import FAMILIES as PAINTED
 from test_gate_verdicts import by_item, evaluate
 from toy_repository import SUITE, Toy
 
-from fairgate.errors import SuiteError
+from fairgate.errors import ScoresError, SuiteError
 from fairgate.hashing import digest
 from fairgate.measures import METRICS, Cell, Measure, MetricRequest
 from fairgate.models.registry import FAMILIES
@@ -161,9 +161,9 @@ def test_flips_are_shares_of_edits_in_the_group_with_the_most() -> None:
 
 
 def test_no_readable_skin_at_all_is_an_error_with_a_remedy() -> None:
-    with pytest.raises(Exception, match="no edit has a skin tone") as caught:
+    with pytest.raises(ScoresError, match="no edit has a skin tone") as caught:
         measured("lightening", answers([[np.nan] * 4]), [0, 0, 1, 1])
-    assert "crop" in str(caught.value.remedy)  # type: ignore[attr-defined]
+    assert "crop" in str(caught.value.remedy)
 
 
 def test_further_numbers_and_their_gaps_come_back_from_the_file(toy: Toy) -> None:

@@ -69,7 +69,7 @@ def test_images_are_counted_by_group_and_groups_with_fewer_than_asked_for_are_no
     groups = ["light × male", "light × female", "dark × male", "dark × female"]
     assert record["settings"]["images of a group"] == [f"{group}: {each}" for group in groups]
     noted = ", ".join(f"{group} {each}" for group in groups)
-    assert f"1000 images of every group were asked for, and the release has fewer: {noted}." in record["notes"]
+    assert f"1000 images of every group are wanted, and the release has fewer: {noted}." in record["notes"]
 
 
 def test_edits_that_change_nothing_change_no_number(painted: Toy) -> None:

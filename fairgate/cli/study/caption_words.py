@@ -34,14 +34,14 @@ def caption_words(
     from fairgate.studies import caption_words_study
 
     started = time.monotonic()
-    given = {"words": word, "terms": None if terms is None else _terms(terms)}
     contents = caption_words_study(
         captions,
         caption=column,
         image=image,
         images=images,
         seed=seed,
-        **{name: value for name, value in given.items() if value},  # type: ignore[arg-type] # by name
+        words=word or None,
+        terms=_terms(terms) if terms else None,
     )
     show_study(ctx, contents, out, started)
 

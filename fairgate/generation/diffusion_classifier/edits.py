@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from fairgate.generation.diffusion.paint import at_size, generators_of, pixels_o
 from fairgate.generation.diffusion.pipeline import StableDiffusion
 from fairgate.generation.roles import Sampling
 from fairgate.hashing import digest
-from fairgate.models import Editing, EmbeddingCache, ImageIndex, ImageSource, decode_rgb, name_of
+from fairgate.models import Editing, EmbeddingCache, ImageSource, SourceLike, decode_rgb, name_of
 from fairgate.randomness import stream
 
 LATENTS_AT_ONCE = {"cpu": 1 << 14, "cuda": 1 << 19}
@@ -81,7 +80,7 @@ class ImageEditor:
         return model.decode(latents)
 
 
-class EditedImages:
+class EditedImages(SourceLike):
     """The edits of a source as a source: PNG pictures, in its order and under its names.
 
     `loaded` is called when a picture is not in the cache; `key` names the model's files and how it runs. Reading can
@@ -97,23 +96,11 @@ class EditedImages:
         loaded: Callable[[], ImageEditor],
         cache: EmbeddingCache | None,
     ) -> None:
-        self.source, self.prompt, self.how = source, prompt, how
-        asked = [prompt, how.strength, how.seed, how.steps, how.guidance]
-        self.fingerprint = digest({"model": key, "edit": asked, "source": source.fingerprint})
+        super().__init__(source)
+        self.prompt, self.how = prompt, how
+        edit = [prompt, how.strength, how.seed, how.steps, how.guidance]
+        self.fingerprint = digest({"model": key, "edit": edit, "source": source.fingerprint})
         self._loaded, self._cache = loaded, cache
-
-    @property
-    def folder(self) -> Path:
-        """The source's."""
-        return self.source.folder
-
-    @property
-    def index(self) -> ImageIndex:
-        """The source's."""
-        return self.source.index
-
-    def __len__(self) -> int:
-        return len(self.source)
 
     def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
         """Row numbers and PNG bytes of the edits, `batch_size` at most."""

@@ -107,9 +107,9 @@ class VisionLanguage:
 
 def _decode_plainly(model: Any) -> None:
     """Keep of what config.json says of decoding the tokens that begin, end and pad a text: `generate` takes all that it
-    is not told from there, such as forbidden words, penalties, or a method that is code on a hub."""
+    is not taken from there, such as forbidden words, penalties, or a method that is code on a hub."""
     for part in model.modules():  # BLIP-2's language model has its own
         if getattr(part, "generation_config", None) is not None:
-            told = part.generation_config
-            ids = {name: getattr(told, name, None) for name in _TEXT_ENDS}
+            written = part.generation_config
+            ids = {name: getattr(written, name, None) for name in _TEXT_ENDS}
             part.generation_config = GenerationConfig(**ids)

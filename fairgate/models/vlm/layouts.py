@@ -80,7 +80,7 @@ def _require_modest(patch: int | None, images: Any, where: str) -> None:
 
 
 def processor_options(found: TransformersFolder, config: Any) -> dict[str, Any]:
-    """What a processor is told besides its parts: from processor_config.json, else as the model's config implies."""
+    """The options of a processor besides its parts: from processor_config.json, else as the model's config implies."""
     from fairgate.checkpoints import read_config
 
     path = found.files.paths.get("processor_config.json")

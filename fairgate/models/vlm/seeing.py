@@ -1,4 +1,4 @@
-"""A judged model of pictures and text: which files it is, what it is asked, and what it says of every picture."""
+"""A judged model of pictures and text: its files, its prompt, and its captions of pictures."""
 
 from __future__ import annotations
 
