@@ -1,4 +1,4 @@
-"""`fairgate dataset`: fetch a release, look at it, verify it, import photographs. `fairgate release` makes one."""
+"""`fairgate dataset`: fetch a release, look at it, verify it, import photographs, write prompts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairgate.data import Manifest
 
 
-dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify and import datasets.")
+dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify, import and write datasets.")
 
 Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
 Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]
@@ -124,6 +124,34 @@ def import_(
 
 
 @dataset_app.command()
+def prompts(
+    name: Annotated[str, typer.Argument(help="Name of the new dataset.")],
+    template: Annotated[
+        str, typer.Option(help="The prompt, with `{word}` or `{a_word}` (with its article): `a photo of {a_word}`.")
+    ],
+    word: Annotated[list[str], typer.Option(help="What to ask for, such as `doctor`; repeatable.")],
+    seeds: Annotated[int, typer.Option(min=1, help="Pictures that a generator is to make of every word.")] = 50,
+    licence: Annotated[str, typer.Option(help="Licence of the prompts.")] = "unknown",
+    version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
+    root: Root = ROOT,
+) -> None:
+    """Write a release of prompts for generators: a row for every word and seed, without pictures."""
+    from fairgate.data import write_prompts
+    from fairgate.probes import checked_template, filled
+
+    try:
+        checked_template(template, "word")
+    except ValueError as error:
+        raise DatasetError(f"{error}.", where="--template", remedy="write one as `a photo of {a_word}`") from error
+    if twice := [one for one in word if word.count(one) > 1]:
+        raise DatasetError(f"the word '{twice[0]}' is given twice.", where="--word", remedy="give each word once")
+    asked = {one: filled(template, "word", one) for one in word}
+    manifest = write_prompts(asked, seeds, name, root=root, version=version, licence=licence)
+    _describe(manifest)
+    typer.echo(f"written as {root / manifest.name / manifest.version}")
+
+
+@dataset_app.command()
 def sheet(
     build: options.BuildName,
     out: Annotated[Path, typer.Option(help="PNG file to write.")] = Path("sheet.png"),
@@ -175,4 +203,5 @@ def _describe(manifest: Manifest) -> None:
     for attribute, groups in manifest.counts.groups.items():
         for place, (group, count) in enumerate(groups.items()):
             table.add_row(escape(attribute) if place == 0 else "", escape(group), f"{count:,}")
-    console.print(table)
+    if manifest.attributes:
+        console.print(table)

@@ -27,6 +27,7 @@ from .manifest import Shard as Shard
 from .manifest import Text as Text
 from .manifest import check_name as check_name
 from .manifest import read_manifest as read_manifest
+from .prompts import write_prompts as write_prompts
 from .releases import ROOT as ROOT
 from .releases import open_dataset as open_dataset
 from .releases import release as release

@@ -166,7 +166,7 @@ class Probe(SuiteSection):
 def dataset_has(attribute: str, who: str, dataset: DatasetFacts, where: str) -> None:
     """Raise SuiteError, `who` 'attribute' ..., for one that a dataset does not record."""
     if attribute not in dataset.attributes:
-        recorded = f"recorded attributes: {', '.join(dataset.attributes)}"
+        recorded = f"recorded attributes: {', '.join(dataset.attributes) or 'none'}"
         raise SuiteError(
             f"{who} '{attribute}', which dataset '{dataset.name}/{dataset.version}' does not record.",
             where=where,

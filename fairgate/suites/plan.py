@@ -146,6 +146,12 @@ def _groupings(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, where: 
         dataset_has(attribute, f"suite '{loaded.name}' looks at", dataset, loaded.where("groups", "attributes"))
     if check.over is None:
         return ()
+    if check.over in ("each", "crossed") and not attributes:
+        raise SuiteError(
+            f"check '{check.id}' is over groups, and dataset '{dataset.name}/{dataset.version}' records no attribute.",
+            where=where,
+            remedy="leave `over` out, or use a dataset whose images have labels",
+        )
     if check.over == "each":
         return tuple((attribute,) for attribute in attributes)
     if check.over == "crossed":
