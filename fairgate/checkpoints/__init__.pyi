@@ -21,6 +21,8 @@ from .files import require_folder as require_folder
 from .files import require_weights as require_weights
 from .files import resolve as resolve
 from .files import split_options as split_options
+from .prefixes import inner_state as inner_state
+from .prefixes import without_prefixes as without_prefixes
 from .torch_runtime import Halving as Halving
 from .torch_runtime import encoder_of as encoder_of
 from .torch_runtime import require_device as require_device

@@ -5,20 +5,18 @@ from __future__ import annotations
 import pickle
 import struct
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from fairgate.checkpoints.prefixes import inner_state, without_prefixes
 from fairgate.errors import ModelError, did_you_mean, listed
 
 StateDict = dict[str, torch.Tensor]
 _SHOWN = 4
 _OLD_BUFFERS = ("position_ids",)  # transformers wrote it into checkpoints before 4.31
-# what training wrappers put before every name: DistributedDataParallel, torch.compile
-_WRAPPERS = ("module.", "_orig_mod.")
-
 
 # what torch's readers raise for bytes that torch.save did not write
 _DAMAGED = (
@@ -27,17 +25,20 @@ _DAMAGED = (
 )
 
 
-def read_state_dict(path: Path, *, allow_pickle: bool = False) -> StateDict:
+def read_state_dict(
+    path: Path, *, allow_pickle: bool = False, key: str | None = None, own: Collection[str] = ()
+) -> StateDict:
     """Tensors by name, on the CPU, out of a file that `files.require_weights` has accepted.
 
-    Reads safetensors, a bare state dict, and what open_clip's training writes (`{"epoch", "name", "state_dict",
-    "optimizer"}`, with or without the `module.` prefix of distributed training). Raises ModelError for a file that
-    would have to run pickled code, unless `allow_pickle`, and for one that is damaged or holds no state dict.
+    Reads safetensors, a bare state dict, and what training writes (`{"epoch", "name", "state_dict", "optimizer"}`, with
+    the prefixes of `fairgate.checkpoints.prefixes`, of which `own`, the model's names, decide one). With a `key`, the
+    state dict under it (`state_dict_ema`). Raises ModelError for a file that would have to run pickled code, unless
+    `allow_pickle`, and for one that is damaged or holds no state dict.
     """
     if path.suffix == ".safetensors":
         from safetensors.torch import load_file
 
-        return _unwrapped(load_file(path), path)
+        return _unwrapped(load_file(path), path, key, own)
     try:
         with warnings.catch_warnings():
             # an unusual protocol or a TorchScript archive either loads or is refused below, with a remedy
@@ -53,7 +54,7 @@ def read_state_dict(path: Path, *, allow_pickle: bool = False) -> StateDict:
             where=str(path),
             remedy="save or download it again",
         ) from error
-    return _unwrapped(held, path)
+    return _unwrapped(held, path, key, own)
 
 
 def _would_run_code(path: Path, reason: str) -> ModelError:
@@ -69,12 +70,12 @@ def _first_line(error: object) -> str:
     return str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
 
 
-def _unwrapped(held: Any, path: Path) -> StateDict:
+def _unwrapped(held: Any, path: Path, key: str | None, own: Collection[str]) -> StateDict:
     if isinstance(held, torch.jit.ScriptModule):  # only with allow_pickle: OpenAI's archives
         notes = ("input_resolution", "context_length", "vocab_size")
         state: Any = {name: value for name, value in held.state_dict().items() if name not in notes}
     else:
-        state = held["state_dict"] if isinstance(held, Mapping) and "state_dict" in held else held
+        state = inner_state(held, str(path), key)
     tensors = isinstance(state, Mapping) and all(isinstance(value, torch.Tensor) for value in state.values())
     if not tensors or not state:
         found = [str(key)[:40] for key in list(held)[:_SHOWN]] if isinstance(held, Mapping) else [type(held).__name__]
@@ -94,10 +95,7 @@ def _unwrapped(held: Any, path: Path) -> StateDict:
         raise ModelError(
             "the file's tensors have no names.", where=str(path), remedy="save model.state_dict(), whose keys are text"
         )
-    for prefix in _WRAPPERS:
-        if all(name.startswith(prefix) for name in plain):
-            plain = {name.removeprefix(prefix): value for name, value in plain.items()}
-    return plain
+    return without_prefixes(plain, str(path), own)
 
 
 def _is_plain(value: torch.Tensor) -> bool:
