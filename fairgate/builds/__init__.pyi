@@ -4,6 +4,10 @@ from .build import build_names as build_names
 from .build import part_states as part_states
 from .build import read_build as read_build
 from .plan import Ground as Ground
+from .plan import Need as Need
+from .preflight import Preflight as Preflight
+from .preflight import preflight_of as preflight_of
+from .preflight import published as published
 from .shard_store import Ledger as Ledger
 from .shard_store import Quiet as Quiet
 from .shard_store import Watcher as Watcher

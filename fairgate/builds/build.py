@@ -36,7 +36,7 @@ from fairgate.recipes import Recipe, open_recipe, recipe_names
 from fairgate.suites import Source, read_source
 
 PARAMS = Path("params.yaml")
-RESERVED = ("status", "run")
+RESERVED = ("status", "run", "preflight")
 """Names that are commands of `fairgate build`."""
 
 
@@ -68,7 +68,7 @@ class Factory:
         if part is not None:
             pick([part], [each.name for each in self.recipe.parts()], "part")
         one_thread_each()
-        ground = Ground.of(self.recipe, self.limit)
+        ground = Ground.of(self.recipe, self.limit, part)
         with self.places.held(selected):
             for subject in selected:
                 self._subject(ground, subject, engine, part)
@@ -207,7 +207,7 @@ def read_build(name: str, params: Path = PARAMS) -> Recipe:
         raise RecipeError(
             f"a build cannot be called '{name}'.",
             where=where,
-            remedy="use small letters, digits, - and _; 'status' and 'run' are commands",
+            remedy="use small letters, digits, - and _; 'status', 'run' and 'preflight' are commands",
         )
     entry = builds[name] or {}
     if not isinstance(entry, dict):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fairgate.errors import RecipeError
+from fairgate.errors import FairgateError, ModelError, RecipeError
 from fairgate.generation import files_digest, model_fingerprint, modules_for
 from fairgate.hashing import digest
 from fairgate.lazy_face import homes_of
@@ -92,6 +92,59 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A model or a file that a recipe reads: `parts` use it; `digest` is empty where there is a `problem`."""
+
+    name: str
+    source: str
+    parts: tuple[str, ...]
+    model: bool
+    digest: str = ""
+    problem: FairgateError | None = None
+
+    def begins_by(self, recipe: Recipe, last: str) -> bool:
+        """Whether a part up to `last` reads it."""
+        names = [part.name for part in recipe.parts()]
+        return not self.model or any(names.index(part) <= names.index(last) for part in self.parts)
+
+
+def needs_of(recipe: Recipe) -> list[Need]:
+    """Everything that a recipe reads, models first, hashed where it is there."""
+    found = []
+    for role, uri in recipe.models().items():
+        parts = tuple(part.name for part in recipe.parts() if role not in part.ignores)
+        try:
+            found.append(Need(role, uri, parts, True, model_fingerprint(role, uri)))
+        except (ModelError, RecipeError) as error:
+            found.append(Need(role, uri, parts, True, problem=error))
+    for name, path in recipe.inputs().items():
+        parts = tuple(part.name for part in recipe.parts())
+        if path.exists():
+            found.append(Need(name, str(path), parts, False, files_digest(path)))
+        else:
+            missing = RecipeError(
+                f"the recipe reads '{name}', and it is not there.",
+                where=str(path),
+                remedy="check the path; if DVC tracks it, run `dvc pull`",
+            )
+            found.append(Need(name, str(path), parts, False, problem=missing))
+    return found
+
+
+def _all_of(recipe: Recipe, missing: Sequence[Need]) -> FairgateError:
+    first = missing[0].problem
+    assert first is not None
+    if len(missing) == 1:
+        return first
+    return type(first)(
+        f"the recipe '{recipe.name}' reads {len(missing)} things that cannot be used: "
+        f"{', '.join(f'{each.name} ({each.source})' for each in missing)}.",
+        where=first.where,
+        remedy=f"`fairgate build preflight` with the build's name says of each what to do. The first: {first.remedy}",
+    )
+
+
 FORMAT = 1
 """Raised when shards are stored otherwise than before."""
 _ABOUT = ("name", "licence", "notice")
@@ -111,17 +164,17 @@ class Ground:
     limit: int | None = None
 
     @classmethod
-    def of(cls, recipe: Recipe, limit: int | None = None) -> Ground:
-        """Hashes the files of every model and input. Raises ModelError or RecipeError for one that is not there."""
-        models = {role: model_fingerprint(role, uri) for role, uri in recipe.models().items()}
-        for name, path in recipe.inputs().items():
-            if not path.exists():
-                raise RecipeError(
-                    f"the recipe reads '{name}', and it is not there.",
-                    where=str(path),
-                    remedy="check the path; if DVC tracks it, run `dvc pull`",
-                )
-        inputs = {name: files_digest(path) for name, path in recipe.inputs().items()}
+    def of(cls, recipe: Recipe, limit: int | None = None, last: str | None = None) -> Ground:
+        """Hashes the files of every input, and of the models that the parts up to `last` use (None: of every model).
+
+        Raises ModelError or RecipeError for one that is not there, and names all of several.
+        """
+        needs = [each for each in needs_of(recipe) if last is None or each.begins_by(recipe, last)]
+        if missing := [each for each in needs if each.problem is not None]:
+            raise _all_of(recipe, missing)
+        found = {each.name: each.digest for each in needs}
+        models = {role: found[role] for role in recipe.models() if role in found}
+        inputs = {name: found[name] for name in recipe.inputs()}
         return cls(recipe, models, inputs, code_digest(recipe), limit)
 
     def plan(self, part: Part, subject: str, before: str) -> dict[str, Any]:

@@ -245,6 +245,8 @@ def read_config(path: Path, limits: Mapping[str, int] | None = None) -> dict[str
 _HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
 # weights are "model...", "diffusion_pytorch_model..."; a pipeline in one file (v1-5-pruned.safetensors) is not read
 _PATTERNS = ("*.json", "*.txt", "*.model", "*model*.safetensors")
+_PICKLED = ("dandelin/vilt-b32-finetuned-vqa", "openai/clip-vit-base-patch32")
+"""Published without safetensors but in a pull request of the hub, whose ref may move."""
 
 
 def model_folder(address: str, base: Path) -> Path:
@@ -260,7 +262,8 @@ def model_folder(address: str, base: Path) -> Path:
         require_folder(folder)
         return folder
     name, revision = found["name"], found["revision"]
-    patterns = " ".join(f'--include "{pattern}"' for pattern in _PATTERNS)
+    weights = ("pytorch_model.bin",) if name in _PICKLED else ()
+    patterns = " ".join(f'--include "{pattern}"' for pattern in (*_PATTERNS, *weights))
     wanted = f"hf download {name} {f'--revision {revision} ' if revision else ''}{patterns}"
     missing = ModelError(
         f"'{name}' is neither a folder ({folder}) nor a model in the hub's cache on this machine.",

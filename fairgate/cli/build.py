@@ -76,6 +76,23 @@ def run(
 
 
 @build_app.command()
+def preflight(
+    name: Annotated[str, typer.Argument(help="A build of params.yaml.")],
+    params: Params = PARAMS,
+    out: Out = OUT,
+) -> None:
+    """What NAME reads and will cost: models with licence, size and the command that fetches them, evaluations, GPU
+    memory, hours and kWh. Nothing is loaded. Exits with 1 where something is not there."""
+    from fairgate.builds import preflight_of, read_build
+    from fairgate.cli.build_display import show_preflight
+
+    found = preflight_of(read_build(name, params), out)
+    show_preflight(name, found)
+    if found.missing:
+        raise typer.Exit(1)
+
+
+@build_app.command()
 def status(
     name: Annotated[str | None, typer.Argument(help="A build of params.yaml; all of them when left out.")] = None,
     limit: Limit = None,

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from fairgate.builds import Factory, Ground, Ledger, part_states, read_build
+from fairgate.builds import Factory, Ground, Ledger, Preflight, part_states, published, read_build
 from fairgate.errors import ModelError, RecipeError, harmless
 
 WIDTH = 110
@@ -57,6 +57,55 @@ def show_status(name: str, params: Path, out: Path, limit: int | None) -> None:
         console.print(escape(harmless(note)), soft_wrap=True)
     if factory.places.dataset.is_dir():
         console.print(f"dataset: {escape(str(factory.places.dataset))}", soft_wrap=True)
+
+
+def show_preflight(name: str, found: Preflight) -> None:
+    """Print what a build reads, what fetches the rest, and what it will cost."""
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
+    reads = _table(f"{name}: what it reads", ("", "source", "parts"), ("licence", "disk GB", "GPU GB", "there"))
+    for need in found.needs:
+        size = published(need.source) if need.model else None
+        numbers = ("", "", "") if size is None else (size.licence, f"{size.disk:.1f}", f"{size.memory:.1f}")
+        cells = (need.name, harmless(need.source), ", ".join(need.parts) if need.model else "", *numbers)
+        reads.add_row(*map(escape, cells), "no" if need.problem else "yes")
+    console.print(reads)
+    for problem, (names, remedy) in found.remedies.items():
+        console.print(escape(f"{names}: {problem}"), soft_wrap=True)
+        console.print(escape(f"  {remedy}"), soft_wrap=True)
+    if found.missing_disk > found.free_disk:
+        console.print(f"models to fetch need {found.missing_disk:.0f} GB; {found.free_disk:.0f} GB of disk are free")
+    if found.work:
+        work = _table("what it will do, at most: filters end parts earlier", ("part", "model"), _WORK)
+        for one in found.work:
+            pictures = "?" if one.pictures is None else f"{one.pictures:,}"
+            total = "?" if one.pictures is None else f"{one.pictures * one.evaluations:,}"
+            work.add_row(escape(one.part), one.role, pictures, f"{one.evaluations:,}", total)
+        console.print(work)
+    if found.estimates:
+        cost = _table("on one GPU, computed and not measured", ("GPU",), ("memory GB", "needs", "fits", "hours", "kWh"))
+        for each in found.estimates:
+            card = (each.gpu.name, str(each.gpu.memory), f"{found.memory:.1f}", "yes" if each.fits else "no")
+            spent = (f"{each.hours:,.1f}", f"{each.kilowatt_hours:,.1f}") if each.fits else ("", "")
+            cost.add_row(*card, *spent)
+        console.print(cost)
+        console.print(
+            "a batch that does not fit is halved; `needs` is of batches of 8 (docs/building.md)", soft_wrap=True
+        )
+    for line in found.unknown:
+        console.print(escape(f"not counted: {line}"), soft_wrap=True)
+
+
+_WORK = ("pictures", "UNet evaluations each", "evaluations")
+
+
+def _table(title: str, words: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in words:
+        table.add_column(column, overflow="fold")
+    for column in numbers:
+        table.add_column(column, justify="right" if column not in ("licence", "there", "fits") else "left")
+    return table
 
 
 _COLUMNS = (

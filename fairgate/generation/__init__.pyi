@@ -1,5 +1,8 @@
 from .diffusion.pipeline import StableDiffusion as StableDiffusion
 from .diffusion.schedule import quiet as quiet
+from .published import PUBLISHED as PUBLISHED
+from .published import PublishedModel as PublishedModel
+from .published import addresses as addresses
 from .registry import files_digest as files_digest
 from .registry import model_fingerprint as model_fingerprint
 from .registry import modules_for as modules_for

@@ -105,6 +105,13 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
         raise ModelError(f"'{uri}' names no face finder: '{faces}'.", remedy="use faces=dlib or faces=whole")
     races = _races(uri, file, options.get("races"))
     path = resolve(file, base)
+    if not path.exists():
+        raise ModelError(
+            "the checkpoint of FairFace is not there.",
+            where=str(path),
+            remedy="its authors link it from the README of github.com/dchen236/FairFace (Google Drive, and a licence); "
+            "put fairface_alldata_4race_20191111.pt, or res34_fair_align_multi_7_20190809.pt with ?races=7, there",
+        )
     require_weights(path)
     files = HashedFiles.of({"weights": path})
     finder = DlibFinder(side, upsample) if faces == "dlib" else WholeImage()

@@ -86,7 +86,7 @@ def _of_folder(address: str, base: Path) -> Checkpoint:
     folder = model_folder(address, base)
     config = folder / "config.json"
     if not config.is_file() or str(read_config(config).get("model_type")) not in _IMAGES_ALONE:
-        return hf.checkpoint(folder)
+        return hf.checkpoint(folder, pickled=True)
     found = find_folder(folder, tuple(_IMAGES_ALONE), tokenizer=False, pickled=True)
 
     def load(device: Device) -> Encoder:

@@ -55,9 +55,12 @@ class HuggingFace:
         return TwoTowers(checkpoint(folder), request)
 
 
-def checkpoint(folder: Path) -> Checkpoint:
-    """A model in a folder that `require_folder` has accepted, hashed and not loaded. Raises ModelError."""
-    found = find_folder(folder, tuple(_CLASSES))
+def checkpoint(folder: Path, *, pickled: bool = False) -> Checkpoint:
+    """A model in a folder that `require_folder` has accepted, hashed and not loaded. Raises ModelError.
+
+    With `pickled`, a `pytorch_model.bin` will do where there are no safetensors: it is read with `weights_only`.
+    """
+    found = find_folder(folder, tuple(_CLASSES), pickled=pickled)
     libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
     identity = {"adapter": "hf", "code": CODE_VERSION, "libraries": libraries}
     texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from math import ceil
 from pathlib import Path
@@ -74,6 +75,20 @@ def require_fields(setting: str, template: str, *fields: str) -> None:
     if len(found) < len(parsed) or sorted(found) != sorted(fields):
         each = " and ".join(f"{{{field}}}" for field in fields)
         raise ValueError(f"`{setting}` holds {each}, once{' each' * (len(fields) > 1)}, and no other field")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a part of all subjects has a diffusion model do, at most: filters and `target_sets` end it earlier.
+
+    `pictures` that the model of `role` makes (None: it depends on data that are not here), each in so many
+    `evaluations` of its UNet.
+    """
+
+    part: str
+    role: str
+    pictures: int | None
+    evaluations: int
 
 
 class Before(Protocol):
@@ -162,6 +177,10 @@ class Recipe(ABC):
     def inputs(self) -> Mapping[str, Path]:
         """Files that are read (annotations, labels), name -> path. Their digests go into the plan and the manifest."""
         return {}
+
+    def work(self) -> Sequence[Work]:
+        """What diffusion models will have to do, at most; by default not known."""
+        return ()
 
     def about(self) -> str:
         """A paragraph for the dataset card."""

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator, model_validator
 
 from fairgate.generation import Matcher, Sampling, open_model
-from fairgate.recipes.contract import Before, Part, RecipeSettings, register
+from fairgate.recipes.contract import Before, Part, RecipeSettings, Work, register
 from fairgate.recipes.edited_photographs import (
     GROUPS,
     EditedPart,
@@ -218,6 +218,14 @@ class Gensynth(EditedPhotographs):
     def models(self) -> Mapping[str, str]:
         """Two roles, and a face reader where an attribute is perceived."""
         return {"editor": self.settings.editor, "matcher": self.settings.matcher, **self.settings.reader}
+
+    def work(self) -> Sequence[Work]:
+        """Three evaluations a step, under text and image guidance. How many photographs show one person of one gender
+        is known after the part `photos`; each is edited as often as it takes, at most `candidates` times."""
+        settings = self.settings
+        each = 3 * settings.edit_steps
+        pilot = settings.pilot_photos * len(settings.candidates) * len(settings.subjects)
+        return [Work(Pilot.name, "editor", pilot, each), Work(Edits.name, "editor", None, each)]
 
     def about(self) -> str:
         """What was edited, by what, and how few of the edits are taken for granted."""

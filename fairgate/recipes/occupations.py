@@ -22,6 +22,7 @@ streams.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
@@ -32,6 +33,7 @@ from fairgate.recipes.contract import (
     Part,
     Recipe,
     RecipeSettings,
+    Work,
     drawn,
     in_shards,
     register,
@@ -337,6 +339,16 @@ class Occupations(Recipe):
     def models(self) -> Mapping[str, str]:
         roles = ("painter", "inpainter", "asker", "detector", "segmenter", "face_reader")
         return {role: getattr(self.settings, role) for role in roles}
+
+    def work(self) -> Sequence[Work]:
+        """Two evaluations a step; of a variant's schedule, `strength` is run."""
+        settings, subjects = self.settings, len(self.subjects())
+        full = ceil(settings.candidates / settings.shard_sets) * settings.shard_sets
+        varied = min(settings.pool, full) * len(settings.words)
+        return [
+            Work(Pool.name, "painter", subjects * full, 2 * settings.paint_steps),
+            Work(Sets.name, "inpainter", subjects * varied, 2 * int(settings.vary_steps * settings.strength)),
+        ]
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """Members in the order of the groups; the subject is the occupation."""

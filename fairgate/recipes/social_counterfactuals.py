@@ -30,12 +30,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
+from math import ceil, prod
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, register, require_fields
+from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, Work, register, require_fields
 from fairgate.steps import (
     SHARE,
     CaptionMatcher,
@@ -293,6 +294,15 @@ class SocialCounterfactuals(Recipe):
 
     def models(self) -> Mapping[str, str]:
         return {"painter": self.settings.painter, "matcher": self.settings.matcher}
+
+    def work(self) -> Sequence[Work]:
+        """Two evaluations a step; of attempts that pruning ends, the first steps alone."""
+        settings = self.settings
+        members = prod(len(groups) for groups in settings.words.values())
+        attempts = len(self.subjects()) * len(settings.prefixes) * settings.attempts
+        kept = 1.0 if settings.prune_keep is None else settings.prune_keep
+        each = 2 * settings.steps * (settings.prune_at + (1 - settings.prune_at) * kept)
+        return [Work(Attempts.name, "painter", attempts * members, ceil(each))]
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         return [{**row, "recipe": self.name} for row in super().finish(rows)]

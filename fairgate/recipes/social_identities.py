@@ -13,7 +13,16 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from fairgate.generation import Sampling, open_model
-from fairgate.recipes.contract import Before, Part, Recipe, RecipeSettings, register, require_fields, single_pictures
+from fairgate.recipes.contract import (
+    Before,
+    Part,
+    Recipe,
+    RecipeSettings,
+    Work,
+    register,
+    require_fields,
+    single_pictures,
+)
 from fairgate.steps import Paint, SetRows, Step, Trace
 
 PAPER = "Saravanan et al., Exploring Social Bias in Downstream Applications of Text-to-Image Foundation Models, 2023"
@@ -108,6 +117,11 @@ class SocialIdentities(Recipe):
 
     def models(self) -> Mapping[str, str]:
         return {"painter": self.settings.painter}
+
+    def work(self) -> Sequence[Work]:
+        """Two evaluations a step, with and without the caption."""
+        pictures = len(self.settings.identities) * self.settings.images
+        return [Work(Headshots.name, "painter", pictures, 2 * self.settings.steps)]
 
     def finish(self, rows: SetRows) -> list[dict[str, Any]]:
         """The subject is what the image depicts; whom it depicts is in `identity` and the attributes."""

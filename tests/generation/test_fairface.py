@@ -127,7 +127,7 @@ def test_checkpoints_that_run_code_or_do_not_fit_are_refused(tmp_path: Path, mon
         "seven.pt": r"ResNet-34 with 18 outputs \(FairFace\): 1 tensors have other shapes: fc.weight",
         "little.pt": "tensors are missing: conv1.weight",
         "empty.pt": "the file is empty",
-        "absent.pt": "the file does not exist",
+        "absent.pt": "the checkpoint of FairFace is not there",
     }
     for name, problem in cases.items():
         with pytest.raises(ModelError, match=problem) as caught:
