@@ -59,7 +59,9 @@ def push(
             where="--pull-request",
             remedy="leave it out, or name the report that another job made with --from",
         )
-    results = send(queue, mlflow)
+    from fairgate.reports import run_description
+
+    results = send(queue, mlflow, run_description)
     for result in results:
         typer.echo(result.message, err=result.run_id is None)
     sent = sum(result.run_id is not None for result in results)
@@ -71,7 +73,7 @@ def push(
 
 
 def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
-    from fairgate.reports import read_results, render_comment, write_results
+    from fairgate.reports import read_results, render_comment, run_description, write_results
 
     for path in folder.glob("*"):
         if path.is_symlink():  # in a folder that another job made, it could have this job send a file of its own
@@ -87,7 +89,8 @@ def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
         files += _scores(folder / "scores.parquet")
         files += _suite(folder, record)
         with friendly(1):
-            run_id = log_run(record, files, uri=uri, more_tags={PULL_REQUEST: number} if number else {})
+            known = {PULL_REQUEST: number} if number else {}
+            run_id = log_run(record, files, uri=uri, more_tags=known, describe=run_description)
     typer.echo(f"sent {', '.join(path.name for path in files)} as run {run_id} of suite {record.suite!r}")
 
 

@@ -115,9 +115,11 @@ def _log_run(
     evaluation: Evaluation, files: list[Path], prepared: Prepared, uri: str, outage: TrackingError | None
 ) -> list[str]:
     """The run, and where the model is a registered one, the verdict on its version."""
+    from fairgate.reports import run_description
     from fairgate.tracking import log_or_queue, tag_model_version
 
-    outcome = log_or_queue(evaluation.record, files, uri, prepared.root / ".fairgate" / "queue", outage=outage)
+    queue = prepared.root / ".fairgate" / "queue"
+    outcome = log_or_queue(evaluation.record, files, uri, queue, outage=outage, describe=run_description)
     messages = [outcome.message]
     version = evaluation.record.model.registered
     if outcome.run_id is not None and version is not None:

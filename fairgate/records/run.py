@@ -407,6 +407,13 @@ class RunRecord(RecordPart):
         itself was forged or damaged."""
         return overall([check.verdict for check in self.checks if not check.waived])
 
+    @property
+    def closing(self) -> list[CheckResult]:
+        """The checks that close the gate, in the record's order: what neither passed, is waived, nor may be
+        inconclusive."""
+        allowed = ("pass", "inconclusive") if self.allow_inconclusive else ("pass",)
+        return [check for check in self.checks if check.verdict not in allowed and not check.waived]
+
     def counts(self) -> dict[Verdict, int]:
         """Number of checks per verdict, every verdict named; waived ones count as what they are."""
         return {verdict: sum(check.verdict == verdict for check in self.checks) for verdict in SEVERITY}

@@ -34,6 +34,7 @@ from .review_page import Page as Page
 from .review_page import render_review as render_review
 from .run_comment import job_summary as job_summary
 from .run_comment import render_comment as render_comment
+from .run_comment import run_description as run_description
 from .run_comment import tell_github as tell_github
 from .run_page import render_html as render_html
 from .run_terminal import baseline_lines as baseline_lines

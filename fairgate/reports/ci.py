@@ -29,7 +29,8 @@ def github_annotations(record: RunRecord) -> list[str]:
     level are due, the tenth says how many are not shown.
     """
     checks = [check for check in reading_order(record.checks) if check.verdict != "pass"]
-    errors = [_check_line("error", check, record) for check in checks if _closes(check, record)]
+    closing = {check.item for check in record.closing}
+    errors = [_check_line("error", check, record) for check in checks if check.item in closing]
     if record.verdict == "error" and not errors:
         errors = [_line("error", f"fairgate {record.suite}", verdict_words(record))]
     changed = definition_words(record)
@@ -40,7 +41,7 @@ def github_annotations(record: RunRecord) -> list[str]:
     for remark in remarks(record):
         said[remark.level].append(_line(_LEVEL[remark.level], f"fairgate {record.suite}", remark.text))
     warnings += said["warning"]
-    warnings += [_check_line("warning", check, record) for check in checks if not _closes(check, record)]
+    warnings += [_check_line("warning", check, record) for check in checks if check.item not in closing]
     levels = {"error": errors, "warning": warnings, "notice": said["note"]}
     return [line for level, lines in levels.items() for line in _shown(level, lines, record)]
 
@@ -49,10 +50,6 @@ def inert(line: str) -> str:
     """A line of a log that no CI takes for a command: GitHub obeys one that begins with `::`, and older forms of it
     anywhere in a line."""
     return _OLDER_COMMAND.sub("# #", _COMMAND.sub(r"\1: :", line))
-
-
-def _closes(check: CheckResult, record: RunRecord) -> bool:
-    return not check.waived and (check.verdict != "inconclusive" or not record.allow_inconclusive)
 
 
 def _shown(level: str, lines: list[str], record: RunRecord) -> list[str]:

@@ -95,6 +95,11 @@ def job_summary(record: RunRecord, report_url: str | None = None, max_chars: int
     return next(draft for draft in drafts if len(draft) <= max_chars)
 
 
+def run_description(record: RunRecord) -> str:
+    """The same text as short as a tag of a tracking server must be."""
+    return job_summary(record, max_chars=5_000)
+
+
 def _body(record: RunRecord, report_url: str | None, detail: _Detail) -> str:
     failing, waived, passing = by_outcome(reading_order(record.checks))
     parts = [

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
+from fairgate.errors import clean
 from fairgate.hashing import digest, sha256_bytes
 from fairgate.records import CheckResult, RunRecord, item_name
 
@@ -33,11 +34,26 @@ PULL_REQUEST = "fairgate.pull_request"
 DIRTY = "fairgate.git.dirty"
 MODEL = "fairgate.model.fingerprint"
 
+FAILING = "fairgate.failing"
+
+NOTE = "mlflow.note.content"
+"""Tag that MLflow's pages show as a run's description, in Markdown."""
+
+KIND = "mlflow.experimentKind"
+KIND_OF_OURS = "custom_model_development"
+"""Tag of an experiment, and the value with which MLflow's pages open its runs, and not the traces of an agent."""
+
+COMPLETE = ("FINISHED", "FAILED")
+"""Statuses of runs that hold all of their record; FAILED is a gate that was closed."""
+
 LONGEST_TAG = 5000
 """Characters of a tag's value; MLflow stops at 8,000, older servers at 5,000."""
 
 LONGEST_NAME = 200
 """Characters of a metric's stem: MLflow stops at 250, and a suffix follows."""
+
+LONGEST_GROUP = 28
+"""Characters of a group's name: with its stem, `/group/` and `/delta` it stays under 250."""
 
 _REFUSED = re.compile(r"[^A-Za-z0-9_\-. :]+")
 
@@ -53,9 +69,21 @@ def experiment_of(suite: str) -> str:
 
 
 def run_name(record: RunRecord) -> str:
-    """`<git sha 7 or nogit>-<model fingerprint 8>`."""
-    commit = record.environment.git_commit
-    return f"{commit[:7] if commit else 'nogit'}-{record.model.fingerprint[:8]}"
+    """`BRANCH COMMIT VERDICT (SUITE)`: MLflow's table shows the first 20 characters.
+
+    A pull request's number goes first, `#12 main`: a fork's branch may have the name of one of the repository's.
+    """
+    place = record.environment
+    number = None if place.pull_request is None else f"#{place.pull_request}"
+    branch = clean(place.git_branch, 80) if place.git_branch else None
+    commit = place.git_commit[:7] if place.git_commit else "nogit"
+    known = [number, branch, commit, record.verdict, f"({clean(record.suite, 80)})"]
+    return " ".join(part for part in known if part is not None)
+
+
+def status(record: RunRecord) -> str:
+    """MLflow's status of a complete run: FAILED where the gate was closed, so that its pages show it in red."""
+    return "FINISHED" if record.ok else "FAILED"
 
 
 def started_at(record: RunRecord) -> datetime | None:
@@ -103,8 +131,20 @@ def metrics(record: RunRecord) -> dict[str, float]:
             "/null_median": check.null_median,
             "/null_p95": check.null_p95,
         }
+        named |= _group_numbers(check)
         found |= {f"{stem}{suffix}": float(value) for suffix, value in named.items() if value is not None}
     return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def _group_numbers(check: CheckResult) -> dict[str, float | None]:
+    """`/group/woman` and `/group/woman/delta` of each group; a hash is added where a name is long or taken."""
+    found: dict[str, float | None] = {}
+    for group in check.groups:
+        name = safe_part(group.group)
+        if len(name) > LONGEST_GROUP or f"/group/{name}" in found:
+            name = f"{name[: LONGEST_GROUP - 9]}-{sha256_bytes(f'{group.attribute} {group.group}'.encode())[:8]}"
+        found |= {f"/group/{name}": group.value, f"/group/{name}/delta": group.delta}
+    return found
 
 
 def stems(record: RunRecord) -> dict[str, str]:
@@ -183,6 +223,7 @@ def tags(record: RunRecord) -> dict[str, str]:
         RUN_KEY: run_key(record),
         "fairgate.suite": record.suite,
         VERDICT: record.verdict,
+        FAILING: "; ".join(_failing_words(check) for check in record.closing) or None,
         "fairgate.version": place.fairgate,
         "fairgate.device": place.device,
         CREATED: record.created_at,
@@ -211,5 +252,12 @@ def tags(record: RunRecord) -> dict[str, str]:
         FINGERPRINT: record.dataset.fingerprint,
         NOTICE: record.dataset.notice,
         "mlflow.source.git.commit": place.git_commit,  # MLflow's own pages link a run to its commit by this name
+        "mlflow.source.git.branch": place.git_branch,
     }
     return {key: value[:LONGEST_TAG] for key, value in known.items() if value is not None}
+
+
+def _failing_words(check: CheckResult) -> str:
+    """`skew[doctor] fail: woman, man`: the check, its verdict, and the groups that failed."""
+    groups = ", ".join(group.group for group in check.failing_groups)
+    return clean(f"{check.item} {check.verdict}{f': {groups}' if groups else ''}", 300)

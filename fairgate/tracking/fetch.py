@@ -44,8 +44,9 @@ def fetch_record(which: str, suite: str, uri: str, folder: Path) -> RecordFiles:
 
 
 def finished_runs(client: MlflowClient, experiment: str, condition: str = "") -> Iterator[Run]:
-    """Finished runs of an experiment (its id), the newest evaluation first, page by page."""
-    wanted = "attributes.status = 'FINISHED'" + (f" and {condition}" if condition else "")
+    """Complete runs of an experiment (its id), gates open or closed, the newest evaluation first, page by page."""
+    without = [f"attributes.status != '{status}'" for status in ("RUNNING", "SCHEDULED", "KILLED")]
+    wanted = " and ".join([*without, *([condition] if condition else [])])  # MLflow has no `or`
     token: str | None = None
     while True:
         page = client.search_runs([experiment], wanted, max_results=200, order_by=["start_time DESC"], page_token=token)
@@ -93,7 +94,7 @@ def _named(client: MlflowClient, run_id: str, suite: str) -> Run:
             f"run '{run_id}' is of experiment '{experiment}', not of suite '{suite}'.",
             remedy=f"name a run of experiment '{content.experiment_of(suite)}', or `mlflow:latest`",
         )
-    if run.info.status != "FINISHED" or run.info.lifecycle_stage != "active":
+    if run.info.status not in content.COMPLETE or run.info.lifecycle_stage != "active":
         state = "deleted" if run.info.lifecycle_stage != "active" else f"not complete ({run.info.status})"
         raise BaselineError(f"run '{run_id}' is {state}.", remedy="name a finished run")
     return run

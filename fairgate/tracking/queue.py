@@ -20,7 +20,7 @@ from fairgate.records import RunRecord
 from fairgate.tracking import content
 from fairgate.tracking.destination import Destination, destination_of, plain, seal, stored_destination
 from fairgate.tracking.run_environment import asking_pull_request
-from fairgate.tracking.runs import DEFAULT_URI, log_run
+from fairgate.tracking.runs import DEFAULT_URI, Describe, log_run
 from fairgate.tracking.store_session import redact, sqlite_path, unanswered
 
 DEFAULT_QUEUE = Path(".fairgate/queue")
@@ -58,18 +58,20 @@ def log_or_queue(
     queue: Path = DEFAULT_QUEUE,
     *,
     outage: TrackingError | None = None,
+    describe: Describe | None = None,
 ) -> LogOutcome:
     """Log a run; when MLflow is out, keep it in `queue`, with the address that it was meant for, without its secrets.
     Never raises for an outage: that changes no verdict.
 
     `outage` is the error of an earlier attempt in this process: the run is queued at once, without another.
+    `describe` is `log_run`'s.
     """
     if outage is not None:
         return _keep(record, files, queue, uri, outage)
     database = sqlite_path(uri)
     first = database is not None and not database.exists()
     try:
-        run_id = log_run(record, files, uri=uri)
+        run_id = log_run(record, files, uri=uri, describe=describe)
     except TrackingError as error:
         return _keep(record, files, queue, uri, error)
     note = " (its tables were made now, which takes seconds, once)" if first else ""
@@ -127,7 +129,7 @@ def _enqueue(record: RunRecord, files: Sequence[Path], queue: Path, uri: str) ->
     return entry
 
 
-def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None) -> list[Pushed]:
+def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None, describe: Describe | None = None) -> list[Pushed]:
     """Send every waiting run, oldest first, and remove each one that MLflow has taken.
 
     Each goes to `uri`; without one, to the address that it was meant for, where this machine itself has queued it and
@@ -148,7 +150,7 @@ def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None) -> list[Pushed]:
             for leftover in queue.glob(f"{_INCOMING}*"):  # of a run that was never whole
                 if time.time() - leftover.stat().st_mtime > 24 * 3600:
                     shutil.rmtree(leftover, ignore_errors=True)
-            return _send_all(sorted(waiting(queue)), uri)
+            return _send_all(sorted(waiting(queue)), uri, describe)
     except OSError as error:
         raise TrackingError(
             f"the queue cannot be written: {error.strerror or error}.",
@@ -157,7 +159,7 @@ def push(queue: Path = DEFAULT_QUEUE, uri: str | None = None) -> list[Pushed]:
         ) from error
 
 
-def _send_all(entries: Sequence[Path], uri: str | None) -> list[Pushed]:
+def _send_all(entries: Sequence[Path], uri: str | None, describe: Describe | None) -> list[Pushed]:
     """Send runs one after the other; an address that does not answer is not tried again."""
     sent: list[Pushed] = []
     silent: set[str] = set()
@@ -170,7 +172,7 @@ def _send_all(entries: Sequence[Path], uri: str | None) -> list[Pushed]:
             sent.append(Pushed(entry, None, f"{entry.name}: {skipped}"))
         else:
             try:
-                run_id = log_run(parcel.record, parcel.files, uri=parcel.uri, more_tags=parcel.tags)
+                run_id = log_run(parcel.record, parcel.files, uri=parcel.uri, more_tags=parcel.tags, describe=describe)
                 gone = entry.rename(entry.with_name(f"{_SENT}{entry.name}"))  # at once: half would wait for ever
                 shutil.rmtree(gone, ignore_errors=True)
                 sent.append(Pushed(entry, run_id, f"sent {entry.name} as run {run_id}{parcel.note}"))

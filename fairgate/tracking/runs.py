@@ -15,17 +15,27 @@ from fairgate.tracking.store_session import session, sqlite_path
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+Describe = Callable[[RunRecord], str]
+"""A run in words, as Markdown of at most `content.LONGEST_TAG` characters."""
+
 DEFAULT_URI = "sqlite:///fairgate.db"
 """A store in the working directory; artifacts go to `mlartifacts/` in the same folder."""
 
 
-def log_run(record: RunRecord, files: Sequence[Path], *, uri: str, more_tags: Mapping[str, str] | None = None) -> str:
+def log_run(
+    record: RunRecord,
+    files: Sequence[Path],
+    *,
+    uri: str,
+    more_tags: Mapping[str, str] | None = None,
+    describe: Describe | None = None,
+) -> str:
     """Write one evaluation to MLflow and return the run's id.
 
     `files` become artifacts under their own names; results.json and scores.parquet make a run a baseline. Sending the
     same record again returns the run that is there; a run that an outage cut in two is completed. MLflow's process-wide
     state (tracking URI, active run, autologging) is neither read nor changed. `more_tags` are what the sender knows
-    better than the record.
+    better than the record; `describe` makes the description that MLflow's pages show above a run.
 
     Raises TrackingError when a file is missing, or when MLflow cannot be reached or refuses.
     """
@@ -34,15 +44,19 @@ def log_run(record: RunRecord, files: Sequence[Path], *, uri: str, more_tags: Ma
             raise TrackingError(
                 "a file that the run should keep is not there.", where=str(path), remedy="write the reports first"
             )
+    tags = content.tags(record) | dict(more_tags or {})
+    if describe is not None:
+        tags[content.NOTE] = describe(record)
     with session(uri) as client:
         experiment = _experiment(client, content.experiment_of(record.suite), uri)
-        run_id, finished = _open_run(client, experiment, record, more_tags or {})
+        run_id, finished = _open_run(client, experiment, record, tags)
         if finished:
             return run_id
         _fill(client, run_id, record)
         for path in files:
             client.log_artifact(run_id, str(path))
-        client.set_terminated(run_id, end_time=content.started_ms(record) + round(1000 * record.seconds))
+        ended = content.started_ms(record) + round(1000 * record.seconds)
+        client.set_terminated(run_id, status=content.status(record), end_time=ended)
         return run_id
 
 
@@ -58,28 +72,29 @@ def _experiment(client: MlflowClient, name: str, uri: str) -> str:
             remedy=f"bring it back with `mlflow experiments restore --experiment-id {found.experiment_id}`",
         )
     if found is not None:
+        if content.KIND not in found.tags:  # somebody's own choice stays
+            client.set_experiment_tag(found.experiment_id, content.KIND, content.KIND_OF_OURS)
         return str(found.experiment_id)
     database = sqlite_path(uri)
     folder = database.parent / "mlartifacts" / content.safe_part(name.replace("/", "-")) if database else None
     try:
-        return str(client.create_experiment(name, artifact_location=folder.as_uri() if folder else None))
+        place = folder.as_uri() if folder else None
+        return str(client.create_experiment(name, artifact_location=place, tags={content.KIND: content.KIND_OF_OURS}))
     except MlflowException as error:
         if error.error_code != "RESOURCE_ALREADY_EXISTS":
             raise
         return str(client.get_experiment_by_name(name).experiment_id)  # a neighbouring job was faster
 
 
-def _open_run(
-    client: MlflowClient, experiment: str, record: RunRecord, more_tags: Mapping[str, str]
-) -> tuple[str, bool]:
+def _open_run(client: MlflowClient, experiment: str, record: RunRecord, tags: Mapping[str, str]) -> tuple[str, bool]:
     """The run that carries this record's key and whether it is complete; a fresh run when there is none."""
     key = content.run_key(record)
     for run in client.search_runs([experiment], filter_string=f"tags.`{content.RUN_KEY}` = '{key}'", max_results=1):
-        return str(run.info.run_id), run.info.status == "FINISHED"
+        return str(run.info.run_id), run.info.status in content.COMPLETE
     created = client.create_run(
         experiment,
         start_time=content.started_ms(record),
-        tags=content.tags(record) | dict(more_tags),
+        tags=dict(tags),
         run_name=content.run_name(record),
     )
     if not created.info.run_id:
@@ -94,7 +109,7 @@ def _fill(client: MlflowClient, run_id: str, record: RunRecord) -> None:
     from mlflow.entities import Dataset, DatasetInput, Metric, Param
 
     started = content.started_ms(record)  # not the clock: a run completed later must not hold every number twice
-    step = record.environment.git_height or 0  # the count of commits that led to it
+    step = started // 1000  # several checkpoints of one commit, or of a shallow clone, are in the order of time
     metrics = [Metric(name, value, started, step) for name, value in content.metrics(record).items()]
     params = [Param(name, value) for name, value in content.params(record).items()]
     _once_more(lambda: client.log_batch(run_id, metrics=metrics, params=params, synchronous=True))

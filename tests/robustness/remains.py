@@ -35,7 +35,7 @@ def finished_runs(folder: Path) -> list[str]:
     keys = []
     with session(f"sqlite:///{database}") as client:
         experiments = [each.experiment_id for each in client.search_experiments()]
-        for run in client.search_runs(experiments, "attributes.status = 'FINISHED'"):
+        for run in client.search_runs(experiments, "attributes.status != 'RUNNING'"):
             kept = {item.path for item in client.list_artifacts(run.info.run_id)}
             assert kept >= ARTIFACTS, kept
             record = read_results(Path(run.info.artifact_uri.removeprefix("file://")) / "results.json")

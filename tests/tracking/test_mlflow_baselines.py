@@ -10,7 +10,7 @@ from tracking_records import a_record
 
 from fairgate.errors import BaselineError
 from fairgate.reports import write_results
-from fairgate.tracking import fetch_record, log_run
+from fairgate.tracking import fetch_record, log_run, past_runs
 from fairgate.tracking.store_session import session
 
 
@@ -83,6 +83,14 @@ def test_a_run_of_another_suite_is_refused(uri: str, tmp_path: Path) -> None:
     run_id = logged(uri, tmp_path, suite="mine")
     with pytest.raises(BaselineError, match="is of experiment 'fairgate/mine', not of suite 'yours'"):
         fetch_record(run_id, "yours", uri, tmp_path / "got")
+
+
+def test_the_run_of_a_closed_gate_is_a_baseline_by_its_id_and_never_the_latest(uri: str, tmp_path: Path) -> None:
+    run_id = logged(uri, tmp_path, suite="shut", verdict="fail")
+    assert fetch_record(run_id, "shut", uri, tmp_path / "got").origin == f"MLflow run {run_id}"
+    assert [run.verdict for run in past_runs("shut", uri)] == ["fail"]
+    with pytest.raises(BaselineError, match="none of them passed"):
+        fetch_record("latest", "shut", uri, tmp_path / "got")
 
 
 def test_a_run_that_is_not_whole_is_refused(uri: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 from tracking_records import a_check, a_record
 
-from fairgate.records import BaselineInfo, DefinitionChange, GateDefinition, RunRecord, Waiver
+from fairgate.records import BaselineInfo, DefinitionChange, GateDefinition, GroupResult, RunRecord, Verdict, Waiver
 from fairgate.tracking import content
 
 
@@ -71,8 +71,65 @@ def test_a_check_with_two_bounds_says_both() -> None:
 
 
 def test_a_run_outside_git_is_named_so() -> None:
-    assert content.run_name(a_record(git_commit=None)).startswith("nogit-")
+    assert content.run_name(a_record(git_commit=None)) == "nogit pass (occupations)"
     assert "fairgate.git.commit" not in content.tags(a_record(git_commit=None))
+
+
+def test_a_run_is_named_by_branch_commit_and_verdict_and_a_pull_request_by_its_number() -> None:
+    assert content.run_name(a_record(git_branch="main")) == "main 0123456 pass (occupations)"
+    record = a_record(git_branch="main\x1b[31m", pull_request=12, verdict="fail")
+    assert content.run_name(record).startswith("#12 main")
+    assert "\x1b" not in content.run_name(record)
+
+
+def test_a_closed_gate_is_a_failed_run_and_its_checks_are_named_with_their_groups() -> None:
+    groups = [
+        GroupResult(group="woman", attribute="gender", value=0.4, delta=-0.2, verdict="fail", n_images=9, n_sets=9),
+        GroupResult(group="man", attribute="gender", value=0.6, delta=None, verdict="pass", n_images=9, n_sets=9),
+    ]
+    waiver = Waiver(until="2027-01-01", reason="r", expired=False)
+    checks = [
+        a_check("gap", "doctor", verdict="fail", groups=groups),
+        a_check("skew", "nurse", verdict="fail", waiver=waiver),
+        a_check("thin", None, verdict="inconclusive"),
+    ]
+    record = a_record(checks=checks, verdict="fail")
+    assert content.status(record) == "FAILED"
+    assert content.tags(record)["fairgate.failing"] == "gap[doctor] fail: woman; thin inconclusive"
+    logged = content.metrics(record)
+    assert logged["gap/doctor/group/woman"] == 0.4
+    assert logged["gap/doctor/group/woman/delta"] == -0.2
+    assert "gap/doctor/group/man/delta" not in logged
+
+
+@pytest.mark.parametrize(
+    ("verdict", "allowed", "status"),
+    [
+        ("pass", False, "FINISHED"),
+        ("inconclusive", True, "FINISHED"),
+        ("inconclusive", False, "FAILED"),
+        ("error", True, "FAILED"),
+    ],
+)
+def test_a_run_has_failed_where_its_gate_is_closed(verdict: Verdict, allowed: bool, status: str) -> None:
+    record = a_record(verdict=verdict, checks=[a_check("a", None, verdict=verdict)])
+    record = record.model_copy(update={"allow_inconclusive": allowed})
+    assert content.status(record) == status
+    assert ("fairgate.failing" in content.tags(record)) == (status == "FAILED")
+
+
+def test_groups_whose_names_would_be_one_or_too_long_are_told_apart() -> None:
+    names = [
+        "医者",
+        "看護師",
+        "a very long name of a group, crossed × with one",
+        "a very long name of a group, no",
+    ]
+    groups = [GroupResult(group=name, value=float(at), n_images=1, n_sets=1) for at, name in enumerate(names)]
+    logged = content.metrics(a_record(checks=[a_check("c" * 300, "d" * 300, groups=groups)]))
+    found = {name: value for name, value in logged.items() if "/group/" in name}
+    assert sorted(found.values()) == [0.0, 1.0, 2.0, 3.0]
+    assert max(map(len, found)) <= 250 - len("/delta")
 
 
 def test_a_record_and_its_reading_from_a_file_share_one_key() -> None:

@@ -15,6 +15,7 @@ from tracking_records import a_record
 from typer.testing import CliRunner
 
 from fairgate.cli.push import push as push_command
+from fairgate.reports import run_description
 from fairgate.tracking import log_or_queue, push
 from fairgate.tracking.store_session import session
 
@@ -80,7 +81,7 @@ def test_a_dead_server_queues_the_run_and_push_sends_it_once(
 
     spare = tmp_path / "spare"
     shutil.copytree(queue, spare)
-    (sent,) = push(queue, uri)
+    (sent,) = push(queue, uri, run_description)
     (again,) = push(spare, uri)
     assert sent.run_id is not None
     assert again.run_id == sent.run_id
@@ -88,6 +89,7 @@ def test_a_dead_server_queues_the_run_and_push_sends_it_once(
     assert push(queue, uri) == []
     with session(uri) as client:
         assert [item.path for item in client.list_artifacts(sent.run_id)] == ["results.json"]
+        assert client.get_run(sent.run_id).data.tags["mlflow.note.content"] == run_description(record)
 
 
 @pytest.mark.parametrize(

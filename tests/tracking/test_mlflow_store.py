@@ -11,6 +11,7 @@ import pytest
 from tracking_records import a_check, a_record
 
 from fairgate.errors import TrackingError
+from fairgate.reports import run_description
 from fairgate.tracking import log_or_queue, log_run
 from fairgate.tracking.content import RUN_KEY
 from fairgate.tracking.store_session import redact, session, sqlite_path
@@ -50,7 +51,7 @@ def test_a_run_is_read_back_as_it_was_logged(uri: str, client: MlflowClient, fil
     run = client.get_run(log_run(record, files, uri=uri))
 
     assert client.get_experiment(run.info.experiment_id).name == "fairgate/occupations"
-    assert run.info.run_name == "0123456-abcdef01"
+    assert run.info.run_name == "0123456 pass (occupations)"
     assert run.info.status == "FINISHED"
     assert run.info.end_time - run.info.start_time == 2500
     assert run.data.metrics["skew/soup - chef"] == 0.5
@@ -71,6 +72,39 @@ def test_a_run_is_read_back_as_it_was_logged(uri: str, client: MlflowClient, fil
     assert (dataset.dataset.name, dataset.dataset.digest) == ("occupations", "f" * 36)
     artifacts = [item.path for item in client.list_artifacts(run.info.run_id)]
     assert artifacts == ["comment.md", "report.html", "results.json"]
+
+
+def test_the_pages_of_a_closed_gate_show_a_failed_run_with_the_comments_text_among_the_runs_of_models(
+    uri: str, client: MlflowClient
+) -> None:
+    check = a_check("skew", "doctor", verdict="fail", reason="over the bound")
+    record = a_record(suite="closed", verdict="fail", checks=[check])
+    run = client.get_run(log_run(record, [], uri=uri, describe=run_description))
+    assert run.info.status == "FAILED"
+    assert run.data.tags["mlflow.note.content"] == run_description(record)
+    assert "fairgate closed: fail" in run.data.tags["mlflow.note.content"]
+    experiment = client.get_experiment(run.info.experiment_id)
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    (metric,) = client.get_metric_history(run.info.run_id, "skew/doctor")
+    assert metric.step == metric.timestamp // 1000 == run.info.start_time // 1000
+    assert log_run(record, [], uri=uri) == run.info.run_id
+
+
+def test_an_experiment_gets_its_kind_later_and_keeps_one_that_somebody_chose(uri: str, client: MlflowClient) -> None:
+    plain, chosen = (client.create_experiment(f"fairgate/{name}") for name in ("older", "elsewhere"))
+    client.set_experiment_tag(chosen, "mlflow.experimentKind", "classification")
+    for suite in ("older", "elsewhere"):
+        log_run(a_record(suite=suite), [], uri=uri)
+    kinds = [client.get_experiment(one).tags["mlflow.experimentKind"] for one in (plain, chosen)]
+    assert kinds == ["custom_model_development", "classification"]
+
+
+def test_a_description_of_very_many_checks_is_a_tag_that_mlflow_takes(uri: str, client: MlflowClient) -> None:
+    checks = [a_check("skew", f"subject {at}", verdict="fail", reason="over the bound") for at in range(400)]
+    record = a_record(suite="many", verdict="fail", checks=checks)
+    run = client.get_run(log_run(record, [], uri=uri, describe=run_description))
+    assert 1000 < len(run.data.tags["mlflow.note.content"]) <= 5000
+    assert len(run.data.tags["fairgate.failing"]) == 5000
 
 
 def test_artifacts_live_beside_the_database(uri: str, store: Path, files: list[Path]) -> None:
@@ -97,7 +131,7 @@ def test_a_run_that_an_outage_cut_in_two_is_completed(uri: str, client: MlflowCl
 def test_a_run_without_a_baseline_says_none(uri: str, client: MlflowClient) -> None:
     run = client.get_run(log_run(a_record(baseline=False, git_commit=None), [], uri=uri))
     assert run.data.tags["fairgate.baseline.source"] == "none"
-    assert run.info.run_name == "nogit-abcdef01"
+    assert run.info.run_name == "nogit pass (occupations)"
 
 
 def test_nothing_global_is_changed_and_nothing_is_printed(
