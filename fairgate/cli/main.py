@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from fairgate.cli.audit import audit
 from fairgate.cli.baseline import baseline_app
 from fairgate.cli.build import build_app
+from fairgate.cli.card import card
 from fairgate.cli.check import check
 from fairgate.cli.console import friendly
 from fairgate.cli.dataset import dataset_app
@@ -71,7 +72,7 @@ app = typer.Typer(
     help="A regression test gate for the fairness of vision models.",
 )
 
-for command in (check, audit, history, doctor, power, push, review, release):
+for command in (check, audit, history, card, doctor, power, push, review, release):
     app.command()(command)
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(build_app, name="build")

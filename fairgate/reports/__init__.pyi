@@ -1,4 +1,7 @@
+from .annex import render_annex as render_annex
 from .artifact import unpack_report as unpack_report
+from .badge import badge_json as badge_json
+from .badge import badge_svg as badge_svg
 from .ci import github_annotations as github_annotations
 from .ci import inert as inert
 from .ci import junit_properties as junit_properties
@@ -22,6 +25,8 @@ from .history_page import history_html as history_html
 from .history_text import history_table as history_table
 from .history_text import span_words as span_words
 from .history_text import terminal_lines as terminal_lines
+from .model_card import model_index as model_index
+from .model_card import render_card as render_card
 from .notes import verdict_notes as verdict_notes
 from .power_page import power_html as power_html
 from .power_page import power_lines as power_lines

@@ -46,6 +46,10 @@ def read_record(world: World, data: bytes) -> None:
     reports.terminal_summary(record)
     Console(file=io.StringIO()).print(reports.terminal_table(record))
     reports.flat_metrics(record)
+    reports.render_card(record)
+    reports.render_annex(record)
+    reports.badge_svg(record)
+    reports.badge_json(record)
     for check in record.checks:
         reports.junit_properties(check)
 

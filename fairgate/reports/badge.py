@@ -1,0 +1,56 @@
+"""A verdict as a badge: a static picture, and the JSON of a shields.io endpoint."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import Final
+
+from fairgate.errors import clean
+from fairgate.records import RunRecord, Verdict
+from fairgate.reports.formatting import findings_headline, headline_verdict, share_words, tally, verdict_words
+
+_COLOURS: Final[dict[Verdict, str]] = {
+    "pass": "#2e7d32",
+    "fail": "#c62828",
+    "inconclusive": "#8d6e00",
+    "error": "#616161",
+}
+_CHARACTER: Final = 6.6  # pixels of an average character of Verdana at 11
+_PADDING: Final = 10
+
+
+def badge_words(record: RunRecord) -> tuple[str, str]:
+    """Label and message: `fairgate occupations/v1`, `fail: 8 of 25 checks failed`; a pass says what it rests on."""
+    label = f"fairgate {clean(record.suite, 40)} on {clean(f'{record.dataset.name}/{record.dataset.version}', 60)}"
+    if record.verdict == "pass":
+        waived = tally(record)["waived"]
+        passed = f"{share_words(len(record.checks) - waived, 'check')} passed"
+        return label, f"{passed}, {waived} waived" if waived else passed
+    if record.verdict == "error":
+        return label, verdict_words(record).partition(", with")[0]
+    return label, findings_headline(record)
+
+
+def badge_json(record: RunRecord) -> str:
+    """What `https://img.shields.io/endpoint?url=...` reads."""
+    label, message = badge_words(record)
+    colour = _COLOURS[headline_verdict(record)].removeprefix("#")
+    return json.dumps({"schemaVersion": 1, "label": label, "message": message, "color": colour}, indent=2) + "\n"
+
+
+def badge_svg(record: RunRecord) -> str:
+    """The badge as one SVG that fetches nothing; its title has the dataset's notice."""
+    label, message = badge_words(record)
+    left, right = (round(len(text) * _CHARACTER) + 2 * _PADDING for text in (label, message))
+    notice = f" {clean(record.dataset.notice, 600)}" if record.dataset.notice else ""
+    said = html.escape(f"{label}: {message}.{notice}")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" aria-label="{said}">'
+        f"<title>{said}</title>"
+        f'<rect width="{left}" height="20" fill="#424242"/>'
+        f'<rect x="{left}" width="{right}" height="20" fill="{_COLOURS[headline_verdict(record)]}"/>'
+        '<g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
+        f'<text x="{left / 2:g}" y="14">{html.escape(label)}</text>'
+        f'<text x="{left + right / 2:g}" y="14">{html.escape(message)}</text></g></svg>\n'
+    )
