@@ -21,7 +21,8 @@ _IMPLEMENTATIONS = frozenset(
     }
 )
 _IMAGE_PROCESSORS = re.compile(
-    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT|Qwen2VL|GotOcr2|Flava)"
+    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT|Qwen2VL|GotOcr2|Flava|"
+    r"Detr|ConditionalDetr|DeformableDetr|RTDetr|Yolos|OwlViT|Owlv2)"
     r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?"
 )
 _TOKENIZER_OPTIONS = frozenset(
@@ -40,6 +41,15 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "blip-2": ("blip_2_vision_model", "blip_2_qformer", "opt", "t5"),
     "internvl": ("internvl_vision", "qwen2", "qwen3", "llama"),
     "grounding-dino": ("swin", "bert"),
+    "detr": ("resnet",),
+    "conditional_detr": ("resnet",),
+    "deformable_detr": ("resnet", "swin"),
+    "rt_detr": ("rt_detr_resnet",),
+    "rt_detr_v2": ("rt_detr_resnet",),
+    "d_fine": ("hgnet_v2",),
+    "yolos": (),
+    "owlvit": ("owlvit_vision_model", "owlvit_text_model"),
+    "owlv2": ("owlv2_vision_model", "owlv2_text_model"),
     "sam2": _SAM2,
     "sam2_video": (*_SAM2, "sam2_video_prompt_encoder", "sam2_video_mask_decoder"),
 }

@@ -31,6 +31,7 @@ _SIDES = (
     *("width", "height", "size", "crop_size", "image_size", "shortest_edge", "longest_edge"),
     *("hidden_size", "embed_dim"),
     "sample_size",  # of a UNet: a side of its latents
+    *("num_queries", "num_detection_tokens"),  # boxes of a detector; 900 as published
     "max_text_len",  # Grounding DINO's scores are as long as this; 256 as published
     *("image_seq_length", "num_query_tokens", "num_additional_image_tokens"),  # tokens of a picture; 256 as published
 )

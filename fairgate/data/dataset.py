@@ -5,7 +5,7 @@ Its text columns without its pictures, the index, are small, and all that decidi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairgate.arrow_columns import texts
+from fairgate.arrow_columns import numbers, texts
 from fairgate.data.manifest import CROSS, HARMFUL, PULL, Shard, read_manifest
 from fairgate.data.rows import TEXT_COLUMNS
 from fairgate.data.shard_reader import ShardReader, encoded, require_bounded
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from fairgate.data.verify import Problem, ReadSoFar, Watch
 
 Strings = npt.NDArray[np.object_]
+Corners = npt.NDArray[np.float64]
+BOX_COLUMNS = ("box_left", "box_top", "box_right", "box_bottom")
+"""Where the person of an image is, in its pixels; extra columns, which a release may have."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +44,17 @@ class Index:
     path: Strings
     attributes: dict[str, Strings]
     groups: Mapping[str, Sequence[str]]
+    read_boxes: Callable[[], Corners | None] = field(default=lambda: None, repr=False)
 
     def __len__(self) -> int:
         return len(self.set_id)
+
+    def boxes(self) -> Corners | None:
+        """Left, top, right and bottom of the person in every image, (rows, 4), in pixels; None where none is recorded.
+
+        Raises DatasetError for an image without such a box, or with one that has no area.
+        """
+        return self.read_boxes()
 
     def codes(self, over: str | Sequence[str]) -> tuple[npt.NDArray[np.intp], list[str]]:
         """Group of every row as a position in the list of group names, for one attribute or several crossed.
@@ -133,7 +144,41 @@ class Dataset(ShardReader):
             if (odd := first_harmful(set(own[column]))) is not None:
                 problem = f"has a name that is refused: {HARMFUL.format(odd)} (column '{column}')."
                 raise self._wrong(problem, "build the dataset again with plain names")
-        return Index(**own, attributes=groups, groups=self.manifest.attributes)
+        return Index(**own, attributes=groups, groups=self.manifest.attributes, read_boxes=self._boxes)
+
+    def _boxes(self) -> Corners | None:
+        """The columns of boxes of all shards, or None where there are none."""
+        read = [self._numbers(shard, BOX_COLUMNS) for shard in self.manifest.shards]
+        if all(one is None for one in read):
+            return None
+        if any(one is None for one in read):
+            raise self._wrong("records boxes in some shards and not in others.", "build the dataset again")
+        found = np.concatenate([one for one in read if one is not None])
+        wrong = ~(np.isfinite(found).all(axis=1) & (found[:, 2:] > found[:, :2]).all(axis=1))
+        if wrong.any():
+            first = int(wrong.argmax())
+            raise self._wrong(
+                f"records no box with an area for {int(wrong.sum()):,} of its {len(found):,} images, such as set "
+                f"'{self.index.set_id[first]}', member '{self.index.member[first]}'.",
+                "leave these images out, or give each of them the box of its person, in pixels",
+            )
+        return found
+
+    def _numbers(self, shard: Shard, wanted: Sequence[str]) -> Corners | None:
+        """Columns of numbers, (rows, columns), NaN where one is missing; None where the shard lacks a column."""
+        import pyarrow as pa
+
+        try:
+            parquet = self.parquet(shard)
+            if not set(wanted) <= set(parquet.schema_arrow.names):
+                return None
+            for group in range(parquet.num_row_groups):
+                require_bounded(parquet, group)
+            table = parquet.read(columns=list(wanted))
+            table.validate(full=True)
+            return np.stack([numbers(table.column(name).cast(pa.float64())) for name in wanted], axis=1)
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+            raise self.unreadable(shard, error) from error
 
     def image_batches(self, batch_size: int) -> Iterator[tuple[npt.NDArray[np.intp], list[bytes]]]:
         """Row numbers and encoded images, `batch_size` at a time (the last batch may be smaller), in stored order.

@@ -20,7 +20,7 @@ EDITED = ("image_editing",)
 _spec = partial(MetricSpec, probes=EDITED, better="lower", lowest=0, highest=1, per_group="maybe")
 
 
-class _Mean(Metric):
+class MeanOfImages(Metric):
     """A mean over images, of which more is worse; over groups, the highest group's, each compared with its own value
     before. Images without a number (NaN) are left out."""
 
@@ -89,7 +89,7 @@ def _measured(cell: Cell, totals: Floats, counts: Floats) -> Measure:
 
 
 @register
-class FlipRate(_Mean):
+class FlipRate(MeanOfImages):
     """Share of edits that are perceived as another group than their image."""
 
     spec = _spec(
@@ -107,7 +107,7 @@ class FlipRate(_Mean):
 
 
 @register
-class Lightening(_Mean):
+class Lightening(MeanOfImages):
     """Mean change of the skin's typology angle by an edit, in degrees: above 0 it grows lighter."""
 
     spec = _spec(
@@ -128,7 +128,7 @@ class Lightening(_Mean):
 
 
 @register
-class Darkening(_Mean):
+class Darkening(MeanOfImages):
     """Mean change of the skin's typology angle by an edit, in degrees: above 0 it grows darker."""
 
     spec = _spec(
@@ -148,7 +148,7 @@ class Darkening(_Mean):
 
 
 @register
-class UnreadableSkin(_Mean):
+class UnreadableSkin(MeanOfImages):
     """Share of edits without a change of skin tone, which lightening leaves out."""
 
     spec = _spec(

@@ -78,7 +78,7 @@ def worst_group_mean(cell: Cell, values: Floats, badness: Floats) -> Measure:
 _spec = partial(MetricSpec, better="higher", lowest=0, highest=1, per_group="maybe", utility=True)
 
 
-class _Right(Metric):
+class Right(Metric):
     """The mean of something between 0 and 1 per image; over groups, the worst group's."""
 
     @abstractmethod
@@ -103,7 +103,7 @@ class _Right(Metric):
 
 
 @register
-class Accuracy(_Right):
+class Accuracy(Right):
     """Share of images whose most probable label is the true one."""
 
     spec = _spec(
@@ -122,7 +122,7 @@ class Accuracy(_Right):
 
 
 @register
-class PTrue(_Right):
+class PTrue(Right):
     """Mean P(true label)."""
 
     spec = _spec(
@@ -148,7 +148,7 @@ class Nearest(MetricSettings):
 
 
 @register
-class Recall(_Right):
+class Recall(Right):
     """Share of images that find their own subject's query."""
 
     spec = _spec(

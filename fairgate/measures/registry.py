@@ -36,6 +36,9 @@ _FAMILIES = {
     "unreadable_skin": "edits",
     "reader_accuracy": "edits",
     "edit_success": "edits",
+    "detection_recall": "detections",
+    "detection_gap": "detections",
+    "false_boxes": "detections",
 }
 
 METRICS = REGISTERED.with_modules({name: f"fairgate.measures.{family}" for name, family in _FAMILIES.items()})

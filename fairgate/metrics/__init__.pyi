@@ -24,6 +24,7 @@ from .counterfactual import misclassification_table as misclassification_table
 from .counterfactual import set_deviation as set_deviation
 from .counterfactual import set_std as set_std
 from .counterfactual import softmax_probability as softmax_probability
+from .detection import intersection_over_union as intersection_over_union
 from .editing import DeltaITA as DeltaITA
 from .editing import TypologyAngle as TypologyAngle
 from .editing import average_face as average_face

@@ -1,8 +1,12 @@
 from .cache import CacheWarning as CacheWarning
 from .cache import EmbeddingCache as EmbeddingCache
+from .contract import LOWEST_SCORE as LOWEST_SCORE
+from .contract import MOST_BOXES as MOST_BOXES
 from .contract import PRECOMPUTED as PRECOMPUTED
 from .contract import Capability as Capability
 from .contract import Capable as Capable
+from .contract import DetectingModel as DetectingModel
+from .contract import Detections as Detections
 from .contract import Editing as Editing
 from .contract import EditingModel as EditingModel
 from .contract import Floats as Floats

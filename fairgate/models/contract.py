@@ -53,7 +53,7 @@ class ImageSource(Protocol):
         ...
 
 
-Capability = Literal["log_probabilities", "similarity", "edit"]
+Capability = Literal["log_probabilities", "similarity", "edit", "detect"]
 """What a model can do, by the name of the method that does it; a probe names the one that it needs."""
 
 
@@ -139,6 +139,30 @@ class EditingModel(Model, Protocol):
 
     def open_other(self, uri: str, source: ImageSource) -> Model:
         """Another model, such as one that reads edits, over a source; with this one's device, cache and folder."""
+        ...
+
+
+MOST_BOXES = 100
+"""Boxes of an image that a detector returns at most, those with the highest scores: COCO's largest number."""
+LOWEST_SCORE = 0.01
+"""Boxes with lower scores are not returned."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Detections:
+    """Boxes that a detector found: `row` (boxes,) is the image of each, `score` (boxes,) is in 0..1, `corners`
+    (boxes, 4) are left, top, right and bottom in pixels of the image. By image, and the highest score first."""
+
+    row: Rows
+    score: Floats
+    corners: Floats
+
+
+class DetectingModel(Model, Protocol):
+    """A model that finds things in its source's images: a DETR, a YOLOS, a Grounding DINO."""
+
+    def detect(self, what: str) -> Detections:
+        """Boxes of what a label or a text names, MOST_BOXES of an image at most, of scores above LOWEST_SCORE."""
         ...
 
 

@@ -21,6 +21,8 @@ FAMILIES = REGISTERED.with_modules(
         "embeddings": "fairgate.models.embedding_table",
         "vlm": "fairgate.models.vlm.family",
         "captions": "fairgate.models.vlm.captions",
+        "detector": "fairgate.models.detection.family",
+        "detections": "fairgate.models.detection.table",
     }
 )
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""

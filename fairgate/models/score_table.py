@@ -128,7 +128,41 @@ def _read(path: Path, rows: int, use: Callable[[Any], T]) -> T:
         ) from error
 
 
+def read_boxes(path: Path, index: ImageIndex, most: int) -> tuple[ScoreTable, list[str], Rows]:
+    """Open a CSV or Parquet table with a row per box, in the columns `label` and `score` and others, and at least one
+    an image: one whose `score` is empty says that nothing was found there.
+
+    Of every box: its numbers, its label, and the image's row. Raises ScoresError.
+    """
+
+    def matched(arrow: Any) -> tuple[ScoreTable, list[str], Rows]:
+        names: list[str] = arrow.column_names
+        if absent := [name for name in ("label", "score") if name not in names]:
+            raise ScoresError(f"no column is called '{absent[0]}'.", remedy="write a row a box, with its label, score")
+        keys, found, keyed_by = _named(arrow, index)
+        _rows_of(keys, list(dict.fromkeys(found)), keyed_by)
+        row_of = {key: row for row, key in enumerate(keys)}
+        columns = tuple(name for name in names if name not in (*keyed_by, "label"))
+        given = {name: np.array(arrow.column(name).is_valid().to_pylist(), dtype=bool) for name in columns}
+        named, boxes = np.array(found, dtype=object), np.flatnonzero(given["score"])
+        if (odd := np.flatnonzero(~given["score"] & np.any(list(given.values()), axis=0))).size:
+            problem = f"{odd.size} boxes have no score, such as those of {_some(named[odd])}."
+            raise ScoresError(problem, remedy="leave the whole row empty where nothing was found, but for the image")
+        labels, named = _texts(arrow.column("label"), "label"), named[boxes]
+        rows = np.array([row_of[name] for name in named], dtype=np.int64)
+        return ScoreTable(path, columns, named, boxes, arrow), [labels[box] for box in boxes.tolist()], rows
+
+    return _read(path, most * len(index.set_id), matched)
+
+
 def _matched(path: Path, arrow: Any, index: ImageIndex) -> ScoreTable:
+    keys, found, keyed_by = _named(arrow, index)
+    prompts = tuple(name for name in arrow.column_names if name not in keyed_by)
+    return ScoreTable(path, prompts, np.array(keys, dtype=object), _rows_of(keys, found, keyed_by), arrow)
+
+
+def _named(arrow: Any, index: ImageIndex) -> tuple[list[str], list[str], list[str]]:
+    """Names of the dataset's images, those of the table's rows, and the columns that they are of."""
     names: list[str] = arrow.column_names
     by_path = [name for name in PATH_COLUMNS if name in names]
     keyed_by = ["set_id", "member"] if {"set_id", "member"} <= set(names) else by_path[:1]
@@ -140,9 +174,7 @@ def _matched(path: Path, arrow: Any, index: ImageIndex) -> ScoreTable:
     wanted = [index.path] if len(keyed_by) == 1 else [index.set_id, index.member]
     keys = ["/".join(parts) for parts in zip(*(column.tolist() for column in wanted), strict=True)]
     cells = [_texts(arrow.column(name), name) for name in keyed_by]
-    found = ["/".join(parts) for parts in zip(*cells, strict=True)]
-    prompts = tuple(name for name in names if name not in keyed_by)
-    return ScoreTable(path, prompts, np.array(keys, dtype=object), _rows_of(keys, found, keyed_by), arrow)
+    return keys, ["/".join(parts) for parts in zip(*cells, strict=True)], keyed_by
 
 
 def _read_parquet(path: Path, images: int) -> Any:
@@ -188,7 +220,7 @@ def _read_csv(path: Path) -> Any:
     with path.open(encoding="utf-8-sig", newline="") as handle:
         _require_plain_names(next(csv.reader(handle), []))
     # names of images stay text: "0012" is not 12
-    text = dict.fromkeys(("set_id", "member", "text", *PATH_COLUMNS), pa.string())
+    text = dict.fromkeys(("set_id", "member", "text", "label", *PATH_COLUMNS), pa.string())
     arrow = arrow_csv.read_csv(
         path,
         convert_options=arrow_csv.ConvertOptions(column_types=text),

@@ -12,6 +12,7 @@ PROBES = REGISTERED.with_modules(
         "caption_retrieval": "fairgate.probes.caption_retrieval",
         "pair_association": "fairgate.probes.pair_association",
         "image_editing": "fairgate.probes.image_editing",
+        "detection": "fairgate.probes.detection",
     }
 )
 

@@ -295,3 +295,13 @@ def urns(draw: Draw) -> Rows:
     present = np.array(draw(st.lists(st.integers(1, 6), min_size=groups, max_size=groups)))
     k = draw(st.integers(1, int(present.sum())))
     return Rows({"present": present}, {"present": ("groups",)}, {"groups": groups, "k": k}, {})
+
+
+@st.composite
+def pairs_of_boxes(draw: Draw) -> Rows:
+    """Boxes in pairs on a grid of 6 x 6: left, top, right, bottom, each of a pixel at least."""
+    corner, side = st.integers(0, 5), st.integers(1, 4)
+    box = st.tuples(corner, corner, side, side).map(lambda b: [b[0], b[1], b[0] + b[2], b[1] + b[3]])
+    pairs = draw(st.lists(st.tuples(box, box), min_size=1, max_size=5))
+    boxes, others = (np.array(half, dtype=np.float64) for half in zip(*pairs, strict=True))
+    return Rows({"boxes": boxes, "others": others}, dict.fromkeys(("boxes", "others"), ("pairs", "corners")), {}, {})

@@ -17,6 +17,7 @@ from property_inputs import (
     labelled,
     losses,
     neighbourhoods,
+    pairs_of_boxes,
     spread_galleries,
 )
 from property_laws import (
@@ -120,6 +121,18 @@ def of_sums(g: Rows) -> Any:
         total=scores.sum(axis=1, keepdims=True),
         ddof=0,  # 1 would tell copies apart
     )
+
+
+def _counted_pixels(g: Rows) -> list[float]:
+    """Pixels of a grid that lie in both boxes, over those that lie in either."""
+    down, across = np.mgrid[0:10, 0:10]
+
+    def inside(box: Array) -> Array:
+        left, top, right, bottom = box
+        return (across >= left) & (across < right) & (down >= top) & (down < bottom)
+
+    pairs = [(inside(box), inside(other)) for box, other in zip(g.boxes, g.others, strict=True)]
+    return [float((one & other).sum() / (one | other).sum()) for one, other in pairs]
 
 
 OTHERS = [
@@ -316,6 +329,19 @@ OTHERS = [
             *(IMAGES, GROUPS, SETS, copied("images"), UNDEFINED),
             *(between(-1.0, 1.0), at_parity(alike(0.5), 0.0)),
             follows("other scenes", lambda draw, g: (in_other_scenes(draw, g), lambda answer: answer / 2.0)),
+        ),
+    ),
+    Metric(
+        "intersection_over_union",
+        pairs_of_boxes(),
+        "pairs",
+        lambda g: m.intersection_over_union(g.boxes, g.others),
+        (
+            *(order_of("pairs"), between(0.0, 1.0), at_parity(lambda g: g.but(others=g.boxes), 1.0)),
+            unchanged("one for the other", lambda _, g: swapped(g, "boxes", "others")),
+            unchanged("a move of both", lambda _, g: g.but(boxes=g.boxes + 3.0, others=g.others + 3.0)),
+            unchanged("larger pixels", lambda _, g: g.but(boxes=g.boxes * 4.0, others=g.others * 4.0)),
+            agrees("pixels counted", _counted_pixels),
         ),
     ),
     Metric(

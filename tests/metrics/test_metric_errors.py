@@ -18,6 +18,7 @@ from fairgate.metrics import (
     implicit_association,
     individual_typology_angle,
     intersection,
+    intersection_over_union,
     knn_accept,
     mutual_information,
     neighbour_shares,
@@ -162,6 +163,17 @@ REFUSALS = {
     "a threshold below 0": Refusal(
         lambda: knn_accept([[0.0]], np.array([0]), [[0.0]], np.array([0]), k=1, tau_real=0.5, tau_group=-0.5),
         "pass a share of neighbours, 0 to 1",
+    ),
+    "boxes without a partner": Refusal(
+        lambda: intersection_over_union([[0, 0, 1, 1], [0, 0, 1, 1]], [[0, 0, 1, 1]]),
+        "pass both in pairs, in the same order",
+    ),
+    "boxes of three numbers": Refusal(
+        lambda: intersection_over_union([[0, 0, 1]], [[0, 0, 1]]), "pass left, top, right and bottom"
+    ),
+    "boxes by their widths": Refusal(
+        lambda: intersection_over_union([[5, 5, 2, 2]], [[0, 0, 1, 1]]),
+        "pass left, top, right and bottom, not a width and a height",
     ),
     "a target group undefined": Refusal(
         lambda: neighbour_shares([[0.0]], np.array([0]), [[0.0]], np.array([-1]), k=1), "correct the codes"

@@ -160,14 +160,15 @@ def test_a_deleted_suite_is_judged_as_the_merge_base_has_it(toy_repo: ToyReposit
     assert "deletes suite" in judged.comment
 
 
-def test_a_checkpoint_that_becomes_tables_of_embeddings_is_not_judged(toy_repo: ToyRepository) -> None:
+@pytest.mark.parametrize(("table", "kind"), [("embeddings:tables", "embeddings"), ("detections:a.csv", "detections")])
+def test_a_checkpoint_that_becomes_another_table_is_not_judged(toy_repo: ToyRepository, table: str, kind: str) -> None:
     merged(toy_repo, model="hf:checkpoint")
     toy_repo.branch()
-    suite_with(toy_repo, model="embeddings:tables")
+    suite_with(toy_repo, model=table)
     toy_repo.push("judged offline")
     judged = toy_repo.judge()
     assert judged.code == 3, judged.log
-    assert "by a table of embeddings, which anybody can make up" in judged.log
+    assert f"by a table of {kind}, which anybody can make up" in judged.log
 
 
 def test_a_checkpoint_that_becomes_a_table_of_scores_is_not_judged(toy_repo: ToyRepository) -> None:
