@@ -13,6 +13,22 @@ def in_ci(environment: Mapping[str, str]) -> bool:
     return environment.get("CI", "").lower() in ("1", "true")
 
 
+def on_github(environment: Mapping[str, str]) -> bool:
+    """Whether GitHub Actions runs this."""
+    return environment.get("GITHUB_ACTIONS") == "true"
+
+
+def on_gitlab(environment: Mapping[str, str]) -> bool:
+    """Whether GitLab CI runs this."""
+    return environment.get("GITLAB_CI") == "true"
+
+
+def target_branch(environment: Mapping[str, str]) -> str | None:
+    """The branch that the pull request or merge request goes into; None where this is a run of neither."""
+    gitlab = environment.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME") if on_gitlab(environment) else None
+    return environment.get("GITHUB_BASE_REF") or gitlab or None
+
+
 def github_event(environment: Mapping[str, str]) -> dict[str, Any]:
     """The event that started a workflow of GitHub; empty where there is none."""
     try:
@@ -23,7 +39,9 @@ def github_event(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def event_default_branch(environment: Mapping[str, str]) -> str | None:
-    """The default branch's name, from the event; None where the event does not name it."""
+    """The default branch's name, from GitHub's event or GitLab's variable; None where neither names it."""
+    if on_gitlab(environment):
+        return environment.get("CI_DEFAULT_BRANCH") or None
     repository = github_event(environment).get("repository")
     name = repository.get("default_branch") if isinstance(repository, dict) else None
     return name if isinstance(name, str) else None

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fairgate.atomic import atomic_write, sweep
+from fairgate.ci import on_github, on_gitlab
 from fairgate.errors import FairgateError, SettingsError, TrackingError
 from fairgate.gate.evaluation import Evaluation
 from fairgate.gate.preparation import Prepared
+from fairgate.git import run_git
 from fairgate.probes import write_scores
 from fairgate.records import RunRecord
 from fairgate.suites import OPTIONS, Settings, load_suite, suite_path
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 REPORT_FILES = ("results.json", "scores.parquet", "report.html", "comment.md", "metrics.json")
 """What a report folder holds; results.json is the first to go and the first to come."""
+_CI_FILES = ("results.sarif", "gl-code-quality-report.json")
+"""What it also holds where GitHub, or GitLab, runs the gate."""
 
 
 def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> Evaluation:
@@ -94,7 +98,7 @@ def clear_report(
             where=f"--fairness-report {folder}",
             remedy="name another folder for the report",
         )
-    for name in REPORT_FILES:
+    for name in (*REPORT_FILES, *_CI_FILES):
         with contextlib.suppress(OSError):  # `publish` says that the folder cannot be written, and what it still holds
             (folder / name).unlink(missing_ok=True)
 
@@ -143,14 +147,39 @@ def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, pas
 
     folder.mkdir(parents=True, exist_ok=True)
     sweep(folder)
-    for name in REPORT_FILES:
+    for name in (*REPORT_FILES, *_CI_FILES):
         (folder / name).unlink(missing_ok=True)
     files = [write_results(evaluation.record, folder)]
     if evaluation.scores:
         write_scores(folder / "scores.parquet", prepared.dataset.index, evaluation.scores)
         files.append(folder / "scores.parquet")
     files.append(write_metrics(evaluation.record, folder))
+    _write_ci_files(folder, evaluation.record, prepared)
     atomic_write(folder / "comment.md", render_comment(evaluation.record))
     pictures = prepared.dataset.images_of if prepared.dataset.manifest.image_encoding != "none" else None
     atomic_write(folder / "report.html", render_html(evaluation.record, pictures, past()[0]))
     return [*files, folder / "report.html", folder / "comment.md"]
+
+
+def _write_ci_files(folder: Path, record: RunRecord, prepared: Prepared) -> None:
+    """What a CI service shows at the lines of the suite, where one of those that do so runs this."""
+    from fairgate.reports import CODE_QUALITY_FILE, SARIF_FILE, render_code_quality, render_sarif
+
+    wanted = {SARIF_FILE: render_sarif} if on_github(os.environ) else {}
+    wanted |= {CODE_QUALITY_FILE: render_code_quality} if on_gitlab(os.environ) else {}
+    if not wanted:
+        return
+    shown = prepared.loaded.source.shown
+    lines = {}
+    for one in prepared.everything:
+        file, _, line = one.where.rpartition(":")
+        if file == shown and not prepared.deleted:  # not the base's: its lines are of another file
+            lines[one.item] = int(line)
+    prefix = ""
+    with contextlib.suppress(OSError):  # without git, the suite's folder is the top
+        prefix = (
+            run_git(prepared.root, "rev-parse", "--show-prefix", seconds=10).stdout.decode(errors="replace").strip()
+        )
+    suite_file = f"{prefix}{prepared.loaded.path.relative_to(prepared.root).as_posix()}"
+    for name, render in wanted.items():
+        atomic_write(folder / name, render(record, suite_file, lines))

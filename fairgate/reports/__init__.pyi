@@ -6,6 +6,10 @@ from .ci import github_annotations as github_annotations
 from .ci import inert as inert
 from .ci import junit_properties as junit_properties
 from .ci import junit_suite_properties as junit_suite_properties
+from .ci_files import CODE_QUALITY_FILE as CODE_QUALITY_FILE
+from .ci_files import SARIF_FILE as SARIF_FILE
+from .ci_files import render_code_quality as render_code_quality
+from .ci_files import render_sarif as render_sarif
 from .comparison_files import audit_lines as audit_lines
 from .comparison_files import audit_tables as audit_tables
 from .comparison_files import render_csv as render_csv

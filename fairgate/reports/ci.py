@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fairgate.errors import clean
-from fairgate.records import CheckResult, GroupResult, RunRecord
+from fairgate.records import BaselineInfo, CheckResult, GroupResult, RunRecord
 from fairgate.reports.formatting import reading_order, totals, verdict_words
 from fairgate.reports.notes import definition_words, notices, provenance, remarks, verdict_notes
 from fairgate.reports.sentences import sentence, worst_first
@@ -110,13 +110,17 @@ def junit_suite_properties(record: RunRecord) -> list[tuple[str, str]]:
         "totals": totals(record),
         "model": record.model.uri,
         "registered": record.model.registered,
-        "baseline": None if record.baseline is None else provenance(record.baseline),
-        "anchor": None if record.anchor is None else provenance(record.anchor),
+        "baseline": None if record.baseline is None else _compared(record.baseline),
+        "anchor": None if record.anchor is None else _compared(record.anchor),
         "definition": definition_words(record),
     }
     said |= {f"notice.{at}": text for at, text in enumerate(notices(record, len(record.notices)), 1)}
     said |= {f"{remark.level}.{at}": remark.text for at, remark in enumerate(remarks(record), 1)}
     return _properties(said)
+
+
+def _compared(info: BaselineInfo) -> str:
+    return f"{info.uri} ({whence})" if (whence := provenance(info)) else info.uri
 
 
 def _properties(said: Mapping[str, object]) -> list[tuple[str, str]]:

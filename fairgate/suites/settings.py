@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairgate.ci import event_default_branch, in_ci
+from fairgate.ci import event_default_branch, in_ci, target_branch
 from fairgate.errors import SettingsError, suggestion
 from fairgate.suites.options import OPTIONS
 from fairgate.suites.schema import Suite
 
-GITHUB_BASE = "GITHUB_BASE_REF"
 """GitHub sets it to the base branch's name, in runs of pull requests alone."""
 
 
@@ -103,7 +102,7 @@ def resolve(
         allow_pickle=allow_pickle,
         bases=named_bases(cli.get("base"), env),
         from_suite=frozenset(name for name in ("model", "baseline") if not named(name)),
-        pull_request=bool(env.get(GITHUB_BASE)),
+        pull_request=target_branch(env) is not None,
     )
 
 
@@ -116,8 +115,8 @@ def named_bases(typed: str | None, environment: Mapping[str, str] | None = None)
     text = typed or env.get(OPTIONS["base"].environment)
     if text:
         return () if text == "none" else tuple(text.split())
-    branch = env.get(GITHUB_BASE)
-    if not branch:
+    branch = target_branch(env)
+    if branch is None:
         return None
     default = event_default_branch(env)
     return tuple(f"origin/{name}" for name in dict.fromkeys((branch, default)) if name)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from fairgate.ci import github_event
+from fairgate.ci import github_event, on_gitlab
 from fairgate.git import run_git, tracked_files_differ
 from fairgate.records import Environment
 from fairgate.version import __version__
@@ -28,7 +28,6 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
     # one process for both: a shallow clone does not know how many commits led here
     shallow, _, commit = (_git(root, "rev-parse", "--is-shallow-repository", "HEAD") or "").partition("\n")
     height = _git(root, "rev-list", "--count", "HEAD") if shallow == "false" else None
-    server, repository, run = (os.environ.get(f"GITHUB_{x}") for x in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     return Environment(
         fairgate=__version__,
         python=platform.python_version(),
@@ -41,8 +40,16 @@ def environment(root: Path, device: str, plugins: Mapping[str, str] | None = Non
         git_branch=_branch(root, os.environ),
         git_height=int(height) if height else None,
         pull_request=_pull_request(os.environ),
-        ci_url=f"{server}/{repository}/actions/runs/{run}" if server and repository and run else None,
+        ci_url=_job(os.environ),
     )
+
+
+def _job(environment: Mapping[str, str]) -> str | None:
+    """The address of this CI job."""
+    if on_gitlab(environment):
+        return environment.get("CI_JOB_URL") or None
+    server, repository, run = (environment.get(f"GITHUB_{x}") for x in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+    return f"{server}/{repository}/actions/runs/{run}" if server and repository and run else None
 
 
 def _git(root: Path, *words: str) -> str | None:
@@ -57,13 +64,18 @@ def _branch(root: Path, environment: Mapping[str, str]) -> str | None:
     """The branch; where CI has checked out a bare commit, the one that it says the commit is of."""
     checked_out = _git(root, "symbolic-ref", "--quiet", "--short", "HEAD")
     named = environment.get("GITHUB_REF_NAME") if environment.get("GITHUB_REF_TYPE") == "branch" else None
+    if on_gitlab(environment):
+        named = environment.get("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME") or environment.get("CI_COMMIT_BRANCH")
     branch = environment.get("GITHUB_HEAD_REF") or checked_out or named
     return branch.encode(errors="replace").decode() if branch else None
 
 
 def _pull_request(environment: Mapping[str, str]) -> int | None:
     """The number from GITHUB_REF (`refs/pull/N/merge`, or a merge queue's branch), or from the event where that is the
-    base branch's."""
+    base branch's; of GitLab, the merge request's."""
+    if on_gitlab(environment):
+        named = environment.get("CI_MERGE_REQUEST_IID", "")
+        return int(named) if re.fullmatch("[0-9]{1,9}", named) else None
     if found := _OF_A_PULL_REQUEST.match(environment.get("GITHUB_REF", "")):
         return int(found[1])
     opened = github_event(environment).get("pull_request")

@@ -50,6 +50,8 @@ def read_record(world: World, data: bytes) -> None:
     reports.render_annex(record)
     reports.badge_svg(record)
     reports.badge_json(record)
+    reports.render_sarif(record, "fairness_suites/jobs.yaml", {})
+    reports.render_code_quality(record, "fairness_suites/jobs.yaml", {})
     for check in record.checks:
         reports.junit_properties(check)
 

@@ -419,3 +419,11 @@ def _release_with_pilots(toy: Toy) -> None:
             if (subject, row["skin_tone"], row["gender"]) == ("doctor", "dark", "female"):
                 named["a photo of a nurse"] = 4.0
             table.writerow([row["set_id"], row["member"], *(named.get(prompt, 0.0) for prompt in header[2:])])
+
+
+def test_a_merge_request_of_gitlab_has_its_target_and_the_default_branch_as_bases() -> None:
+    gitlab = {"GITLAB_CI": "true", "CI_DEFAULT_BRANCH": "main"}
+    target = {"CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "release"}
+    assert named_bases(None, {**gitlab, **target}) == ("origin/release", "origin/main")
+    assert named_bases(None, gitlab) is None
+    assert named_bases(None, target) is None  # anybody's variable, where GitLab does not run this

@@ -141,6 +141,7 @@ def test_junit_says_of_the_whole_run_what_it_was_compared_with(
     said = {each.get("name"): each.get("value") for each in of_run}
     assert said["fairgate.verdict"] == "pass"
     assert said["fairgate.model"] == "scores:tuned.csv?values=logit"
+    assert said["fairgate.baseline"] == "scores:base.csv?values=logit"
 
 
 def test_a_waived_failure_is_expected_and_says_until_when(pytester: pytest.Pytester, repository: Toy) -> None:

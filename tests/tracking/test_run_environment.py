@@ -104,6 +104,28 @@ def test_a_detached_checkout_of_ci_has_the_branch_that_ci_names(
     assert environment(repository, "cpu").git_branch == "fix-?"
 
 
+def test_a_merge_request_of_gitlab_is_known_by_its_number_branch_and_job(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["git", "checkout", "-q", "--detach"], cwd=repository, check=True)
+    for name, value in {
+        "GITLAB_CI": "true",
+        "CI_MERGE_REQUEST_IID": "17",
+        "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME": "topic",
+        "CI_JOB_URL": "https://gitlab.example/team/x/-/jobs/5",
+    }.items():
+        monkeypatch.setenv(name, value)
+    made = environment(repository, "cpu")
+    assert (made.pull_request, made.git_branch) == (17, "topic")
+    assert made.ci_url == "https://gitlab.example/team/x/-/jobs/5"
+    assert asking_pull_request(os.environ) == "17"
+    monkeypatch.delenv("CI_MERGE_REQUEST_IID")
+    monkeypatch.delenv("CI_MERGE_REQUEST_SOURCE_BRANCH_NAME")
+    monkeypatch.setenv("CI_COMMIT_BRANCH", "main")
+    made = environment(repository, "cpu")
+    assert (made.pull_request, made.git_branch) == (None, "main")
+
+
 def test_the_pull_request_is_told_by_the_ref_or_by_the_event(
     repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

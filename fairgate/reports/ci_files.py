@@ -1,0 +1,131 @@
+"""Files that CI services show next to the lines of a suite: SARIF 2.1.0, and GitLab's code quality report.
+
+What passed is in neither: both formats list findings. A finding is at the line of the suite that defines its check.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+from fairgate.errors import clean
+from fairgate.hashing import sha256_bytes
+from fairgate.records import CheckResult, RunRecord
+from fairgate.reports.formatting import common_cause, reading_order, spec_of, verdict_words
+from fairgate.reports.notes import definition_words, notices, verdict_notes
+from fairgate.reports.sentences import sentence
+
+SARIF_FILE: Final = "results.sarif"
+CODE_QUALITY_FILE: Final = "gl-code-quality-report.json"
+_SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_NOTICES: Final = 20
+_LEVELS: Final = {"major": "error", "minor": "warning", "info": "note"}
+_LINK: Final = re.compile(r"\]\(|\{(?=\d)")
+"""What a viewer of SARIF takes for a link, or for the place of an argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    rule: str
+    item: str
+    text: str
+    severity: Literal["major", "minor", "info"]
+    line: int
+    check: CheckResult | None = None
+
+
+def render_sarif(record: RunRecord, suite_file: str, lines: Mapping[str, int]) -> str:
+    """A run as SARIF 2.1.0. `suite_file` is the suite's path from the top of the repository, `lines` the line of each
+    item that is in it."""
+    findings = list(_findings(record, lines))
+    rules = {one.rule: one.check for one in findings}
+    driver = {
+        "name": "fairgate",
+        "version": clean(record.environment.fairgate, 40),
+        "rules": [_rule(name, check) for name, check in rules.items()],
+    }
+    order = list(rules)
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {"id": f"fairgate/{clean(record.suite, 80)}/"},
+        "invocations": [{"executionSuccessful": record.verdict != "error", "exitCode": record.exit_code}],
+        "results": [_sarif_result(one, order.index(one.rule), suite_file, record) for one in findings],
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
+
+
+def render_code_quality(record: RunRecord, suite_file: str, lines: Mapping[str, int]) -> str:
+    """The same as GitLab's `artifacts:reports:codequality`. A finding keeps its fingerprint from commit to commit, so
+    that a merge request shows what is new and what is fixed."""
+    found = [
+        {
+            "description": one.text,
+            "check_name": f"fairgate/{one.rule}",
+            "fingerprint": _fingerprint(record, one),
+            "severity": one.severity,
+            "location": {"path": suite_file, "lines": {"begin": one.line}},
+        }
+        for one in _findings(record, lines)
+    ]
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def _findings(record: RunRecord, lines: Mapping[str, int]) -> Iterator[_Finding]:
+    """What closes the gate, then what is tolerated, then what a reviewer should see."""
+    cause = common_cause(record)
+    if cause is not None or (record.verdict == "error" and not record.closing):
+        yield _Finding("not-judged", "", clean(f"{verdict_words(record)}. {cause or ''}", 1000).strip(), "major", 1)
+    else:
+        closing = {check.item for check in record.closing}
+        for check in reading_order(record.checks):
+            if check.verdict != "pass":
+                severity: Literal["major", "minor"] = "major" if check.item in closing else "minor"
+                said = "; ".join([sentence(check, record), *verdict_notes(check)])
+                text = clean(f"{said}. {check.reason}", 1000)
+                yield _Finding(clean(check.id, 200), check.item, text, severity, lines.get(check.item, 1), check)
+    changed = definition_words(record)
+    if changed is not None:
+        yield _Finding("gate-definition", "", clean(changed, 1000), "minor", 1)
+    for text in notices(record, _NOTICES):
+        yield _Finding("to-review", text, text, "info", 1)
+
+
+def _rule(name: str, check: CheckResult | None) -> dict[str, Any]:
+    spec = None if check is None else spec_of(check)
+    described = {
+        "not-judged": "The suite could not be judged.",
+        "gate-definition": "The change alters the gate itself.",
+        "to-review": "The change alters something besides the weights.",
+    }
+    text = described.get(name, name) if check is None or spec is None else f"{spec.name}: {spec.meaning}"
+    return {"id": name, "shortDescription": {"text": _plain(text)}}
+
+
+def _sarif_result(one: _Finding, rule: int, suite_file: str, record: RunRecord) -> dict[str, Any]:
+    place = {"artifactLocation": {"uri": quote(suite_file)}, "region": {"startLine": one.line}}
+    result: dict[str, Any] = {
+        "ruleId": one.rule,
+        "ruleIndex": rule,
+        "level": _LEVELS[one.severity],
+        "message": {"text": _plain(one.text)},
+        "locations": [{"physicalLocation": place}],
+        "partialFingerprints": {"fairgate/v1": _fingerprint(record, one)},
+    }
+    if one.check is not None:
+        facts = {"item": one.item, "verdict": one.check.verdict, "waived": one.check.waived, "value": one.check.value}
+        facts |= {"bound": one.check.bound, "delta": one.check.delta, "n_sets": one.check.n_sets}
+        result["properties"] = {key: value for key, value in facts.items() if value is not None}
+    return result
+
+
+def _fingerprint(record: RunRecord, one: _Finding) -> str:
+    return sha256_bytes("\n".join([record.suite, one.rule, one.item]).encode())
+
+
+def _plain(text: str) -> str:
+    """Text in which a viewer of SARIF finds no link and no place for an argument: an invisible break is in the way."""
+    return _LINK.sub(lambda match: "\u200b".join(match[0]) if len(match[0]) > 1 else f"{match[0]}\u200b", text)
