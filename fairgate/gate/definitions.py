@@ -23,7 +23,7 @@ from fairgate.suites import (
     with_subjects_of,
 )
 
-_TABLES = ("scores", "embeddings", "detections")
+_TABLES = ("scores", "embeddings", "detections", "labels")
 _THERE = "as the merge base has it"
 
 

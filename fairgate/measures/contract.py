@@ -29,6 +29,7 @@ FairRankings = dict[tuple[object, ...], tuple[Floats, ...]]
 """By a gallery's composition, which subjects often share, (draws, parts) of fair rankers for every grouping."""
 
 CLASSIFIED = ("zero_shot_classification",)
+PREDICTED = ("prediction",)
 RETRIEVED = ("retrieval",)
 RANKED = ("retrieval", "association")
 

@@ -12,6 +12,7 @@ from fairgate.errors import ScoresError, SuiteError
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import (
     CLASSIFIED,
+    PREDICTED,
     RETRIEVED,
     Answers,
     Drawn,
@@ -109,7 +110,7 @@ class Accuracy(Right):
     spec = _spec(
         name="accuracy",
         meaning="share of images whose most probable label is the true one; with `over`, of the worst group",
-        probes=CLASSIFIED,
+        probes=(*CLASSIFIED, *PREDICTED),
         truth=True,
         turns=True,
         worst_set="{count} wrong",

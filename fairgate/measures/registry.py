@@ -39,6 +39,8 @@ _FAMILIES = {
     "detection_recall": "detections",
     "detection_gap": "detections",
     "false_boxes": "detections",
+    "f1": "by_label",
+    "balanced_accuracy": "by_label",
 }
 
 METRICS = REGISTERED.with_modules({name: f"fairgate.measures.{family}" for name, family in _FAMILIES.items()})

@@ -12,6 +12,9 @@ from .associations import implicit_association as implicit_association
 from .associations import pair_choices as pair_choices
 from .associations import top_k_similarity as top_k_similarity
 from .associations import word_strength as word_strength
+from .classification import balanced_accuracy as balanced_accuracy
+from .classification import f1_by_label as f1_by_label
+from .classification import macro_f1 as macro_f1
 from .counterfactual import GroupAccuracy as GroupAccuracy
 from .counterfactual import GroupMeans as GroupMeans
 from .counterfactual import accuracy_by_group as accuracy_by_group

@@ -1,5 +1,6 @@
 from .cache import CacheWarning as CacheWarning
 from .cache import EmbeddingCache as EmbeddingCache
+from .classifiers.label_names import folded as folded
 from .contract import LOWEST_SCORE as LOWEST_SCORE
 from .contract import MOST_BOXES as MOST_BOXES
 from .contract import PRECOMPUTED as PRECOMPUTED
@@ -15,6 +16,8 @@ from .contract import ImageSource as ImageSource
 from .contract import LabelModel as LabelModel
 from .contract import Model as Model
 from .contract import ModelFamily as ModelFamily
+from .contract import Predicted as Predicted
+from .contract import PredictingModel as PredictingModel
 from .contract import Request as Request
 from .contract import RereadingModel as RereadingModel
 from .contract import SimilarityModel as SimilarityModel

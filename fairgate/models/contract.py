@@ -53,7 +53,7 @@ class ImageSource(Protocol):
         ...
 
 
-Capability = Literal["log_probabilities", "similarity", "edit", "detect"]
+Capability = Literal["log_probabilities", "similarity", "edit", "detect", "predict"]
 """What a model can do, by the name of the method that does it; a probe names the one that it needs."""
 
 
@@ -166,6 +166,23 @@ class DetectingModel(Model, Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What a model takes every image for: `labels` (images,) text, empty where it gives none, and where it says how
+    sure it is, `confidence` (images,) from 0 to 1."""
+
+    labels: NDArray[Any]
+    confidence: Floats | None = None
+
+
+class PredictingModel(Model, Protocol):
+    """A model that names one of its own labels for an attribute of every image: a classifier of gender, age, jobs."""
+
+    def predict(self, attribute: str) -> Predicted:
+        """Its label for every image. Raises ModelError for an attribute that it has no labels of."""
+        ...
+
+
 @runtime_checkable
 class RereadingModel(Model, Protocol):
     """A model that can be judged with another one's tokenizer or preprocessing, to see what a change of these hides.
@@ -189,7 +206,8 @@ class ModelFamily(Protocol):
     """Models of one URI scheme: how a checkpoint is found, hashed and opened, and what its models can do.
 
     `forms` are the ways to write its URIs, for messages. A family whose URIs hold another model's (`debiased:`) has a
-    method `origin(address)`, which returns that URI.
+    method `origin(address)`, which returns that URI; one whose options name files (`?labels=FILE`) has a method
+    `option_files(address)`, which returns their paths.
     """
 
     scheme: ClassVar[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +19,10 @@ BATCH_CPU, BATCH_CUDA = 32, 256
 _DECODERS = min(16, os.cpu_count() or 1)
 
 
+Finish = Callable[[Embeddings, Callable[[int], str]], Embeddings]
+"""What is stored of the numbers of a batch; the second argument names one of its images."""
+
+
 def embed_images(encoder: Encoder, request: Request, device: Device, parts: str) -> Embeddings:
     """Unit embeddings of every image of the request's source, (images, dim) float32.
 
@@ -26,17 +30,30 @@ def embed_images(encoder: Encoder, request: Request, device: Device, parts: str)
     image or a source that does not yield each row once, ModelError for an embedding that is NaN or zero, DeviceError
     when not even one image fits in memory.
     """
+    return numbers_of_images(encoder.prepare, encoder.encode_images, unit_or_error, request, device, parts)
+
+
+def numbers_of_images(
+    prepare: Callable[[Any], Any],
+    encode: Callable[[Sequence[Any]], Embeddings],
+    finish: Finish,
+    request: Request,
+    device: Device,
+    parts: str,
+) -> Embeddings:
+    """What `encode` makes of every prepared image of the request's source, and `finish` of that: (images, width)
+    float32. Cached and refused as embeddings are."""
     source, total = request.source, len(request.source)
     work = RowParts(request.cache, parts, total)
     batch_size = request.batch_size or (BATCH_CUDA if device.is_cuda else BATCH_CPU)
-    encode = Halving(encoder.encode_images, device.name)
+    halving = Halving(encode, device.name)
     if request.progress:
         request.progress(work.done, total)
     try:
         with scoring(device):
-            for rows, prepared in _prepared(encoder, source, batch_size, work.has):
-                raw = encode(prepared)
-                work.add(rows, unit_or_error(raw, lambda i, rows=rows: name_of(source, int(rows[i]))))  # type: ignore[misc]
+            for rows, prepared in _prepared(prepare, source, batch_size, work.has):
+                raw = halving(prepared)
+                work.add(rows, finish(raw, lambda i, rows=rows: name_of(source, int(rows[i]))))  # type: ignore[misc]
                 if request.progress:
                     request.progress(work.done, total)
     finally:  # also after Ctrl-C or an unreadable image: what is done stays in the cache
@@ -45,21 +62,21 @@ def embed_images(encoder: Encoder, request: Request, device: Device, parts: str)
 
 
 def _prepared(
-    encoder: Encoder, source: ImageSource, batch_size: int, has: np.ndarray[Any, np.dtype[np.bool_]]
+    prepare: Callable[[Any], Any], source: ImageSource, batch_size: int, has: np.ndarray[Any, np.dtype[np.bool_]]
 ) -> Iterator[tuple[Rows, list[Any]]]:
     """Batches of prepared images that are not done yet; the next batch is decoded while one is being encoded."""
     waiting: deque[tuple[Rows, list[Future[Any]]]] = deque()
     pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="decode")
 
-    def prepare(data: bytes, row: int) -> Any:
-        return encoder.prepare(decode_rgb(data, source, row))
+    def decoded(data: bytes, row: int) -> Any:
+        return prepare(decode_rgb(data, source, row))
 
     try:
         for rows, blobs in source.image_batches(batch_size):
             todo = [(int(row), data) for row, data in zip(rows, blobs, strict=True) if not has[row]]
             if todo:
                 numbers = np.array([row for row, _ in todo], dtype=np.int64)
-                waiting.append((numbers, [pool.submit(prepare, data, row) for row, data in todo]))
+                waiting.append((numbers, [pool.submit(decoded, data, row) for row, data in todo]))
             if len(waiting) > 1:
                 numbers, futures = waiting.popleft()
                 yield numbers, [future.result() for future in futures]

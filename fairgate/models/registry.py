@@ -19,10 +19,12 @@ FAMILIES = REGISTERED.with_modules(
     {
         **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")},
         "embeddings": "fairgate.models.embedding_table",
+        "labels": "fairgate.models.label_table",
         "vlm": "fairgate.models.vlm.family",
         "captions": "fairgate.models.vlm.captions",
         "detector": "fairgate.models.detection.family",
         "detections": "fairgate.models.detection.table",
+        "classifier": "fairgate.models.classifiers.transformers_classifier",
     }
 )
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""
@@ -97,13 +99,17 @@ _MOST_INSIDE = 4  # models inside each other's addresses
 def local_paths(uri: str) -> tuple[Path, ...]:
     """The files and folders that a model URI names, as they are written there; none for a tag or another kind of name.
 
-    A family whose URIs hold another model's says which by a method `origin(address)`; its files are among these.
+    A family whose URIs hold another model's says which by a method `origin(address)`, and one whose options name files
+    has `option_files(address)`; those files are among these.
 
     >>> [path.as_posix() for path in local_paths("debiased:clip100.json?model=open_clip:ViT-B-32@ckpt.safetensors")]
     ['clip100.json', 'ckpt.safetensors']
     """
-    paths = (FAMILIES[scheme].local_path(address) for scheme, address in _chain(uri))
-    return tuple(path for path in paths if path is not None)
+    found: list[Path | None] = []
+    for scheme, address in _chain(uri):
+        family = FAMILIES[scheme]
+        found += [family.local_path(address), *getattr(family, "option_files", lambda _: ())(address)]
+    return tuple(path for path in found if path is not None)
 
 
 def schemes(uri: str) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.arrow_columns import is_text, numbers, texts
-from fairgate.errors import ScoresError, did_you_mean, listed
+from fairgate.errors import ScoresError, did_you_mean, first_harmful, listed
 from fairgate.models.contract import Floats, ImageIndex, Rows
 
 PATH_COLUMNS = ("image", "file", "path")
@@ -54,6 +54,30 @@ class ScoreTable:
                 "declare the right scale: ?values=cosine, probability or logit (100 x cosine is a logit)",
             )
         return values
+
+    def labels(self, attribute: str) -> NDArray[np.object_]:
+        """A column of text, (images,), empty where a cell is. Raises ScoresError: unknown, numbers, giants."""
+        if attribute not in self.prompts:
+            raise ScoresError(
+                f"the table has no column of labels for '{attribute}'.",
+                where=str(self.path),
+                remedy=did_you_mean(attribute, self.prompts) or f"its columns: {_some(self.prompts)}",
+            )
+        column = self._arrow.column(attribute)
+        if not is_text(column.type):
+            raise ScoresError(
+                f"column '{attribute}' does not hold labels, but values of type {column.type}.",
+                where=str(self.path),
+                remedy="write the label's name in every row, as the dataset names it",
+            )
+        found = texts(column)[self.rows]
+        if odd := first_harmful(set(found.tolist())):
+            raise ScoresError(
+                f"column '{attribute}' holds a label with control characters, or a very long one: '{odd}'.",
+                where=str(self.path),
+                remedy="write plain names",
+            )
+        return found
 
     def names(self, rows: NDArray[Any]) -> str:
         """A few images' names, for a message."""

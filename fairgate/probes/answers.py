@@ -30,7 +30,9 @@ MORE = "more."
 """Before the names of further numbers, in a file of scores."""
 _FURTHER = re.compile(r"more\.[a-z_]{1,40}")
 _MOST_FURTHER = 16
-_TEXT = ["probe", "set_id", "member", "predicted"]
+_TEXT = ["probe", "set_id", "member", "predicted", "truth"]
+_LATER = ("rank", "truth")
+"""Columns that older files lack; of truths, also files in which no probe has any."""
 _ROW_BYTES = 1024
 
 
@@ -66,15 +68,17 @@ class ProbeScores:
     `predicted` (images,) is the most probable label of a classification and `correct` whether it is the true one
     (None where no label is). `rank` (images,), of a retrieval over several subjects, is the place of the image's own
     subject's query among all subjects' queries: 1 is nearest, and equal queries count as nearer. Files from before
-    there were ranks have none. `contests` hold all labels' probabilities of a classification that was just scored;
-    they are never written, and scores read from a file have none. `more` are further numbers of every image by name,
-    (images,) float64 each, NaN where an image has none: of an edit, how much lighter its skin is.
+    there were ranks have none. `truth` (images,) is the right label where a metric counts images by it. `contests` hold
+    all labels' probabilities of a classification that was just scored; they are never written, and scores read from a
+    file have none. `more` are further numbers of every image by name, (images,) float64 each, NaN where an image has
+    none: of an edit, how much lighter its skin is.
     """
 
     value: NDArray[np.float64]
     predicted: NDArray[Any] | None = None
     correct: NDArray[np.bool_] | None = None
     rank: NDArray[np.int64] | None = None
+    truth: NDArray[Any] | None = None
     contests: tuple[Contest, ...] = field(default=(), repr=False, compare=False)
     more: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
@@ -85,8 +89,8 @@ def scores_digest(scores: Mapping[str, ProbeScores]) -> str:
 
 
 def _digests(one: ProbeScores) -> list[str | None]:
-    """A digest per column; of ranks and further numbers only where there are any, so that records from before them stay
-    valid."""
+    """A digest per column; of ranks, truths and further numbers only where there are any, so that records from before
+    them stay valid."""
     columns = [
         _numbers_digest(one.value),
         None if one.predicted is None else digest([str(label) for label in one.predicted]),
@@ -94,6 +98,8 @@ def _digests(one: ProbeScores) -> list[str | None]:
     ]
     if one.rank is not None:
         columns.append(sha256_bytes(one.rank.astype("<i8").tobytes()))
+    if one.truth is not None:
+        columns.append(digest(["truth", *(str(label) for label in one.truth)]))
     return [*columns, *(digest([name, _numbers_digest(one.more[name])]) for name in sorted(one.more))]
 
 
@@ -115,9 +121,11 @@ def write_scores(path: Path, rows: Rows, scores: Mapping[str, ProbeScores]) -> N
         **{key: _arrow(codes, pa.string()).dictionary_encode() for key, codes in rows.attributes.items()},
     }
     tables, further = [], sorted({name for probe in scores.values() for name in probe.more})
+    truths = any(probe.truth is not None for probe in scores.values())
     for name, probe in scores.items():
         n = len(probe.value)
         kinds = {"value": pa.float64(), "predicted": pa.string(), "correct": pa.bool_(), "rank": pa.int64()}
+        kinds |= {"truth": pa.string()} if truths else {}
         columns = {key: getattr(probe, key) for key in kinds}
         answers = {
             key: pa.nulls(n, kind) if columns[key] is None else _arrow(columns[key], kind)
@@ -153,7 +161,7 @@ def read_scores(path: Path, rows: Rows) -> dict[str, ProbeScores]:
 
     Raises ScoresError for a file that is unreadable, or does not hold each image exactly once per probe.
     """
-    wanted = ["probe", "set_id", "member", "value", "predicted", "correct", "rank"]
+    wanted = ["probe", "set_id", "member", "value", "predicted", "correct", *_LATER]
     columns = _columns(path, len(rows.set_id), wanted)
     of_probe: dict[str, list[int]] = {}
     for row, name in enumerate(columns["probe"].tolist()):
@@ -170,7 +178,7 @@ def read_set_ids(path: Path, images: int) -> frozenset[str]:
 
 
 def _columns(path: Path, images: int, wanted: list[str]) -> dict[str, NDArray[Any]]:
-    """Columns of a file of scores, checked; without ranks in files from before there were any."""
+    """Columns of a file of scores, checked; without those that it may lack."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -178,10 +186,11 @@ def _columns(path: Path, images: int, wanted: list[str]) -> dict[str, NDArray[An
     try:
         # not read_table, which would import pyarrow.dataset: 0.2 s
         # text stays codes of its different texts: a few bytes may repeat a long one a billion times
-        file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=_TEXT)
+        held = pq.read_schema(path).names
+        coded = [name for name in _TEXT if name in held]
+        file = pq.ParquetFile(path, page_checksum_verification=True, read_dictionary=coded)
         _require_bounded(file.metadata, images)
-        held = file.schema_arrow.names
-        names = [name for name in wanted if name != "rank" or "rank" in held]
+        names = [name for name in wanted if name not in _LATER or name in held]
         if "value" in wanted:
             names += [name for name in held if _FURTHER.fullmatch(name)][:_MOST_FURTHER]
         table = file.read(columns=names)
@@ -231,11 +240,11 @@ def _aligned(name: str, columns: dict[str, Any], rows: Rows, path: Path) -> Prob
     value = columns["value"][back]
     if not np.isfinite(value).all():
         raise ScoresError(f"probe '{name}' has scores that are not finite.", where=str(path), remedy="run it again")
-    held = {key: columns[key][back] for key in ("predicted", "correct", "rank") if key in columns}
+    held = {key: columns[key][back] for key in ("predicted", "correct", *_LATER) if key in columns}
     held = {key: column for key, column in held.items() if column[0] is not None}
     if any(entry is None for column in held.values() for entry in column.tolist()):
         raise ScoresError(f"probe '{name}' has columns with gaps.", where=str(path), remedy="run the baseline again")
-    kinds: dict[str, Any] = {"predicted": object, "correct": bool, "rank": np.int64}
+    kinds: dict[str, Any] = {"predicted": object, "correct": bool, "rank": np.int64, "truth": object}
     further = {key.removeprefix(MORE): columns[key][back] for key in columns if key.startswith(MORE)}
     more = {key: numbers for key, numbers in further.items() if not np.isnan(numbers).all()}
     if any(np.isinf(numbers).any() for numbers in more.values()):

@@ -13,6 +13,7 @@ PROBES = REGISTERED.with_modules(
         "pair_association": "fairgate.probes.pair_association",
         "image_editing": "fairgate.probes.image_editing",
         "detection": "fairgate.probes.detection",
+        "prediction": "fairgate.probes.prediction",
     }
 )
 

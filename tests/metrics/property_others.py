@@ -135,7 +135,52 @@ def _counted_pixels(g: Rows) -> list[float]:
     return [float((one & other).sum() / (one | other).sum()) for one, other in pairs]
 
 
+def by_class(g: Rows) -> tuple[Array, Array, Array]:
+    """Hits, given and actual images of every class."""
+    codes = (g.true[g.true == g.predicted], g.predicted, g.true)
+    hits, given, actual = (np.bincount(one, minlength=g.classes) for one in codes)
+    return hits, given, actual
+
+
+def of_classes(value: Any) -> Any:
+    """A number of a class that is nowhere, NaN, as one half: laws compare numbers."""
+    return lambda g: np.nan_to_num(value(*by_class(g)), nan=0.5)
+
+
 OTHERS = [
+    Metric(
+        "f1_by_label",
+        classified(),
+        "classes",
+        of_classes(m.f1_by_label),
+        (IMAGES, order_of("classes"), copied("images"), between(0.0, 1.0)),
+    ),
+    Metric(
+        "macro_f1",
+        classified(),
+        "",
+        of_classes(m.macro_f1),
+        (
+            *(IMAGES, order_of("classes"), copied("images"), between(0.0, 1.0)),
+            agrees(
+                "the mean of the classes that are somewhere",
+                lambda g: np.nanmean(m.f1_by_label(*by_class(g))),
+            ),
+        ),
+    ),
+    Metric(
+        "balanced_accuracy",
+        classified(),
+        "",
+        of_classes(lambda hits, _, actual: m.balanced_accuracy(hits, actual)),
+        (
+            *(IMAGES, order_of("classes"), copied("images"), between(0.0, 1.0)),
+            agrees(
+                "the mean accuracy of the images of each class",
+                lambda g: np.mean([np.mean(g.predicted[g.true == one] == one) for one in np.unique(g.true)]),
+            ),
+        ),
+    ),
     Metric(
         "softmax_probability",
         eighths("images", "labels"),

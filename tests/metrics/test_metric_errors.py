@@ -11,8 +11,10 @@ from fairgate.metrics import (
     accuracy_by_group,
     association,
     average_face,
+    balanced_accuracy,
     c_asc,
     differential_association,
+    f1_by_label,
     fitzpatrick_type,
     flip_rate,
     implicit_association,
@@ -39,6 +41,13 @@ CLASSES = "pass a class code (0, 1, ...) or a name for every image; leave out, a
 ATTRIBUTES = "pass, for each attribute, its codes and the number of its declared groups"
 
 REFUSALS = {
+    "counts of other labels": Refusal(
+        lambda: f1_by_label([1, 2], [1, 2, 3], [1, 2]), "count hits, given and actual images for the same labels"
+    ),
+    "more hits than images": Refusal(
+        lambda: balanced_accuracy([3, 1], [2, 1]),
+        "count hits among the images that were given a label, and that are of it",
+    ),
     "a prompt that tells nobody apart": Refusal(
         lambda: c_asc([*ONE, [0.5] * 4], HALVES, groups=2),
         "check the prompt's embedding; a prompt that tells no two images apart has no association",

@@ -1,0 +1,206 @@
+"""F1 and balanced accuracy: how well labels are found, which one frequent label does not decide."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fairgate.errors import ScoresError, did_you_mean, listed
+from fairgate.measures.cell import Cell, Counts, Floats
+from fairgate.measures.contract import (
+    PREDICTED,
+    Answers,
+    Drawn,
+    Limits,
+    Measure,
+    Metric,
+    MetricRequest,
+    MetricSettings,
+    register,
+)
+from fairgate.measures.limits import worst_group
+from fairgate.metrics import balanced_accuracy, f1_by_label, macro_f1
+from fairgate.probes import ProbeScores, Text
+from fairgate.records import MetricSpec
+
+Codes = NDArray[np.int64]
+
+
+class OfLabel(MetricSettings):
+    """Which label is looked for."""
+
+    label: Text | None = Field(
+        default=None, description="The label that is looked for, as the dataset (or `words`) writes it; left out, all."
+    )
+
+
+_spec = partial(MetricSpec, probes=PREDICTED, better="higher", lowest=0, highest=1, per_group="maybe", truth=True)
+
+
+class _ByLabel(Metric):
+    """A number of how many images have each label, how many were given it, and how many both."""
+
+    Settings = OfLabel
+
+    @abstractmethod
+    def of_counts(self, hits: Floats, given: Floats, actual: Floats, one: bool) -> Floats:
+        """The number, (...), of counts (..., labels): of all labels, or of `one` label and the rest."""
+
+    @abstractmethod
+    def evidence(self, with_label: Codes, without: Codes) -> Codes:
+        """By how many sets a group is judged, of those that hold images of the one label, and of the rest."""
+
+    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
+        """Of all images, or of the worst group's. Raises ScoresError where no image has the label."""
+        truth, given, labels = _coded(r, cell, answers[0])
+        one = _label(r) is not None
+        codings = list(zip(cell.group_codes, map(len, cell.groups), strict=True)) or [(np.zeros_like(truth), 1)]
+        tables = [(_tables(cell, codes * labels, truth, given, n * labels), (n, labels)) for codes, n in codings]
+
+        def values(drawn: Counts) -> Floats:
+            weight = drawn.astype(np.float64).T
+            found = []
+            for tables_of_grouping, shape in tables:
+                hits, given_, actual = ((table @ weight).T.reshape(-1, *shape) for table in tables_of_grouping)
+                found.append(self.of_counts(hits, given_, actual, one))
+            return np.concatenate(found, axis=1)
+
+        now = values(np.ones((1, cell.n_sets), dtype=np.int32))[0]
+        missed = np.bincount(cell.set_code, truth != given, minlength=cell.n_sets).astype(np.float64)
+        if not cell.groups:
+            return Measure(float(now[0]), lambda drawn: Drawn(values(drawn)[:, 0]), missed)
+
+        def draw(drawn: Counts) -> Drawn:
+            found = values(drawn)
+            return Drawn(np.fmin.reduce(found, axis=1), found, ((found,),))
+
+        return Measure(
+            value=float(np.fmin.reduce(now)),
+            draw=draw,
+            badness=missed,
+            groups=cell.group_names(),
+            group_values=now,
+            group_badness=-now,
+            group_images=cell.group_images(),
+            group_sets=self._group_sets(cell, truth, one),
+            extreme="min",
+            parts=((now,),),
+            blocks=tuple(n for _, n in codings),
+        )
+
+    def _group_sets(self, cell: Cell, truth: Codes, one: bool) -> Codes:
+        if not one:
+            return cell.group_sets()
+        held = [(cell.per_set((truth == code).astype(np.float64))[0] > 0).sum(axis=0) for code in (0, 1)]
+        return self.evidence(*held)
+
+    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
+        """Limits of the worst group."""
+        if now.extreme is None:
+            return super().interval(r, cell, now, drawn, alpha)
+        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.judged_or_all].min()))
+
+
+@register
+class F1(_ByLabel):
+    """F1 of a label, or the mean of all labels'."""
+
+    spec = _spec(
+        name="f1",
+        meaning="harmonic mean of precision and recall of one `label`; without it, the mean over all labels; with "
+        "`over`, of the worst group, and a group without an image of the label is not judged",
+        display="F1",
+        plain="F1",
+        worst_set="{count} wrong",
+        alias="f1",
+    )
+
+    def of_counts(self, hits: Floats, given: Floats, actual: Floats, one: bool) -> Floats:
+        """That of the label, which comes first, or the mean."""
+        return f1_by_label(hits, given, actual)[..., 0] if one else macro_f1(hits, given, actual)
+
+    def evidence(self, with_label: Codes, without: Codes) -> Codes:
+        """Of images that have the label."""
+        return with_label
+
+
+@register
+class BalancedAccuracy(_ByLabel):
+    """Mean recall of all labels; of one, the mean of sensitivity and specificity."""
+
+    spec = _spec(
+        name="balanced_accuracy",
+        meaning="mean over labels of the share of their images that are given them; of one `label`, the mean of "
+        "sensitivity and specificity; with `over`, of the worst group",
+        utility=True,
+        worst_set="{count} wrong",
+        alias="balanced_accuracy",
+    )
+
+    def of_counts(self, hits: Floats, given: Floats, actual: Floats, one: bool) -> Floats:
+        """NaN for one label where all images have it, or none."""
+        found = balanced_accuracy(hits, actual)
+        return np.where(actual.min(axis=-1) > 0, found, np.nan) if one else found
+
+    def evidence(self, with_label: Codes, without: Codes) -> Codes:
+        """Of both, the fewer."""
+        return np.minimum(with_label, without)
+
+    def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
+        """One of the labels, each time: right about one of them alone."""
+        assert isinstance(settings, OfLabel)
+        return 1 / labels if settings.label is None else 0.5
+
+
+def _tables(cell: Cell, first: Codes, truth: Codes, given: Codes, columns: int) -> tuple[Any, Any, Any]:
+    """Hits, given and actual images by group and label (rows) and set (columns), sparse: an image has one place.
+
+    `first` (images,) is the place of each image's group; a `given` label of -1 is none.
+    """
+    from scipy.sparse import csr_array
+
+    def table(label: Codes, chosen: NDArray[np.bool_]) -> Any:
+        places = ((first + label)[chosen], cell.set_code[chosen])
+        return csr_array((np.ones(int(chosen.sum())), places), shape=(columns, cell.n_sets))
+
+    everyone = np.ones(len(truth), dtype=bool)
+    return table(truth, truth == given), table(given, given >= 0), table(truth, everyone)
+
+
+def _label(r: MetricRequest) -> str | None:
+    assert isinstance(r.settings, OfLabel)
+    return r.settings.label
+
+
+def _coded(r: MetricRequest, cell: Cell, answer: ProbeScores) -> tuple[Codes, Codes, int]:
+    """The true and the given label of every image of the cell, (images,) each, and the number of labels: all, or the
+    one that is looked for, 0, and the rest, 1. A label that is not given is -1."""
+    if answer.truth is None or answer.predicted is None:
+        raise ScoresError(
+            f"the saved scores of probe '{r.probe}' hold no labels.",
+            where=r.where,
+            remedy="make the baseline again, or compare with `model:URI`",
+        )
+    known = list(dict.fromkeys(answer.truth.tolist()))
+    truth, given = answer.truth[cell.rows].tolist(), answer.predicted[cell.rows].tolist()
+    label = _label(r)
+    if label is None:
+        code = {name: place for place, name in enumerate(dict.fromkeys([*known, *given])) if name}
+        return _codes(truth, code, -1), _codes(given, code, -1), max(code.values()) + 1
+    if label not in truth:
+        subject = f" of '{r.subject}'" if r.subject else ""
+        raise ScoresError(
+            f"check '{r.check}' looks for the label '{label}', which no image{subject} has.",
+            where=r.at("label"),
+            remedy=did_you_mean(label, known) or f"labels: {listed(known)}",
+        )
+    return _codes(truth, {label: 0}, 1), _codes(given, {label: 0}, 1), 2
+
+
+def _codes(names: list[str], code: dict[str, int], other: int) -> Codes:
+    return np.array([code.get(name, other) for name in names], dtype=np.int64)

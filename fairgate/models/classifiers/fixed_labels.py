@@ -1,0 +1,200 @@
+"""A judged model with fixed labels: its outputs for every image, computed once and cached by content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairgate.checkpoints import Device, Embeddings, find_device, naming
+from fairgate.errors import ModelError
+from fairgate.hashing import digest
+from fairgate.models.classifiers.label_names import LabelNames, folded
+from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
+from fairgate.models.reading import ReadingMisfit
+
+SAME_OUTPUT = 64 * 2.0**-23
+"""Differences of outputs, relative to the largest, that are rounding of float32 alone: the order of sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A loaded classifier: `prepare` makes of a Pillow RGB image what it takes, from several threads; `outputs` returns
+    logits (images, outputs) float32."""
+
+    prepare: Callable[[Any], Any]
+    outputs: Callable[[Sequence[Any]], Embeddings]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedLabelFiles:
+    """A classifier that is known by content and not loaded yet.
+
+    `fingerprint` is a digest of its files and of what its URI says of its labels; `outputs_of` of what its logits come
+    from alone, as plain data. `heads` are its labels by attribute, in the order of its outputs: one under "" where the
+    attribute is not said. `preprocessing` is the digest of how pictures are read.
+    """
+
+    fingerprint: str
+    identity: Mapping[str, Any]
+    heads: Mapping[str, LabelNames]
+    load: Callable[[Device], Loaded]
+    preprocessing: str
+
+    @property
+    def labels(self) -> str:
+        """Digest of all names, their order and their outputs: of a classifier, how it reads a suite's texts."""
+        return digest({"heads": [[attribute, names.digest] for attribute, names in self.heads.items()]})
+
+    @property
+    def width(self) -> int:
+        """Number of outputs."""
+        return sum(len(names.own) for names in self.heads.values())
+
+
+class FixedLabelModel:
+    """The probability of a label is a softmax over exactly the labels that a suite lists, of the model's logits.
+
+    Of outputs that were trained one by one (`multi_label_classification`: a sigmoid each), that is the probability of a
+    label given that exactly one of those listed is there. A name of several outputs has their sum.
+    """
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "predict"})
+
+    def __init__(self, files: FixedLabelFiles, request: Request) -> None:
+        self.uri, self.files = request.uri, files
+        self.fingerprint = files.fingerprint
+        self.preparation = f"{files.identity['adapter']}/{files.identity['code']}"
+        self.tokenizer, self.preprocessing = files.labels, files.preprocessing
+        self._request = request
+        self._device: Device = find_device(request.device)
+        self.device, self.precision = self._device.name, self._device.precision
+        self._loaded: Loaded | None = None
+        self._outputs: Embeddings | None = None
+
+    def log_probabilities(self, prompts: Sequence[str]) -> Floats:
+        """Log-softmax over exactly these labels: (images, prompts) float64. Raises ModelError for a label that the
+        model does not have."""
+        if not prompts:
+            raise ModelError("there is no label to choose from.", where=self.uri, remedy="give at least one")
+        if len(self.files.heads) > 1:
+            raise ModelError(
+                f"the model has labels of {', '.join(self.files.heads)}, which do not compete.",
+                where=self.uri,
+                remedy="judge it with a probe of `kind: prediction` for each",
+            )
+        (names,) = self.files.heads.values()
+        return log_softmax(self._summed([names.find(prompt, self.uri) for prompt in prompts]))
+
+    def predict(self, attribute: str) -> Predicted:
+        """The likeliest label of every image, empty where the likeliest two tie, and its probability among all of the
+        attribute's labels. Raises ModelError for an attribute that the model has no labels of."""
+        start, names = self._head(attribute)
+        log_p = log_softmax(self._summed([[start + one for one in found] for found in names.outputs.values()]))
+        highest = log_p.max(axis=1)
+        labels = np.array(list(names.outputs), dtype=object)[log_p.argmax(axis=1)]
+        labels[(log_p == highest[:, None]).sum(axis=1) > 1] = ""
+        return Predicted(labels, np.exp(highest))
+
+    def indistinct(self, ensembles: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+        """Pairs of labels that are the same outputs: other labels are others, whatever they answer."""
+        if len(self.files.heads) > 1 or not all(len(prompts) == 1 for prompts in ensembles):
+            return []
+        (names,) = self.files.heads.values()
+        found = [names.find(prompts[0], self.uri) for prompts in ensembles]
+        return [(found.index(one), place) for place, one in enumerate(found) if found.index(one) < place]
+
+    def reading_as(self, other: Model, *, tokenizer: bool, preprocessing: bool) -> FixedLabelModel:
+        """This model with another one's names of labels (its `tokenizer`), or with pictures prepared by the other, or
+        both. Raises ModelError where the other is no classifier or has another number of outputs."""
+        if not isinstance(other, FixedLabelModel):
+            raise ModelError(
+                "it is no classifier whose labels and preprocessing can be used here.",
+                where=other.uri,
+                remedy="compare models of one family",
+            )
+        heads = other.files.heads if tokenizer else self.files.heads
+        if [len(names.own) for names in heads.values()] != [len(names.own) for names in self.files.heads.values()]:
+            raise ReadingMisfit(f"it has {other.files.width} labels, and this model {self.files.width}.")
+
+        def load(_: Device) -> Loaded:
+            return replace(self._classifier(), prepare=other._classifier().prepare)
+
+        if not preprocessing:
+            mixed = FixedLabelModel(replace(self.files, heads=heads), self._request)
+            mixed._outputs = self.outputs()
+            return mixed
+        identity = {**self.files.identity, "reads_as": other.fingerprint}
+        return FixedLabelModel(replace(self.files, heads=heads, identity=identity, load=load), self._request)
+
+    def embeds_alike(self, other: RereadingModel) -> bool:
+        """Whether two models have the same names of labels and gave every image the same outputs, up to rounding."""
+        if not isinstance(other, FixedLabelModel) or self.files.labels != other.files.labels:
+            return False
+        here, there = self.outputs(), other.outputs()
+        return bool(np.abs(here - there).max() <= SAME_OUTPUT * max(1.0, np.abs(here).max()))
+
+    def outputs(self) -> Embeddings:
+        """Logits of every image, (images, outputs) float32, from the cache or the model."""
+        if self._outputs is not None:
+            return self._outputs
+        cache = self._request.cache
+        named = {"fingerprint": self.fingerprint, "identity": dict(self.files.identity), "precision": self.precision}
+        key = digest({**named, "dataset": self._request.source.fingerprint})
+        entry = cache.read(f"outputs/{key}") if cache else None
+        if entry is not None and "outputs" in entry.arrays:
+            self._outputs = entry.arrays["outputs"]
+            return self._outputs
+        from fairgate.models.embeddings import numbers_of_images
+
+        model, name = self._classifier(), f"parts/{key}"
+        self._outputs = numbers_of_images(model.prepare, model.outputs, self._finite, self._request, self._device, name)
+        if cache:
+            cache.write(f"outputs/{key}", {"outputs": self._outputs})
+            cache.drop_all(name)
+        return self._outputs
+
+    def _head(self, attribute: str) -> tuple[int, LabelNames]:
+        start = 0
+        for name, names in self.files.heads.items():
+            if name in ("", attribute):
+                return start, names
+            start += len(names.own)
+        raise ModelError(
+            f"the model has no labels of '{attribute}'.",
+            where=self.uri,
+            remedy=f"it has labels of: {', '.join(self.files.heads)}",
+        )
+
+    def _summed(self, groups: Sequence[Sequence[int]]) -> Floats:
+        """Logarithms of summed exponentials of outputs, (images, groups) float64."""
+        outputs = self.outputs().astype(np.float64)
+        return np.stack([np.logaddexp.reduce(outputs[:, list(found)], axis=1) for found in groups], axis=1)
+
+    def _finite(self, raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
+        bad = np.flatnonzero(~np.isfinite(raw).all(axis=1)) if raw.shape[1:] == (self.files.width,) else np.arange(1)
+        if bad.size:
+            raise ModelError(
+                f"the model's outputs are NaN, infinite, or not {self.files.width} numbers an image.",
+                where=where(int(bad[0])),
+                remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
+            )
+        return raw
+
+    def _classifier(self) -> Loaded:
+        if self._loaded is None:
+            from fairgate.checkpoints import require_device
+
+            require_device(self._device)
+            with naming(self.uri, "be loaded"):
+                found = self.files.load(self._device)
+            prepare = naming(self.uri, "prepare a picture")(found.prepare)
+            self._loaded = Loaded(prepare, naming(self.uri, "classify pictures")(found.outputs))
+        return self._loaded
+
+
+def same_label(one: str, other: str) -> bool:
+    """Whether two labels are one, up to case and `_` for a space."""
+    return folded(one) == folded(other)

@@ -1,0 +1,179 @@
+"""`classifier:FOLDER[?labels=FILE]`: an image classifier that transformers saved. Local files, safetensors, no code
+from the folder. Its labels are those of config.json (`id2label`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fairgate.checkpoints import (
+    IMAGE_CONFIGS,
+    LOCAL,
+    Device,
+    TransformersFolder,
+    find_folder,
+    load_model,
+    loading,
+    require_file,
+    require_folder,
+    resolve,
+    split_options,
+    versions,
+)
+from fairgate.errors import ModelError
+from fairgate.hashing import digest, sha256_file
+from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
+from fairgate.models.classifiers.label_names import LabelNames, read_labels
+from fairgate.models.contract import Capability, Request, register
+from fairgate.models.reading import preprocessing_digest
+
+if TYPE_CHECKING:
+    import torch
+
+CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
+LIBRARIES = ("transformers", "torch", "torchvision", "pillow")
+CLASSES: Mapping[str, str] = {
+    "vit": "ViTForImageClassification",
+    "deit": "DeiTForImageClassification",
+    "convnext": "ConvNextForImageClassification",
+    "convnextv2": "ConvNextV2ForImageClassification",
+    "dinov2": "Dinov2ForImageClassification",
+    "dinov2_with_registers": "Dinov2WithRegistersForImageClassification",
+    "swin": "SwinForImageClassification",
+    "swinv2": "Swinv2ForImageClassification",
+    "resnet": "ResNetForImageClassification",
+    "clip": "CLIPForImageClassification",
+    "siglip": "SiglipForImageClassification",
+    "siglip2": "Siglip2ForImageClassification",
+}
+
+
+@register
+class TransformersClassifiers:
+    """Folders of transformers' ...ForImageClassification."""
+
+    scheme: ClassVar[str] = "classifier"
+    forms: ClassVar[tuple[str, ...]] = ("classifier:FOLDER",)
+    capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
+
+    def local_path(self, address: str) -> Path | None:
+        """The folder."""
+        return Path(address.partition("?")[0])
+
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """The file of labels."""
+        return option_paths(address, "labels")
+
+    def open(self, request: Request) -> FixedLabelModel:
+        """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
+        address, options = split_options(request.uri, request.address, ("labels",))
+        folder = resolve(address, request.base)
+        require_folder(folder)
+        found = find_folder(folder, tuple(CLASSES), tokenizer=False, scheme="classifier")
+        _require_classifier(found)
+        names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, str(folder / "config.json"))
+        pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
+        files = FixedLabelFiles(
+            fingerprint=digest({"files": found.fingerprint, **said}) if said else found.fingerprint,
+            identity={"adapter": "classifier", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
+            heads={"": names},
+            load=partial(_load, found),
+            preprocessing=preprocessing_digest(pictures, adapter="classifier", kind=found.kind),
+        )
+        return FixedLabelModel(files, request)
+
+
+def option_paths(address: str, *names: str) -> tuple[Path, ...]:
+    """Files that a URI's options name, as they are written there."""
+    from urllib.parse import parse_qsl
+
+    return tuple(Path(value) for name, value in parse_qsl(address.partition("?")[2]) if name in names and value)
+
+
+def named_outputs(own: list[str] | None, file: str | None, base: Path, where: str) -> tuple[LabelNames, dict[str, str]]:
+    """The labels of a model's outputs, by `own` names and by a file of labels, and the digest of that file by role.
+
+    Raises ModelError where neither names them, or where they do not fit together.
+    """
+    if file is None:
+        if own is None:
+            raise ModelError(
+                "the checkpoint does not say what its outputs are called.",
+                where=where,
+                remedy="add ?labels=FILE: a list of all labels in the order of the outputs",
+            )
+        return LabelNames.of(own, None, where), {}
+    path = resolve(file, base)
+    require_file(path)
+    said = {"labels": sha256_file(path)}
+    listed, mapping = read_labels(path)
+    if listed is not None and own is not None and len(listed) != len(own):
+        raise ModelError(
+            f"the file names {len(listed)} labels, and the model has {len(own)} outputs.",
+            where=str(path),
+            remedy="name all outputs, in their order",
+        )
+    names = listed if listed is not None else own
+    if names is None:
+        raise ModelError(
+            "the file maps names to the model's labels, and the checkpoint does not say what these are.",
+            where=str(path),
+            remedy="write a list of all labels in the order of the outputs",
+        )
+    return LabelNames.of(names, mapping, str(path)), said
+
+
+def _require_classifier(found: TransformersFolder) -> None:
+    where = str(found.path / "config.json")
+    said = found.config.get("architectures")
+    names = [str(one)[:80] for one in said] if isinstance(said, list) else []
+    if names and CLASSES[found.kind] not in names:
+        raise ModelError(
+            f"the folder holds a {names[0]}, which is no image classifier.",
+            where=where,
+            remedy="two towers are hf:FOLDER, a backbone with a head of your own is features:FOLDER?head=FILE",
+        )
+    kind = found.config.get("problem_type")
+    if kind not in (None, "single_label_classification", "multi_label_classification"):
+        raise ModelError(
+            f"the model was trained for '{str(kind)[:80]}', and its outputs are no labels.",
+            where=where,
+            remedy="judge a model that was trained for single_label_classification or multi_label_classification",
+        )
+
+
+def _labels_of(found: TransformersFolder) -> list[str]:
+    """`id2label` in the order of the outputs. Raises ModelError."""
+    said = found.config.get("id2label")
+    named = said if isinstance(said, dict) else {}
+    order = [str(place) for place in range(len(named))]
+    if not named or set(named) != set(order):
+        raise ModelError(
+            "config.json does not name the model's outputs (`id2label` with keys 0, 1, ...).",
+            where=str(found.path / "config.json"),
+            remedy="set model.config.id2label and label2id to the labels, and save the model again",
+        )
+    return [named[place] for place in order]
+
+
+def _load(found: TransformersFolder, device: Device) -> Loaded:
+    import torch
+    import transformers
+    from transformers import AutoImageProcessor
+
+    found.files.require_unchanged()
+    model = load_model(getattr(transformers, CLASSES[found.kind]), found).to(device.name)
+    with loading(found) as folder:
+        processor = AutoImageProcessor.from_pretrained(folder, **LOCAL)
+
+    def prepare(image: Any) -> dict[str, torch.Tensor]:
+        made = processor(images=image, return_tensors="pt")
+        return {name: made[name][0] for name in made}
+
+    def outputs(prepared: Any) -> Any:
+        given = {name: torch.stack([one[name] for one in prepared]).to(device.name) for name in prepared[0]}
+        return model(**given).logits.float().cpu().numpy()
+
+    return Loaded(prepare, outputs)

@@ -1,0 +1,88 @@
+"""Prediction: which label does a classifier give an attribute that the dataset records? (Buolamwini and Gebru 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from fairgate.errors import ModelError, did_you_mean, listed
+from fairgate.models import Capability, PredictingModel, folded
+from fairgate.probes.answers import ProbeScores, Rows
+from fairgate.probes.contract import DatasetFacts, Probe, dataset_has, register
+from fairgate.probes.settings import Name, Text, in_words
+
+
+@register
+class PredictionProbe(Probe):
+    """The label that a model gives every image, held against the attribute that the dataset records of it.
+
+    Labels are compared up to case and `_` for a space. A model's label that is no group of the dataset's is an error,
+    unless it is among `others`: those are wrong, and so is an image without a label.
+    """
+
+    needs: ClassVar[Capability] = "predict"
+    answers_as: ClassVar[str] = "prediction"
+    value_names: ClassVar[Mapping[str, str]] = {"prediction": "right"}
+
+    kind: Literal["prediction"]
+    attribute: Name = Field(description="What is predicted: an attribute of the dataset, or `subject`.")
+    words: dict[str, Text] = Field(
+        default_factory=dict,
+        description="The model's label of a group where that is not its name; several groups may share one.",
+    )
+    others: list[Text] = Field(
+        default_factory=list, description="Labels of the model that are no group of the dataset's: always wrong."
+    )
+
+    @property
+    def truth_of(self) -> str | None:
+        """The attribute."""
+        return self.attribute
+
+    def word(self, name: str) -> str:
+        """The model's label of a group."""
+        return in_words(name, self.words)
+
+    def require(self, name: str, dataset: DatasetFacts, at: Callable[[str], str]) -> None:
+        """The dataset records the attribute."""
+        if self.attribute != "subject":
+            dataset_has(self.attribute, f"probe '{name}' predicts", dataset, at("attribute"))
+
+    def truths(self, rows: Rows) -> NDArray[Any]:
+        """The label that is right, as it is written."""
+        truth = rows.subject if self.attribute == "subject" else rows.attributes[self.attribute]
+        word = {value: self.word(value) for value in dict.fromkeys(truth.tolist())}
+        return np.array([word[value] for value in truth.tolist()], dtype=object)
+
+    def blind_labels(self, subjects: int | None) -> int:
+        """As many labels as `words` says; two where it says nothing, the fewest that there can be."""
+        known = len(set(self.words.values())) if self.words else subjects if self.attribute == "subject" else None
+        return max(2, known or 2)
+
+    def utility_check(self, name: str) -> str | None:
+        """Accuracy."""
+        return f"id: still-useful, probe: {name}, metric: accuracy"
+
+    def run(self, name: str, model: PredictingModel, rows: Rows) -> dict[str, ProbeScores]:
+        """1 for a right label, 0 for another or none."""
+        truth = self.truths(rows)
+        written = {folded(label): label for label in (*self.others, *dict.fromkeys(truth.tolist()))}
+        given = model.predict(self.attribute).labels.tolist()
+        unknown = sorted({str(one) for one in given if one and folded(one) not in written})
+        if unknown:
+            known = list(written.values())
+            near = did_you_mean(unknown[0], known) or f"known: {listed(known)}"
+            raise ModelError(
+                f"the model gives labels that are no '{self.attribute}' of the dataset: "
+                f"{listed([repr(x) for x in unknown])}.",
+                where=f"probe '{name}'",
+                remedy=f"{near}; say in the probe's `words` what the model calls a group, and in `others` which labels "
+                "are no group",
+            )
+        predicted = np.array([written[folded(one)] if one else "" for one in given], dtype=object)
+        correct = np.asarray(predicted == truth, dtype=bool)
+        return {name: ProbeScores(correct.astype(np.float64), predicted, correct, truth=truth)}

@@ -1,0 +1,158 @@
+"""Labels that a classifier gave, from a table: accuracy, F1 and balanced accuracy by group, and their regressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairgate import gate
+from fairgate.data import import_images
+from fairgate.errors import SuiteError
+from fairgate.records import CheckResult, RunRecord
+from fairgate.suites import resolve
+
+SUITE = """\
+schema: 1
+suite: readers
+dataset: faces
+probes:
+  gender: {kind: prediction, attribute: gender, words: {male: Man, female: Woman}}
+groups: {min_sets: 20}
+decision: {draws: 500}
+checks:
+  - {id: right, probe: gender, metric: accuracy, at_least: 0.7}
+  - {id: by-race, probe: gender, metric: accuracy, over: race, no_worse_than: baseline, margin: 0.03}
+  - {id: f1-women, probe: gender, metric: f1, label: Woman, over: race, at_least: 0.7}
+  - {id: balanced, probe: gender, metric: balanced_accuracy, over: race, no_worse_than: baseline, margin: 0.03}
+"""
+RACES = ("north", "south")
+Wrong = Callable[[str, str, int], bool]
+
+
+def faces() -> list[tuple[str, str, int]]:
+    return [(race, gender, number) for race in RACES for gender in ("male", "female") for number in range(150)]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """600 labelled images, no files, and what a model called `base` says of each: one in ten is wrong."""
+    lines = [f"{race}/{gender}/{number}.jpg,{gender},{race}" for race, gender, number in faces()]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,gender,race", *lines]), encoding="utf-8")
+    attributes = {"gender": ["male", "female"], "race": list(RACES)}
+    import_images(
+        tmp_path / "labels.csv", None, "faces", attributes=attributes, subject="face", root=tmp_path / "datasets"
+    )
+    (tmp_path / "fairness_suites").mkdir()
+    suite(tmp_path, SUITE)
+    table(tmp_path, "base", lambda _race, _gender, number: number % 10 == 0)
+    return tmp_path
+
+
+def suite(root: Path, text: str) -> None:
+    (root / "fairness_suites" / "readers.yaml").write_text(text, encoding="utf-8")
+
+
+def table(root: Path, name: str, wrong: Wrong, called: tuple[str, str] = ("MAN", "woman")) -> None:
+    """Labels of every face, with other capitals than the suite has them."""
+    rows = ["file,gender,gender_confidence"]
+    for race, gender, number in faces():
+        woman = (gender == "female") != wrong(race, gender, number)
+        rows.append(f"{race}/{gender}/{number}.jpg,{called[woman]},0.9")
+    (root / f"{name}.csv").write_text("\n".join(rows), encoding="utf-8")
+
+
+def run(root: Path, model: str, baseline: str | None = "base") -> RunRecord:
+    prepared = gate.prepare("readers", root)
+    named = f"model:labels:{baseline}.csv" if baseline else "none"
+    typed: dict[str, Any] = {"model": f"labels:{model}.csv", "baseline": named, "mlflow": "off", "cache": "off"}
+    settings = resolve(prepared.loaded.suite, {**typed, "report": str(root / "out")}, environment={})
+    return gate.publish(gate.evaluate(prepared, settings, command="pytest"), prepared, settings).record
+
+
+def checks(record: RunRecord) -> dict[str, CheckResult]:
+    return {one.id: one for one in record.checks}
+
+
+def test_a_group_whose_labels_got_worse_is_found_and_named(repository: Path) -> None:
+    """Women of the south: one in four more is taken for a man. Elsewhere as many are wrong as before."""
+    table(
+        repository,
+        "worse",
+        lambda race, gender, number: number % 10 == 1 or (gender, race, number % 4) == ("female", "south", 2),
+    )
+    found = checks(run(repository, "worse"))
+    assert {name: one.verdict for name, one in found.items()} == {
+        "right": "pass",
+        "by-race": "fail",
+        "f1-women": "pass",
+        "balanced": "fail",
+    }
+    assert [group.group for group in found["by-race"].failing_groups] == ["south"]
+    assert found["balanced"].worst_group == "south"
+    groups = {group.group: group.value for group in found["by-race"].groups}
+    assert groups["north"] == pytest.approx(0.9)
+    wrong = sum(n % 10 == 1 or n % 4 == 2 for n in range(150)) + 15
+    assert groups["south"] == pytest.approx(1 - wrong / 300)
+    recall = 1 - sum(n % 10 == 1 or n % 4 == 2 for n in range(150)) / 150
+    assert {g.group: g.value for g in found["balanced"].groups}["south"] == pytest.approx((recall + 0.9) / 2)
+    hits = recall * 150
+    assert {g.group: g.value for g in found["f1-women"].groups}["south"] == pytest.approx(2 * hits / (hits + 15 + 150))
+
+
+def test_other_errors_at_the_same_rate_pass(repository: Path) -> None:
+    table(repository, "same", lambda _race, _gender, number: number == 1 or (number % 10 == 0 and number > 0))
+    assert {one.verdict for one in checks(run(repository, "same")).values()} == {"pass"}
+
+
+def test_values_and_labels_come_back_from_saved_scores(repository: Path) -> None:
+    table(repository, "worse", lambda _race, _gender, number: number % 3 == 0)
+    first = run(repository, "worse", baseline=None)
+    kept = (repository / "out").rename(repository / "kept")
+    prepared = gate.prepare("readers", repository)
+    typed = {"model": "labels:base.csv", "baseline": f"file:{kept}", "mlflow": "off", "cache": "off"}
+    settings = resolve(prepared.loaded.suite, typed, environment={})
+    found = checks(gate.evaluate(prepared, settings, command="pytest").record)
+    assert first.verdict == "fail"
+    assert found["balanced"].baseline == pytest.approx(2 / 3)
+    assert found["by-race"].verdict == "pass"
+
+
+def test_labels_of_another_language_are_an_error_that_says_how_to_name_them(repository: Path) -> None:
+    table(repository, "foreign", lambda *_: False, called=("Mann", "Frau"))
+    record = run(repository, "foreign")
+    assert record.verdict == "error"
+    assert "'Frau', 'Mann'" in record.checks[0].reason
+    assert "`words`" in record.checks[0].reason
+
+
+def test_a_label_that_no_image_has_is_an_error(repository: Path) -> None:
+    suite(repository, SUITE.replace("label: Woman", "label: Women"))
+    found = checks(run(repository, "base", baseline=None))["f1-women"]
+    assert found.verdict == "error"
+    assert "did you mean 'Woman'?" in found.reason
+
+
+def test_an_image_without_a_label_is_wrong(repository: Path) -> None:
+    table(repository, "silent", lambda _race, _gender, number: number % 2 == 1, called=("Man", ""))
+    found = checks(run(repository, "silent", baseline=None))
+    assert found["right"].value == pytest.approx(np.mean([n % 2 == 0 for n in range(150)]) / 2)
+
+
+def test_an_attribute_that_the_dataset_does_not_record_is_refused(repository: Path) -> None:
+    suite(repository, SUITE.replace("attribute: gender", "attribute: gendre"))
+    with pytest.raises(SuiteError, match="did you mean 'gender'"):
+        gate.prepare("readers", repository)
+
+
+def test_a_table_without_the_attribute_is_an_error_that_names_the_nearest_column(repository: Path) -> None:
+    path = repository / "base.csv"
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("gender,gender_confidence", "Gender,sure"), encoding="utf-8"
+    )
+    record = run(repository, "base", baseline=None)
+    assert record.verdict == "error"
+    assert "no column of labels for 'gender'" in record.checks[0].reason
