@@ -36,6 +36,8 @@ from .editing import fitzpatrick_type as fitzpatrick_type
 from .editing import flip_rate as flip_rate
 from .editing import individual_typology_angle as individual_typology_angle
 from .editing import skin_mask as skin_mask
+from .effects import effect_size as effect_size
+from .effects import permutation_p as permutation_p
 from .fair_ranker import NullSkew as NullSkew
 from .fair_ranker import expected_max_skew as expected_max_skew
 from .fair_ranker import fair_counts as fair_counts

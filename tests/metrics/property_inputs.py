@@ -298,6 +298,15 @@ def urns(draw: Draw) -> Rows:
 
 
 @st.composite
+def targets(draw: Draw) -> Rows:
+    """Scores of two sets of targets, in eighths, not all the same."""
+    scores = st.lists(st.integers(-8, 8), min_size=1, max_size=4)
+    x, y = draw(st.tuples(scores, scores).filter(lambda both: len({*both[0], *both[1]}) > 1))
+    axes = {"x": ("of x",), "y": ("of y",)}
+    return Rows({"x": np.array(x) / 8.0, "y": np.array(y) / 8.0}, axes, {}, {})
+
+
+@st.composite
 def pairs_of_boxes(draw: Draw) -> Rows:
     """Boxes in pairs on a grid of 6 x 6: left, top, right, bottom, each of a pixel at least."""
     corner, side = st.integers(0, 5), st.integers(1, 4)

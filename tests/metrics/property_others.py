@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from property_inputs import (
     neighbourhoods,
     pairs_of_boxes,
     spread_galleries,
+    targets,
 )
 from property_laws import (
     UNDEFINED,
@@ -374,6 +376,28 @@ OTHERS = [
             *(IMAGES, GROUPS, SETS, copied("images"), UNDEFINED),
             *(between(-1.0, 1.0), at_parity(alike(0.5), 0.0)),
             follows("other scenes", lambda draw, g: (in_other_scenes(draw, g), lambda answer: answer / 2.0)),
+        ),
+    ),
+    Metric(
+        "effect_size",
+        targets(),
+        "",
+        lambda g: m.effect_size(g.x, g.y),
+        (
+            *(order_of("of x"), order_of("of y"), affine("x", "y", to=signed), between(-2.0, 2.0)),
+            at_parity(lambda g: g.but(x=np.array([0.0, 1.0]), y=np.array([1.0, 0.0])), 0.0),
+            follows("x for y", lambda _, g: (swapped(g, "x", "y"), np.negative)),
+        ),
+    ),
+    Metric(
+        "permutation_p",
+        targets(),
+        "",
+        lambda g: m.permutation_p(g.x, g.y),
+        (
+            *(order_of("of x"), order_of("of y"), between(lambda g: 1 / comb(g.x.size + g.y.size, g.x.size), 1.0)),
+            affine("x", "y", to=kept, negative=False),
+            at_parity(lambda g: g.but(y=np.full_like(g.y, 0.5), x=np.full_like(g.x, 0.5)), 1.0),
         ),
     ),
     Metric(

@@ -15,6 +15,7 @@ from fairgate.metrics import (
     c_asc,
     differential_association,
     f1_by_label,
+    effect_size,
     fitzpatrick_type,
     flip_rate,
     implicit_association,
@@ -25,6 +26,7 @@ from fairgate.metrics import (
     mutual_information,
     neighbour_shares,
     pair_choices,
+    permutation_p,
     set_std,
     skin_mask,
     softmax_probability,
@@ -172,6 +174,14 @@ REFUSALS = {
     "a threshold below 0": Refusal(
         lambda: knn_accept([[0.0]], np.array([0]), [[0.0]], np.array([0]), k=1, tau_real=0.5, tau_group=-0.5),
         "pass a share of neighbours, 0 to 1",
+    ),
+    "targets that no attribute tells apart": Refusal(
+        lambda: effect_size([0.5, 0.5], [0.5]),
+        "check the embeddings: targets that no attribute tells apart have no effect size",
+    ),
+    "too many partitions to count": Refusal(
+        lambda: permutation_p(np.arange(12.0), np.arange(12.0)),
+        "pass rng=np.random.default_rng(seed), and draws=100_000",
     ),
     "boxes without a partner": Refusal(
         lambda: intersection_over_union([[0, 0, 1, 1], [0, 0, 1, 1]], [[0, 0, 1, 1]]),
