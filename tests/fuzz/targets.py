@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import detector_inputs
 import perceiver_folders
 from hypothesis import strategies as st
 from mutations import as_json, as_yaml, leaves, mutated_bytes, texts, written
@@ -196,5 +197,7 @@ TARGETS = (
     Target("pickled", bytes_of(weights("m.pt")), checkpoint("m.pt")),
     Target("open-clip-config", trees(model_seeds("open_clip"), as_json), model_folder("open_clip")),
     Target("hf-config", trees(model_seeds("hf"), as_json), model_folder("hf")),
+    Target("detector-config", trees(detector_inputs.seeds, as_json), detector_inputs.use),
+    Target("boxes-columns", odd_columns(detector_inputs.tables), detector_inputs.table_of_boxes("b.parquet")),
     Target("perceiver-config", trees(perceiver_folders.seeds, as_json), perceiver_folders.use),
 )
