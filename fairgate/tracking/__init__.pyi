@@ -1,5 +1,6 @@
 from .content import PULL_REQUEST as PULL_REQUEST
 from .content import WHOLE as WHOLE
+from .content import metric_values as metric_values
 from .content import safe_part as safe_part
 from .fetch import fetch_record as fetch_record
 from .fetch import past_runs as past_runs

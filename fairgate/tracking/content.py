@@ -136,6 +136,12 @@ def metrics(record: RunRecord) -> dict[str, float]:
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
+def metric_values(record: RunRecord) -> dict[str, float]:
+    """Of the same, each check's value and the counts of verdicts alone: what a training logs at every look."""
+    named = {*stems(record).values(), *(f"gate/{verdict}" for verdict in record.counts())}
+    return {name: value for name, value in metrics(record).items() if name in named}
+
+
 def _group_numbers(check: CheckResult) -> dict[str, float | None]:
     """`/group/woman` and `/group/woman/delta` of each group; a hash is added where a name is long or taken."""
     found: dict[str, float | None] = {}
