@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from fairgate.errors import ModelError
@@ -57,9 +57,10 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
 The parts of all other models are of fixed classes."""
 
 
-def require_closed(config: Any, where: str) -> None:
+def require_closed(config: Any, where: str, named: Collection[str] = ()) -> None:
     """Raises ModelError when a config, at any depth, would have a library run code that ships with the model, read a
-    file by name, or query a hub."""
+    file by name, or query a hub. Keys that are `named` may hold what builds a part by its name: whoever reads them
+    checks them."""
     for key, value in entries(config):
         if not value:
             continue
@@ -71,7 +72,7 @@ def require_closed(config: Any, where: str) -> None:
             )
         if key in _NAMED or (key.endswith("_file") and key not in _HARMLESS):
             raise _leaves(key, value, where, "remove the key: libraries find a folder's files by their usual names")
-        if key in _BUILT_BY_NAME or (key == "model_type" and str(value).startswith("timm_")):
+        if (key in _BUILT_BY_NAME and key not in named) or (key == "model_type" and str(value).startswith("timm_")):
             raise _leaves(key, value, where, "use a model whose parts config.json describes: none is built by its name")
         if key in _IMPLEMENTATIONS:
             named = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]

@@ -216,9 +216,10 @@ def require_weights(path: Path, allow_pickle: bool = False) -> None:
         )
 
 
-def read_config(path: Path, limits: Mapping[str, int] | None = None) -> dict[str, Any]:
+def read_config(path: Path, limits: Mapping[str, int] | None = None, named: Collection[str] = ()) -> dict[str, Any]:
     """A JSON object from a model folder. Raises ModelError, also where it names code, or files outside the folder, or
-    sets pictures, layers or timesteps to an unreasonable size, at any depth; `limits` replace the usual ones."""
+    sets pictures, layers or timesteps to an unreasonable size, at any depth; `limits` replace the usual ones. Keys that
+    are `named` are left to the caller (`require_closed`)."""
     require_file(path)
     if path.stat().st_size > MAX_CONFIG_BYTES:
         raise ModelError(
@@ -230,7 +231,7 @@ def read_config(path: Path, limits: Mapping[str, int] | None = None) -> dict[str
         raise ModelError(f"the file is not valid JSON ({error}).", where=str(path), remedy="write it again") from error
     if not isinstance(config, dict):
         raise ModelError("the file does not hold a JSON object.", where=str(path), remedy="write it again")
-    require_closed(config, str(path))
+    require_closed(config, str(path), named)
     allowed = {**_LIMITS, **(limits or {})}
     for name, value in entries(config):
         limit = allowed.get(name)

@@ -25,6 +25,8 @@ FAMILIES = REGISTERED.with_modules(
         "detector": "fairgate.models.detection.family",
         "detections": "fairgate.models.detection.table",
         "classifier": "fairgate.models.classifiers.transformers_classifier",
+        "timm": "fairgate.models.classifiers.timm_classifier",
+        "torchvision": "fairgate.models.classifiers.torchvision_classifier",
     }
 )
 """Models of images and texts, by scheme; others by the entry points `fairgate.models`."""

@@ -1,0 +1,199 @@
+"""`timm:FOLDER[?labels=FILE]`: a classifier as timm saves it for the hub: config.json (architecture, num_classes,
+label_names, pretrained_cfg) and model.safetensors. The architecture is one that the installed timm has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fairgate.checkpoints import (
+    Device,
+    HashedFiles,
+    read_config,
+    require_folder,
+    require_weights,
+    resolve,
+    split_options,
+    versions,
+)
+from fairgate.errors import ModelError, did_you_mean
+from fairgate.hashing import digest
+from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
+from fairgate.models.classifiers.transformers_classifier import named_outputs, option_paths
+from fairgate.models.contract import Capability, Request, register
+from fairgate.models.reading import preprocessing_digest
+
+CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other outputs for the same files
+LIBRARIES = ("timm", "torch", "torchvision", "pillow")
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_SIZES = frozenset(
+    {
+        *(
+            "img_size",
+            "in_chans",
+            "patch_size",
+            "embed_dim",
+            "depth",
+            "depths",
+            "dims",
+            "num_heads",
+            "mlp_ratio",
+            "window_size",
+        ),
+        *("init_values", "class_token", "reg_tokens", "qkv_bias", "dynamic_img_size", "no_embed_class"),
+        *(
+            "drop_rate",
+            "drop_path_rate",
+            "output_stride",
+            "embed_dims",
+            "channels",
+            "layers",
+            "stem_width",
+            "base_width",
+        ),
+    }
+)
+"""Arguments of architectures that are numbers: others could name a file, a hub or code."""
+_POOLING = re.compile(r"[a-z_]{0,20}")
+_PICTURES = ("input_size", "interpolation", "mean", "std", "crop_pct", "crop_mode")
+
+
+@register
+class TimmClassifiers:
+    """Folders that timm saved."""
+
+    scheme: ClassVar[str] = "timm"
+    forms: ClassVar[tuple[str, ...]] = ("timm:FOLDER",)
+    capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
+
+    def local_path(self, address: str) -> Path | None:
+        """The folder."""
+        return Path(address.partition("?")[0])
+
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """The file of labels."""
+        return option_paths(address, "labels")
+
+    def open(self, request: Request) -> FixedLabelModel:
+        """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
+        address, options = split_options(request.uri, request.address, ("labels",))
+        folder = resolve(address, request.base)
+        require_folder(folder)
+        where = folder / CONFIG
+        config = read_config(where, named=("architecture", "model_args"))
+        architecture, arguments = _architecture(config, str(where)), _arguments(config, str(where))
+        require_weights(folder / WEIGHTS)
+        names, said = named_outputs(_labels(config, str(where)), options.get("labels"), request.base, str(where))
+        if config.get("num_classes") != len(names.own):
+            raise ModelError(
+                f"{len(names.own)} labels are named, and the model has {str(config.get('num_classes'))[:40]} outputs.",
+                where=str(where),
+                remedy="name all outputs, in their order: `label_names` in config.json, or ?labels=FILE",
+            )
+        files = HashedFiles.of({"weights": folder / WEIGHTS, CONFIG: where})
+        pictures = _pictures(config, str(where))
+        arguments = {**arguments, "num_classes": len(names.own)}
+        return FixedLabelModel(
+            FixedLabelFiles(
+                fingerprint=digest({"files": files.fingerprint(), **said}),
+                identity={"adapter": "timm", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
+                heads={"": names},
+                load=partial(_load, files, architecture, arguments, pictures),
+                preprocessing=preprocessing_digest(adapter="timm", architecture=architecture, **pictures),
+            ),
+            request,
+        )
+
+
+def _architecture(config: Mapping[str, Any], where: str) -> str:
+    """The name of an architecture of the installed timm, without the tag of its weights. Raises ModelError."""
+    said = config.get("architecture")
+    if not isinstance(said, str) or not re.fullmatch(r"[a-z0-9_]{1,80}(\.[\w-]{1,80})?", said):
+        raise ModelError(
+            f"the config names no architecture of timm ('{str(said)[:80]}').",
+            where=where,
+            remedy="save the model with timm.models.push_to_hf_hub's save_for_hf; one of transformers is classifier:",
+        )
+    import timm
+
+    name = said.partition(".")[0]
+    if not timm.is_model(name):
+        raise ModelError(
+            f"the installed timm ({timm.__version__}) has no architecture '{name}'.",
+            where=where,
+            remedy=did_you_mean(name, timm.list_models()) or "`timm.list_models()` lists what it has",
+        )
+    return name
+
+
+def _arguments(config: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """`model_args`, of known names and plain numbers, and the pooling. Raises ModelError for any other."""
+    said = config.get("model_args") or {}
+    found = dict(said) if isinstance(said, dict) else {"model_args": said}
+    found.pop("num_classes", None)
+    pooling = found.pop("global_pool", None) or config.get("global_pool")
+    for name, value in found.items():
+        numbers = value if isinstance(value, list) else [value]
+        if name not in _SIZES or not all(isinstance(one, int | float) for one in numbers):
+            raise ModelError(
+                f"the config gives the architecture '{name}' as {str(value)[:80]!r}, which fairgate does not pass on.",
+                where=where,
+                remedy=f"arguments that it passes on, as numbers: global_pool, {', '.join(sorted(_SIZES))}",
+            )
+    if pooling is None:
+        return found
+    if not isinstance(pooling, str) or not _POOLING.fullmatch(pooling):
+        raise ModelError(f"global_pool is {str(pooling)[:40]!r}.", where=where, remedy="name a pooling, such as avg")
+    return {**found, "global_pool": pooling}
+
+
+def _labels(config: Mapping[str, Any], where: str) -> list[str] | None:
+    """`label_names`, a list or an object by the number of the output. Raises ModelError for a gap."""
+    said = config.get("label_names")
+    if isinstance(said, dict):
+        order = [str(place) for place in range(len(said))]
+        if set(said) != set(order):
+            raise ModelError(
+                "`label_names` does not name every output (keys 0, 1, ...).", where=where, remedy="name all outputs"
+            )
+        said = [said[place] for place in order]
+    if said is not None and not isinstance(said, list):
+        raise ModelError("`label_names` is no list of labels.", where=where, remedy="name all outputs, in their order")
+    return said
+
+
+def _pictures(config: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """How pictures are prepared, from `pretrained_cfg` alone. Raises ModelError where it does not say all of it."""
+    said = config.get("pretrained_cfg")
+    found = {name: said[name] for name in _PICTURES if name in said} if isinstance(said, dict) else {}
+    size, means = found.get("input_size"), (found.get("mean"), found.get("std"))
+    triples = all(
+        isinstance(one, list) and len(one) == 3 and all(isinstance(x, int | float) for x in one) for one in means
+    )
+    sides = size[1:] if isinstance(size, list) and len(size) == 3 else []
+    if not triples or not sides or not all(isinstance(side, int) and 1 <= side <= 2048 for side in sides):
+        raise ModelError(
+            "`pretrained_cfg` does not say how pictures are prepared: input_size (of at most 2,048), mean and std.",
+            where=where,
+            remedy="save the model with timm's save_for_hf",
+        )
+    scale = found.get("crop_pct", 1.0)
+    if not isinstance(scale, int | float) or not 0.2 <= scale <= 1.0:
+        raise ModelError(f"crop_pct is {str(scale)[:40]!r}.", where=where, remedy="give a share from 0.2 to 1")
+    return {"crop_mode": "center", "interpolation": "bicubic", **found}
+
+
+def _load(
+    files: HashedFiles, architecture: str, arguments: Mapping[str, Any], pictures: Mapping[str, Any], device: Device
+) -> Loaded:
+    import timm
+    from timm.data.transforms_factory import create_transform
+
+    from fairgate.models.classifiers.bare_weights import loaded_into
+
+    transform = create_transform(**{**pictures, "input_size": tuple(pictures["input_size"])}, is_training=False)
+    build = partial(timm.create_model, architecture, pretrained=False, **arguments)
+    return loaded_into(build, files, transform, device, f"timm's {architecture}")

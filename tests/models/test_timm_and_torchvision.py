@@ -1,0 +1,176 @@
+"""Outputs of timm's and torchvision's classifiers are the libraries' own; what training wraps around weights is off."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from classifier_world import LABELS
+from model_world import Pictures
+from PIL import Image
+from safetensors.torch import save_file
+
+from fairgate.errors import ModelError
+from fairgate.models import local_paths, open_scorer
+
+NET = "squeezenet1_1"
+
+
+def opened(uri: str, pictures: Pictures, base: Path) -> Any:
+    return open_scorer(uri, pictures, device="cpu", base=base, batch_size=4)
+
+
+def images(pictures: Pictures) -> list[Image.Image]:
+    return [Image.open(io.BytesIO(blob)).convert("RGB") for blob in pictures.blobs]
+
+
+def save_timm(architecture: str, folder: Path, **arguments: Any) -> Any:
+    import timm
+    from timm.models import save_for_hf
+
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        model = timm.create_model(architecture, pretrained=False, num_classes=3, **arguments).eval()
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.1)
+    save_for_hf(model, folder, model_config={"label_names": LABELS}, safe_serialization=True)
+    return model
+
+
+@pytest.fixture
+def vit(tmp_path: Path) -> Path:
+    save_timm("test_vit", tmp_path / "vit", img_size=64)
+    return tmp_path
+
+
+def edit(root: Path, **changes: Any) -> None:
+    path = root / "vit" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps({name: value for name, value in config.items() if value is not None}), encoding="utf-8")
+
+
+@pytest.mark.parametrize("architecture", ["test_vit", "test_resnet", "test_convnext", "test_efficientnet"])
+def test_a_folder_of_timm_is_classified_as_timm_does(architecture: str, tmp_path: Path, pictures: Pictures) -> None:
+    from timm.data import create_transform, resolve_model_data_config
+
+    model = save_timm(architecture, tmp_path / "net")
+    transform = create_transform(**resolve_model_data_config(model), is_training=False)
+    with torch.no_grad():
+        logits = model(torch.stack([transform(image) for image in images(pictures)])).double()
+    scorer = opened("timm:net", pictures, tmp_path)
+    near = 1e-5 * max(1.0, float(logits.abs().max()))
+    np.testing.assert_allclose(scorer.outputs(), logits, atol=near)
+    expected = torch.log_softmax(logits[:, [2, 0]], dim=1)
+    np.testing.assert_allclose(scorer.log_probabilities(["doctor", "chef"]), expected, atol=4 * near)
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a hub": ({"architecture": "hf-hub:evil/net"}, "names no architecture of timm"),
+    "a folder": ({"architecture": "local-dir:/tmp/evil"}, "names no architecture of timm"),
+    "a misspelt one": ({"architecture": "test_vti"}, "has no architecture 'test_vti'"),
+    "weights from elsewhere": ({"model_args": {"pretrained": True}}, "as 'True', which fairgate does not pass on"),
+    "a checkpoint of its own": ({"model_args": {"img_size": "a.pth"}}, "does not pass on"),
+    "code of its own": ({"model_args": {"block_fn": "os.system"}}, "does not pass on"),
+    "a huge model": ({"model_args": {"embed_dim": 100_000}}, "sets 'embed_dim' to 100000"),
+    "no pictures": ({"pretrained_cfg": {"input_size": [3, 64, 64]}}, "how pictures are prepared"),
+    "giant pictures": (
+        {"pretrained_cfg": {"input_size": [3, 9000, 9000], "mean": [0, 0, 0], "std": [1, 1, 1]}},
+        "how pictures are prepared",
+    ),
+    "unnamed outputs": ({"label_names": None}, "what its outputs are called"),
+    "a label too many": ({"label_names": [*LABELS, "nurse"]}, "4 labels are named, and the model has 3"),
+    "a gap in the labels": ({"label_names": {"0": "chef", "2": "nurse"}}, "does not name every output"),
+}
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_folders_of_timm_that_reach_out_or_do_not_fit_are_refused(case: str, vit: Path, pictures: Pictures) -> None:
+    changes, problem = REFUSED[case]
+    edit(vit, **changes)
+    with pytest.raises(ModelError, match=problem):
+        opened("timm:vit", pictures, vit)
+
+
+def test_another_architecture_than_the_weights_is_refused(vit: Path, pictures: Pictures) -> None:
+    edit(vit, architecture="vit_tiny_patch16_224")
+    with pytest.raises(ModelError, match="does not fit timm's vit_tiny_patch16_224"):
+        opened("timm:vit", pictures, vit).predict("job")
+
+
+@pytest.fixture(scope="module")
+def net() -> Any:
+    from torchvision import models
+
+    with torch.random.fork_rng():
+        torch.manual_seed(6)
+        return models.get_model(NET, weights=None, num_classes=3).eval()
+
+
+@pytest.fixture
+def weights(tmp_path: Path, net: Any) -> Path:
+    save_file(net.state_dict(), tmp_path / "net.safetensors")
+    (tmp_path / "labels.txt").write_text("\n".join(LABELS) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_weights_of_torchvision_are_classified_as_its_references_do(
+    weights: Path, net: Any, pictures: Pictures
+) -> None:
+    from torchvision.models import get_model_weights
+
+    transform = get_model_weights(NET).DEFAULT.transforms()
+    with torch.no_grad():
+        logits = net(torch.stack([transform(image) for image in images(pictures)])).double()
+    uri = f"torchvision:{NET}@net.safetensors?labels=labels.txt"
+    scorer = opened(uri, pictures, weights)
+    np.testing.assert_allclose(scorer.outputs(), logits, atol=1e-5 * max(1.0, float(logits.abs().max())))
+    assert scorer.predict("job").labels.tolist() == [LABELS[place] for place in logits.argmax(dim=1)]
+    assert local_paths(uri) == (Path("net.safetensors"), Path("labels.txt"))
+    smaller = opened(f"{uri}&crop=96&resize=96", pictures, weights)
+    assert smaller.fingerprint != scorer.fingerprint
+    assert smaller.preprocessing != scorer.preprocessing
+    assert not np.allclose(smaller.outputs(), scorer.outputs(), atol=1e-4)
+
+
+def test_a_training_checkpoint_is_read_and_its_averaged_weights_only_by_name(
+    weights: Path, net: Any, pictures: Pictures
+) -> None:
+    state = {f"module._orig_mod.{name}": value for name, value in net.state_dict().items()}
+    held = {"model": state, "model_ema": {name: value * 0.5 for name, value in state.items()}, "epoch": 3}
+    torch.save(held, weights / "checkpoint.pth")
+    plain = opened(f"torchvision:{NET}@net.safetensors?labels=labels.txt&crop=64&resize=64", pictures, weights)
+    uri = f"torchvision:{NET}@checkpoint.pth?labels=labels.txt&crop=64&resize=64"
+    np.testing.assert_array_equal(opened(uri, pictures, weights).outputs(), plain.outputs())
+    averaged = opened(f"{uri}&key=model_ema", pictures, weights)
+    assert not np.allclose(averaged.outputs(), plain.outputs())
+    assert averaged.fingerprint != opened(uri, pictures, weights).fingerprint
+
+
+BARE = {
+    "no labels": (f"torchvision:{NET}@net.safetensors", "what its outputs are called"),
+    "no weights": (f"torchvision:{NET}", "which weights to load"),
+    "no architecture": ("torchvision:squeezenet1_2@net.safetensors?labels=labels.txt", "no classifier 'squeezenet1_2'"),
+    "a detector": ("torchvision:ssd300_vgg16@net.safetensors?labels=labels.txt", "no classifier"),
+    "other weights": ("torchvision:mobilenet_v2@net.safetensors?labels=labels.txt", "does not fit torchvision's"),
+    "no pixels": (f"torchvision:{NET}@net.safetensors?labels=labels.txt&crop=-1", "'crop' is '-1'"),
+    "too few labels": (f"torchvision:{NET}@net.safetensors?labels=two.txt", "does not fit torchvision's"),
+}
+
+
+@pytest.mark.parametrize("case", list(BARE))
+def test_uris_of_torchvision_that_say_too_little_are_refused(case: str, weights: Path, pictures: Pictures) -> None:
+    (weights / "two.txt").write_text("chef\ndoctor\n", encoding="utf-8")
+    uri, problem = BARE[case]
+    with pytest.raises(ModelError, match=problem):
+        opened(uri, pictures, weights).predict("job")
+
+
+def test_a_pickle_that_would_run_code_is_refused(weights: Path, pictures: Pictures) -> None:
+    torch.save({"model": print}, weights / "evil.pth")
+    with pytest.raises(ModelError, match="have to run pickled code"):
+        opened(f"torchvision:{NET}@evil.pth?labels=labels.txt", pictures, weights).predict("job")
