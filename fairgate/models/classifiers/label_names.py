@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fairgate.errors import ModelError, did_you_mean, harmless, listed
@@ -14,7 +12,6 @@ from fairgate.hashing import digest
 MOST = 100_000
 """Labels of a model: ImageNet-21k has 21,843."""
 LONGEST = 500
-MAX_BYTES = 16 << 20
 
 
 def folded(label: str) -> str:
@@ -37,7 +34,7 @@ class LabelNames:
     @classmethod
     def of(cls, own: Sequence[str], mapping: Mapping[str, Sequence[str]] | None, where: str) -> LabelNames:
         """Raises ModelError for labels that are none, for two of one name, and for a mapping that does not fit."""
-        _require_plain(own, where)
+        require_plain(own, where)
         known = {folded(name): place for place, name in enumerate(own)}
         if len(known) < len(own):
             doubled = sorted({f"'{name}'" for place, name in enumerate(own) if known[folded(name)] != place})
@@ -110,7 +107,7 @@ def _mapped(
     return {**outputs, **rest}
 
 
-def _require_plain(labels: Sequence[Any], where: str) -> None:
+def require_plain(labels: Sequence[Any], where: str) -> None:
     odd = [one for one in labels if not isinstance(one, str) or not one.strip() or harmless(one, LONGEST) != one]
     if odd or not 2 <= len(labels) <= MOST:
         fault = f"one of them is {str(odd[0])[:40]!r}" if odd else f"there are {len(labels):,}"
@@ -119,30 +116,3 @@ def _require_plain(labels: Sequence[Any], where: str) -> None:
             where=where,
             remedy=f"name each of the model's outputs, in at most {LONGEST} characters without control characters",
         )
-
-
-def read_labels(path: Path) -> tuple[list[str] | None, dict[str, list[str]] | None]:
-    """What `?labels=FILE` says: names of all outputs in their order (a list, or lines of text), or a mapping of a
-    suite's labels to the model's, each to one or to several whose probabilities are added. Raises ModelError."""
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelError(f"the file has more than {MAX_BYTES >> 20} MB.", where=str(path), remedy="write labels alone")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        said = json.loads(text) if path.suffix == ".json" else [line for line in text.splitlines() if line.strip()]
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"the labels cannot be read ({error}).", where=str(path), remedy="write it again") from error
-    if isinstance(said, list):
-        _require_plain(said, str(path))
-        return said, None
-    if isinstance(said, dict) and said:
-        mapping = {name: [labels] if isinstance(labels, str) else labels for name, labels in said.items()}
-        _require_plain(["", *mapping][1:] + ["-"] * (len(mapping) < 2), str(path))
-        if all(
-            isinstance(found, list) and found and all(isinstance(x, str) for x in found) for found in mapping.values()
-        ):
-            return None, mapping
-    raise ModelError(
-        "the file holds neither a list of labels nor a mapping.",
-        where=str(path),
-        remedy='write ["chef", "doctor"], the names of all outputs in order, or {"doctor": ["physician", "surgeon"]}',
-    )

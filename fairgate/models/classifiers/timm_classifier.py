@@ -22,7 +22,7 @@ from fairgate.checkpoints import (
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.hashing import digest
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
-from fairgate.models.classifiers.transformers_classifier import named_outputs, option_paths
+from fairgate.models.classifiers.label_files import named_outputs, option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest
 

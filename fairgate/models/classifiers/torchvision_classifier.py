@@ -16,7 +16,7 @@ from fairgate.checkpoints import Device, HashedFiles, require_weights, resolve, 
 from fairgate.errors import ModelError, did_you_mean
 from fairgate.hashing import digest
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
-from fairgate.models.classifiers.transformers_classifier import named_outputs, option_paths
+from fairgate.models.classifiers.label_files import named_outputs, option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest
 

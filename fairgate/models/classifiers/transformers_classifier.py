@@ -16,16 +16,15 @@ from fairgate.checkpoints import (
     find_folder,
     load_model,
     loading,
-    require_file,
     require_folder,
     resolve,
     split_options,
     versions,
 )
 from fairgate.errors import ModelError
-from fairgate.hashing import digest, sha256_file
+from fairgate.hashing import digest
 from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
-from fairgate.models.classifiers.label_names import LabelNames, read_labels
+from fairgate.models.classifiers.label_files import named_outputs, option_paths
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest
 
@@ -83,46 +82,6 @@ class TransformersClassifiers:
             preprocessing=preprocessing_digest(pictures, adapter="classifier", kind=found.kind),
         )
         return FixedLabelModel(files, request)
-
-
-def option_paths(address: str, *names: str) -> tuple[Path, ...]:
-    """Files that a URI's options name, as they are written there."""
-    from urllib.parse import parse_qsl
-
-    return tuple(Path(value) for name, value in parse_qsl(address.partition("?")[2]) if name in names and value)
-
-
-def named_outputs(own: list[str] | None, file: str | None, base: Path, where: str) -> tuple[LabelNames, dict[str, str]]:
-    """The labels of a model's outputs, by `own` names and by a file of labels, and the digest of that file by role.
-
-    Raises ModelError where neither names them, or where they do not fit together.
-    """
-    if file is None:
-        if own is None:
-            raise ModelError(
-                "the checkpoint does not say what its outputs are called.",
-                where=where,
-                remedy="add ?labels=FILE: a list of all labels in the order of the outputs",
-            )
-        return LabelNames.of(own, None, where), {}
-    path = resolve(file, base)
-    require_file(path)
-    said = {"labels": sha256_file(path)}
-    listed, mapping = read_labels(path)
-    if listed is not None and own is not None and len(listed) != len(own):
-        raise ModelError(
-            f"the file names {len(listed)} labels, and the model has {len(own)} outputs.",
-            where=str(path),
-            remedy="name all outputs, in their order",
-        )
-    names = listed if listed is not None else own
-    if names is None:
-        raise ModelError(
-            "the file maps names to the model's labels, and the checkpoint does not say what these are.",
-            where=str(path),
-            remedy="write a list of all labels in the order of the outputs",
-        )
-    return LabelNames.of(names, mapping, str(path)), said
 
 
 def _require_classifier(found: TransformersFolder) -> None:
