@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,10 +26,20 @@ INTERRUPTED = 130
 """Exit code of a command that was ended by Ctrl-C, as shells have it."""
 
 
+_OF_PYTEST = re.compile(r"--fairness-([a-z-]+)")
+
+
+def _options_of(text: str, options: Collection[str]) -> str:
+    """A message with the command's own names of options: `--model` for pytest's `--fairness-model`."""
+    if "pytest" in text:
+        return text
+    return _OF_PYTEST.sub(lambda found: f"--{found[1]}" if f"--{found[1]}" in options else found[0], text)
+
+
 @contextmanager
-def friendly(code: int = INVALID) -> Iterator[None]:
+def friendly(code: int = INVALID, options: Collection[str] = ()) -> Iterator[None]:
     """Print a FairgateError (problem, where, remedy) to stderr and exit with `code`, or with the error's own exit code;
-    usable as a decorator too.
+    usable as a decorator too. `options` are those of the command that is run.
 
     Ctrl-C ends a command with a line and exit code 130. Any other exception is a defect and keeps its traceback.
     """
@@ -36,7 +47,7 @@ def friendly(code: int = INVALID) -> Iterator[None]:
         yield
     except FairgateError as error:
         typer.secho("error: ", fg=typer.colors.RED, bold=True, nl=False, err=True)
-        typer.echo(str(error), err=True)
+        typer.echo(_options_of(str(error), options), err=True)
         raise typer.Exit(getattr(error, "exit_code", code)) from error
     except KeyboardInterrupt as stop:
         typer.echo("\ninterrupted: nothing was concluded. Finished work is saved; run it again to go on.", err=True)

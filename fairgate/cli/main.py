@@ -43,6 +43,16 @@ PLUGINS: Registry[Any] = Registry("command", _checked)
 """Commands by the entry points `fairgate.commands`; each is imported when it is called, or for the list of commands."""
 
 
+def _options(group: Any, ctx: Any) -> set[str]:
+    """The options of the command that the words of a context name, in groups of commands or not."""
+    command = group
+    for word in (*ctx._protected_args, *ctx.args):  # click has no other name for what is still to be run
+        if word.startswith("-") or not hasattr(command, "get_command"):
+            break
+        command = command.get_command(ctx, word) or command
+    return {name for parameter in command.params for name in parameter.opts}
+
+
 class Commands(TyperGroup):
     """The commands below, and those that installed packages add; no package can take the name of one below."""
 
@@ -51,8 +61,8 @@ class Commands(TyperGroup):
         return list(dict.fromkeys([*super().list_commands(ctx), *PLUGINS]))
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; its errors are printed, and become its exit code."""
-        with friendly():
+        """Run a command; its errors are printed, with its own names of options, and become its exit code."""
+        with friendly(options=_options(self, ctx)):
             return super().invoke(ctx)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

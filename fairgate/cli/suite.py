@@ -46,19 +46,32 @@ def new(
     from fairgate.baselines import parse_baseline
     from fairgate.data import open_dataset
     from fairgate.errors import SuiteError
-    from fairgate.models import require_uri
-    from fairgate.suites import FOLDER, load_text, new_suite, plan_checks, require_inside
+    from fairgate.models import local_paths, open_scorer, require_capability, require_uri
+    from fairgate.suites import FOLDER, leaves, load_text, new_suite, plan_checks, require_inside
 
     root = root.resolve()
     path = root / FOLDER / f"{name}.yaml"
     if path.exists():
         raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy="edit it, or choose another name")
-    if not model.startswith("mlflow-model:"):
+    fetched = model.startswith("mlflow-model:")
+    if not fetched:
         require_uri(model, root)
     parse_baseline(baseline, where="--baseline")
     data = open_dataset(dataset, root / "datasets")
+    named = local_paths("" if fetched else model)
+    outside = any(leaves(each, root) for each in named)  # `require_inside` says so below
+    opened = None if fetched or outside else open_scorer(model, data, device="cpu", base=root)
+    if opened is not None:
+        require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
     text = new_suite(
-        name, data.manifest, data.index, model=model, baseline=baseline, truth=truth, distractors=beside or ()
+        name,
+        data.manifest,
+        data.index,
+        model=model,
+        baseline=baseline,
+        truth=truth,
+        distractors=beside or (),
+        searches=opened is None or "similarity" in opened.capabilities,
     )
     loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
     require_inside(loaded.suite, loaded.source, root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -13,7 +14,7 @@ from fairgate.probes import DatasetFacts
 _TEMPLATE = Path(__file__).with_name("new_suite.yaml.j2")
 
 FEWEST = 30
-"""Fewest images of a group for `over: crossed`; below it, the suite checks the attributes one by one."""
+"""Fewest sets of a group that a check is about, the `min_sets` of a suite that names none: no verdict on fewer."""
 
 
 def new_suite(
@@ -25,21 +26,30 @@ def new_suite(
     baseline: str,
     truth: str | None = None,
     distractors: Sequence[str] = (),
+    searches: bool = True,
 ) -> str:
     """The text of a suite that makes sense on a dataset: a classification, and checks of use, bounds and regressions.
 
     The labels are the dataset's subjects, or the groups of the attribute `truth`, and `distractors`, which no image
-    shows. Raises SuiteError where there is only one subject and no `truth`: a classification needs two labels.
+    shows; `searches` says whether the model can rank. There is no check that the dataset has too few sets for. Raises
+    SuiteError where no attribute has enough, and where there is only one subject and no `truth`: a classification needs
+    two labels.
     """
     from jinja2 import Environment, StrictUndefined
 
     labels, true_to = _labels(dataset, truth)
     labels |= _further(labels, distractors)
-    over = next(iter(dataset.attributes))
-    if len(dataset.attributes) > 1:
-        over = "crossed" if _fewest(dataset, index) >= FEWEST else "each"
-    by_subject = true_to is None and _fewest(dataset, index, index.subject.tolist()) >= FEWEST
-    gaps = [over] if over != "each" or dataset.counterfactual else list(dataset.attributes)
+    subjects = index.subject.tolist()
+    enough = [name for name in dataset.attributes if _fewest(dataset, index, [name]) >= FEWEST]
+    if not enough:
+        raise _too_few(dataset, index)
+    every = len(enough) == len(dataset.attributes) > 1
+    if every and _fewest(dataset, index, enough) >= FEWEST:
+        overs, groupings = ["crossed"], [enough]
+    else:
+        overs, groupings = ["each"] if every else enough, [[name] for name in enough]
+    by_subject = true_to is None and all(_fewest(dataset, index, one, subjects) >= FEWEST for one in groupings)
+    gaps = overs if overs != ["each"] or dataset.counterfactual else enough
     environment = Environment(  # noqa: S701 - YAML, not HTML
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
     )
@@ -52,11 +62,13 @@ def new_suite(
         labels=labels,
         truth=true_to,
         words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
-        over=over,
+        overs=[(over, f"-{over}" if len(overs) > 1 else "") for over in overs],
+        searches=searches and true_to is None,
         more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",  # half way between chance and certainty
         counterfactual=dataset.counterfactual,
         gaps=[(group, "group" if group in ("each", "crossed") else group) for group in gaps],
         by=", by: subject" if by_subject else "",
+        each_subject=", by: subject" if _fewest(dataset, index, [], subjects) >= FEWEST else "",
     )
 
 
@@ -89,14 +101,30 @@ def _further(labels: dict[str, str], distractors: Sequence[str]) -> dict[str, st
     return {label: label for label in further}
 
 
-def _fewest(dataset: DatasetFacts, index: GroupedRows, *columns: Sequence[str]) -> int:
-    """Images of the smallest crossing of all attributes, and of further columns."""
-    groups = [list(dataset.attributes[name]) for name in dataset.attributes] + [list(set(column)) for column in columns]
-    counts = dict.fromkeys(product(*groups), 0)
-    held = [index.attributes[name].tolist() for name in dataset.attributes]
-    for cell in zip(*held, *columns, strict=True):
-        counts[cell] += 1
-    return min(counts.values())
+def _fewest(dataset: DatasetFacts, index: GroupedRows, crossed: Sequence[str], *columns: Sequence[str]) -> int:
+    """Sets that hold an image of the rarest crossing of some attributes, and of further columns."""
+    return min(_sets(dataset, index, crossed, *columns).values())
+
+
+def _sets(
+    dataset: DatasetFacts, index: GroupedRows, crossed: Sequence[str], *columns: Sequence[str]
+) -> dict[tuple[str, ...], int]:
+    """How many sets hold an image of every crossing of some attributes, and of further columns."""
+    groups = [list(dataset.attributes[name]) for name in crossed] + [list(set(column)) for column in columns]
+    held = [index.attributes[name].tolist() for name in crossed]
+    found = {(*cell, set_id) for *cell, set_id in zip(*held, *columns, index.set_id.tolist(), strict=True)}
+    counts = Counter(one[:-1] for one in found)
+    return {cell: counts[cell] for cell in product(*groups)}
+
+
+def _too_few(dataset: DatasetFacts, index: GroupedRows) -> SuiteError:
+    of_group = {name: _sets(dataset, index, [name]) for name in dataset.attributes}
+    rarest = [f"{min(sets, key=sets.__getitem__)[0]} ({min(sets.values())})" for sets in of_group.values()]
+    return SuiteError(
+        f"no attribute of dataset '{dataset.name}' has {FEWEST} sets of every group, and no group is judged on fewer.",
+        where=f"the rarest groups of {', '.join(of_group)}: {', '.join(rarest)} sets",
+        remedy="import more images of these groups, or leave a group out that is so rare",
+    )
 
 
 def _quoted(text: str) -> str:

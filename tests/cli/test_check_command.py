@@ -33,7 +33,7 @@ def test_an_open_gate_ends_with_0_and_a_shut_one_with_1(toy: Toy) -> None:
     ("words", "message"),
     [
         (["check", "jbos"], "did you mean 'jobs'"),
-        (["check", "jobs", "--device", "tpu"], "is not a value of --fairness-device"),
+        (["check", "jobs", "--device", "tpu"], "is not a value of --device"),
     ],
 )
 def test_a_wrong_suite_or_option_ends_with_4(toy: Toy, words: list[str], message: str) -> None:

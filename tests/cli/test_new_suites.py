@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from toy_repository import Toy, rows
+from toy_repository import Toy, members, rows, toy_repository
 from typer.testing import CliRunner
 
 from fairgate import gate
@@ -15,7 +15,8 @@ from fairgate.data import write_dataset
 
 
 def new(root: Path, *words: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["suite", "new", *words, "--model", "scores:x.csv", "--root", str(root)])
+    model = [] if "--model" in words else ["--model", "mlflow-model:jobs@champion"]  # not looked for here
+    done = CliRunner().invoke(app, ["suite", "new", *words, *model, "--root", str(root)])
     return done.exit_code, " ".join(done.output.split())
 
 
@@ -104,6 +105,9 @@ def test_a_name_that_is_none_writes_nothing(toy: Toy, name: str) -> None:
     [
         (["--model", "checkpoint/"], "is not a model URI"),
         (["--baseline", "main"], "is not a baseline"),
+        (["--model", "hf:absent"], "the model folder does not exist"),
+        (["--model", "scores:tunned.csv?values=logit"], "did you mean 'tuned.csv'?"),
+        (["--model", "detections:jobs.csv"], "lacks the capability 'log_probabilities'"),
         (["--model", "hf:/elsewhere/model"], "`model` names a file outside of the repository"),
         (["--model", "scores:../x.csv"], "`model` names a file outside of the repository"),
         (["--baseline", "file:../results.json"], "`baseline` names a file outside of the repository"),
@@ -112,7 +116,10 @@ def test_a_name_that_is_none_writes_nothing(toy: Toy, name: str) -> None:
 def test_a_model_or_baseline_that_is_none_is_refused_before_anything_is_written(
     toy: Toy, words: list[str], problem: str
 ) -> None:
-    options = ["--dataset", "toy", "--model", "scores:x.csv", "--root", str(toy.root), *words]
+    head = "set_id,member,label,score,left,top,right,bottom\n"
+    images = [f"{set_id},{tone}-{gender},,,,,,\n" for _, set_id, tone, gender in members(40)]
+    (toy.root / "jobs.csv").write_text(head + "".join(images))
+    options = ["--dataset", "toy", "--model", "scores:tuned.csv?values=logit", "--root", str(toy.root), *words]
     done = CliRunner().invoke(app, ["suite", "new", "first", *options])
     assert done.exit_code == 4
     assert problem in " ".join(done.output.split())
@@ -130,3 +137,56 @@ def test_words_that_yaml_would_take_for_something_else_are_quoted(toy: Toy) -> N
     single_images(toy.root, subject="no")
     code, output = new(toy.root, "alone", "--dataset", "people", "--truth", "gender")
     assert code == 0, output
+
+
+def test_a_remedy_names_the_options_of_the_command(toy: Toy) -> None:
+    code, output = new(toy.root, "first", "--dataset", "toy", "--model", "scores:../x.csv")
+    assert code == 4
+    assert "or type it: --model 'scores:../x.csv'" in output
+    assert "--fairness-" not in output
+
+
+def people_in_sets(root: Path, counts: Mapping[str, int]) -> None:
+    """Sets of two members, of which so many hold each tone; genders are even."""
+
+    def made() -> Iterator[Mapping[str, object]]:
+        tones = [tone for tone, count in counts.items() for _ in range(count)]
+        for number, row in enumerate(list(rows(max(1, len(tones))))[: 2 * len(tones)]):
+            pair = {"set_id": f"set-{number // 2}", "member": str(number % 2), "gender": ["male", "female"][number % 2]}
+            yield {**row, **pair, "subject": ["chef", "doctor"][number // 2 % 2], "skin_tone": tones[number // 2]}
+
+    groups = {"skin_tone": list(counts), "gender": ["male", "female"]}
+    options = {"name": "few", "version": "v1", "recipe": {"name": "toy"}, "licence": "CC0-1.0", "counterfactual": True}
+    write_dataset(root / "datasets/few/v1", made(), attributes=groups, **options)
+
+
+def checks_of(root: Path, name: str) -> dict[str, tuple[object, object]]:
+    return {check.id: (check.over, check.by) for check in gate.prepare(name, root).loaded.suite.checks}
+
+
+def test_no_check_is_written_that_the_data_cannot_decide(tmp_path: Path) -> None:
+    people_in_sets(tmp_path, {"light": 34, "dark": 10})
+    code, output = new(tmp_path, "first", "--dataset", "few")
+    assert code == 0, output
+    checks = checks_of(tmp_path, "first")
+    assert checks["accuracy"] == checks["no-gender-falls-behind"] == ("gender", None)  # 44 sets, 10 of them dark
+    assert checks["fairness"] == (None, None)  # 22 sets a subject
+    assert not [name for name, (over, by) in checks.items() if over == "skin_tone" or by is not None]
+
+
+def test_a_dataset_too_small_for_any_verdict_gets_no_suite(tmp_path: Path) -> None:
+    people_in_sets(tmp_path, {"light": 12, "dark": 10})
+    code, output = new(tmp_path, "first", "--dataset", "few")
+    assert code == 4
+    assert "skin_tone, gender: dark (10), male (22) sets" in output
+    assert not (tmp_path / "fairness_suites" / "first.yaml").exists()
+
+
+def test_what_a_new_suite_checks_is_decided_by_a_first_run(tmp_path: Path) -> None:
+    toy = toy_repository(tmp_path, sets=20)  # 20 sets a subject, 40 of every crossing
+    scores = [f"scores:{name}.csv?values=logit" for name in ("tuned", "base")]
+    code, output = new(toy.root, "first", "--dataset", "toy", "--model", scores[0], "--baseline", f"model:{scores[1]}")
+    assert code == 0, output
+    run = CliRunner().invoke(app, ["check", "first", "--root", str(toy.root), "--mlflow", "off", "--cache", "off"])
+    assert "judged from 30" not in run.output
+    assert (run.exit_code, "inconclusive" in run.output) == (0, False), run.output
