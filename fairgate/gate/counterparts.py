@@ -26,7 +26,7 @@ _FORWARD = (
 @dataclass(frozen=True, slots=True)
 class Counterpart:
     """The candidate's answers to each definition, reading as the baseline (or anchor) does in all that `changed`
-    (tokenizer, preprocessing, both), and in each part alone.
+    (tokenizer or, of a classifier, labels; preprocessing; both), and in each part alone.
 
     Empty where it reads so anyway. `withheld` says why it cannot, and a comparison cannot pass; `notice` what a
     reviewer sees.
@@ -96,7 +96,8 @@ def _judged_alike(
 
 
 def _reading_with(candidate: RereadingModel, other: Model, parts: Sequence[str]) -> RereadingModel:
-    return candidate.reading_as(other, tokenizer="tokenizer" in parts, preprocessing="preprocessing" in parts)
+    pictures = "preprocessing" in parts
+    return candidate.reading_as(other, tokenizer=len(parts) > pictures, preprocessing=pictures)
 
 
 def stricter_reading(
@@ -130,12 +131,12 @@ def comparisons_without_pass(results: Sequence[CheckResult], withheld: str) -> l
 
 
 def _changed(candidate: Model, theirs: Model | ModelInfo) -> str:
-    parts = [name for name in ("tokenizer", "preprocessing") if getattr(candidate, name) != getattr(theirs, name)]
-    return _AND.join(parts)
+    names = {"tokenizer": getattr(candidate, "texts_read_by", "tokenizer"), "preprocessing": "preprocessing"}
+    return _AND.join(said for name, said in names.items() if getattr(candidate, name) != getattr(theirs, name))
 
 
 def _verb(changed: str) -> str:
-    return "differ" if _AND in changed else "differs"
+    return "differ" if _AND in changed or changed.endswith("s") else "differs"
 
 
 def _withheld(changed: str, problem: str, against: Against) -> Counterpart:

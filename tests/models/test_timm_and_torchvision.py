@@ -12,6 +12,7 @@ import pytest
 import torch
 from classifier_world import LABELS
 from model_world import Pictures
+from nightly import some
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -54,7 +55,10 @@ def edit(root: Path, **changes: Any) -> None:
     path.write_text(json.dumps({name: value for name, value in config.items() if value is not None}), encoding="utf-8")
 
 
-@pytest.mark.parametrize("architecture", ["test_vit", "test_resnet", "test_convnext", "test_efficientnet"])
+ARCHITECTURES = ["test_vit", "test_resnet", "test_convnext", "test_efficientnet"]
+
+
+@pytest.mark.parametrize("architecture", some(ARCHITECTURES, 2))
 def test_a_folder_of_timm_is_classified_as_timm_does(architecture: str, tmp_path: Path, pictures: Pictures) -> None:
     from timm.data import create_transform, resolve_model_data_config
 

@@ -62,6 +62,7 @@ class FixedLabelModel:
     """
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "predict"})
+    texts_read_by: ClassVar[str] = "labels"
 
     def __init__(self, files: FixedLabelFiles, request: Request) -> None:
         self.uri, self.files = request.uri, files
