@@ -37,7 +37,7 @@ def pull(
         ),
     ] = None,
     force: Annotated[bool, typer.Option(help="Replace and remove files that differ from their pointer.")] = False,
-    root: Annotated[Path, typer.Option(help="The repository, to which targets are relative.")] = Path(),
+    root: options.Root = Path(),
 ) -> None:
     """Fetch the datasets and checkpoints that DVC tracks. Exit code 0: they are here, 3: that was not possible.
 

@@ -17,7 +17,30 @@ Mlflow = Annotated[str | None, typer.Option(help=OPTIONS["mlflow"].help)]
 Device = Annotated[str | None, typer.Option(help=OPTIONS["device"].help)]
 Cache = Annotated[str | None, typer.Option(help=OPTIONS["cache"].help)]
 AllowPickle = Annotated[bool, typer.Option(help="Load checkpoints that can run code; refused in CI.")]
-Root = Annotated[Path, typer.Option(help="The repository: fairness_suites/ and datasets/ are here.")]
+
+
+def _nearest_root(ctx: typer.Context, value: Path) -> Path:
+    """What is typed; else, inside a git repository, the nearest folder upwards with suites; else where one is."""
+    from fairgate.suites import FOLDER
+
+    source = ctx.get_parameter_source("root")
+    if source is None or source.name != "DEFAULT":
+        return value
+    here = Path.cwd()
+    above = [here, *here.parents]
+    top = next((at for at, folder in enumerate(above) if (folder / ".git").exists()), 0)
+    return next((folder for folder in above[: top + 1] if (folder / FOLDER).is_dir()), value)
+
+
+Root = Annotated[
+    Path,
+    typer.Option(
+        callback=_nearest_root,
+        show_default=False,
+        help="The repository: fairness_suites/ and datasets/ are here. By default the nearest folder of the git "
+        "repository, from this one upwards, that holds fairness_suites/; else this one.",
+    ),
+]
 BuildName = Annotated[
     str, typer.Argument(metavar="BUILD", help="A build's name (`build/NAME`), or a folder that holds a dataset.")
 ]

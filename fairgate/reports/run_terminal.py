@@ -1,4 +1,4 @@
-"""The run in a terminal: a table that fits 100 columns, and the lines that follow it."""
+"""The run in a terminal: a table that fits 80 columns, and better 100, and the lines that follow it."""
 
 from __future__ import annotations
 
@@ -48,6 +48,10 @@ if TYPE_CHECKING:
 
 
 _CHECK_WIDTH: Final = 20
+_NARROWEST: Final = 16
+"""Columns of a check's name where the terminal has 80 of them: what the other cells leave."""
+_WRAPPING: Final = (0, 2, 3)
+"""Columns of the table whose cells may take more lines."""
 _CHANGES: Final = 8
 _FAILING: Final = 20
 _WAIVED: Final = 5
@@ -76,7 +80,11 @@ def terminal_table(record: RunRecord) -> Table:
                 (_stacked(f"{SYMBOL[check.verdict]} {check.verdict}", _waived(check)), _STYLE[check.verdict]),
             ]
         )
-    return text_table(("check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict"), rows)
+    table = text_table(("check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict"), rows)
+    for column in _WRAPPING:  # names and intervals break where a terminal is narrow; bounds, p and verdicts never do
+        table.columns[column].no_wrap, table.columns[column].overflow = False, "fold"
+    table.columns[0].min_width = _NARROWEST
+    return table
 
 
 def terminal_summary(record: RunRecord, *, first_baseline: bool = False) -> list[str]:

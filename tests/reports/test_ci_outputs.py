@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from example_records import (
@@ -34,6 +35,15 @@ def test_the_table_fits_a_hundred_columns_and_nothing_is_cut(record: RunRecord) 
     assert "…" not in shown
     assert "[−0.331, −0.289]" in shown
     assert "Δ 0.040" in shown
+
+
+def test_in_eighty_columns_nothing_is_cut_either(record: RunRecord) -> None:
+    shown, whole = _printed(record, 80), _printed(record)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    for word in re.findall(r"[≥≤Δ] [0-9.]+|<?[0-9.]+  [✗!?✓] \w+|[✗!?✓] \w+", whole):
+        assert word in shown, f"a bound, a p or a verdict that is not whole: {word}"
+    assert shown.replace("\n", " ").count("]") == whole.replace("\n", " ").count("]")
 
 
 def test_long_names_of_checks_break_at_hyphens_and_before_the_subject() -> None:
