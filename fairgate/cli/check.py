@@ -79,7 +79,7 @@ def gated(prepared: Prepared, settings: Settings, *, first_baseline: bool = Fals
     with progress_line() as progress:
         evaluation = gate.evaluate(prepared, settings, progress=progress)
     evaluation = gate.publish(evaluation, prepared, settings)
-    console.print(terminal_table(evaluation.record))
+    console.print(terminal_table(evaluation.record, console.width))
     said = [*terminal_summary(evaluation.record, first_baseline=first_baseline), *evaluation.messages]
     typer.echo("\n".join(said))
     tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))

@@ -195,13 +195,14 @@ class GateSession:
 
         self.collect_shared()
         write = terminalreporter.write_line
-        width, color = max(terminalreporter._tw.fullwidth, 120), terminalreporter.hasmarkup
+        width, color = terminalreporter._tw.fullwidth, terminalreporter.hasmarkup
+        width = width if terminalreporter.isatty else max(width, 120)  # a log has room
         for name, one in self.evaluations.items():
             words, good = verdict_words(one.record), one.record.ok
             terminalreporter.section(f"fairness suite {name}: {words}", red=not good, green=good)
             console = Console(file=io.StringIO(), width=width, force_terminal=color, no_color=not color)
             with console.capture() as captured:
-                console.print(terminal_table(one.record))
+                console.print(terminal_table(one.record, width))
             terminalreporter.write(captured.get())
             summary = terminal_summary(one.record, first_baseline=name in self.first_baselines)
             for line in [*summary, *one.messages]:

@@ -47,11 +47,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+_WIDE: Final = 100
 _CHECK_WIDTH: Final = 20
-_NARROWEST: Final = 16
-"""Columns of a check's name where the terminal has 80 of them: what the other cells leave."""
-_WRAPPING: Final = (0, 2, 3)
-"""Columns of the table whose cells may take more lines."""
+_NARROW_CHECK: Final = 16
+"""Letters of a check's name in a line, where the terminal has fewer than _WIDE columns: what 80 of them leave."""
 _CHANGES: Final = 8
 _FAILING: Final = 20
 _WAIVED: Final = 5
@@ -59,32 +58,36 @@ _NOTICES: Final = 20
 _STYLE: Final[dict[Verdict, str]] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "magenta"}
 
 
-def terminal_table(record: RunRecord) -> Table:
+def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
     """Every check in a row, failing ones first. Foreign text is plain: it carries no markup and no control codes.
 
     The number in the column "baseline" is the anchor's where it says so. A verdict says below it that it is waived, and
     a bound whose it is. A bound of `Δ 0.020` is the margin of a `no_worse_than` check; `fair` and `95%` under a bound
-    are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time.
+    are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time. In a terminal of fewer
+    than 100 columns (`width`), names and intervals take more lines, so that 80 are enough for all that is there.
     """
+    narrow = width < _WIDE
+    names = _NARROW_CHECK if narrow else _CHECK_WIDTH
+
+    def limits(lo: float | None, hi: float | None) -> str:
+        return interval(lo, hi).replace(", ", ",\n" if narrow else ", ")
+
     rows: list[list[str | tuple[str, str]]] = []
     for check in reading_order(record.checks):
         regression = check.rule == "no_worse_than"
         rows.append(
             [
-                (_folded(check.item), "bold" if check.verdict == "fail" else ""),
+                (_folded(check.item, names), "bold" if check.verdict == "fail" else ""),
                 _stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else ""),
-                _stacked(number(check.value, check.status), "" if regression else interval(check.lo, check.hi)),
-                _stacked(signed(check.delta), interval(check.delta_lo, check.delta_hi)),
+                _stacked(number(check.value, check.status), "" if regression else limits(check.lo, check.hi)),
+                _stacked(signed(check.delta), limits(check.delta_lo, check.delta_hi)),
                 _bound(check),
                 p_value(check.p_adjusted),
                 (_stacked(f"{SYMBOL[check.verdict]} {check.verdict}", _waived(check)), _STYLE[check.verdict]),
             ]
         )
-    table = text_table(("check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict"), rows)
-    for column in _WRAPPING:  # names and intervals break where a terminal is narrow; bounds, p and verdicts never do
-        table.columns[column].no_wrap, table.columns[column].overflow = False, "fold"
-    table.columns[0].min_width = _NARROWEST
-    return table
+    columns = ("check", ">baseline", ">now", ">delta", "bound", ">adj. p", "verdict")
+    return text_table(columns, rows, padding=(0, 0 if narrow else 1, 0, 0))
 
 
 def terminal_summary(record: RunRecord, *, first_baseline: bool = False) -> list[str]:
@@ -140,14 +143,14 @@ def _failures(failing: Sequence[CheckResult], record: RunRecord) -> list[str]:
     return lines
 
 
-def _folded(item: str) -> str:
-    """Lines of at most the column's width, broken after a hyphen or a space or before a bracket where there is one."""
+def _folded(item: str, width: int) -> str:
+    """Lines of at most a column's `width`, broken after a hyphen or a space or before a bracket where there is one."""
     lines = [""]
     for piece in re.split(r"(?<=[- ])|(?=\[)", clean(item, 90)):
-        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > _CHECK_WIDTH:
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
             lines.append("")
         whole = lines.pop() + piece
-        lines += [whole[at : at + _CHECK_WIDTH] for at in range(0, len(whole), _CHECK_WIDTH)] or [whole]
+        lines += [whole[at : at + width] for at in range(0, len(whole), width)] or [whole]
     return "\n".join(inert(line.rstrip()) for line in lines)
 
 
