@@ -15,6 +15,7 @@ from fairgate.cli.check import check
 from fairgate.cli.console import friendly
 from fairgate.cli.dataset import dataset_app
 from fairgate.cli.doctor import doctor
+from fairgate.cli.head import head_app
 from fairgate.cli.history import history
 from fairgate.cli.mitigate import mitigate_app
 from fairgate.cli.power import power
@@ -87,6 +88,7 @@ for command in (check, audit, history, card, doctor, power, push, review, releas
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(build_app, name="build")
 app.add_typer(dataset_app, name="dataset")
+app.add_typer(head_app, name="head")
 app.add_typer(mitigate_app, name="mitigate")
 app.add_typer(report_app, name="report")
 app.add_typer(study_app, name="study")

@@ -32,6 +32,8 @@ from .decoding import SourceLike as SourceLike
 from .decoding import decode_rgb as decode_rgb
 from .decoding import name_of as name_of
 from .embeddings import embed_texts as embed_texts
+from .features.fitting import fit_head as fit_head
+from .features.heads import write_head as write_head
 from .fitting import AttributeData as AttributeData
 from .fitting import fit_clip_clip as fit_clip_clip
 from .fitting import fit_projection as fit_projection

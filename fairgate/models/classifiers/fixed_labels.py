@@ -66,6 +66,7 @@ class FixedLabelModel:
 
     def __init__(self, files: FixedLabelFiles, request: Request) -> None:
         self.uri, self.files = request.uri, files
+        self.note: str | None = None
         self.fingerprint = files.fingerprint
         self.preparation = f"{files.identity['adapter']}/{files.identity['code']}"
         self.tokenizer, self.preprocessing = files.labels, files.preprocessing

@@ -1,0 +1,212 @@
+"""`features:FOLDER?head=FILE`: a backbone that transformers saved, without labels of its own (DINOv2, DINOv3, ViT,
+ConvNeXt), and a head that was fitted on its features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, cast, get_args
+
+import numpy as np
+
+from fairgate.checkpoints import (
+    IMAGE_CONFIGS,
+    LOCAL,
+    Device,
+    Embeddings,
+    TransformersFolder,
+    find_device,
+    find_folder,
+    load_model,
+    loading,
+    naming,
+    require_device,
+    require_folder,
+    require_weights,
+    resolve,
+    split_options,
+    versions,
+)
+from fairgate.errors import ModelError
+from fairgate.hashing import digest, sha256_file
+from fairgate.models.classifiers.fixed_labels import FixedLabelFiles, FixedLabelModel, Loaded
+from fairgate.models.classifiers.label_files import named_outputs, option_paths
+from fairgate.models.contract import Capability, Request, register
+from fairgate.models.features.heads import Head, Pool, read_head
+from fairgate.models.reading import preprocessing_digest
+
+CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other features for the same files
+LIBRARIES = ("transformers", "torch", "torchvision", "pillow")
+_CLASSES = {
+    "dinov2": "Dinov2Model",
+    "dinov2_with_registers": "Dinov2WithRegistersModel",
+    "dinov3_vit": "DINOv3ViTModel",
+    "vit": "ViTModel",
+    "convnext": "ConvNextModel",
+    "convnextv2": "ConvNextV2Model",
+    "dinov3_convnext": "DINOv3ConvNextModel",
+}
+_CONVOLUTIONS = ("convnext", "convnextv2", "dinov3_convnext")
+
+
+@register
+class FeatureFamily:
+    """Backbones of transformers, with a head."""
+
+    scheme: ClassVar[str] = "features"
+    forms: ClassVar[tuple[str, ...]] = ("features:FOLDER?head=FILE",)
+    capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
+
+    def local_path(self, address: str) -> Path | None:
+        """The folder."""
+        return Path(address.partition("?")[0])
+
+    def option_files(self, address: str) -> tuple[Path, ...]:
+        """The head, and the file of labels."""
+        return option_paths(address, "head", "labels")
+
+    def open(self, request: Request) -> FixedLabelModel | Backbone:
+        """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""
+        address, options = split_options(request.uri, request.address, ("head", "labels", "pool"))
+        folder = resolve(address, request.base)
+        require_folder(folder)
+        found = find_folder(folder, tuple(_CLASSES), tokenizer=False, scheme="features")
+        if "head" not in options:
+            return Backbone(found, _pool(found, options.get("pool"), None, request.uri), request)
+        path = resolve(options["head"], request.base)
+        require_weights(path)
+        hashed = sha256_file(path)
+        head = read_head(path)
+        head.require_other(request.source, request.uri)
+        if head.origin and head.origin != found.fingerprint:
+            raise ModelError(
+                f"the head was fitted on the features of another backbone ({head.origin[:12]}, and this is "
+                f"{found.fingerprint[:12]}).",
+                where=str(path),
+                remedy="name that backbone, or fit a head on this one: `fairgate head fit`",
+            )
+        pool = _pool(found, options.get("pool"), head, request.uri)
+        labels = None if head.labels is None else list(head.labels)
+        names, said = named_outputs(labels, options.get("labels"), request.base, str(path))
+        if len(names.own) != head.outputs:
+            raise ModelError(
+                f"the head has {head.outputs} outputs, and {len(names.own)} labels are named.",
+                where=str(path),
+                remedy="name all outputs, in their order",
+            )
+        pictures = [one for name, one in found.files.paths.items() if name in IMAGE_CONFIGS]
+        files = FixedLabelFiles(
+            fingerprint=digest({"files": found.fingerprint, "head": hashed, "pool": pool, **said}),
+            identity={"adapter": "features", "code": CODE_VERSION, "libraries": versions(*LIBRARIES)},
+            heads={head.attribute: names},
+            load=partial(_with_head, found, head, pool),
+            preprocessing=preprocessing_digest(pictures, adapter="features", kind=found.kind, pool=pool),
+        )
+        model = FixedLabelModel(files, request)
+        model.note = head.note
+        return model
+
+
+class Backbone:
+    """A backbone without a head, over labelled pictures: what a head is fitted on. It answers no probe."""
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+    tokenizer: ClassVar[str | None] = None
+
+    def __init__(self, found: TransformersFolder, pool: Pool, request: Request) -> None:
+        self.uri, self.fingerprint, self.pool = request.uri, found.fingerprint, pool
+        self.preparation = f"features/{CODE_VERSION}"
+        pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
+        self.preprocessing = preprocessing_digest(pictures, adapter="features", kind=found.kind, pool=pool)
+        self._found, self._request = found, request
+        self._device: Device = find_device(request.device)
+        self.device, self.precision = self._device.name, self._device.precision
+
+    def features(self) -> Embeddings:
+        """Of every image, (images, width) float32. Raises ModelError for one that is not finite."""
+        from fairgate.models.embeddings import numbers_of_images
+
+        require_device(self._device)
+        with naming(self.uri, "be loaded"):
+            loaded = _load(self._found, self.pool, self._device)
+        named = {"fingerprint": self.fingerprint, "pool": self.pool, "libraries": versions(*LIBRARIES)}
+        more = {"precision": self.precision, "dataset": self._request.source.fingerprint, "code": CODE_VERSION}
+        parts = f"features/{digest({**named, **more})}"
+        return numbers_of_images(loaded.prepare, loaded.features, _finite, self._request, self._device, parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    prepare: Callable[[Any], Any]
+    features: Callable[[Sequence[Any]], Embeddings]
+
+
+def _finite(raw: Embeddings, where: Callable[[int], str]) -> Embeddings:
+    bad = np.flatnonzero(~np.isfinite(raw).all(axis=1))
+    if bad.size:
+        raise ModelError(
+            "the model returned a feature that is NaN or infinite.",
+            where=where(int(bad[0])),
+            remedy="check the checkpoint (did training diverge?); with half precision, try --fairness-device cpu",
+        )
+    return raw
+
+
+def _pool(found: TransformersFolder, option: str | None, head: Head | None, uri: str) -> Pool:
+    """What is taken of a backbone: as the URI says, else as the head does, else the usual of its kind."""
+    usual = "pooled" if found.kind in _CONVOLUTIONS else "cls"
+    said = option or (head.pool if head else None) or usual
+    fits = said == "pooled" if found.kind in _CONVOLUTIONS else said in get_args(Pool) and said != "pooled"
+    if not fits or (option and head and head.pool not in (None, option)):
+        raise ModelError(
+            f"pool is '{str(said)[:40]}', which is not for a {found.kind} or not what its head was fitted on.",
+            where=uri,
+            remedy="leave it out, or write cls, cls_mean (CLS joined with the mean of patches) or mean; pooled for "
+            "ConvNeXt",
+        )
+    return cast(Pool, said)
+
+
+def _load(found: TransformersFolder, pool: Pool, device: Device) -> _Loaded:
+    import torch
+    import transformers
+    from transformers import AutoImageProcessor
+
+    found.files.require_unchanged()
+    plain = {"add_pooling_layer": False} if found.kind == "vit" else {}
+    unused = ("pooler.",) if plain else ()
+    model = load_model(getattr(transformers, _CLASSES[found.kind]), found, unused=unused, **plain).to(device.name)
+    with loading(found) as folder:
+        processor = AutoImageProcessor.from_pretrained(folder, **LOCAL)
+    extra = 1 + int(getattr(model.config, "num_register_tokens", 0) or 0)
+
+    def features(prepared: Sequence[Any]) -> Embeddings:
+        out = model(pixel_values=torch.stack(list(prepared)).to(device.name))
+        if pool == "pooled":
+            return _array(out.pooler_output.flatten(1))
+        first, mean = out.last_hidden_state[:, 0], out.last_hidden_state[:, extra:].mean(dim=1)
+        return _array({"cls": first, "mean": mean, "cls_mean": torch.cat([first, mean], dim=1)}[pool])
+
+    return _Loaded(lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0], features)
+
+
+def _array(features: Any) -> Embeddings:
+    return np.asarray(features.float().cpu().numpy(), dtype=np.float32)
+
+
+def _with_head(found: TransformersFolder, head: Head, pool: Pool, device: Device) -> Loaded:
+    backbone = _load(found, pool, device)
+
+    def outputs(prepared: Sequence[Any]) -> Embeddings:
+        features = backbone.features(prepared)
+        if features.shape[1] != head.width:
+            raise ModelError(
+                f"the head takes {head.width} numbers, and the backbone gives {features.shape[1]} (pool={pool}).",
+                where=str(found.path),
+                remedy="say with ?pool= what it was fitted on: DINOv2's own heads are on cls_mean",
+            )
+        return head.logits(features)
+
+    return Loaded(backbone.prepare, outputs)

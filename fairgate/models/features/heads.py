@@ -1,0 +1,179 @@
+"""Heads on features: what a file of one holds, how it is read and written, and what it makes of features. No torch.
+
+A head is a .safetensors file. A linear one has `weight` (labels, width) and `bias` (labels,); one of nearest neighbours
+has `features` (rows, width), of unit length, and `codes` (rows,). Metadata say the labels, and what it was fitted on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.atomic import atomic
+from fairgate.checkpoints import MAX_SIDE
+from fairgate.errors import ModelError, clean
+from fairgate.models.contract import ImageSource
+
+Kind = Literal["linear", "knn"]
+Pool = Literal["cls", "cls_mean", "mean", "pooled"]
+Table = NDArray[np.float32]
+NEIGHBOURS, TEMPERATURE = 20, 0.07
+"""Of the weighted neighbours' vote, as DINO evaluates (Caron et al. 2021)."""
+_LEAST = 1e-6  # probability of a label that no neighbour has
+_MOST_ROWS = 5_000_000
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """`labels` are the names of its outputs, None where its file has none; `attribute` what they are of, empty where it
+    does not say; `pool` what it takes of a backbone. `release` and `fingerprint` name what it was fitted on, which is a
+    claim of whoever wrote the file; `origin` is the fingerprint of the backbone."""
+
+    labels: tuple[str, ...] | None
+    attribute: str = ""
+    pool: Pool | None = None
+    release: str = ""
+    fingerprint: str = ""
+    origin: str = ""
+    neighbours: int = NEIGHBOURS
+    tensors: Mapping[str, NDArray[Any]] = field(default_factory=dict, repr=False)
+
+    @property
+    def width(self) -> int:
+        """Numbers of a feature."""
+        return int(self.tensors["weight" if "weight" in self.tensors else "features"].shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """Number of labels."""
+        if "weight" in self.tensors:
+            return int(self.tensors["weight"].shape[0])
+        return int(self.tensors["codes"].max()) + 1 if self.labels is None else len(self.labels)
+
+    def logits(self, features: Table) -> Table:
+        """(images, outputs) float32. Of neighbours, the logarithms of their weighted shares of votes."""
+        if "weight" in self.tensors:
+            return np.asarray(features @ self.tensors["weight"].T + self.tensors["bias"], dtype=np.float32)
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        cosines = (features / np.maximum(lengths, np.finfo(np.float32).tiny)) @ self.tensors["features"].T
+        near = np.argsort(-cosines, axis=1, kind="stable")[:, : self.neighbours]
+        weight = np.exp((np.take_along_axis(cosines, near, axis=1) - 1.0) / TEMPERATURE, dtype=np.float64)
+        votes = np.zeros((len(features), self.outputs))
+        np.add.at(votes, (np.arange(len(features))[:, None], self.tensors["codes"][near]), weight)
+        shares = votes / votes.sum(axis=1, keepdims=True)
+        return np.asarray(np.log(np.maximum(shares, _LEAST)), dtype=np.float32)
+
+    def require_other(self, source: ImageSource, where: str) -> None:
+        """Raises ModelError for pictures of the release that it was fitted on: what was fitted there is no evidence."""
+        name = getattr(source, "name", None)
+        if self.release and (source.fingerprint == self.fingerprint or name == self.release.partition("@")[0]):
+            raise ModelError(
+                f"the head was fitted on {self.release}, whose pictures judge here.",
+                where=where,
+                remedy="fit it on another release: `fairgate head fit ... --data ...`",
+            )
+
+    @property
+    def note(self) -> str | None:
+        """What a reader of the verdict should know."""
+        if not self.release:
+            return None
+        return f"the candidate is a backbone with a head that, by its own file, was fitted on {self.release}"
+
+
+def read_head(path: Path) -> Head:
+    """A head from a file that `require_weights` has accepted. Raises ModelError for one that is none."""
+    from safetensors import safe_open
+    from safetensors.numpy import load_file
+
+    if path.suffix != ".safetensors":
+        raise ModelError("a head is a .safetensors file.", where=str(path), remedy="save `weight` and `bias` as one")
+    with safe_open(path, framework="np") as handle:
+        said = dict(handle.metadata() or {})
+    tensors = _tensors(load_file(path), path)
+    labels = _labels(said.get("labels"), path)
+    pool, neighbours = said.get("pool"), said.get("neighbours", str(NEIGHBOURS))
+    if pool is not None and pool not in get_args(Pool):
+        raise _no_head(path, f"its `pool` is '{pool[:40]}', none of {', '.join(get_args(Pool))}")
+    if not (neighbours.isascii() and neighbours.isdigit() and 1 <= int(neighbours[:9]) <= 10_000):
+        raise _no_head(path, f"it has '{neighbours[:40]}' neighbours")
+    named = {name: clean(said.get(name, ""), _LONGEST) for name in ("attribute", "release", "fingerprint", "origin")}
+    found = Head(labels, pool=cast(Pool | None, pool), neighbours=int(neighbours), tensors=tensors, **named)
+    if labels is not None and "weight" in tensors and len(labels) != found.outputs:
+        raise _no_head(path, f"it names {len(labels)} labels for {found.outputs} outputs")
+    if "codes" in tensors and int(tensors["codes"].max()) >= found.outputs:
+        raise _no_head(path, "a picture in it has a label that it does not name")
+    return found
+
+
+def write_head(path: Path, head: Head) -> None:
+    """Write a head, atomically."""
+    from safetensors.numpy import save
+
+    said = {
+        "attribute": head.attribute,
+        "release": head.release,
+        "fingerprint": head.fingerprint,
+        "origin": head.origin,
+    }
+    said |= {"labels": json.dumps(list(head.labels or ())), "neighbours": str(head.neighbours)}
+    said |= {} if head.pool is None else {"pool": head.pool}
+    tensors = {name: np.ascontiguousarray(value) for name, value in head.tensors.items()}
+    with atomic(path) as draft:
+        draft.write_bytes(save(tensors, metadata={name: value for name, value in said.items() if value}))
+
+
+def _tensors(held: Mapping[str, NDArray[Any]], path: Path) -> dict[str, NDArray[Any]]:
+    """Of a head whose names end so (`fc.weight`), the weight and the bias; else features and codes."""
+    if set(held) == {"features", "codes"}:
+        features, codes = held["features"], held["codes"]
+        rows = features.shape[0] if features.ndim == 2 else 0
+        if not 1 <= rows <= _MOST_ROWS or codes.shape != (rows,) or codes.dtype != np.int64 or codes.min() < 0:
+            raise _no_head(path, "`features` are (rows, width) and `codes` (rows,) int64, 0 or more")
+        found: dict[str, NDArray[Any]] = {"features": _numbers(features, path), "codes": codes}
+    else:
+        ends = {name.rpartition(".")[2]: value for name, value in held.items()}
+        if set(ends) not in ({"weight"}, {"weight", "bias"}) or len(ends) < len(held) or ends["weight"].ndim != 2:
+            raise _no_head(path, f"it holds {', '.join(sorted(held)[:4]) or 'nothing'}")
+        bias = ends.get("bias", np.zeros(ends["weight"].shape[0]))
+        if bias.shape != ends["weight"].shape[:1]:
+            raise _no_head(path, "`bias` has not a number for each row of `weight`")
+        found = {"weight": _numbers(ends["weight"], path), "bias": _numbers(bias, path)}
+    if not 1 <= found[next(iter(found))].shape[1] <= 8 * MAX_SIDE:
+        raise _no_head(path, "its features are too wide")
+    return found
+
+
+def _numbers(values: NDArray[Any], path: Path) -> Table:
+    numbers = np.asarray(values, dtype=np.float32)
+    if not np.isfinite(numbers).all():
+        raise _no_head(path, "it holds NaN or infinite numbers")
+    return numbers
+
+
+def _labels(text: str | None, path: Path) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, list) or not all(isinstance(one, str) for one in said):
+        raise _no_head(path, "its `labels` are no list of texts")
+    return tuple(said)
+
+
+def _no_head(path: Path, why: str) -> ModelError:
+    return ModelError(
+        f"the file is no head: {why}.",
+        where=str(path),
+        remedy="write it with `fairgate head fit`, or as .safetensors with `weight`, `bias` and, in its metadata, "
+        "`labels` as a JSON list",
+    )

@@ -1,0 +1,220 @@
+"""A backbone with a head answers as the library's features under that head; a head never judges where it was fitted."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from classifier_world import NAFLEX, SMALL, STAGES, processor
+from model_world import Pictures
+from nightly import some
+from PIL import Image
+from safetensors.numpy import load_file, save_file
+from typer.testing import CliRunner
+
+from fairgate.cli.main import app
+from fairgate.errors import CapabilityError, ModelError
+from fairgate.models import local_paths, open_scorer, require_capability
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from toy_repository import toy_repository
+
+BACKBONES: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "dinov2": ("Dinov2Config", "Dinov2Model", "BitImageProcessor", SMALL),
+    "dinov2_with_registers": ("Dinov2WithRegistersConfig", "Dinov2WithRegistersModel", "BitImageProcessor", SMALL),
+    "dinov3_vit": (
+        "DINOv3ViTConfig",
+        "DINOv3ViTModel",
+        "DINOv3ViTImageProcessor",
+        {**NAFLEX, "image_size": 32, "num_register_tokens": 2},
+    ),
+    "vit": ("ViTConfig", "ViTModel", "ViTImageProcessor", SMALL),
+    "convnext": ("ConvNextConfig", "ConvNextModel", "ConvNextImageProcessor", {**STAGES, "num_stages": 2}),
+}
+LABELS = ["male", "female", "unclear"]
+
+
+def save_backbone(kind: str, folder: Path) -> Any:
+    import transformers
+
+    config, model_name, processor_name, settings = BACKBONES[kind]
+    with torch.random.fork_rng():
+        torch.manual_seed(8)
+        model = getattr(transformers, model_name)(getattr(transformers, config)(**settings)).eval()
+        for name, parameter in model.named_parameters():
+            scales = name.endswith("weight") and parameter.ndim == 1
+            torch.nn.init.normal_(parameter, mean=float(scales), std=0.2)
+    model.save_pretrained(folder)
+    processor(processor_name).save_pretrained(folder)
+    return model
+
+
+def linear(path: Path, width: int, prefix: str = "", labels: list[str] | None = LABELS, **said: str) -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    held = {"weight": rng.normal(0, 1, (3, width)).astype(np.float32), "bias": rng.normal(0, 1, 3).astype(np.float32)}
+    named = {} if labels is None else {"labels": json.dumps(labels)}
+    save_file({f"{prefix}{name}": value for name, value in held.items()}, path, metadata={**named, **said})
+    return held
+
+
+def opened(uri: str, pictures: Any, base: Path) -> Any:
+    return open_scorer(uri, pictures, device="cpu", base=base, batch_size=4)
+
+
+@pytest.mark.parametrize("kind", some(list(BACKBONES), 3))
+def test_a_linear_head_is_on_the_librarys_features(kind: str, tmp_path: Path, pictures: Pictures) -> None:
+    from transformers import AutoImageProcessor
+
+    model = save_backbone(kind, tmp_path / "net")
+    images = [Image.open(io.BytesIO(blob)) for blob in pictures.blobs]
+    with torch.no_grad():
+        out = model(**AutoImageProcessor.from_pretrained(tmp_path / "net")(images=images, return_tensors="pt"))
+    tokens = {"dinov2": 1, "dinov2_with_registers": 5, "dinov3_vit": 3, "vit": 1}.get(kind)
+    if tokens is None:
+        pools = {"pooled": out.pooler_output}
+    else:
+        cls, mean = out.last_hidden_state[:, 0], out.last_hidden_state[:, tokens:].mean(dim=1)
+        pools = {"cls": cls, "mean": mean, "cls_mean": torch.cat([cls, mean], dim=1)}
+    for pool, features in pools.items():
+        head = linear(tmp_path / f"{pool}.safetensors", features.shape[1], prefix="fc.")
+        expected = features.double() @ torch.from_numpy(head["weight"]).double().T + torch.from_numpy(head["bias"])
+        scorer = opened(f"features:net?head={pool}.safetensors&pool={pool}", pictures, tmp_path)
+        np.testing.assert_allclose(scorer.outputs(), expected, atol=1e-4)
+        assert scorer.predict("gender").labels.tolist() == [LABELS[place] for place in expected.argmax(dim=1)]
+
+
+@pytest.fixture
+def dino(tmp_path: Path) -> Path:
+    save_backbone("dinov2", tmp_path / "dino")
+    return tmp_path
+
+
+def test_neighbours_vote_by_their_cosine(dino: Path, pictures: Pictures) -> None:
+    features = opened("features:dino", pictures, dino).features()
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    codes = np.arange(len(unit)) % 2
+    held = {"features": unit[2:].astype(np.float32), "codes": codes[2:].astype(np.int64)}
+    said = {"labels": json.dumps(["even", "odd"]), "neighbours": "3"}
+    save_file(held, dino / "knn.safetensors", metadata=said)
+    p = np.exp(opened("features:dino?head=knn.safetensors", pictures, dino).log_probabilities(["even", "odd"]))
+    for row in range(len(unit)):
+        cosines = unit[2:] @ unit[row]
+        near = np.argsort(-cosines)[:3]
+        votes = np.exp(cosines[near].astype(np.float64) / 0.07)
+        share = votes[codes[2:][near] == 0].sum() / votes.sum()
+        assert p[row, 0] == pytest.approx(np.clip(share, 1e-6, 1), abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["linear", "knn"])
+def test_a_head_is_fitted_on_one_release_and_judges_another(kind: str, dino: Path) -> None:
+    from fairgate.data import open_dataset
+
+    toy_repository(dino, sets=6)
+    given = [
+        "head",
+        "fit",
+        f"{kind}.safetensors",
+        "--model",
+        "features:dino",
+        "--data",
+        "toy",
+        "--attribute",
+        "skin_tone",
+    ]
+    result = CliRunner().invoke(app, [*given, "--kind", kind, "--neighbours", "3", "--root", str(dino)])
+    assert result.exit_code == 0, result.output
+    assert f"features:dino?head={kind}.safetensors" in result.output
+    release = open_dataset("toy", dino / "datasets")
+    with pytest.raises(ModelError, match=r"fitted on toy@v1, whose pictures judge here") as caught:
+        opened(f"features:dino?head={kind}.safetensors", release, dino)
+    assert "fairgate head fit" in str(caught.value.remedy)
+    blobs = [blob for _, batch in release.image_batches(64) for blob in batch]
+    scorer = opened(f"features:dino?head={kind}.safetensors", Pictures(blobs), dino)
+    assert scorer.predict("skin_tone").labels.tolist() == release.index.attributes["skin_tone"].tolist()
+    assert "by its own file, was fitted on toy@v1" in scorer.note
+    with pytest.raises(ModelError, match="no labels of 'gender'"):
+        scorer.predict("gender")
+
+
+def test_the_fitted_head_is_the_minimum_of_the_penalised_cross_entropy(dino: Path, pictures: Pictures) -> None:
+    from fairgate.models import fit_head
+
+    codes = np.array([0, 1] * 5)
+    backbone = opened("features:dino", pictures, dino)
+    head = fit_head(
+        backbone, codes, ["a", "b"], kind="linear", attribute="x", release="r@v1", fingerprint="f", penalty=0.05
+    )
+    features = backbone.features().astype(np.float64)
+    shown = (features - features.mean(axis=0)) / features.std(axis=0)
+    weight = head.tensors["weight"].astype(np.float64) * features.std(axis=0)
+    p = np.exp(head.logits(features.astype(np.float32)).astype(np.float64))
+    p /= p.sum(axis=1, keepdims=True)
+    slope = (p - np.eye(2)[codes]).T @ shown / len(shown) + 2 * 0.05 * weight
+    np.testing.assert_allclose(slope, 0, atol=2e-4)
+
+
+def test_a_head_of_another_backbone_is_refused(dino: Path, pictures: Pictures) -> None:
+    linear(dino / "head.safetensors", 16, origin="f" * 64)
+    with pytest.raises(ModelError, match="features of another backbone"):
+        opened("features:dino?head=head.safetensors", pictures, dino)
+
+
+def test_a_backbone_without_a_head_answers_no_probe(dino: Path, pictures: Pictures) -> None:
+    with pytest.raises(CapabilityError, match=r"lacks the capability 'predict' \(it has: none\)"):
+        require_capability(opened("features:dino", pictures, dino), "predict", "probe 'gender'")
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "no labels": ({"labels": None}, "head=head.safetensors", "what its outputs are called"),
+    "a width of another pool": (
+        {},
+        "head=head.safetensors&pool=cls_mean",
+        "takes 16 numbers, and the backbone gives 32",
+    ),
+    "a pool that it was not fitted on": ({"pool": "mean"}, "head=head.safetensors&pool=cls", "pool is 'cls'"),
+    "a pool of convolutions": ({}, "head=head.safetensors&pool=pooled", "pool is 'pooled'"),
+    "a pool that is none": ({"pool": "best"}, "head=head.safetensors", "its `pool` is 'best'"),
+    "too few labels": ({"labels": ["a", "b"]}, "head=head.safetensors", "names 2 labels for 3 outputs"),
+}
+
+
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_heads_that_do_not_fit_are_refused(case: str, dino: Path, pictures: Pictures) -> None:
+    said, options, problem = REFUSED[case]
+    linear(dino / "head.safetensors", 16, **said)
+    with pytest.raises(ModelError, match=problem):
+        opened(f"features:dino?{options}", pictures, dino).predict("gender")
+
+
+TENSORS: dict[str, dict[str, Any]] = {
+    "two weights": {"a.weight": np.ones((2, 16), np.float32), "b.weight": np.ones((2, 16), np.float32)},
+    "a bias of another length": {"weight": np.ones((2, 16), np.float32), "bias": np.ones(3, np.float32)},
+    "NaN": {"weight": np.full((2, 16), np.nan, np.float32)},
+    "codes below 0": {"features": np.ones((2, 16), np.float32), "codes": np.array([-1, 0])},
+    "codes that are not named": {"features": np.ones((2, 16), np.float32), "codes": np.array([0, 7])},
+    "nothing": {"x": np.ones(3, np.float32)},
+}
+
+
+@pytest.mark.parametrize("case", list(TENSORS))
+def test_files_that_are_no_heads_are_refused(case: str, dino: Path, pictures: Pictures) -> None:
+    save_file(TENSORS[case], dino / "head.safetensors", metadata={"labels": json.dumps(["a", "b"])})
+    with pytest.raises(ModelError, match="the file is no head"):
+        opened("features:dino?head=head.safetensors", pictures, dino)
+
+
+def test_the_files_of_a_head_are_known_to_the_gate_and_part_of_the_fingerprint(dino: Path, pictures: Pictures) -> None:
+    linear(dino / "head.safetensors", 16)
+    uri = "features:dino?head=head.safetensors"
+    assert local_paths(uri) == (Path("dino"), Path("head.safetensors"))
+    before = opened(uri, pictures, dino).fingerprint
+    held = load_file(dino / "head.safetensors")
+    held["bias"][0] += 1
+    save_file(held, dino / "head.safetensors", metadata={"labels": json.dumps(LABELS)})
+    assert opened(uri, pictures, dino).fingerprint != before
