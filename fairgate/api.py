@@ -101,6 +101,7 @@ def check(  # noqa: PLR0913 - the options of a command
     root: Folder = ".",
     report: Folder | None = None,
     mlflow: str | None = None,
+    wandb: str | None = None,
     on_inconclusive: str | None = None,
     device: str | None = None,
     cache: Folder | None = None,
@@ -109,8 +110,9 @@ def check(  # noqa: PLR0913 - the options of a command
     """Judge a checkpoint by a suite of the repository at `root`, as `fairgate check SUITE` does.
 
     Arguments are the options of that command; what is None comes from the environment, then from the suite. MLflow is
-    off unless `mlflow` names a server, and no file is written unless `report` names a folder. A checkpoint that cannot
-    be read is a run with the verdict `error`; a suite or an option that is wrong raises FairgateError.
+    off unless `mlflow` names a server, W&B unless `wandb` names a project, and no file is written unless `report` names
+    a folder. A checkpoint that cannot be read is a run with the verdict `error`; a suite or an option that is wrong
+    raises FairgateError.
     """
     from fairgate import gate
     from fairgate.suites import named_bases
@@ -127,6 +129,7 @@ def check(  # noqa: PLR0913 - the options of a command
         base=base,
         report=where,
         mlflow=mlflow or "off",
+        wandb=wandb or "off",
         on_inconclusive=on_inconclusive,
         device=device,
         cache=None if cache is None else str(cache),

@@ -11,7 +11,15 @@ import typer
 
 from fairgate.cli.console import friendly
 from fairgate.errors import FairgateError, SettingsError, TrackingError
-from fairgate.tracking import DEFAULT_QUEUE, DEFAULT_URI, PULL_REQUEST, asking_pull_request, log_run
+from fairgate.tracking import (
+    DEFAULT_QUEUE,
+    DEFAULT_URI,
+    PULL_REQUEST,
+    WANDB_QUEUE,
+    asking_pull_request,
+    log_run,
+    log_to_wandb,
+)
 from fairgate.tracking import push as send
 
 if TYPE_CHECKING:
@@ -30,6 +38,14 @@ def push(
     queue: Annotated[Path, typer.Option(metavar="DIR", help="Folder of waiting runs.")] = DEFAULT_QUEUE,
     folder: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="Send this report folder instead of what waits.")
+    ] = None,
+    wandb: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[ENTITY/]PROJECT",
+            envvar="FAIRGATE_WANDB",
+            help="With --from: send it to this project of Weights & Biases; to MLflow as well where --mlflow is given.",
+        ),
     ] = None,
     pull_request: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="With --from: the pull request, whatever the record says.")
@@ -51,7 +67,8 @@ def push(
     if mlflow == "off":
         raise SettingsError("MLflow is off.", where="--mlflow, FAIRGATE_MLFLOW", remedy="name a store or server")
     if folder is not None:
-        _send_report(folder, mlflow or DEFAULT_URI, pull_request)
+        project = None if wandb == "off" else wandb
+        _send_report(folder, mlflow if project else mlflow or DEFAULT_URI, project, pull_request)
         return
     if pull_request is not None:
         raise SettingsError(
@@ -72,7 +89,7 @@ def push(
         raise typer.Exit(1)
 
 
-def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
+def _send_report(folder: Path, uri: str | None, project: str | None, pull_request: int | None) -> None:
     from fairgate.reports import read_results, render_comment, run_description, write_results
 
     for path in folder.glob("*"):
@@ -90,8 +107,15 @@ def _send_report(folder: Path, uri: str, pull_request: int | None) -> None:
         files += _suite(folder, record)
         with friendly(1):
             known = {PULL_REQUEST: number} if number else {}
-            run_id = log_run(record, files, uri=uri, more_tags=known, describe=run_description)
-    typer.echo(f"sent {', '.join(path.name for path in files)} as run {run_id} of suite {record.suite!r}")
+            sent = f"sent {', '.join(path.name for path in files)} as run"
+            if uri is not None:
+                run_id = log_run(record, files, uri=uri, more_tags=known, describe=run_description)
+                typer.echo(f"{sent} {run_id} of suite {record.suite!r}")
+            if project is not None:
+                told = log_to_wandb(record, files, project, WANDB_QUEUE, more_tags=known, describe=run_description)
+                typer.echo(told.message, err=told.run_id is None)
+                if told.run_id is None:
+                    raise typer.Exit(1)
 
 
 def _scores(path: Path) -> list[Path]:

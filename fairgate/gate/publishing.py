@@ -1,4 +1,4 @@
-"""Write the report folder, then log the run to MLflow. Neither a full disk nor an outage changes a verdict."""
+"""Write the report folder, then log the run to MLflow and W&B. Neither a full disk nor an outage changes a verdict."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CI_FILES = ("results.sarif", "gl-code-quality-report.json")
 
 
 def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> Evaluation:
-    """Write the reports, then log the run to MLflow; what fails becomes a message."""
+    """Write the reports, then log the run to MLflow and W&B; what fails becomes a message."""
     messages = list(evaluation.messages)
     files: list[Path] = []
     past = functools.cache(lambda: _past(evaluation.record, settings.mlflow))
@@ -50,22 +50,26 @@ def publish(evaluation: Evaluation, prepared: Prepared, settings: Settings) -> E
                 "  remedy: make room or make the folder writable, or name another with `--fairness-report DIR`; then "
                 "run again"
             )
-    if settings.mlflow is not None:
+    if settings.mlflow is not None or settings.wandb is not None:
         with contextlib.ExitStack() as held:
             try:
-                if not files:  # MLflow copies them before `held` closes
+                if not files:  # they are copied before `held` closes
                     scratch = tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True)
                     files = _write_reports(Path(held.enter_context(scratch)), evaluation, prepared, past)
             except OSError as error:
+                where = "MLflow" if settings.mlflow else "W&B"
                 messages.append(
-                    f"warning: MLflow was not told of this run, the verdict stands: {error.strerror or error}.\n"
+                    f"warning: {where} was not told of this run, the verdict stands: {error.strerror or error}.\n"
                     f"  where:  {error.filename or 'the folder for temporary files'}\n"
                     "  remedy: make room there or set TMPDIR to another folder, or name one with `--fairness-report "
                     "DIR`; then run again"
                 )
             else:
                 files = [*files, prepared.loaded.path]
-                messages += _log_run(evaluation, files, prepared, settings.mlflow, past()[1])
+                if settings.mlflow is not None:
+                    messages += _log_run(evaluation, files, prepared, settings.mlflow, past()[1])
+                if settings.wandb is not None:
+                    messages.append(_log_to_wandb(evaluation.record, files, prepared, settings.wandb))
     return replace(evaluation, messages=tuple(messages))
 
 
@@ -134,6 +138,16 @@ def _log_run(
         except FairgateError as error:
             messages.append(f"the verdict was not written to the registered model, and stands: {error}")
     return messages
+
+
+def _log_to_wandb(record: RunRecord, files: list[Path], prepared: Prepared, project: str) -> str:
+    from fairgate.reports import run_description
+    from fairgate.tracking import WANDB_QUEUE, log_to_wandb
+
+    try:
+        return log_to_wandb(record, files, project, prepared.root / WANDB_QUEUE, describe=run_description).message
+    except (TrackingError, OSError) as error:
+        return f"warning: W&B was not told of this run, the verdict stands: {error}"
 
 
 def _write_reports(folder: Path, evaluation: Evaluation, prepared: Prepared, past: Callable[[], Past]) -> list[Path]:

@@ -103,7 +103,7 @@ def _left_out(suite: Suite, names: frozenset[str]) -> list[Finding]:
 
 def _failing_anyway(name: str, view: Path, settings: Settings) -> frozenset[str]:
     """Items that fail for the model as it is, by their bounds, or cannot be computed."""
-    alone = replace(settings, baseline="none", mlflow=None, report=None, cache=None)
+    alone = replace(settings, baseline="none", mlflow=None, wandb=None, report=None, cache=None)
     plain = gate.evaluate(gate.prepare(name, view), alone, command="fairgate doctor")
     return frozenset(check.item for check in plain.record.checks if check.verdict in ("fail", "error"))
 

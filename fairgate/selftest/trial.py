@@ -110,7 +110,7 @@ class Bench:
     def check(self, name: str) -> Trial:
         """`fairgate check`, which is the gate without pytest."""
         words = ["check", self.suite, "--model", self.tables[BIASED], "--baseline", f"model:{self.tables[PLAIN]}"]
-        aside = ["--report", str(self.reports / name), "--mlflow", "off", "--cache", "off"]
+        aside = ["--report", str(self.reports / name), "--mlflow", "off", "--wandb", "off", "--cache", "off"]
         command = [*self.program, *words, *aside]
         return self._ended(self._typed(["fairgate", *words]), command, name)
 
@@ -119,7 +119,16 @@ class Bench:
         model, baseline = self.tables[table], f"model:{self.tables[PLAIN]}"
         words = ["--fairness-suite", self.suite, "--fairness-model", model, "--fairness-baseline", baseline, *more]
         report = self.reports / name
-        aside = ["--fairness-report", str(report), "--fairness-mlflow", "off", "--fairness-cache", "off"]
+        aside = [
+            "--fairness-report",
+            str(report),
+            "--fairness-mlflow",
+            "off",
+            "--fairness-wandb",
+            "off",
+            "--fairness-cache",
+            "off",
+        ]
         command = [sys.executable, "-m", "pytest", *words, *aside, f"--junitxml={report}.xml"]
         return self._typed(["pytest", *words]), command
 

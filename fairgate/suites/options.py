@@ -46,7 +46,7 @@ OPTIONS = {
         Option(
             "base",
             "branch whose definition of the gate counts too, such as origin/main, or none; several by spaces "
-            "(default: a pull request's base on GitHub; else REF of a `git:REF` baseline, else the default branch)",
+            "(default: a pull request's base on GitHub or GitLab; else REF of a `git:REF` baseline, else the default branch)",
             "REF",
             in_ini=False,
         ),
@@ -56,6 +56,7 @@ OPTIONS = {
             "DIR",
         ),
         Option("mlflow", "tracking URI, or off", "URI|off", default="sqlite:///fairgate.db"),
+        Option("wandb", "project of Weights & Biases, or off", "[ENTITY/]PROJECT|off", default="off", in_ini=False),
         Option("on-inconclusive", "does thin evidence fail the gate?", "fail|warn", ("fail", "warn"), "fail"),
         Option("device", "where to run models", "cuda|cpu|auto", ("cuda", "cpu", "auto"), "auto"),
         Option("cache", "folder for embeddings, or off", "DIR|off"),

@@ -13,8 +13,6 @@ from fairgate.errors import SettingsError, suggestion
 from fairgate.suites.options import OPTIONS
 from fairgate.suites.schema import Suite
 
-"""GitHub sets it to the base branch's name, in runs of pull requests alone."""
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -35,7 +33,9 @@ class Settings:
     from_suite: frozenset[str] = frozenset()
     """Which of `model` and `baseline` neither the command line nor the environment named."""
     pull_request: bool = False
-    """Whether this is a pull request's run on GitHub."""
+    """Whether this is a run of a pull request on GitHub, or of a merge request on GitLab."""
+    wandb: str | None = None
+    """Project of Weights & Biases, `PROJECT` or `ENTITY/PROJECT`."""
 
 
 def resolve(
@@ -89,7 +89,7 @@ def resolve(
             where="--fairness-allow-pickle",
             remedy="convert the checkpoint to safetensors",
         )
-    mlflow, cache, report = value("mlflow"), value("cache"), value("report")
+    mlflow, wandb, cache, report = value("mlflow"), named("wandb"), value("cache"), value("report")
     return Settings(
         model=model,
         baseline=value("baseline") or "none",
@@ -103,6 +103,7 @@ def resolve(
         bases=named_bases(cli.get("base"), env),
         from_suite=frozenset(name for name in ("model", "baseline") if not named(name)),
         pull_request=target_branch(env) is not None,
+        wandb=None if wandb == "off" else wandb,
     )
 
 

@@ -21,3 +21,5 @@ from .runs import log_run as log_run
 from .store_session import redact as redact
 from .store_session import session as session
 from .store_session import sqlite_path as sqlite_path
+from .wandb_sink import WANDB_QUEUE as WANDB_QUEUE
+from .wandb_sink import log_to_wandb as log_to_wandb

@@ -35,7 +35,8 @@ _INCOMING, _SENT = ".incoming-", ".sent-"
 
 @dataclass(frozen=True, slots=True)
 class LogOutcome:
-    """What became of a run: its id in MLflow, or the folder where it waits; `message` says which, for a person."""
+    """What became of a run: its id with the tracking service, or the folder where it waits; `message` says which, for a
+    person."""
 
     run_id: str | None
     queued: Path | None
