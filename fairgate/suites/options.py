@@ -46,8 +46,8 @@ OPTIONS = {
         Option(
             "base",
             "branch whose definition of the gate counts too, such as origin/main, or none; several by spaces "
-            "(default: the base of a pull request on GitHub or GitLab; else REF of a `git:REF` baseline, else the default "
-            "branch)",
+            "(default: the base of a pull request on GitHub or GitLab; else REF of a `git:REF` baseline, else the "
+            "default branch)",
             "REF",
             in_ini=False,
         ),
