@@ -80,9 +80,13 @@ def gated(prepared: Prepared, settings: Settings, *, first_baseline: bool = Fals
     console = wide_console(120)
     with progress_line() as progress:
         evaluation = gate.evaluate(prepared, settings, progress=progress)
-    evaluation = gate.publish(evaluation, prepared, settings)
     console.print(terminal_table(evaluation.record, console.width))
+    # before what is slow: a server may not answer, and MLflow's tables take seconds to make
     said = [*terminal_summary(evaluation.record, first_baseline=first_baseline), *evaluation.messages]
     typer.echo("\n".join(said))
+    before = len(evaluation.messages)
+    evaluation = gate.publish(evaluation, prepared, settings)
+    for message in evaluation.messages[before:]:
+        typer.echo(message)
     tell_github(evaluation.record, typer.echo, warn=partial(typer.echo, err=True))
     return evaluation

@@ -49,6 +49,8 @@ def suite_power(
             where=prepared.loaded.path.name,
             remedy="add a check with `no_worse_than: baseline` and a margin",
         )
+    if settings.baseline == f"model:{settings.model}":
+        raise _compares_with_itself()
     scored = gate.score(prepared, settings, progress)
     baseline = scored.info("baseline")
     if scored.before is None or baseline is None:
@@ -57,6 +59,8 @@ def suite_power(
             where="--baseline",
             remedy="name a second seed of the same training, say: --baseline model:URI or file:DIR",
         )
+    if baseline.fingerprint == scored.model.fingerprint:
+        raise _compares_with_itself()
     rule = prepared.loaded.suite.decision
     alpha = rule.alpha / len(compared)
     draws = max(rule.draws, math.ceil(4 / alpha))  # enough to show the level that the correction leaves, twice over
@@ -84,6 +88,15 @@ def suite_power(
         environment=environment(prepared.root, scored.device),
         command=command,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _compares_with_itself() -> BaselineError:
+    return BaselineError(
+        "the baseline is the same checkpoint: it does not differ from itself, and power comes from the noise between "
+        "two trainings.",
+        where="--baseline",
+        remedy="name a second seed of the same training, say: --baseline model:URI or file:DIR",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairgate import gate
-from fairgate.errors import SuiteError, did_you_mean
+from fairgate.errors import FairgateError, SuiteError, did_you_mean
 from fairgate.measures import METRICS, Metric
 from fairgate.number_format import number
 from fairgate.pytest_plugin.explain import explain_check, worst_set_line
@@ -62,6 +62,7 @@ class Fairness:
         Where images form no sets, a group is compared with the mean of all groups. Compares with the baseline of the
         run. `probe` may be left out where the suite has one classification probe.
         """
+        __tracebackhide__ = True  # what fails is a line of the test
         if probe is None:
             known = self._prepared.loaded.suite.probes.items()
             named = [name for name, each in known if each.compared_as == "classification"]
@@ -82,10 +83,14 @@ class Fairness:
 
     def check(self, rule: dict[str, Any], subject: str | None) -> CheckResult:
         """Decide one check that is written here instead of in the suite file."""
+        __tracebackhide__ = True
         check = Check.model_validate({"id": rule["metric"].replace("_", "-"), **rule})
-        if self._scored is None:
-            self._scored = gate.score(self._prepared, self._settings)
-        return gate.decide_one(self._prepared, self._scored, check, subject)
+        try:
+            if self._scored is None:
+                self._scored = gate.score(self._prepared, self._settings)
+            return gate.decide_one(self._prepared, self._scored, check, subject)
+        except FairgateError as error:  # problem, place and remedy say it: our own lines would hide them
+            raise error.with_traceback(None) from None
 
 
 class ScoredProbe:
@@ -113,6 +118,7 @@ class ScoredProbe:
             raise AttributeError("; ".join(filter(None, [f"a probe measures no '{alias}'", near])))
 
         def measured(over: str | Sequence[str] | None = None, k: int | None = None, **settings: Any) -> Measured:
+            __tracebackhide__ = True
             return self._measure(metric, over, settings if k is None else {**settings, "k": k})
 
         measured.__name__, measured.__doc__ = alias, metric.spec.meaning
@@ -122,6 +128,7 @@ class ScoredProbe:
         return [*super().__dir__(), *_aliases()]
 
     def _measure(self, metric: Metric, over: str | Sequence[str] | None, settings: dict[str, Any]) -> Measured:
+        __tracebackhide__ = True
         spec = metric.spec
         if (over is None and spec.per_group == "yes") or (over is not None and spec.per_group == "no"):
             raise TypeError(f"{spec.name} {'needs' if over is None else 'takes no'} `over`")

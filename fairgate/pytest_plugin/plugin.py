@@ -89,10 +89,14 @@ def fairness(request: pytest.FixtureRequest) -> Fairness:
     marker = request.node.get_closest_marker("fairness")
     name = (marker.kwargs.get("suite") or (marker.args or [None])[0]) if marker else None
     if name is None:
-        raise pytest.UsageError(
+        pytest.fail(
             f"{request.node.nodeid} uses the `fairness` fixture without a suite; "
-            'mark it with @pytest.mark.fairness(suite="NAME")'
+            'mark it with @pytest.mark.fairness(suite="NAME")',
+            pytrace=False,
         )
     session = session_of(request.config)
-    session.prepare([name])
+    try:
+        session.prepare([name])
+    except FairgateError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     return Fairness(session.prepared[name], session.settings[name])

@@ -228,6 +228,15 @@ def test_a_link_is_not_brought_back_from_the_merge_base(toy: Toy, git: ScratchGi
     assert not (tmp_path / "into" / "base.csv").exists()
 
 
+@pytest.mark.parametrize(("ref", "near"), [("mian", "main"), ("v1.3", "v1.2"), ("relaese/2026", "release/2026")])
+def test_a_mistyped_ref_is_answered_with_the_nearest_one(toy: Toy, git: ScratchGit, ref: str, near: str) -> None:
+    git("tag", "v1.2")
+    git("branch", "release/2026")
+    with pytest.raises(BaselineError, match=f"git knows no commit '{ref}'") as caught:
+        judge(toy, baseline=f"git:{ref}")
+    assert f"did you mean '{near}'?" in str(caught.value.remedy)
+
+
 @pytest.mark.parametrize(
     ("ref", "problem", "remedy"),
     [

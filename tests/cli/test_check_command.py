@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from toy_repository import Toy
 from typer.testing import CliRunner
 
-from fairgate import __version__
+from fairgate import __version__, gate
 from fairgate.cli.main import app
 
 OFF = ["--mlflow", "off", "--cache", "off"]
@@ -70,3 +71,20 @@ def test_the_json_schema_of_suites_is_printed_and_written(tmp_path: Path) -> Non
 
 def test_the_version_is_shown() -> None:
     assert run("--version") == (0, f"{__version__}\n")
+
+
+def test_what_is_wrong_with_the_model_is_said_before_anything_is_logged(
+    toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr("typer.echo", lambda text="", **_: said.append(str(text)))
+    publish = gate.publish
+
+    def logged(*given: Any) -> Any:
+        said.append("logged")
+        return publish(*given)
+
+    monkeypatch.setattr(gate, "publish", logged)
+    run("check", "jobs", "--root", str(toy.root), "--model", "scores:absent.csv?values=logit", *OFF)
+    (told,) = [at for at, text in enumerate(said) if "the file does not exist" in text]
+    assert told < said.index("logged")

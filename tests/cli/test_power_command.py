@@ -39,6 +39,7 @@ def test_power_prints_its_table_and_writes_its_files(toy: Toy) -> None:
         (["jobs", "--baseline", "none"], "only one was named"),
         (["jobs", "--wanted", "-1"], "the wished regression is -1"),
         (["jbos"], "did you mean 'jobs'"),
+        (["jobs", "--baseline", "model:scores:tuned.csv?values=logit"], "it does not differ from itself"),
     ],
 )
 def test_what_cannot_be_told_ends_with_4(toy: Toy, words: list[str], message: str) -> None:

@@ -96,3 +96,37 @@ def test_the_fixture_asks_for_its_suite(pytester: pytest.Pytester, repository: T
     result = pytester.runpytest(*OFF)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*@pytest.mark.fairness(suite=*"])
+
+
+MISTAKES = """
+import pytest
+
+@pytest.mark.fairness(suite="jbos")
+def test_unknown_suite(fairness):
+    pass
+
+def test_without_a_suite(fairness):
+    pass
+
+@pytest.mark.fairness(suite="jobs")
+def test_unknown_subject(fairness):
+    assert fairness.probe("labels").subject("doktor").fairness() >= 0.85
+
+@pytest.mark.fairness(suite="jobs")
+def test_unknown_attribute(fairness):
+    fairness.assert_no_intersectional_regression(over=("race", "gender"), margin=0.02)
+"""
+
+
+def test_mistakes_are_shown_with_their_remedy_and_no_line_of_fairgates(
+    pytester: pytest.Pytester, repository: Toy
+) -> None:
+    pytester.makepyfile(MISTAKES)
+    result = pytester.runpytest(*OFF)
+    result.assert_outcomes(failed=2, errors=2)
+    shown = result.stdout.str()
+    for remedy in ("did you mean 'jobs'?", "without a suite; mark it", "did you mean 'doctor'?", "skin_tone, gender"):
+        assert remedy in shown
+    assert "raise " not in shown
+    assert not [line for line in shown.splitlines() if "fairgate/" in line and ".py:" in line]
+    assert "During handling" not in shown
