@@ -16,7 +16,6 @@ cascade half of them, and not equally many of every group.
 from __future__ import annotations
 
 import importlib.util
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,18 +42,10 @@ from fairgate.checkpoints import (
 from fairgate.errors import ModelError
 from fairgate.generation.perceiver import Perceiver, device_of
 from fairgate.generation.roles import Box, Face
+from fairgate.models import FairFaceLayout
 
-RACES = {
-    7: ("White", "Black", "Latino_Hispanic", "East Asian", "Southeast Asian", "Indian", "Middle Eastern"),
-    4: ("White", "Black", "Asian", "Indian"),
-}
-GENDERS = ("Male", "Female")
-AGES = ("0-2", "3-9", "10-19", "20-29", "30-39", "40-49", "50-59", "60-69", "more than 70")
-OUTPUTS = 18
-_GENDER, _AGE = slice(7, 9), slice(9, 18)
+_GENDER, _AGE = slice(FairFaceLayout.first_gender, 9), slice(9, FairFaceLayout.outputs)
 
-PIXELS = 224
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # ImageNet's
 BATCH = 64
 SIDE = 800
 """Longest side in pixels at which the authors look for faces; smaller pictures are enlarged to it."""
@@ -67,28 +58,12 @@ _DETECTOR = "mmod_human_face_detector.dat"
 _LANDMARKS = "shape_predictor_5_face_landmarks.dat"
 _PACKAGE = "face_recognition_models"
 
-# res34_fair_align_multi_4_20190809.pt, fairface_alldata_4race_20191111.pt
-_NAMED_RACES = re.compile(r"(?<![0-9])([47])(?:_?races?|_20\d{6})")
-_PLAIN_NAME = "fairface_alldata_20191111"  # the authors' checkpoint of seven races says so nowhere
-
 
 def _number(uri: str, options: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
     value = options.get(name, str(default))
     if not value.isascii() or not value.isdigit() or not least <= int(value[:9]) <= most:
         raise ModelError(f"'{uri}' has '{value}' for '{name}'.", remedy=f"give a whole number, {least} to {most}")
     return int(value)
-
-
-def _races(uri: str, file: str, option: str | None) -> int:
-    name = Path(file).stem
-    found = _NAMED_RACES.search(name)
-    races = option or (found[1] if found else "7" if name == _PLAIN_NAME else None)
-    if races not in ("4", "7"):
-        raise ModelError(
-            f"'{uri}' does not say whether the checkpoint has four or seven races.",
-            remedy="write ?races=4 or ?races=7 after the file",
-        )
-    return int(races)
 
 
 def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> FairFace:
@@ -103,7 +78,7 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     faces = options.get("faces", "dlib")
     if faces not in ("dlib", "whole"):
         raise ModelError(f"'{uri}' names no face finder: '{faces}'.", remedy="use faces=dlib or faces=whole")
-    races = _races(uri, file, options.get("races"))
+    races = FairFaceLayout.races_of(uri, file, options.get("races"))
     path = resolve(file, base)
     if not path.exists():
         raise ModelError(
@@ -117,8 +92,8 @@ def open_face_reader(uri: str, address: str, *, device: str, base: Path) -> Fair
     finder = DlibFinder(side, upsample) if faces == "dlib" else WholeImage()
     state = read_state_dict(path)
     with torch.device("meta"):  # its shapes are compared with the file's before memory is taken for either
-        model = resnet34(num_classes=OUTPUTS)
-    require_fit(state, model, str(path), f"a ResNet-34 with {OUTPUTS} outputs (FairFace)")
+        model = resnet34(num_classes=FairFaceLayout.outputs)
+    require_fit(state, model, str(path), f"a ResNet-34 with {FairFaceLayout.outputs} outputs (FairFace)")
     require_finite(state, str(path))
     model.load_state_dict(state, assign=True)
     files.require_unchanged()
@@ -136,9 +111,17 @@ class FairFace(Perceiver):
     ) -> None:
         super().__init__(uri, fingerprint, device)
         self._model, self._finder = model.to(device.name), finder
-        self._groups = {"race": (slice(0, races), RACES[races]), "gender": (_GENDER, GENDERS), "age": (_AGE, AGES)}
+        self._groups = {
+            "race": (slice(0, races), FairFaceLayout.races[races]),
+            "gender": (_GENDER, FairFaceLayout.genders),
+            "age": (_AGE, FairFaceLayout.ages),
+        }
         self._prepare = transforms.Compose(
-            [transforms.Resize((PIXELS, PIXELS)), transforms.ToTensor(), transforms.Normalize(MEAN, STD)]
+            [
+                transforms.Resize((FairFaceLayout.pixels, FairFaceLayout.pixels)),
+                transforms.ToTensor(),
+                transforms.Normalize(FairFaceLayout.mean, FairFaceLayout.std),
+            ]
         )
 
     def read(self, images: Sequence[Image]) -> list[list[Face]]:

@@ -25,6 +25,7 @@ FAMILIES = REGISTERED.with_modules(
         "detector": "fairgate.models.detection.family",
         "detections": "fairgate.models.detection.table",
         "classifier": "fairgate.models.classifiers.transformers_classifier",
+        "fairface": "fairgate.models.classifiers.fairface_classifier",
         "features": "fairgate.models.features.family",
         "timm": "fairgate.models.classifiers.timm_classifier",
         "torchvision": "fairgate.models.classifiers.torchvision_classifier",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import classifier_inputs
 import detector_inputs
 import perceiver_folders
 from hypothesis import strategies as st
@@ -199,5 +200,12 @@ TARGETS = (
     Target("hf-config", trees(model_seeds("hf"), as_json), model_folder("hf")),
     Target("detector-config", trees(detector_inputs.seeds, as_json), detector_inputs.use),
     Target("boxes-columns", odd_columns(detector_inputs.tables), detector_inputs.table_of_boxes("b.parquet")),
+    Target(
+        "classifier-config", trees(classifier_inputs.seeds("classifier"), as_json), classifier_inputs.use("classifier")
+    ),
+    Target("timm-config", trees(classifier_inputs.seeds("timm"), as_json), classifier_inputs.use("timm")),
+    Target("label-names", trees(classifier_inputs.label_files, as_json), classifier_inputs.use_labels),
+    Target("heads", bytes_of(classifier_inputs.heads), classifier_inputs.use_head),
+    Target("label-columns", odd_columns(classifier_inputs.tables), classifier_inputs.use_table),
     Target("perceiver-config", trees(perceiver_folders.seeds, as_json), perceiver_folders.use),
 )

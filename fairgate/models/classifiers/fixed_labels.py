@@ -61,11 +61,13 @@ class FixedLabelModel:
     label given that exactly one of those listed is there. A name of several outputs has their sum.
     """
 
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "predict"})
+    capabilities: frozenset[Capability] = frozenset({"log_probabilities", "predict"})
     texts_read_by: ClassVar[str] = "labels"
 
     def __init__(self, files: FixedLabelFiles, request: Request) -> None:
         self.uri, self.files = request.uri, files
+        if len(files.heads) > 1:  # labels of different attributes do not compete
+            self.capabilities = frozenset({"predict"})
         self.note: str | None = None
         self.fingerprint = files.fingerprint
         self.preparation = f"{files.identity['adapter']}/{files.identity['code']}"
