@@ -84,7 +84,7 @@ def by_the_library(folder: Path, kind: str, row: int, what: str) -> tuple[np.nda
     return scores.numpy()[order], boxes.numpy()[order]
 
 
-@pytest.mark.parametrize("kind", some(ALL, 4))
+@pytest.mark.parametrize("kind", some(ALL, 3))
 def test_boxes_are_those_of_the_library(kind: str, folders: Folders, photos: Pictures) -> None:
     model, everything = opened(folders(kind), photos), []
     for what in ["person"] if LAYOUTS[kind].reads_text else ["N/A", "person", "car"]:

@@ -83,6 +83,7 @@ def test_missed_members_fail_by_group_and_subject_and_nowhere_else(run: Run) -> 
     )  # from 0 to: none of its own, the other tones' all
 
 
+@pytest.mark.nightly
 def test_classes_under_other_names_pass_no_comparison(root: Path, run: Run) -> None:
     folder = Path(shutil.copytree(root / "tuned", root / "renamed"))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
