@@ -29,6 +29,7 @@ from fairgate.tracking.runs import Describe
 WANDB_QUEUE: Final = Path(".fairgate/wandb")
 TIMEOUT: Final = "FAIRGATE_WANDB_TIMEOUT"
 """Seconds that writing a run, and sending it, may take each; 120 where it is not set."""
+_WRITER: Final = Path(__file__).with_name("wandb_writer.py")
 _OFFLINE: Final = ("offline", "dryrun")
 _PARTS: Final = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}/)?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 _TAG: Final = 64
@@ -83,7 +84,7 @@ def _write(
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         parcel = Path(scratch) / "parcel.json"
         parcel.write_text(json.dumps(_parcel(record, files, project, more_tags, describe)), encoding="utf-8")
-        _run(["-m", "fairgate.tracking.wandb_writer", str(parcel)], scratch, "W&B's run could not be written")
+        _run([str(_WRITER), str(parcel)], scratch, "W&B's run could not be written")
         made = next(Path(scratch, "wandb").glob("offline-run-*"))
         queue.mkdir(parents=True, exist_ok=True)
         ignore = queue / ".gitignore"

@@ -1,4 +1,4 @@
-"""Write one run as wandb does without a network: `python -m fairgate.tracking.wandb_writer PARCEL`."""
+"""Write one run as wandb does without a network: `python wandb_writer.py PARCEL`. Imports nothing of fairgate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def write_run(parcel: dict[str, Any], folder: Path) -> None:
-    """Make `folder/wandb/offline-run-TIME-ID`. Nothing is recorded of console, code or git."""
+    """Make `folder/wandb/offline-run-TIME-ID`. Nothing is recorded of console, code, packages or git."""
     import wandb
 
     settings = wandb.Settings(
@@ -33,6 +33,8 @@ def write_run(parcel: dict[str, Any], folder: Path) -> None:
         x_disable_meta=True,
         x_disable_stats=True,
     )
+    if hasattr(settings, "x_save_requirements"):  # versions before had no such choice
+        settings.x_save_requirements = False
     run = wandb.init(settings=settings, config=parcel["config"])
     run.log(parcel["metrics"])
     for path in map(Path, parcel["files"]):

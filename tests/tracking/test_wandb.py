@@ -125,6 +125,76 @@ def test_a_branch_cannot_have_the_login_sent_to_a_server_of_its_own(
     assert listener.heard
 
 
+class FakeWandb(ThreadingHTTPServer):
+    """As much of a W&B server as `wandb sync` needs; keeps what it is sent, by operation or path."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answers)
+        self.got: dict[str, list[Any]] = {}
+
+
+class _Answers(BaseHTTPRequestHandler):
+    server: FakeWandb
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        answer: dict[str, Any] = {}
+        if self.path.startswith("/graphql"):
+            asked = json.loads(body)
+            name = str(asked["query"].split("(")[0].split("{")[0].split()[-1])
+            self.server.got.setdefault(name, []).append(asked["variables"])
+            answer = {"data": self._data(asked.get("variables") or {})}
+        else:
+            self.server.got.setdefault(self.path, []).append(body)
+        text = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    do_GET = do_PUT = do_POST
+
+    def _data(self, variables: dict[str, Any]) -> dict[str, Any]:
+        project = {"id": "p", "name": "fairness", "entity": {"id": "e", "name": "team"}}
+        bucket = {"id": "b", "name": "run", "displayName": "d", "config": "{}", "historyLineCount": 0}
+        upload = f"http://127.0.0.1:{self.server.server_port}/upload"
+        files = [{"name": name, "uploadUrl": f"{upload}/{name}"} for name in variables.get("files", [])]
+        return {
+            "viewer": {"id": "u", "entity": "team", "username": "me", "flags": "{}"},
+            "serverInfo": {"cliVersionInfo": {}, "features": []},
+            "upsertBucket": {"bucket": {**bucket, "project": project}, "inserted": True},
+            "createRunFiles": {"runID": "run", "uploadHeaders": [], "files": files},
+            "project": None,
+        }
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+def test_a_run_that_the_server_took_waits_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = a_record(verdict="pass", **PLACE)
+    with FakeWandb() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setenv("WANDB_API_KEY", KEY)
+        files = [write_results(record, tmp_path)]
+        outcome = log_to_wandb(record, files, "team/fairness", tmp_path / "queue")
+        server.shutdown()
+        thread.join()
+    assert outcome.run_id is not None, outcome.message
+    assert outcome.queued is None
+    assert [path.name for path in (tmp_path / "queue").iterdir()] == [".gitignore"]
+    first = server.got["UpsertBucket"][0]
+    assert (first["entity"], first["project"], first["name"]) == ("team", "fairness", outcome.run_id)
+    assert first["displayName"] == content.run_name(record)
+    assert server.got["/upload/results.json"] == [files[0].read_bytes()]
+    summary = json.loads(server.got["/upload/wandb-summary.json"][-1])
+    assert {name: summary[name] for name in content.metrics(record)} == pytest.approx(content.metrics(record))
+    assert "/upload/requirements.txt" not in server.got
+
+
 def test_where_wandb_is_disabled_nothing_is_written(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "disabled")
     words = ["--root", str(toy.root), "--mlflow", "off", "--cache", "off", "--base", "none", "--wandb", "fairness"]
