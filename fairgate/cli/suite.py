@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairgate.cli import options
 from fairgate.cli.console import writing
+
+if TYPE_CHECKING:
+    from fairgate.data import Dataset
+    from fairgate.models import Model
 
 suite_app = typer.Typer(no_args_is_help=True, help="Write suites.")
 
@@ -46,8 +51,8 @@ def new(
     from fairgate.baselines import parse_baseline
     from fairgate.data import open_dataset
     from fairgate.errors import SuiteError
-    from fairgate.models import local_paths, open_scorer, require_capability, require_uri
-    from fairgate.suites import FOLDER, leaves, load_text, new_suite, plan_checks, require_inside
+    from fairgate.models import local_paths, open_scorer, require_uri
+    from fairgate.suites import FOLDER, leaves, load_text, plan_checks, require_inside
 
     root = root.resolve()
     path = root / FOLDER / f"{name}.yaml"
@@ -61,18 +66,7 @@ def new(
     named = local_paths("" if fetched else model)
     outside = any(leaves(each, root) for each in named)  # `require_inside` says so below
     opened = None if fetched or outside else open_scorer(model, data, device="cpu", base=root)
-    if opened is not None:
-        require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
-    text = new_suite(
-        name,
-        data.manifest,
-        data.index,
-        model=model,
-        baseline=baseline,
-        truth=truth,
-        distractors=beside or (),
-        searches=opened is None or "similarity" in opened.capabilities,
-    )
+    text = _text(name, data, opened, model=model, baseline=baseline, truth=truth, beside=beside or ())
     loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
     require_inside(loaded.suite, loaded.source, root)
     plan_checks(loaded, data.manifest)
@@ -81,3 +75,32 @@ def new(
     typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")
     typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
     typer.echo(f"Commit it, and judge every change: fairgate check {name}")
+
+
+def _text(
+    name: str,
+    data: Dataset,
+    opened: Model | None,
+    *,
+    model: str,
+    baseline: str,
+    truth: str | None,
+    beside: Sequence[str],
+) -> str:
+    """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
+    from fairgate.errors import SettingsError
+    from fairgate.models import require_capability
+    from fairgate.suites import new_detection_suite, new_suite
+
+    can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
+    said = {"model": model, "baseline": baseline}
+    if "detect" in can:
+        if truth is not None or beside:
+            what = "a detector's suite has no labels."
+            raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
+        boxes = data.index.boxes() is not None
+        return new_detection_suite(name, data.manifest, data.index, boxes=boxes, **said)
+    if opened is not None:
+        require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
+    searches = "similarity" in can
+    return new_suite(name, data.manifest, data.index, truth=truth, distractors=beside, searches=searches, **said)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 from fairgate.errors import SuiteError
 from fairgate.measures import GroupedRows
 from fairgate.probes import DatasetFacts
-
-_TEMPLATE = Path(__file__).with_name("new_suite.yaml.j2")
 
 FEWEST = 30
 """Fewest sets of a group that a check is about, the `min_sets` of a suite that names none: no verdict on fewer."""
@@ -35,11 +34,71 @@ def new_suite(
     SuiteError where no attribute has enough, and where there is only one subject and no `truth`: a classification needs
     two labels.
     """
-    from jinja2 import Environment, StrictUndefined
-
     labels, true_to = _labels(dataset, truth)
     labels |= _further(labels, distractors)
-    subjects = index.subject.tolist()
+    compared = _compared(dataset, index)
+    return _rendered(
+        "new_suite.yaml.j2",
+        name=name,
+        dataset=dataset.name,
+        model=model,
+        baseline=baseline,
+        labels=labels,
+        truth=true_to,
+        words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
+        overs=compared.overs,
+        searches=searches and true_to is None,
+        more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",  # half way between chance and certainty
+        counterfactual=dataset.counterfactual,
+        gaps=compared.gaps,
+        by=", by: subject" if compared.by_subject and true_to is None else "",
+        each_subject=", by: subject" if _fewest(dataset, index, [], index.subject.tolist()) >= FEWEST else "",
+    )
+
+
+def new_detection_suite(
+    name: str, dataset: DatasetFacts, index: GroupedRows, *, model: str, baseline: str, boxes: bool
+) -> str:
+    """The text of a suite for a detector of persons; `boxes` says whether the dataset records where they are.
+
+    Raises SuiteError where no attribute of the dataset has enough sets of every group.
+    """
+    compared = _compared(dataset, index)
+    return _rendered(
+        "new_detection_suite.yaml.j2",
+        name=name,
+        dataset=dataset.name,
+        model=model,
+        baseline=baseline,
+        boxes=boxes,
+        overs=compared.overs,
+        gaps=compared.gaps,
+        by=", by: subject" if compared.by_subject and len(dataset.subjects) > 1 else "",
+    )
+
+
+def _rendered(template: str, **values: object) -> str:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(  # noqa: S701 - YAML, not HTML
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
+    )
+    environment.filters["quoted"] = _quoted
+    text = Path(__file__).with_name(template).read_text(encoding="utf-8")
+    return environment.from_string(text).render(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """Which groups a dataset has sets enough for: what `over` says, with the end of a check's id; the same for gaps,
+    with the name in their ids; and whether that holds for every subject."""
+
+    overs: list[tuple[str, str]]
+    gaps: list[tuple[str, str]]
+    by_subject: bool
+
+
+def _compared(dataset: DatasetFacts, index: GroupedRows) -> _Compared:
     enough = [name for name in dataset.attributes if _fewest(dataset, index, [name]) >= FEWEST]
     if not enough:
         raise _too_few(dataset, index)
@@ -48,27 +107,12 @@ def new_suite(
         overs, groupings = ["crossed"], [enough]
     else:
         overs, groupings = ["each"] if every else enough, [[name] for name in enough]
-    by_subject = true_to is None and all(_fewest(dataset, index, one, subjects) >= FEWEST for one in groupings)
     gaps = overs if overs != ["each"] or dataset.counterfactual else enough
-    environment = Environment(  # noqa: S701 - YAML, not HTML
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined
-    )
-    environment.filters["quoted"] = _quoted
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
-        name=name,
-        dataset=dataset.name,
-        model=model,
-        baseline=baseline,
-        labels=labels,
-        truth=true_to,
-        words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
-        overs=[(over, f"-{over}" if len(overs) > 1 else "") for over in overs],
-        searches=searches and true_to is None,
-        more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",  # half way between chance and certainty
-        counterfactual=dataset.counterfactual,
-        gaps=[(group, "group" if group in ("each", "crossed") else group) for group in gaps],
-        by=", by: subject" if by_subject else "",
-        each_subject=", by: subject" if _fewest(dataset, index, [], subjects) >= FEWEST else "",
+    subjects = index.subject.tolist()
+    return _Compared(
+        [(over, f"-{over}" if len(overs) > 1 else "") for over in overs],
+        [(group, "group" if group in ("each", "crossed") else group) for group in gaps],
+        all(_fewest(dataset, index, one, subjects) >= FEWEST for one in groupings),
     )
 
 

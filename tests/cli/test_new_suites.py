@@ -107,7 +107,7 @@ def test_a_name_that_is_none_writes_nothing(toy: Toy, name: str) -> None:
         (["--baseline", "main"], "is not a baseline"),
         (["--model", "hf:absent"], "the model folder does not exist"),
         (["--model", "scores:tunned.csv?values=logit"], "did you mean 'tuned.csv'?"),
-        (["--model", "detections:jobs.csv"], "lacks the capability 'log_probabilities'"),
+        (["--model", "detections:jobs.csv", "--beside", "nurse"], "a detector's suite has no labels"),
         (["--model", "hf:/elsewhere/model"], "`model` names a file outside of the repository"),
         (["--model", "scores:../x.csv"], "`model` names a file outside of the repository"),
         (["--baseline", "file:../results.json"], "`baseline` names a file outside of the repository"),
@@ -190,3 +190,22 @@ def test_what_a_new_suite_checks_is_decided_by_a_first_run(tmp_path: Path) -> No
     run = CliRunner().invoke(app, ["check", "first", "--root", str(toy.root), "--mlflow", "off", "--cache", "off"])
     assert "judged from 30" not in run.output
     assert (run.exit_code, "inconclusive" in run.output) == (0, False), run.output
+
+
+@pytest.mark.parametrize("boxes", [True, False])
+def test_a_detector_gets_a_suite_of_detection_that_its_first_run_decides(tmp_path: Path, boxes: bool) -> None:
+    place = dict(zip(("box_left", "box_top", "box_right", "box_bottom"), (2, 1, 6, 7), strict=True)) if boxes else {}
+    options = {"name": "toy", "version": "v1", "recipe": {"name": "toy"}, "licence": "CC0-1.0", "counterfactual": True}
+    groups = {"skin_tone": ["light", "dark"], "gender": ["male", "female"]}
+    write_dataset(tmp_path / "datasets/toy/v1", ({**row, **place} for row in rows(120)), attributes=groups, **options)
+    for name, score in (("tuned", 0.91), ("base", 0.9)):
+        lines = [f"{one},{tone}-{gender},person,{score},2,1,6,7\n" for _, one, tone, gender in members(120)]
+        text = "set_id,member,label,score,left,top,right,bottom\n" + "".join(lines[:-1])
+        (tmp_path / f"{name}.csv").write_text(text + lines[-1].replace(str(score), "0.4" if name == "base" else "0.9"))
+    words = ["--dataset", "toy", "--model", "detections:tuned.csv", "--baseline", "model:detections:base.csv"]
+    code, output = new(tmp_path, "first", *words)
+    assert code == 0, output
+    probe = gate.prepare("first", tmp_path).loaded.suite.probes["people"]
+    assert probe.place == ("box" if boxes else "anywhere")
+    run = CliRunner().invoke(app, ["check", "first", "--root", str(tmp_path), "--mlflow", "off", "--cache", "off"])
+    assert (run.exit_code, "5 passed" in run.output) == (0, True), run.output
