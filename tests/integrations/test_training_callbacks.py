@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from classifier_world import save_classifier
 from hf_world import TEXT, VISION, tiny_tokenizer
 from toy_repository import SUITE, toy_repository
 
@@ -126,6 +127,45 @@ def test_what_the_trainer_logs_is_what_the_gate_says_of_the_saved_model(root: Pa
     assert fairness.judge.last.metrics == expected
     assert fairness.judge.last.record is not None
     assert fairness.judge.last.record.model.fingerprint == record.model.fingerprint
+
+
+def test_an_image_classifier_in_training_is_judged_as_one(root: Path, tmp_path: Path) -> None:
+    from transformers import AutoImageProcessor, AutoModelForImageClassification, Trainer, TrainingArguments
+
+    (root / "fairness_suites" / "classes.yaml").write_text(
+        "schema: 1\nsuite: classes\ndataset: toy\ngroups: {min_sets: 2}\n"
+        'probes:\n  jobs: {kind: zero_shot_classification, template: "{label}", labels: [chef, doctor]}\n'
+        "checks:\n  - {id: useful, probe: jobs, metric: accuracy, at_least: 0.9}\n"
+    )
+    start = save_classifier("vit", tmp_path / "start", ["chef", "doctor"])
+    pictures = [{"pixel_values": torch.full((3, 32, 32), shade), "labels": shade > 0} for shade in (-1.0, 1.0)]
+
+    def batch(rows: list[dict[str, Any]]) -> dict[str, Any]:
+        shown = torch.stack([row["pixel_values"] for row in rows])
+        return {"pixel_values": shown, "labels": torch.tensor([int(row["labels"]) for row in rows])}
+
+    how = TrainingArguments(
+        output_dir=str(tmp_path),
+        max_steps=1,
+        report_to=[],
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        dataloader_pin_memory=False,
+    )
+    model = AutoModelForImageClassification.from_pretrained(start)
+    trainer = Trainer(model=model, args=how, train_dataset=pictures, data_collator=batch)
+    processor = AutoImageProcessor.from_pretrained(start)
+    fairness = TrainerFairness(
+        trainer, "classes", root=root, scheme="classifier", processor=processor, every_steps=1, device="cpu"
+    )
+    trainer.train()
+    assert fairness.judge.last is not None
+    assert fairness.judge.last.record is not None, fairness.judge.last.said
+    assert fairness.judge.last.record.model.uri.startswith("classifier:")
+    assert fairness.judge.last.record.verdict == "fail"
+    assert trainer.state.log_history[0]["fairgate/classes/useful/all"] == 0.5
 
 
 @pytest.mark.parametrize(("wanted", "steps"), [("stop", 1), ("warn", 2)])
