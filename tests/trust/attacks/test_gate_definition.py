@@ -160,7 +160,10 @@ def test_a_deleted_suite_is_judged_as_the_merge_base_has_it(toy_repo: ToyReposit
     assert "deletes suite" in judged.comment
 
 
-@pytest.mark.parametrize(("table", "kind"), [("embeddings:tables", "embeddings"), ("detections:a.csv", "detections")])
+TABLES = [("embeddings:tables", "embeddings"), ("detections:a.csv", "detections"), ("labels:a.csv", "labels")]
+
+
+@pytest.mark.parametrize(("table", "kind"), TABLES)
 def test_a_checkpoint_that_becomes_another_table_is_not_judged(toy_repo: ToyRepository, table: str, kind: str) -> None:
     merged(toy_repo, model="hf:checkpoint")
     toy_repo.branch()
