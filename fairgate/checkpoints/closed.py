@@ -72,7 +72,8 @@ def require_closed(config: Any, where: str, named: Collection[str] = ()) -> None
             )
         if key in _NAMED or (key.endswith("_file") and key not in _HARMLESS):
             raise _leaves(key, value, where, "remove the key: libraries find a folder's files by their usual names")
-        if (key in _BUILT_BY_NAME and key not in named) or (key == "model_type" and str(value).startswith("timm_")):
+        by_timm = key == "model_type" and str(value).startswith("timm_") and "architecture" not in named
+        if (key in _BUILT_BY_NAME and key not in named) or by_timm:
             raise _leaves(key, value, where, "use a model whose parts config.json describes: none is built by its name")
         if key in _IMPLEMENTATIONS:
             named = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]

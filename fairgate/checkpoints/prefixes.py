@@ -12,8 +12,9 @@ _HOLDERS = ("state_dict", "model")
 Averaged weights (`state_dict_ema`, `model_ema`) are another model, and are read only where they are named."""
 _WRAPPERS = ("module.", "_orig_mod.")
 """DistributedDataParallel; torch.compile, which may also wrap parts."""
-_MODULE = "model."
-"""The attribute under which a LightningModule usually has its model. Names of some models begin so themselves."""
+_MODULES = ("model.", "timm_model.")
+"""Attributes that hold the model: a LightningModule's usual one, and that of transformers' wrapper of timm. Names of
+some models begin so themselves."""
 _ROUNDS = 4  # a compiled model inside a distributed one inside a Lightning module
 T = TypeVar("T")
 
@@ -38,15 +39,15 @@ def inner_state(held: Any, where: str, wanted: str | None = None) -> Any:
 def without_prefixes(state: Mapping[str, T], where: str, own: Collection[str] = ()) -> dict[str, T]:
     """A state dict under the model's own names.
 
-    `module.` and `_orig_mod.` go wherever all names begin with them, `_orig_mod.` inside of names too. `model.` goes
-    where all names begin so and those of the model, `own`, do not: without these it stays. Raises ModelError for names
-    that become one.
+    `module.` and `_orig_mod.` go wherever all names begin with them, `_orig_mod.` inside of names too. `model.` and
+    `timm_model.` go where all names begin so and those of the model, `own`, do not: without these they stay. Raises
+    ModelError for names that become one.
 
     >>> without_prefixes({"module.model.fc.weight": 1, "module.model.fc.bias": 2}, "a.pt", ["fc.weight", "fc.bias"])
     {'fc.weight': 1, 'fc.bias': 2}
     """
     found = dict(state)
-    droppable = _WRAPPERS if not own or any(name.startswith(_MODULE) for name in own) else (*_WRAPPERS, _MODULE)
+    droppable = _WRAPPERS if not own or any(name.startswith(_MODULES) for name in own) else (*_WRAPPERS, *_MODULES)
     for prefix in droppable * _ROUNDS:
         if found and all(name.startswith(prefix) for name in found):
             found = {name.removeprefix(prefix): value for name, value in found.items()}

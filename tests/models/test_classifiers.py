@@ -134,10 +134,8 @@ CONFIGS = {
     "no classifier": ({"architectures": ["ViTModel"]}, "holds a ViTModel, which is no image classifier"),
     "another family": ({"model_type": "bert"}, "which the classifier: adapter does not"),
     "code of its own": ({"auto_map": {"AutoModel": "x.Y"}}, "names code of its own"),
-    "built by a name": (
-        {"model_type": "timm_wrapper", "architecture": "hf-hub:evil/net"},
-        "could be read from outside",
-    ),
+    "timm's": ({"model_type": "timm_wrapper", "architecture": "hf-hub:evil/net"}, "a classifier of timm"),
+    "built by a name": ({"architecture": "hf-hub:evil/net"}, "could be read from outside"),
 }
 
 

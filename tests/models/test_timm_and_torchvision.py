@@ -73,6 +73,27 @@ def test_a_folder_of_timm_is_classified_as_timm_does(architecture: str, tmp_path
     np.testing.assert_allclose(scorer.log_probabilities(["doctor", "chef"]), expected, atol=4 * near)
 
 
+def test_timm_in_the_wrapper_of_transformers_is_classified_as_the_wrapper_does(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    import transformers
+    from timm.data import create_transform
+
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        names = {"id2label": dict(enumerate(LABELS)), "label2id": {name: place for place, name in enumerate(LABELS)}}
+        config = transformers.TimmWrapperConfig(architecture="test_resnet", **names)
+        model = transformers.TimmWrapperForImageClassification(config).eval()
+    model.save_pretrained(tmp_path / "vit")
+    edit(tmp_path, pretrained_cfg={"input_size": [3, 64, 64], "mean": [0.5] * 3, "std": [0.5] * 3, "crop_pct": 1.0})
+    transform = create_transform((3, 64, 64), mean=(0.5,) * 3, std=(0.5,) * 3, crop_pct=1.0, interpolation="bicubic")
+    with torch.no_grad():
+        logits = model(torch.stack([transform(image) for image in images(pictures)])).logits.double()
+    scorer = opened("timm:vit", pictures, tmp_path)
+    np.testing.assert_allclose(scorer.outputs(), logits, atol=1e-5 * max(1.0, float(logits.abs().max())))
+    assert scorer.predict("job").labels.tolist() == [LABELS[place] for place in logits.argmax(dim=1)]
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a hub": ({"architecture": "hf-hub:evil/net"}, "names no architecture of timm"),
     "a folder": ({"architecture": "local-dir:/tmp/evil"}, "names no architecture of timm"),
