@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -73,7 +74,8 @@ def _experiment(client: MlflowClient, name: str, uri: str) -> str:
         )
     if found is not None:
         if content.KIND not in found.tags:  # somebody's own choice stays
-            client.set_experiment_tag(found.experiment_id, content.KIND, content.KIND_OF_OURS)
+            with contextlib.suppress(MlflowException):  # who may write runs may not be allowed to edit the experiment
+                client.set_experiment_tag(found.experiment_id, content.KIND, content.KIND_OF_OURS)
         return str(found.experiment_id)
     database = sqlite_path(uri)
     folder = database.parent / "mlartifacts" / content.safe_part(name.replace("/", "-")) if database else None

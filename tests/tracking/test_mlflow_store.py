@@ -99,6 +99,20 @@ def test_an_experiment_gets_its_kind_later_and_keeps_one_that_somebody_chose(uri
     assert kinds == ["custom_model_development", "classification"]
 
 
+def test_who_may_not_edit_an_experiment_still_logs_runs(
+    uri: str, client: MlflowClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.exceptions import MlflowException
+
+    def refused(*words: object) -> None:
+        raise MlflowException("Permission denied")
+
+    client.create_experiment("fairgate/others")
+    monkeypatch.setattr(type(client), "set_experiment_tag", refused)
+    run = client.get_run(log_run(a_record(suite="others"), [], uri=uri))
+    assert run.info.status == "FINISHED"
+
+
 def test_a_description_of_very_many_checks_is_a_tag_that_mlflow_takes(uri: str, client: MlflowClient) -> None:
     checks = [a_check("skew", f"subject {at}", verdict="fail", reason="over the bound") for at in range(400)]
     record = a_record(suite="many", verdict="fail", checks=checks)
