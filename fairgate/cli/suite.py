@@ -90,7 +90,7 @@ def _text(
     """A suite by what the model can do; of one that is not at hand (None), that of a CLIP."""
     from fairgate.errors import SettingsError
     from fairgate.models import require_capability
-    from fairgate.suites import new_detection_suite, new_suite
+    from fairgate.suites import new_detection_suite, new_prediction_suite, new_suite
 
     can = frozenset({"log_probabilities", "similarity"}) if opened is None else opened.capabilities
     said = {"model": model, "baseline": baseline}
@@ -100,7 +100,13 @@ def _text(
             raise SettingsError(what, where=model, remedy="leave out --truth and --beside")
         boxes = data.index.boxes() is not None
         return new_detection_suite(name, data.manifest, data.index, boxes=boxes, **said)
+    if "predict" in can and "log_probabilities" not in can:
+        if beside:
+            what = "a suite of predictions has the model's own labels."
+            raise SettingsError(what, where=model, remedy="leave out --beside")
+        return new_prediction_suite(name, data.manifest, data.index, truth=truth, **said)
     if opened is not None:
         require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
+    said["template"] = "{label}" if getattr(opened, "texts_read_by", "") == "labels" else "a photo of {a_label}"
     searches = "similarity" in can
     return new_suite(name, data.manifest, data.index, truth=truth, distractors=beside, searches=searches, **said)

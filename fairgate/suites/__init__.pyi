@@ -23,6 +23,7 @@ from .result import undecided as undecided
 from .result import waive as waive
 from .result import wrong_answers as wrong_answers
 from .scaffold import new_detection_suite as new_detection_suite
+from .scaffold import new_prediction_suite as new_prediction_suite
 from .scaffold import new_suite as new_suite
 from .schema import Check as Check
 from .schema import Suite as Suite

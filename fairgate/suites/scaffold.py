@@ -26,13 +26,14 @@ def new_suite(
     truth: str | None = None,
     distractors: Sequence[str] = (),
     searches: bool = True,
+    template: str = "a photo of {a_label}",
 ) -> str:
     """The text of a suite that makes sense on a dataset: a classification, and checks of use, bounds and regressions.
 
     The labels are the dataset's subjects, or the groups of the attribute `truth`, and `distractors`, which no image
-    shows; `searches` says whether the model can rank. There is no check that the dataset has too few sets for. Raises
-    SuiteError where no attribute has enough, and where there is only one subject and no `truth`: a classification needs
-    two labels.
+    shows; `searches` says whether the model can rank, and `template` how it is shown a label. There is no check that
+    the dataset has too few sets for. Raises SuiteError where no attribute has enough, and where there is only one
+    subject and no `truth`: a classification needs two labels.
     """
     labels, true_to = _labels(dataset, truth)
     labels |= _further(labels, distractors)
@@ -45,6 +46,7 @@ def new_suite(
         baseline=baseline,
         labels=labels,
         truth=true_to,
+        prompt=template,
         words=[f"{_quoted(key)}: {_quoted(word)}" for key, word in labels.items() if word != key],
         overs=compared.overs,
         searches=searches and true_to is None,
@@ -53,6 +55,26 @@ def new_suite(
         gaps=compared.gaps,
         by=", by: subject" if compared.by_subject and true_to is None else "",
         each_subject=", by: subject" if _fewest(dataset, index, [], index.subject.tolist()) >= FEWEST else "",
+    )
+
+
+def new_prediction_suite(
+    name: str, dataset: DatasetFacts, index: GroupedRows, *, model: str, baseline: str, truth: str | None
+) -> str:
+    """The text of a suite for a model that predicts the attribute `truth`, or, without one, the subject.
+
+    Raises SuiteError where no attribute of the dataset has enough sets of every group, or there is nothing to predict.
+    """
+    labels, true_to = _labels(dataset, truth)
+    return _rendered(
+        "new_prediction_suite.yaml.j2",
+        name=name,
+        dataset=dataset.name,
+        model=model,
+        baseline=baseline,
+        truth=true_to or "subject",
+        overs=_compared(dataset, index).overs,
+        more_than_chance=f"{(1 + 1 / len(labels)) / 2:.2f}",
     )
 
 

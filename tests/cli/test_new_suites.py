@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -108,6 +109,7 @@ def test_a_name_that_is_none_writes_nothing(toy: Toy, name: str) -> None:
         (["--model", "hf:absent"], "the model folder does not exist"),
         (["--model", "scores:tunned.csv?values=logit"], "did you mean 'tuned.csv'?"),
         (["--model", "detections:jobs.csv", "--beside", "nurse"], "a detector's suite has no labels"),
+        (["--model", "labels:people.csv", "--beside", "nurse"], "a suite of predictions has the model's own labels"),
         (["--model", "hf:/elsewhere/model"], "`model` names a file outside of the repository"),
         (["--model", "scores:../x.csv"], "`model` names a file outside of the repository"),
         (["--baseline", "file:../results.json"], "`baseline` names a file outside of the repository"),
@@ -119,6 +121,8 @@ def test_a_model_or_baseline_that_is_none_is_refused_before_anything_is_written(
     head = "set_id,member,label,score,left,top,right,bottom\n"
     images = [f"{set_id},{tone}-{gender},,,,,,\n" for _, set_id, tone, gender in members(40)]
     (toy.root / "jobs.csv").write_text(head + "".join(images))
+    given = [f"{set_id},{tone}-{gender},{gender}\n" for _, set_id, tone, gender in members(40)]
+    (toy.root / "people.csv").write_text("set_id,member,gender\n" + "".join(given))
     options = ["--dataset", "toy", "--model", "scores:tuned.csv?values=logit", "--root", str(toy.root), *words]
     done = CliRunner().invoke(app, ["suite", "new", "first", *options])
     assert done.exit_code == 4
@@ -209,3 +213,29 @@ def test_a_detector_gets_a_suite_of_detection_that_its_first_run_decides(tmp_pat
     assert probe.place == ("box" if boxes else "anywhere")
     run = CliRunner().invoke(app, ["check", "first", "--root", str(tmp_path), "--mlflow", "off", "--cache", "off"])
     assert (run.exit_code, "5 passed" in run.output) == (0, True), run.output
+
+
+def test_a_table_of_labels_gets_a_suite_of_predictions_that_its_first_run_decides(tmp_path: Path) -> None:
+    toy = toy_repository(tmp_path, sets=120)
+    for name, wrong in (("mine", 7), ("theirs", 8)):
+        given = [
+            f"{set_id},{tone}-{gender},{'male' if place == wrong else gender}\n"
+            for place, (_, set_id, tone, gender) in enumerate(members(120))
+        ]
+        (toy.root / f"{name}.csv").write_text("set_id,member,gender\n" + "".join(given))
+    words = ["--dataset", "toy", "--model", "labels:mine.csv", "--baseline", "model:labels:theirs.csv"]
+    code, output = new(toy.root, "first", *words, "--truth", "gender")
+    assert code == 0, output
+    run = CliRunner().invoke(app, ["check", "first", "--root", str(toy.root), "--mlflow", "off", "--cache", "off"])
+    assert (run.exit_code, "3 passed" in run.output) == (0, True), run.output
+
+
+def test_a_classifier_is_shown_labels_and_no_sentences(toy: Toy) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+    from classifier_world import save_classifier
+
+    save_classifier("vit", toy.root / "jobs", ["chef", "doctor"])
+    code, output = new(toy.root, "first", "--dataset", "toy", "--model", "classifier:jobs")
+    assert code == 0, output
+    probe = gate.prepare("first", toy.root).loaded.suite.probes["labels"]
+    assert probe.template == "{label}"
