@@ -17,6 +17,7 @@ from fairgate.cli.dataset import dataset_app
 from fairgate.cli.doctor import doctor
 from fairgate.cli.head import head_app
 from fairgate.cli.history import history
+from fairgate.cli.init import init
 from fairgate.cli.mitigate import mitigate_app
 from fairgate.cli.power import power
 from fairgate.cli.push import push
@@ -83,7 +84,7 @@ app = typer.Typer(
     help="A regression test gate for the fairness of vision models.",
 )
 
-for command in (check, audit, history, card, doctor, power, push, review, release):
+for command in (init, check, audit, history, card, doctor, power, push, review, release):
     app.command()(command)
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(build_app, name="build")

@@ -48,28 +48,11 @@ def new(
     root: options.Root = Path(),
 ) -> None:
     """Write a first suite for a dataset, checked against it; an existing file is never replaced."""
-    from fairgate.baselines import parse_baseline
-    from fairgate.data import open_dataset
-    from fairgate.errors import SuiteError
-    from fairgate.models import local_paths, open_scorer, require_uri
-    from fairgate.suites import FOLDER, leaves, load_text, plan_checks, require_inside
+    from fairgate.suites import FOLDER
 
     root = root.resolve()
+    text = first_suite(name, root, dataset, model, baseline, truth, beside or ())
     path = root / FOLDER / f"{name}.yaml"
-    if path.exists():
-        raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy="edit it, or choose another name")
-    fetched = model.startswith("mlflow-model:")
-    if not fetched:
-        require_uri(model, root)
-    parse_baseline(baseline, where="--baseline")
-    data = open_dataset(dataset, root / "datasets")
-    named = local_paths("" if fetched else model)
-    outside = any(leaves(each, root) for each in named)  # `require_inside` says so below
-    opened = None if fetched or outside else open_scorer(model, data, device="cpu", base=root)
-    text = _text(name, data, opened, model=model, baseline=baseline, truth=truth, beside=beside or ())
-    loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
-    require_inside(loaded.suite, loaded.source, root)
-    plan_checks(loaded, data.manifest)
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
     typer.echo(f"wrote {path.relative_to(root)}: read it, and set its bounds. On the main branch, keep a baseline:")
@@ -110,3 +93,31 @@ def _text(
     said["template"] = "{label}" if getattr(opened, "texts_read_by", "") == "labels" else "a photo of {a_label}"
     searches = "similarity" in can
     return new_suite(name, data.manifest, data.index, truth=truth, distractors=beside, searches=searches, **said)
+
+
+def first_suite(
+    name: str, root: Path, dataset: str, model: str, baseline: str, truth: str | None, beside: Sequence[str]
+) -> str:
+    """The text of a first suite, checked against the dataset and the checkpoint. Raises a FairgateError."""
+    from fairgate.baselines import parse_baseline
+    from fairgate.data import open_dataset
+    from fairgate.errors import SuiteError
+    from fairgate.models import local_paths, open_scorer, require_uri
+    from fairgate.suites import FOLDER, leaves, load_text, plan_checks, require_inside
+
+    path = root / FOLDER / f"{name}.yaml"
+    if path.exists():
+        raise SuiteError(f"the suite '{name}' is there.", where=str(path), remedy="edit it, or choose another name")
+    fetched = model.startswith("mlflow-model:")
+    if not fetched:
+        require_uri(model, root)
+    parse_baseline(baseline, where="--baseline")
+    data = open_dataset(dataset, root / "datasets")
+    named = local_paths("" if fetched else model)
+    outside = any(leaves(each, root) for each in named)  # `require_inside` says so below
+    opened = None if fetched or outside else open_scorer(model, data, device="cpu", base=root)
+    text = _text(name, data, opened, model=model, baseline=baseline, truth=truth, beside=beside)
+    loaded = load_text(text.encode(), path, shown=f"{FOLDER}/{name}.yaml")
+    require_inside(loaded.suite, loaded.source, root)
+    plan_checks(loaded, data.manifest)
+    return text

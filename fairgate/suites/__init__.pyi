@@ -18,6 +18,14 @@ from .plan import require_waived_checks as require_waived_checks
 from .probing import probe_digests as probe_digests
 from .probing import prompt_count as prompt_count
 from .probing import run_probes as run_probes
+from .repository_files import IGNORED as IGNORED
+from .repository_files import Gate as Gate
+from .repository_files import find_branch as find_branch
+from .repository_files import find_checkpoint as find_checkpoint
+from .repository_files import find_dataset as find_dataset
+from .repository_files import find_pin as find_pin
+from .repository_files import find_service as find_service
+from .repository_files import gate_files as gate_files
 from .result import confusions as confusions
 from .result import undecided as undecided
 from .result import waive as waive

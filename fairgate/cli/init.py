@@ -1,0 +1,88 @@
+"""`fairgate init`: a gate in a repository that has a dataset and a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fairgate.cli import options
+from fairgate.cli.console import writing
+
+
+def init(
+    name: Annotated[str, typer.Argument(help="Name of the suite; left out, the dataset's.")] = "",
+    dataset: Annotated[str | None, typer.Option(help="The dataset; left out, the one in datasets/.")] = None,
+    model: Annotated[str | None, typer.Option(help="URI of the checkpoint; left out, the one that is found.")] = None,
+    ci: Annotated[
+        Literal["auto", "github", "gitlab", "none"], typer.Option(help="Where the gate runs; auto: by the remote.")
+    ] = "auto",
+    fairgate: Annotated[
+        str | None,
+        typer.Option(help="OWNER/fairgate@COMMIT that the gate runs; left out, what pip installed from GitHub."),
+    ] = None,
+    runner: Annotated[
+        str, typer.Option(help="Labels of a GitHub runner of your own, `self-hosted,linux,gpu`.")
+    ] = "ubuntu-24.04",
+    hook: Annotated[bool, typer.Option(help="Also a hook of pre-commit, which judges before a push.")] = True,
+    dockerfile: Annotated[bool, typer.Option(help="Also fairness.Dockerfile, an image with fairgate.")] = False,
+    root: options.Root = Path(),
+) -> None:
+    """Write a first suite, workflows with the rules of docs/trust.md, a hook, and lines of .gitignore.
+
+    What can be seen is not asked: dataset, checkpoint, branch, GitHub or GitLab. A file that is there is never changed,
+    but for lines added to .gitignore: its text is printed instead. Nothing is written where something is wrong.
+    """
+    from fairgate.cli.suite import first_suite
+    from fairgate.suites import (
+        FOLDER,
+        Gate,
+        find_branch,
+        find_checkpoint,
+        find_dataset,
+        find_pin,
+        find_service,
+        gate_files,
+    )
+
+    root = root.resolve()
+    dataset, model = dataset or find_dataset(root), model or find_checkpoint(root)
+    name = name or dataset.partition("@")[0]
+    branch, remote = find_branch(root)
+    service = find_service(root) if ci == "auto" else None if ci == "none" else ci
+    pinned = find_pin(fairgate) if service is not None or dockerfile else ("", "")
+    dvc = any(root.glob("*.dvc")) or (root / "dvc.lock").exists()
+    gate = Gate(name, branch, *pinned, runner=runner, dvc=dvc)
+    suite = first_suite(name, root, dataset, model, f"git:{'origin/' if remote else ''}{branch}", None, ())
+    files = {f"{FOLDER}/{name}.yaml": suite, **gate_files(gate, service, hook=hook, dockerfile=dockerfile)}
+    there = [path for path in files if (root / path).exists()]
+    for path, text in files.items():
+        if path not in there:
+            with writing(path, str(root / path)):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text, encoding="utf-8")
+            typer.echo(f"wrote {path}")
+    if added := _ignored(root):
+        typer.echo(f"added to .gitignore: {' '.join(added)}")
+    for path in there:
+        typer.echo(f"{path} is there, and stays as it is. This belongs into it:\n{files[path]}")
+    if service == "gitlab":
+        typer.echo("name it in .gitlab-ci.yml: include: [{local: .gitlab/fairness-gate.yml}], and read its first lines")
+    if not dvc:
+        typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
+    typer.echo(f"set the bounds of {FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
+    typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
+
+
+def _ignored(root: Path) -> list[str]:
+    """Add what is missing to .gitignore."""
+    from fairgate.suites import IGNORED
+
+    path = root / ".gitignore"
+    before = path.read_text(encoding="utf-8") if path.is_file() else ""
+    missing = [line for line in IGNORED if line not in before.splitlines()]
+    if missing:
+        with writing(".gitignore", str(path)):
+            path.write_text(before + ("\n" if before and before[-1] != "\n" else "") + "\n".join(missing) + "\n")
+    return missing

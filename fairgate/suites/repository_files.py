@@ -1,0 +1,184 @@
+"""The files that put a gate into a repository: workflows, a hook, an image; and what can be seen of the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from fairgate.errors import SettingsError, listed
+from fairgate.git import run_git
+
+Service = Literal["github", "gitlab"]
+_TEMPLATES = Path(__file__).with_name("templates")
+_SKIPPED = frozenset({"datasets", "fairness_suites", "build", "node_modules", "mlartifacts", "mlruns"})
+_DEEPEST = 4
+_MOST_BYTES = 4 << 20
+_TOWERS = ("clip", "siglip", "flava")
+_PIN = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)@(?P<commit>[0-9a-f]{40})")
+IGNORED = ("/fairness-report/", "fairgate.db*", "/mlartifacts/")
+"""Lines of .gitignore: what runs write, and no commit needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What the files say: the suite, the branch that is protected, fairgate's repository and commit, the runner's
+    labels (GitHub's own where they begin with `ubuntu` or `macos`), and whether DVC brings the data."""
+
+    suite: str
+    branch: str
+    fairgate: str
+    commit: str
+    runner: str
+    dvc: bool
+
+
+def gate_files(gate: Gate, service: Service | None, *, hook: bool, dockerfile: bool) -> dict[str, str]:
+    """The files by path, for GitHub or GitLab; the workflows of docs/pull-requests.md and docs/publishing.md."""
+    wanted: dict[str, str] = {}
+    if service == "github":
+        wanted = {
+            ".github/workflows/fairness-gate.yml": "gate.yml",
+            ".github/workflows/fairness-report.yml": "report.yml",
+        }
+    elif service == "gitlab":
+        wanted = {".gitlab/fairness-gate.yml": "gitlab.yml"}
+    wanted |= {".pre-commit-config.yaml": "hook.yaml"} if hook else {}
+    wanted |= {"fairness.Dockerfile": "Dockerfile"} if dockerfile else {}
+    return {path: _rendered(name, gate) for path, name in wanted.items()}
+
+
+def _rendered(name: str, gate: Gate) -> str:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(  # noqa: S701 - YAML, whose `{{ }}` are GitHub's
+        *("<%%", "%%>", "<<", ">>", "<#", "#>"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    hosted = gate.runner.startswith(("ubuntu", "macos"))
+    return environment.from_string((_TEMPLATES / f"{name}.j2").read_text(encoding="utf-8")).render(
+        suite=gate.suite,
+        branch=gate.branch,
+        action=gate.fairgate,
+        url=f"https://github.com/{gate.fairgate}",
+        commit=gate.commit,
+        runner=gate.runner if hosted else f"[{', '.join(part.strip() for part in gate.runner.split(','))}]",
+        own_runner=not hosted,
+        dvc=gate.dvc,
+    )
+
+
+def find_pin(given: str | None) -> tuple[str, str]:
+    """fairgate's repository and commit: as `OWNER/fairgate@COMMIT` says, or as pip has it. Raises SettingsError."""
+    text = given
+    if text is None:
+        known = json.loads(metadata.distribution("fairgate").read_text("direct_url.json") or "{}")
+        url = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", str(known.get("url", "")))
+        text = f"{url[1]}@{known.get('vcs_info', {}).get('commit_id')}" if url else ""
+    found = _PIN.fullmatch(text)
+    if found is None:
+        raise SettingsError(
+            "it is not known which fairgate the gate is to run." if given is None else f"'{given}' pins no commit.",
+            where="--fairgate",
+            remedy="name a commit of it that you have looked at: --fairgate OWNER/fairgate@FULL-HASH",
+        )
+    return found["name"], found["commit"]
+
+
+def find_service(root: Path) -> Service:
+    """GitHub or GitLab, by the remote `origin` or the files that are there. Raises SettingsError where neither says."""
+    remote = run_git(root, "remote", "get-url", "origin").stdout.decode("utf-8", "replace")
+    host = re.sub(r"^\w+://(?:[^@/]*@)?|^[^@/]*@", "", remote).partition("/")[0].partition(":")[0].lower()
+    for service, sign in (("github", ".github"), ("gitlab", ".gitlab-ci.yml")):
+        if service in host or (not host and (root / sign).exists()):
+            return service  # type: ignore[return-value] # one of the two
+    raise SettingsError(
+        "neither the remote `origin` nor a file says where pull requests are made.",
+        where=str(root),
+        remedy="say so: --ci github, --ci gitlab, or --ci none",
+    )
+
+
+def find_branch(root: Path) -> tuple[str, bool]:
+    """The default branch, and whether it is that of a remote `origin`; without one, the branch that is checked out.
+
+    Raises SettingsError for a name that no workflow can hold."""
+    head = run_git(root, "symbolic-ref", "--quiet", "--short", "HEAD").stdout.decode().strip() or "main"
+    if not run_git(root, "remote", "get-url", "origin").stdout:
+        return head, False
+    default = run_git(root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.decode().strip()
+    branch = default.removeprefix("origin/") or head
+    if not re.fullmatch(r"[\w./-]+", branch):
+        raise SettingsError(
+            f"the branch '{branch}' has a name that no workflow can hold.",
+            where=str(root),
+            remedy="give the default branch a name of letters, digits, `.`, `/` and `-`",
+        )
+    return branch, True
+
+
+def find_dataset(root: Path) -> str:
+    """The one dataset of a repository. Raises SettingsError where there is none, or several."""
+    names = sorted({path.parent.parent.name for path in (root / "datasets").glob("*/v*/manifest.json")})
+    if len(names) != 1:
+        raise SettingsError(
+            f"datasets/ holds {'no dataset' if not names else f'several datasets: {listed(names)}'}.",
+            where=str(root / "datasets"),
+            remedy="say which: --dataset NAME"
+            if names
+            else "bring one: fairgate dataset import, or fairgate dataset pull",
+        )
+    return names[0]
+
+
+def find_checkpoint(root: Path) -> str:
+    """The URI of the one checkpoint of a repository. Raises SettingsError where there is none, or several."""
+    found = list(_checkpoints(root))
+    if len(found) != 1:
+        raise SettingsError(
+            "the repository holds no folder of a CLIP, a SigLIP or a detector."
+            if not found
+            else f"the repository holds several checkpoints: {listed(found)}.",
+            where=str(root),
+            remedy="say which is judged: --model URI (docs/models.md lists the kinds)",
+        )
+    return found[0]
+
+
+def _checkpoints(root: Path) -> Iterator[str]:
+    """URIs of the folders, a few levels deep, that a first suite can be written for."""
+    for place, folders, files in os.walk(root):
+        path = Path(place).relative_to(root)
+        uri = _uri_of(Path(place), path.as_posix(), set(files))
+        if uri is not None:
+            yield uri
+        deep = len(path.parts) >= _DEEPEST or uri is not None or "pyvenv.cfg" in files
+        folders[:] = [] if deep else sorted(one for one in folders if one not in _SKIPPED and one[0] != ".")
+
+
+def _uri_of(folder: Path, named: str, files: set[str]) -> str | None:
+    if "open_clip_config.json" in files:
+        return f"open_clip:local-dir:{named}"
+    if "config.json" not in files or not files & {"model.safetensors", "model.safetensors.index.json"}:
+        return None
+    kind = str(_config(folder / "config.json").get("model_type"))
+    from fairgate.models.detection.layouts import LAYOUTS
+
+    return f"hf:{named}" if kind in _TOWERS else f"detector:{named}" if kind in LAYOUTS else None
+
+
+def _config(path: Path) -> Mapping[str, Any]:
+    """A config, or nothing where it cannot be read: another command says why."""
+    try:
+        held = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size <= _MOST_BYTES else {}
+    except (OSError, ValueError, RecursionError):
+        held = {}
+    return held if isinstance(held, dict) else {}
