@@ -50,6 +50,7 @@ checks:
 """
 
 Run = Callable[..., RunRecord]
+pytestmark = pytest.mark.nightly  # training takes nine seconds of a processor
 
 
 def _prepared(pictures: Any) -> Tensor:
@@ -68,7 +69,7 @@ def _wanted(strength: float) -> Tensor:
 
 def _train(model: Any, pictures: Tensor, wanted: Tensor, steps: int, peak: float) -> Any:
     """In place, with each label by its probability and not by a draw of it."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.05)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.05, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=steps)
     order = torch.Generator().manual_seed(1)
     model.train()
