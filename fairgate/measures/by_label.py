@@ -56,7 +56,7 @@ class _ByLabel(Metric):
         """By how many sets a group is judged, of those that hold images of the one label, and of the rest."""
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        """Of all images, or of the worst group's. Raises ScoresError where no image has the label."""
+        """Of all images, or of the worst group's. Raises ScoresError where no image has the label, or all have it."""
         truth, given, labels = _coded(r, cell, answers[0])
         one = _label(r) is not None
         codings = list(zip(cell.group_codes, map(len, cell.groups), strict=True)) or [(np.zeros_like(truth), 1)]
@@ -71,6 +71,12 @@ class _ByLabel(Metric):
             return np.concatenate(found, axis=1)
 
         now = values(np.ones((1, cell.n_sets), dtype=np.int32))[0]
+        if np.isnan(now).all():
+            raise ScoresError(
+                f"check '{r.check}' has no value: no images, in any of its groups, are of the label and of others.",
+                where=r.where,
+                remedy="leave out `label`, or look at images of several labels",
+            )
         missed = np.bincount(cell.set_code, truth != given, minlength=cell.n_sets).astype(np.float64)
         if not cell.groups:
             return Measure(float(now[0]), lambda drawn: Drawn(values(drawn)[:, 0]), missed)

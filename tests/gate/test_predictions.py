@@ -136,6 +136,28 @@ def test_a_label_that_no_image_has_is_an_error(repository: Path) -> None:
     assert "did you mean 'Woman'?" in found.reason
 
 
+WHOLE = """\
+  - {id: f1, probe: gender, metric: f1, no_worse_than: baseline, margin: 0.1}
+  - {id: women, probe: gender, metric: balanced_accuracy, label: Woman, at_least: 0.6}
+  - {id: by-gender, probe: gender, metric: balanced_accuracy, label: Woman, over: gender, at_least: 0.6}
+  - {id: women-by-race, probe: gender, metric: balanced_accuracy, label: Woman, over: race, at_least: 0.6}
+"""
+
+
+def test_numbers_of_everybody_and_of_one_label_are_those_of_the_counts(repository: Path) -> None:
+    """One in five women and one in ten men are wrong."""
+    suite(repository, SUITE + WHOLE)
+    table(repository, "mine", lambda _race, gender, number: number % (5 if gender == "female" else 10) == 0)
+    found = checks(run(repository, "mine"))
+    women, men = 0.8, 0.9
+    f1 = [2 * women / (women + 1 - men + 1), 2 * men / (men + 1 - women + 1)]
+    assert found["f1"].value == pytest.approx(np.mean(f1))
+    assert found["women"].value == pytest.approx((women + men) / 2)
+    assert found["women-by-race"].value == pytest.approx((women + men) / 2)
+    assert found["by-gender"].verdict == "error"
+    assert "are of the label and of others" in found["by-gender"].reason
+
+
 def test_an_image_without_a_label_is_wrong(repository: Path) -> None:
     table(repository, "silent", lambda _race, _gender, number: number % 2 == 1, called=("Man", ""))
     found = checks(run(repository, "silent", baseline=None))

@@ -126,6 +126,20 @@ def test_files_of_labels_that_do_not_fit_are_refused(case: str, vit: Path, pictu
     assert remedy in str(caught.value.remedy)
 
 
+def test_a_file_of_labels_that_cannot_be_read_or_is_not_there_is_refused(
+    vit: Path, pictures: Pictures, tmp_path: Path
+) -> None:
+    (tmp_path / "names.json").write_bytes(b"[\xff")
+    with pytest.raises(ModelError, match="cannot be read"):
+        opened("classifier:vit?labels=names.json", pictures, tmp_path)
+    with pytest.raises(ModelError, match="does not exist") as caught:
+        opened("classifier:vit?labels=nmaes.json", pictures, tmp_path)
+    assert "did you mean 'names.json'?" in str(caught.value.remedy)
+    (tmp_path / "names.json").write_bytes(b" " * (17 << 20))
+    with pytest.raises(ModelError, match="more than 16 MB"):
+        opened("classifier:vit?labels=names.json", pictures, tmp_path)
+
+
 CONFIGS = {
     "no names of outputs": ({"id2label": None}, "does not name the model's outputs"),
     "a name is missing": ({"id2label": {"0": "chef", "2": "doctor"}}, "does not name the model's outputs"),

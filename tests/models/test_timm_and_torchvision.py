@@ -107,6 +107,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"pretrained_cfg": {"input_size": [3, 9000, 9000], "mean": [0, 0, 0], "std": [1, 1, 1]}},
         "how pictures are prepared",
     ),
+    "an odd pooling": ({"model_args": {"global_pool": "../x"}}, "global_pool is '../x'"),
+    "an odd crop": (
+        {"pretrained_cfg": {"input_size": [3, 64, 64], "mean": [0, 0, 0], "std": [1, 1, 1], "crop_pct": 5}},
+        "crop_pct is '5'|crop_pct is 5",
+    ),
+    "labels in a row": ({"label_names": "chef, doctor"}, "no list of labels"),
     "unnamed outputs": ({"label_names": None}, "what its outputs are called"),
     "a label too many": ({"label_names": [*LABELS, "nurse"]}, "4 labels are named, and the model has 3"),
     "a gap in the labels": ({"label_names": {"0": "chef", "2": "nurse"}}, "does not name every output"),

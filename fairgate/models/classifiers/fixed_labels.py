@@ -11,7 +11,7 @@ import numpy as np
 from fairgate.checkpoints import Device, Embeddings, find_device, naming
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
-from fairgate.models.classifiers.label_names import LabelNames, folded
+from fairgate.models.classifiers.label_names import LabelNames
 from fairgate.models.contract import Capability, Floats, Model, Predicted, Request, RereadingModel, log_softmax
 from fairgate.models.reading import ReadingMisfit
 
@@ -197,8 +197,3 @@ class FixedLabelModel:
             prepare = naming(self.uri, "prepare a picture")(found.prepare)
             self._loaded = Loaded(prepare, naming(self.uri, "classify pictures")(found.outputs))
         return self._loaded
-
-
-def same_label(one: str, other: str) -> bool:
-    """Whether two labels are one, up to case and `_` for a space."""
-    return folded(one) == folded(other)
