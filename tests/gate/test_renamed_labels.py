@@ -70,5 +70,6 @@ def test_another_number_of_labels_passes_no_comparison(toy: Toy) -> None:
 
 
 def test_the_same_labels_in_another_spelling_of_the_config_are_no_change(toy: Toy) -> None:
-    record = judged(toy, label2id={"chef": 9}, _name_or_path="elsewhere")
+    named = {"0": "Chef", "1": "DOCTOR", "2": "nurse"}
+    record = judged(toy, id2label=named, label2id={"chef": 9}, _name_or_path="elsewhere")
     assert not [notice for notice in record.notices if "labels" in notice]

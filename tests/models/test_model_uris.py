@@ -21,7 +21,7 @@ from fairgate.models.registry import FAMILIES
     [
         ("openclip:ViT-B-32@x.pt", "did you mean 'open_clip'"),
         ("score:table.csv", "did you mean 'scores'"),
-        ("timm:resnet", "known schemes: open_clip:, hf:, scores:"),
+        ("keras:resnet", "known schemes: open_clip:, hf:, scores:"),
         ("checkpoint.pt", "known schemes"),
         ("", "known schemes"),
         ("hf:", "known schemes"),
@@ -61,7 +61,7 @@ class Theirs:
 def test_messages_list_the_forms_of_installed_families(monkeypatch: pytest.MonkeyPatch, pictures: Pictures) -> None:
     monkeypatch.setitem(FAMILIES._found, "theirs", Theirs)
     with pytest.raises(ModelError) as caught:
-        open_scorer("timm:resnet", pictures, cache=None)
+        open_scorer("keras:resnet", pictures, cache=None)
     assert "theirs:FILE.json" in str(caught.value.remedy)
 
 

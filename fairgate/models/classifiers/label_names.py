@@ -49,8 +49,9 @@ class LabelNames:
 
     @property
     def digest(self) -> str:
-        """Digest of the names, their order and their outputs."""
-        return digest({"own": self.own, "outputs": {name: list(found) for name, found in self.outputs.items()}})
+        """Digest of the names, their order and their outputs; not of their spelling, which no suite sees."""
+        own = [folded(name) for name in self.own]
+        return digest({"own": own, "outputs": {folded(name): list(found) for name, found in self.outputs.items()}})
 
     def find(self, label: str, where: str) -> tuple[int, ...]:
         """The outputs of a suite's label, up to case and `_` for a space. Raises ModelError where there are none."""

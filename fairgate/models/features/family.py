@@ -22,7 +22,6 @@ from fairgate.checkpoints import (
     load_model,
     loading,
     naming,
-    require_device,
     require_folder,
     require_weights,
     resolve,
@@ -126,6 +125,7 @@ class Backbone:
 
     def features(self) -> Embeddings:
         """Of every image, (images, width) float32. Raises ModelError for one that is not finite."""
+        from fairgate.checkpoints import require_device
         from fairgate.models.embeddings import numbers_of_images
 
         require_device(self._device)
