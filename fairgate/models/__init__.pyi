@@ -12,6 +12,8 @@ from .contract import Detections as Detections
 from .contract import Editing as Editing
 from .contract import EditingModel as EditingModel
 from .contract import Floats as Floats
+from .contract import Generating as Generating
+from .contract import GeneratingModel as GeneratingModel
 from .contract import ImageIndex as ImageIndex
 from .contract import ImageSource as ImageSource
 from .contract import LabelModel as LabelModel
@@ -39,6 +41,9 @@ from .fitting import AttributeData as AttributeData
 from .fitting import fit_clip_clip as fit_clip_clip
 from .fitting import fit_projection as fit_projection
 from .fitting import fit_prompt_array as fit_prompt_array
+from .generated import GeneratedPictures as GeneratedPictures
+from .generated import PictureMaker as PictureMaker
+from .generated import generation_seed as generation_seed
 from .prompt_tokens import ArrayTraining as ArrayTraining
 from .reading import preprocessing_digest as preprocessing_digest
 from .reading import tokenizer_digest as tokenizer_digest

@@ -53,7 +53,7 @@ class ImageSource(Protocol):
         ...
 
 
-Capability = Literal["log_probabilities", "similarity", "edit", "detect", "predict"]
+Capability = Literal["log_probabilities", "similarity", "edit", "generate", "detect", "predict"]
 """What a model can do, by the name of the method that does it; a probe names the one that it needs."""
 
 
@@ -181,6 +181,35 @@ class PredictingModel(Model, Protocol):
 
     def predict(self, attribute: str) -> Predicted:
         """Its label for every image. Raises ModelError for an attribute that it has no labels of."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Generating:
+    """How a picture is made of a prompt: `guidance` is the classifier-free scale. Pictures of another `seed` are made
+    from other noise."""
+
+    seed: int = 0
+    steps: int = 50
+    guidance: float = 7.5
+
+
+class GeneratingModel(Model, Protocol):
+    """A model that makes pictures of prompts, such as a Stable Diffusion."""
+
+    @property
+    def source(self) -> ImageSource: ...
+
+    def generate(self, prompts: Sequence[str], how: Generating) -> ImageSource:
+        """A picture of every row's prompt, under the names of its source's rows; made as they are read.
+
+        The noise of a picture depends on the row's set and member and on the seed alone, not on the prompt or the
+        weights: the pictures of two models are paired by row.
+        """
+        ...
+
+    def open_other(self, uri: str, source: ImageSource) -> Model:
+        """Another model, such as one that reads the pictures, over a source; with this one's device, cache, folder."""
         ...
 
 

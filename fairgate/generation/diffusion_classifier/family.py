@@ -1,5 +1,5 @@
-"""`diffusion:FOLDER?samples=100`: a Stable Diffusion (1.x, 2.x, XL) that is judged as a zero-shot classifier, and as an
-editor of pictures (edits.py).
+"""`diffusion:FOLDER?samples=100`: a Stable Diffusion (1.x, 2.x, XL) that is judged as a zero-shot classifier, as an
+editor of pictures (edits.py), and as a painter (pictures.py).
 
 A prompt is the more probable, the better the model predicts the noise that was added to a picture when it is told the
 prompt (Li et al. 2023, "Your diffusion model is secretly a zero-shot classifier"): log P(prompt | picture) is, up to
@@ -35,6 +35,8 @@ from fairgate.models import (
     Capability,
     Editing,
     Floats,
+    GeneratedPictures,
+    Generating,
     ImageSource,
     Model,
     Request,
@@ -71,7 +73,7 @@ class DiffusionFamily:
 
     scheme: ClassVar[str] = "diffusion"
     forms: ClassVar[tuple[str, ...]] = ("diffusion:FOLDER?samples=100",)
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "edit"})
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "edit", "generate"})
 
     def local_path(self, address: str) -> Path | None:
         """The folder."""
@@ -220,6 +222,22 @@ class DiffusionClassifier:
 
         return EditedImages(request.source, prompt, how, self._key(), loaded, request.cache)
 
+    def generate(self, prompts: Sequence[str], how: Generating) -> ImageSource:
+        """A picture of every row's prompt (text to image, as diffusers' pipeline makes it), made as it is read, cached.
+
+        `?size=` is its side in pixels, by default that of training. Raises ModelError unless every row has a prompt,
+        and when read for latents that are not finite.
+        """
+        from fairgate.generation.diffusion_classifier.pictures import PicturePainter
+
+        request = self._request
+
+        def loaded() -> PicturePainter:
+            return PicturePainter(self._model(), self.settings.size)
+
+        key = digest({**self._ways(), "size": self.settings.size})
+        return GeneratedPictures(request.source, prompts, how, key, loaded, request.cache, request.progress)
+
     def open_other(self, uri: str, source: ImageSource) -> Model:
         """Another model over a source, on this one's device, with its cache."""
         return self._request.open_other(uri, source)
@@ -303,16 +321,16 @@ class DiffusionClassifier:
 
     def _key(self) -> str:
         """Digest that names errors of this model, on these pictures, at a precision."""
-        return digest(
-            {
-                "fingerprint": self.fingerprint,
-                "adapter": self.preparation,
-                "libraries": versions("diffusers", "transformers", "tokenizers", "torch", "pillow"),
-                "settings": asdict(self.settings),
-                "precision": self.precision,
-                "dataset": self._request.source.fingerprint,
-            }
-        )
+        return digest({**self._ways(), "settings": asdict(self.settings), "dataset": self._request.source.fingerprint})
+
+    def _ways(self) -> dict[str, Any]:
+        """What decides its numbers on whatever pictures: files and options, code, libraries, precision."""
+        return {
+            "fingerprint": self.fingerprint,
+            "adapter": self.preparation,
+            "libraries": versions("diffusers", "transformers", "tokenizers", "torch", "pillow"),
+            "precision": self.precision,
+        }
 
     def _engine(self) -> DenoisingErrors:
         if self._loaded is None:

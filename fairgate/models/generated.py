@@ -1,0 +1,108 @@
+"""Pictures that a model makes of prompts, as a source: made as they are read, and cached one by one. No torch."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.errors import ModelError
+from fairgate.hashing import digest
+from fairgate.models.cache import EmbeddingCache
+from fairgate.models.contract import Generating, ImageSource, Progress
+from fairgate.models.decoding import SourceLike
+from fairgate.randomness import stream
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+def generation_seed(set_id: str, member: str, seed: int) -> int:
+    """What seeds the generator of a row's picture: its first noise, then whatever the scheduler draws."""
+    return int(stream(seed, "generation", set_id, member).integers(2**63))
+
+
+class PictureMaker(Protocol):
+    """A loaded model that makes pictures, `rows` in a batch."""
+
+    @property
+    def rows(self) -> int: ...
+
+    def __call__(self, prompts: Sequence[str], seeds: Sequence[int], how: Generating) -> Sequence[Image]:
+        """A picture of each prompt and seed."""
+        ...
+
+
+class GeneratedPictures(SourceLike):
+    """A picture of every row's prompt as a source: PNG, in the order and under the names of a source's rows.
+
+    `loaded` is called when a picture is not in the cache; `key` names the model's files and how it runs. A picture is
+    cached by the key, its prompt and its seed: another release with the same rows has the same pictures. Reading can be
+    interrupted at any time: what is made stays in the cache. Raises ModelError unless every row has a prompt.
+    """
+
+    def __init__(
+        self,
+        source: ImageSource,
+        prompts: Sequence[str],
+        how: Generating,
+        key: str,
+        loaded: Callable[[], PictureMaker],
+        cache: EmbeddingCache | None,
+        progress: Progress | None = None,
+    ) -> None:
+        super().__init__(source)
+        blank = next((row for row, prompt in enumerate(prompts) if not prompt.strip()), None)
+        if len(prompts) != len(source) or blank is not None:
+            raise ModelError(
+                f"{len(prompts):,} prompts came for {len(source):,} rows"
+                + (f", and that of row {blank} is empty." if blank is not None else "."),
+                where=str(source.folder),
+                remedy="give every row a caption to paint, as `fairgate dataset prompts` does",
+            )
+        self.prompts, self.how = list(prompts), how
+        index = source.index
+        names = zip(index.set_id.tolist(), index.member.tolist(), strict=True)
+        self.seeds = [generation_seed(str(set_id), str(member), how.seed) for set_id, member in names]
+        self._key = digest({"model": key, "steps": how.steps, "guidance": how.guidance})
+        self.fingerprint = digest({"pictures": self._key, "rows": [self.prompts, self.seeds]})
+        self._loaded, self._cache, self._progress = loaded, cache, progress
+
+    def image_batches(self, batch_size: int) -> Iterator[tuple[NDArray[Any], list[bytes]]]:
+        """Row numbers and PNG bytes, `batch_size` at most."""
+        for start in range(0, len(self), batch_size):
+            rows = range(start, min(start + batch_size, len(self)))
+            known = {row: self._read(row) for row in rows}
+            todo = [row for row in rows if known[row] is None]
+            if todo:
+                maker = self._loaded()
+                for first in range(0, len(todo), maker.rows):
+                    known |= self._made(maker, todo[first : first + maker.rows])
+                    if self._progress is not None:
+                        done = sum(1 for data in known.values() if data is not None)
+                        self._progress(start + done, len(self))
+            yield np.arange(rows.start, rows.stop), [data for row in rows if (data := known[row]) is not None]
+
+    def _made(self, maker: PictureMaker, todo: Sequence[int]) -> dict[int, bytes | None]:
+        pictures = maker([self.prompts[row] for row in todo], [self.seeds[row] for row in todo], self.how)
+        found: dict[int, bytes | None] = {row: _png(one) for row, one in zip(todo, pictures, strict=True)}
+        for row, data in found.items():
+            if self._cache and data is not None:
+                self._cache.write(self._name(row), {"png": np.frombuffer(data, dtype=np.uint8)})
+        return found
+
+    def _read(self, row: int) -> bytes | None:
+        entry = self._cache.read(self._name(row)) if self._cache else None
+        return entry.arrays["png"].tobytes() if entry is not None and "png" in entry.arrays else None
+
+    def _name(self, row: int) -> str:
+        return f"generated/{self._key}/{digest([self.prompts[row], self.seeds[row]])}"
+
+
+def _png(picture: Image) -> bytes:
+    data = io.BytesIO()
+    picture.save(data, format="PNG")
+    return data.getvalue()
