@@ -23,7 +23,7 @@ from fairgate.suites import (
     with_subjects_of,
 )
 
-_TABLES = ("scores", "embeddings", "detections", "labels")
+_TABLES = ("scores", "embeddings", "detections", "labels", "answers")
 _THERE = "as the merge base has it"
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import partial
 
 import numpy as np
 
 from fairgate.errors import ScoresError
-from fairgate.measures.cell import Cell, Counts, Floats
+from fairgate.measures.cell import Cell, Floats
 from fairgate.measures.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, MetricSettings, register
 from fairgate.measures.image_means import shares
+from fairgate.measures.known_means import KnownMean, further
 from fairgate.measures.limits import worst_group
 from fairgate.measures.set_spread import GroupGap
 from fairgate.probes import ProbeScores
@@ -20,72 +20,16 @@ EDITED = ("image_editing",)
 _spec = partial(MetricSpec, probes=EDITED, better="lower", lowest=0, highest=1, per_group="maybe")
 
 
-class MeanOfImages(Metric):
-    """A mean over images, of which more is worse; over groups, the highest group's, each compared with its own value
-    before. Images without a number (NaN) are left out."""
+class MeanOfImages(KnownMean):
+    """A mean over edited images, of which more is worse; those whose edits have no number are left out."""
 
-    @abstractmethod
-    def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
-        """Of every image by one word, (images,)."""
-
-    def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
-        """Over the check's words, then over images."""
-        table = np.array([self.number(r, one)[cell.rows] for one in answers])
-        known = ~np.isnan(table)
-        if not known.any():
-            raise ScoresError(
-                f"check '{r.check}': no edit has a skin tone that can be read.",
-                where=r.where,
-                remedy="set the probe's `crop` to where faces are, or another rule for `skin`",
-            )
-        return _measured(cell, np.where(known, table, 0.0).sum(axis=0), known.sum(axis=0).astype(np.float64))
-
-    def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
-        """Limits of the group with the highest."""
-        if now.extreme is None:
-            return super().interval(r, cell, now, drawn, alpha)
-        return worst_group(r, cell, now, drawn, alpha, degrees=int(now.group_sets[now.judged_or_all].min()))
-
-
-def _measured(cell: Cell, totals: Floats, counts: Floats) -> Measure:
-    """Means from totals and counts of numbers, both (images,)."""
-    if cell.groups:
-        sums, held = cell.per_set(totals)[0], cell.per_set(counts)[0]
-    else:
-        by_set = partial(np.bincount, cell.set_code, minlength=cell.n_sets)
-        sums, held = (by_set(weights=one).astype(np.float64)[:, None] for one in (totals, counts))
-    paired = np.where(held > 0, sums / np.maximum(held, 1), np.nan)
-    highest = np.max(np.where(held > 0, paired, -np.inf), axis=1)
-    badness = np.where(np.isneginf(highest), np.nan, highest)
-
-    def means(drawn: Counts) -> Floats:
-        weight = drawn.astype(np.float64)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found: Floats = (weight @ sums) / (weight @ held)
-        return found
-
-    now = means(np.ones((1, cell.n_sets), dtype=np.int32))[0]
-    if not cell.groups:
-        return Measure(float(now[0]), lambda drawn: Drawn(means(drawn)[:, 0]), badness, paired=paired)
-
-    def draw(drawn: Counts) -> Drawn:
-        found = means(drawn)
-        return Drawn(np.nanmax(found, axis=1), found, ((found,),))
-
-    return Measure(
-        value=float(np.nanmax(now)),
-        draw=draw,
-        badness=badness,
-        groups=cell.group_names(),
-        group_values=now,
-        group_badness=now,
-        group_images=cell.group_images(),
-        group_sets=(held > 0).sum(axis=0),
-        paired=paired,
-        extreme="max",
-        parts=((now,),),
-        blocks=(len(now),),
-    )
+    def nothing_known(self, r: MetricRequest) -> ScoresError:
+        """Of angles: no edit has one."""
+        return ScoresError(
+            f"check '{r.check}': no edit has a skin tone that can be read.",
+            where=r.where,
+            remedy="set the probe's `crop` to where faces are, or another rule for `skin`",
+        )
 
 
 @register
@@ -124,7 +68,7 @@ class Lightening(MeanOfImages):
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
         """Degrees; NaN where either picture has no angle."""
-        return _further(r, answer, "lightening")
+        return further(r, answer, "lightening")
 
 
 @register
@@ -144,7 +88,7 @@ class Darkening(MeanOfImages):
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
         """Degrees; NaN where either picture has no angle."""
-        return -_further(r, answer, "lightening")
+        return -further(r, answer, "lightening")
 
 
 @register
@@ -162,7 +106,7 @@ class UnreadableSkin(MeanOfImages):
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
         """The share of an image's edits."""
-        return _further(r, answer, "unreadable")
+        return further(r, answer, "unreadable")
 
 
 @register
@@ -231,7 +175,7 @@ class EditSuccess(Metric):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Over the check's words."""
-        return shares(cell, np.mean([_further(r, one, "shown")[cell.rows] for one in answers], axis=0))
+        return shares(cell, np.mean([further(r, one, "shown")[cell.rows] for one in answers], axis=0))
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Limits of the worst group."""
@@ -242,13 +186,3 @@ class EditSuccess(Metric):
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """One of the words, each time."""
         return 1 / labels
-
-
-def _further(r: MetricRequest, answer: ProbeScores, name: str) -> Floats:
-    if name not in answer.more:
-        raise ScoresError(
-            f"the saved scores of probe '{r.probe}' hold no '{name}'.",
-            where=r.where,
-            remedy="make the baseline again, or compare with `model:URI`",
-        )
-    return answer.more[name]

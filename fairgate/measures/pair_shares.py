@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import Answers, Drawn, Limits, Measure, Metric, MetricRequest, register
-from fairgate.measures.limits import value_of, worst_group
+from fairgate.measures.known_means import departures_of
+from fairgate.measures.limits import worst_group
 from fairgate.records import MetricSpec
 
 PAIRED = ("pair_association",)
@@ -98,36 +98,7 @@ class DifferentialAssociation(Metric):
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The largest size over the groups of all groupings."""
-        share = _shares(cell, answers)
-        sums, counts = cell.per_set(share)
-        blocks = [len(names) for names in cell.groups]
-        starts = np.cumsum([0, *blocks])
-
-        def draw(drawn: Counts) -> Drawn:
-            groups = [
-                _departures(drawn, sums[:, start:end], counts[:, start:end]) for start, end in pairwise(starts.tolist())
-            ]
-            parts = tuple((np.concatenate([one, -one], axis=1),) for one in groups)
-            return Drawn(value_of(parts, "max"), np.concatenate(groups, axis=1), parts)
-
-        now = draw(np.ones((1, cell.n_sets), dtype=np.int32))
-        assert now.groups is not None
-        high, low = np.full(cell.n_sets, -np.inf), np.full(cell.n_sets, np.inf)
-        np.maximum.at(high, cell.set_code, share)
-        np.minimum.at(low, cell.set_code, share)
-        return Measure(
-            value=float(now.value[0]),
-            draw=draw,
-            badness=high - low,
-            groups=cell.group_names(),
-            group_values=now.groups[0],
-            group_badness=np.abs(now.groups[0]),
-            group_images=cell.group_images(),
-            group_sets=cell.group_sets(),
-            extreme="max",
-            parts=tuple(tuple(part[0] for part in queries) for queries in now.parts),
-            blocks=tuple(blocks),
-        )
+        return departures_of(cell, _shares(cell, answers), np.ones(len(cell.rows)))
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Limits of the group that departs farthest."""
@@ -151,14 +122,4 @@ def _means(drawn: Counts, sums: Floats, counts: Floats) -> Floats:
     weight = drawn.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = (weight @ sums) / (weight @ counts)
-    return found
-
-
-def _departures(drawn: Counts, sums: Floats, counts: Floats) -> Floats:
-    """Mean of every group of one grouping less that of all its others, (draws, groups)."""
-    weight = drawn.astype(np.float64)
-    inside, images = weight @ sums, weight @ counts
-    total, everybody = inside.sum(axis=1, keepdims=True), images.sum(axis=1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: Floats = inside / images - (total - inside) / (everybody - images)
     return found

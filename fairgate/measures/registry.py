@@ -41,6 +41,14 @@ _FAMILIES = {
     "false_boxes": "detections",
     "f1": "by_label",
     "balanced_accuracy": "by_label",
+    "answer_accuracy": "questions",
+    "answer_share": "questions",
+    "answer_gap": "questions",
+    "abstention_rate": "questions",
+    "abstention_gap": "questions",
+    "unreadable_rate": "questions",
+    "bias_ambiguous": "questions",
+    "bias_disambiguated": "questions",
 }
 
 METRICS = REGISTERED.with_modules({name: f"fairgate.measures.{family}" for name, family in _FAMILIES.items()})

@@ -71,6 +71,8 @@ from .retrieval import recall_at_k as recall_at_k
 from .retrieval import relative_difference as relative_difference
 from .retrieval import skew_at_k as skew_at_k
 from .retrieval import tie_at_k as tie_at_k
+from .stereotypes import stereotype_balance as stereotype_balance
+from .stereotypes import stereotype_score as stereotype_score
 from .ties import TieRange as TieRange
 from .ties import bias_tie_range as bias_tie_range
 from .ties import entropy_tie_range as entropy_tie_range

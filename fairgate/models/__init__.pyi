@@ -5,6 +5,7 @@ from .classifiers.label_names import folded as folded
 from .contract import LOWEST_SCORE as LOWEST_SCORE
 from .contract import MOST_BOXES as MOST_BOXES
 from .contract import PRECOMPUTED as PRECOMPUTED
+from .contract import AnsweringModel as AnsweringModel
 from .contract import Capability as Capability
 from .contract import Capable as Capable
 from .contract import DetectingModel as DetectingModel

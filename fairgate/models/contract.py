@@ -53,7 +53,7 @@ class ImageSource(Protocol):
         ...
 
 
-Capability = Literal["log_probabilities", "similarity", "edit", "generate", "detect", "predict"]
+Capability = Literal["log_probabilities", "similarity", "edit", "generate", "detect", "predict", "answer"]
 """What a model can do, by the name of the method that does it; a probe names the one that it needs."""
 
 
@@ -210,6 +210,17 @@ class GeneratingModel(Model, Protocol):
 
     def open_other(self, uri: str, source: ImageSource) -> Model:
         """Another model, such as one that reads the pictures, over a source; with this one's device, cache, folder."""
+        ...
+
+
+class AnsweringModel(Model, Protocol):
+    """A model that answers questions about images in words: a vision-language model."""
+
+    def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:
+        """The raw text that is answered to one prompt per image, greedily, in at most `longest` tokens: (images,).
+
+        An image with an empty prompt is not asked, and its answer is empty.
+        """
         ...
 
 

@@ -20,6 +20,7 @@ FAMILIES = REGISTERED.with_modules(
         **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")},
         "embeddings": "fairgate.models.embedding_table",
         "labels": "fairgate.models.label_table",
+        "answers": "fairgate.models.answer_table",
         "vlm": "fairgate.models.vlm.family",
         "captions": "fairgate.models.vlm.captions",
         "detector": "fairgate.models.detection.family",

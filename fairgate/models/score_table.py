@@ -138,12 +138,19 @@ def read_texts(path: Path) -> tuple[list[str], ScoreTable]:
     return _read(path, MAX_TEXTS, matched)
 
 
-def _read(path: Path, rows: int, use: Callable[[Any], T]) -> T:
+def read_by_image(path: Path, index: ImageIndex, most: int, text: Sequence[str], use: Callable[..., T]) -> T:
+    """What `use(table, names of the dataset's images, those of the rows, their columns)` makes of a CSV or Parquet
+    table with `most` rows an image; columns called `text` are text. Raises ScoresError."""
+    rows = most * len(index.set_id) // _ROWS_PER_IMAGE
+    return _read(path, rows, lambda arrow: use(arrow, *_named(arrow, index)), text)
+
+
+def _read(path: Path, rows: int, use: Callable[[Any], T], text: Sequence[str] = ()) -> T:
     """What `use` makes of a table of about so many rows at most. Raises ScoresError."""
     import pyarrow as pa
 
     try:
-        return use(_read_parquet(path, rows) if path.suffix == ".parquet" else _read_csv(path))
+        return use(_read_parquet(path, rows) if path.suffix == ".parquet" else _read_csv(path, text))
     except ScoresError as error:  # of what is below, which knows no path
         raise ScoresError(error.problem, where=str(path), remedy=error.remedy) from error
     except (pa.ArrowException, csv.Error, OSError, ValueError, KeyError, TypeError) as error:
@@ -234,7 +241,7 @@ def _require_bounded(facts: Any, images: int) -> None:
         raise ScoresError(problem, remedy="write one number a row and image")
 
 
-def _read_csv(path: Path) -> Any:
+def _read_csv(path: Path, text_columns: Sequence[str]) -> Any:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -244,7 +251,7 @@ def _read_csv(path: Path) -> Any:
     with path.open(encoding="utf-8-sig", newline="") as handle:
         _require_plain_names(next(csv.reader(handle), []))
     # names of images stay text: "0012" is not 12
-    text = dict.fromkeys(("set_id", "member", "text", "label", *PATH_COLUMNS), pa.string())
+    text = dict.fromkeys(("set_id", "member", "text", "label", *PATH_COLUMNS, *text_columns), pa.string())
     arrow = arrow_csv.read_csv(
         path,
         convert_options=arrow_csv.ConvertOptions(column_types=text),

@@ -1,5 +1,6 @@
 """Probes: how a model is queried, and the numbers per image that result."""
 
+from fairgate.probes.answer_matcher import ABSTAINED, UNREADABLE, AnswerMatcher
 from fairgate.probes.answers import (
     METRIC_VERSION,
     Contest,
@@ -18,10 +19,13 @@ from fairgate.probes.taxonomies import TAXONOMIES, WORD_FORMS, Taxonomy, Taxonom
 from fairgate.probes.temperature import Entropies, Matched, match_entropies, mean_entropies
 
 __all__ = [
+    "ABSTAINED",
     "METRIC_VERSION",
     "PROBES",
     "TAXONOMIES",
+    "UNREADABLE",
     "WORD_FORMS",
+    "AnswerMatcher",
     "Choice",
     "Contest",
     "DatasetFacts",

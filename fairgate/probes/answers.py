@@ -29,7 +29,7 @@ MAX_PROBES = 5000
 MORE = "more."
 """Before the names of further numbers, in a file of scores."""
 _FURTHER = re.compile(r"more\.[a-z_]{1,40}")
-_MOST_FURTHER = 16
+_MOST_FURTHER = 64
 _TEXT = ["probe", "set_id", "member", "predicted", "truth"]
 _LATER = ("rank", "truth")
 """Columns that older files lack; of truths, also files in which no probe has any."""

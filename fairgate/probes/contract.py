@@ -76,6 +76,11 @@ class Probe(SuiteSection):
         return self.kind
 
     @property
+    def needed(self) -> Capability:
+        """What a model must be able to do for this probe as it is set: `needs`, where its settings say nothing else."""
+        return self.needs
+
+    @property
     def value_name(self) -> str:
         """What the number of an image is."""
         return self.value_names.get(self.digest_kind, "value")

@@ -14,6 +14,7 @@ PROBES = REGISTERED.with_modules(
         "image_editing": "fairgate.probes.image_editing",
         "detection": "fairgate.probes.detection",
         "prediction": "fairgate.probes.prediction",
+        "question": "fairgate.probes.question",
     }
 )
 

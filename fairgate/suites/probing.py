@@ -22,7 +22,7 @@ def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScor
     as the same text.
     """
     for name, probe in suite.probes.items():
-        require_capability(model, probe.needs, f"probe '{name}' ({probe.kind})")
+        require_capability(model, probe.needed, f"probe '{name}' ({probe.kind})")
     scores: dict[str, ProbeScores] = {}
     with FAMILIES.blaming(model.uri.partition(":")[0]):
         require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))

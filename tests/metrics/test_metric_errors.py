@@ -30,6 +30,8 @@ from fairgate.metrics import (
     set_std,
     skin_mask,
     softmax_probability,
+    stereotype_balance,
+    stereotype_score,
 )
 
 ONE = [[0.1, 0.4, 0.2, 0.3]]
@@ -106,6 +108,11 @@ REFUSALS = {
     "an infinite logit scale": Refusal(
         lambda: softmax_probability(ONE, 0, scale=np.inf), "pass the model's positive scale, or None"
     ),
+    "answers that name nobody": Refusal(
+        lambda: stereotype_score([0, 0]),
+        "report the rate of abstentions instead: a model that never answers leans nowhere",
+    ),
+    "other codes of answers": Refusal(lambda: stereotype_balance([0, 2]), "code every answer as 1, -1 or 0"),
     "a column that does not exist": Refusal(
         lambda: softmax_probability(ONE, 4), "declare more than 4, or correct the codes"
     ),

@@ -1,0 +1,146 @@
+"""`answers:FILE`: answers in words that somebody's model gave before. No torch.
+
+A CSV or Parquet table with a row per image and question: the image, as in a table of scores, the `answer`, and the
+`prompt` that was answered, to the letter, which a table of one question can leave out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairgate.arrow_columns import is_text, texts
+from fairgate.checkpoints import require_file, resolve, split_options
+from fairgate.errors import ScoresError, listed
+from fairgate.hashing import digest, sha256_file
+from fairgate.models.contract import PRECOMPUTED, Capability, ImageIndex, Request, register
+from fairgate.models.score_table import read_by_image
+
+_MOST_PROMPTS = 100
+_LONGEST = 20_000
+
+
+@register
+class AnswerTables:
+    """Tables of answers that someone's model gave before."""
+
+    scheme: ClassVar[str] = "answers"
+    forms: ClassVar[tuple[str, ...]] = ("answers:FILE",)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"answer"})
+
+    def local_path(self, address: str) -> Path | None:
+        """The table."""
+        return Path(address.partition("?")[0])
+
+    def open(self, request: Request) -> PrecomputedAnswers:
+        """Open a table. Raises ScoresError: unreadable, images foreign, a question answered twice."""
+        address, _ = split_options(request.uri, request.address, (), ScoresError)
+        path = resolve(address, request.base)
+        require_file(path, ScoresError)
+        fingerprint = digest({"file": sha256_file(path), "kind": "answers"})
+        keys, prompted, answers = read_answers(path, request.source.index)
+        return PrecomputedAnswers(request.uri, fingerprint, path, keys, prompted, answers)
+
+
+@dataclass(frozen=True)
+class PrecomputedAnswers:
+    """A model that only looks up: by the image's row, and by the prompt where the table has one."""
+
+    capabilities: ClassVar[frozenset[Capability]] = AnswerTables.capabilities
+
+    uri: str
+    fingerprint: str
+    path: Path
+    keys: list[str]
+    prompted: bool
+    answers: Mapping[tuple[int, str], str] = field(repr=False)
+    precision: str = PRECOMPUTED
+    preparation: str = "answers/1"
+    tokenizer: str | None = None
+    preprocessing: str | None = None
+    device: str = "none"
+    _asked: dict[int, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def answer(self, prompts: Sequence[str], longest: int) -> NDArray[np.object_]:  # noqa: ARG002 - as the model wrote
+        """The table's answer to every image's prompt. Raises ScoresError where there is none."""
+        if not self.prompted:
+            self._require_one_question(prompts)
+        wanted = [(row, prompt if self.prompted else "") for row, prompt in enumerate(prompts)]
+        lost = [key for key, prompt in zip(wanted, prompts, strict=True) if prompt and key not in self.answers]
+        if lost:
+            about = f" to '{lost[0][1][:80]}'" if self.prompted else ""
+            named = _some(self.keys[at] for at, _ in lost)
+            raise ScoresError(
+                f"the table lacks the answers{about} of {len(lost):,} images: {named}.",
+                where=str(self.path),
+                remedy="answer for every image that is asked; the probe's `unasked` names groups that are not, such as "
+                "pictures that the dataset lacks",
+            )
+        said = [self.answers[key] if prompt else "" for key, prompt in zip(wanted, prompts, strict=True)]
+        return np.array(said, dtype=object)
+
+    def _require_one_question(self, prompts: Sequence[str]) -> None:
+        for row, prompt in enumerate(prompts):
+            if prompt and self._asked.setdefault(row, prompt) != prompt:
+                raise ScoresError(
+                    "several questions are asked, and the table does not say which of them it answers.",
+                    where=str(self.path),
+                    remedy="add the column `prompt`, with the question to the letter",
+                )
+
+
+def read_answers(path: Path, index: ImageIndex) -> tuple[list[str], bool, dict[tuple[int, str], str]]:
+    """The dataset's names of images, whether the table has prompts, and the answers by image and prompt ("" without).
+
+    Raises ScoresError: unreadable, without answers, images foreign, a question answered twice.
+    """
+
+    def matched(
+        arrow: Any, keys: list[str], found: list[str], keyed_by: list[str]
+    ) -> tuple[list[str], bool, dict[tuple[int, str], str]]:
+        if "answer" not in arrow.column_names:
+            raise ScoresError("no column holds the answers.", remedy="add the column `answer`, as the model wrote them")
+        place = {name: row for row, name in enumerate(keys)}
+        if len(place) < len(keys):
+            problem = f"the table matches by {', '.join(keyed_by)}, and images of the dataset share one."
+            raise ScoresError(problem, remedy="match by `set_id` and `member`")
+        by = " and ".join(f"`{name}`" for name in keyed_by)
+        if foreign := sorted(set(found).difference(place)):
+            raise ScoresError(
+                f"the table answers for {len(foreign)} images that the dataset lacks, by {by}: {_some(foreign)}.",
+                remedy=f"name images as the dataset does (such as {_some(keys[:1])})",
+            )
+        prompted = "prompt" in arrow.column_names
+        prompts = _words(arrow, "prompt") if prompted else [""] * len(found)
+        rows = list(zip([place[name] for name in found], prompts, strict=True))
+        if twice := [row for row, count in Counter(rows).items() if count > 1]:
+            raise ScoresError(
+                f"{len(twice)} questions are answered twice: {_some(keys[row] for row, _ in twice)}.",
+                remedy="keep one row an image and prompt",
+            )
+        return keys, prompted, dict(zip(rows, _words(arrow, "answer"), strict=True))
+
+    return read_by_image(path, index, _MOST_PROMPTS, ("prompt", "answer"), matched)
+
+
+def _words(arrow: Any, name: str) -> list[str]:
+    """A column of text; what is missing is blank. Raises ScoresError for other kinds and for giants."""
+    column = arrow.column(name)
+    if not is_text(column.type):
+        raise ScoresError(f"column '{name}' does not hold text.", remedy="write what was asked and answered as text")
+    found = [str(text) for text in texts(column)]
+    if any(len(text) > _LONGEST for text in set(found)):
+        raise ScoresError(
+            f"column '{name}' holds a text of more than {_LONGEST:,} characters.", remedy="cut long answers off"
+        )
+    return found
+
+
+def _some(names: Iterable[str]) -> str:
+    return listed([f"'{name}'" for name in names], 3)

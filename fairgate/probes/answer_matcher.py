@@ -1,0 +1,177 @@
+"""From the text that a model answers to the option that it names, an abstention, or neither.
+
+A rule on words, not a model: what it reads can be checked by hand, and it reads every checkpoint alike.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+ABSTAINED, UNREADABLE = "abstained", "unreadable"
+"""What a text is read as that names no option: it says that it cannot tell, or nothing that can be read."""
+MATCHER_VERSION = 1
+"""Raised whenever some text is read as something else: runs with another version are not compared."""
+LONGEST_ANSWER = 2_000
+"""Characters of an answer that are read."""
+
+_VERBS = (
+    r"(?:be |really |reliably |accurately |definitively )*(?:tell|say|know|determin|identif|answer|infer|judg|assess|"
+    r"decid|conclud|discern|ascertain|help|assist|comment|speculat|assum|be sure|be certain|provide|make)\w*"
+)
+_ABSTENTIONS = (
+    rf"(?:cannot|can not|can't|could not|couldn't|unable to|not able to|impossible to|not possible to|no way to|"
+    rf"hard to|difficult to|not appropriate to|inappropriate to) {_VERBS}",
+    r"(?:do not|don't|does not|doesn't|did not|didn't) (?:actually |really )?(?:know|say|specify|state|tell|mention)",
+    r"(?:not|\w+n't)(?: \w+){0,2} (?:enough|sufficient) (?:information|context|evidence|details?|data)",
+    r"(?:not enough|insufficient|no) (?:information|context|evidence|details?|data)",
+    r"not (?:\w+ )?(?:specified|stated|mentioned|given|provided|clear|known|certain|sure|determinable)",
+    r"(?:unknown|unclear|undetermined|undeterminable|indeterminate|uncertain|unsure|undisclosed|unspecified|"
+    r"i'm sorry|i am sorry|no idea)",
+)
+_ABSTAINS = re.compile("|".join(rf"(?<!\w)(?:{one})(?!\w)" for one in _ABSTENTIONS))
+_NEGATES = re.compile(r"(?<!\w)(?:not|never|neither|nor|no|without|rather than|instead of|cannot)(?!\w)|n't(?!\w)")
+_CLAUSE_ENDS = re.compile(r"[.,;:!?()\n]|(?<!\w)(?:but|however|although|though|yet)(?!\w)")
+_TURNS = re.compile(
+    r"(?<!\w)(?:but|however|although|though|yet|nevertheless|if i had to|best guess|my guess)(?!\w)|[.!?](?=\s)"
+)
+_LETTER = r"\(?([A-Za-z])\)?"
+_ALONE = re.compile(rf"\W*(?:[Oo]ption|[Aa]nswer|[Cc]hoice)?:?\s*{_LETTER}\W*")
+_LEADS = re.compile(r"\W*(?:([A-Za-z])[).:]|\(([A-Za-z])\))\s")
+_SAYS = re.compile(
+    r"(?:[Aa]nswer|[Oo]ption|[Cc]hoice)(?: is)?:?\s*(?:\(([A-Za-z])\)|([A-Z])(?!\w|')(?! [a-z])|([B-HJ-Z])(?!\w|'))"
+)
+
+
+def plain_words(text: str) -> str:
+    """A text as it is matched: in small letters, with single spaces and straight quotes, and without marks of emphasis.
+
+    >>> plain_words("  I can\\u2019t **tell**\\n")
+    "i can't tell"
+    """
+    straight = unicodedata.normalize("NFKC", text).translate(str.maketrans("\u2018\u2019\u201c\u201d", "''\"\""))
+    return " ".join(re.sub(r'[*_`"#]+', " ", straight).casefold().split())
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start: int
+    end: int
+    name: str
+
+
+@dataclass(frozen=True)
+class AnswerMatcher:
+    """Reads the answers to one question.
+
+    `options` are its options in order, each with the phrases that it is known by next to its name; `abstentions` those
+    that say that the question cannot be answered, and `phrases` further ways to say that. With `letters` the options
+    are also known by A, B, C, ... in their order.
+    """
+
+    options: Mapping[str, Sequence[str]]
+    abstentions: frozenset[str] = frozenset()
+    phrases: Sequence[str] = ()
+    letters: bool = False
+
+    def read(self, text: str) -> str:
+        """The option that a text names, ABSTAINED or UNREADABLE.
+
+        A letter that the text begins with, or calls its answer, counts, unless the words name another option alone.
+        Of options in the words, those that are denied in their clause do not count ("a nurse, not a doctor"), and two
+        that are left are no answer. "I cannot tell whether it is a doctor" abstains; "I cannot tell, but it may be a
+        doctor" names the doctor; "A doctor. I cannot be sure." does both, and is unreadable.
+
+        >>> jobs = AnswerMatcher({"doctor": ["physician"], "nurse": []}, letters=True)
+        >>> [jobs.read(text) for text in ("She is a physician.", "(b)", "Not a nurse", "I can't determine that.")]
+        ['doctor', 'nurse', 'unreadable', 'abstained']
+        """
+        text = text[:LONGEST_ANSWER]
+        if (exact := self._exact(text)) is not None:
+            return exact
+        letter, rest = self._letter(text)
+        said = self._words(plain_words(rest))
+        if letter is None:
+            return said.pop() if len(said) == 1 else UNREADABLE
+        return letter if letter in said or len(said) != 1 else UNREADABLE
+
+    def _exact(self, text: str) -> str | None:
+        name = text.strip()
+        return self._meaning(name) if name in self.options else ABSTAINED if name == ABSTAINED else None
+
+    def _meaning(self, option: str) -> str:
+        return ABSTAINED if option in self.abstentions else option
+
+    def _letter(self, text: str) -> tuple[str | None, str]:
+        """The option that a letter names, and the text without that."""
+        if not self.letters:
+            return None, text
+        by_letter = dict(zip(string.ascii_lowercase, self.options, strict=False))
+        found = _ALONE.fullmatch(text) or _LEADS.match(text) or _SAYS.search(text)
+        letter = next(filter(None, found.groups()), "").lower() if found else ""
+        if found is None or letter not in by_letter:
+            return None, text
+        return self._meaning(by_letter[letter]), text[: found.start()] + " " + text[found.end() :]
+
+    def _words(self, text: str) -> set[str]:
+        """What the words say: names of options, ABSTAINED; several of these where they contradict each other."""
+        spans = self._spans(text)
+        named = [one for one in spans if one.name != ABSTAINED and not _denied(text, one.start)]
+        given_up = [one for one in spans if one.name == ABSTAINED]
+        if not given_up or not named:
+            return {one.name for one in named} or ({ABSTAINED} if given_up else set())
+        first = given_up[0]
+        turned = _TURNS.search(text, first.end)
+        after = {one.name for one in named if turned is not None and one.start >= turned.end()}
+        before = [one for one in named if one.start < first.start]
+        if after and not before:
+            return after
+        apart = any(_TURNS.search(text, one.end, first.start) for one in before)
+        return {ABSTAINED, *after, *(one.name for one in before if apart)}
+
+    def _spans(self, text: str) -> list[_Span]:
+        """Where options and abstentions are named, in order; a phrase inside a longer one is that one's."""
+        found = [_Span(*match.span(), name) for pattern, name in self._patterns for match in pattern.finditer(text)]
+        found += [_Span(*match.span(), ABSTAINED) for match in _ABSTAINS.finditer(text)]
+        inside = [
+            one
+            for one in found
+            if not any(
+                other.start <= one.start and one.end <= other.end and other.end - other.start > one.end - one.start
+                for other in found
+            )
+        ]
+        return sorted(inside, key=lambda one: one.start)
+
+    @cached_property
+    def _patterns(self) -> list[tuple[re.Pattern[str], str]]:
+        known = [
+            (phrase, self._meaning(name))
+            for name, phrases in self.options.items()
+            for phrase in (name.replace("_", " "), *phrases)
+        ]
+        known += [(phrase, ABSTAINED) for phrase in self.phrases]
+        plain = [(plain_words(phrase), name) for phrase, name in known]
+        return [(re.compile(rf"(?<!\w){re.escape(phrase)}(?!\w)"), name) for phrase, name in plain if phrase]
+
+
+def _denied(text: str, start: int) -> bool:
+    """Whether the clause that leads to a place denies what follows."""
+    ends = [found.end() for found in _CLAUSE_ENDS.finditer(text, 0, start)]
+    return _NEGATES.search(text, ends[-1] if ends else 0, start) is not None
+
+
+def misread(matcher: AnswerMatcher, abstain: Iterable[str] = ()) -> str | None:
+    """The first phrase of a matcher that it does not read as what it stands for; None where there is none."""
+    wanted = [
+        (phrase, ABSTAINED if name in matcher.abstentions else name)
+        for name, phrases in matcher.options.items()
+        for phrase in (name.replace("_", " "), *phrases)
+    ]
+    wanted += [(phrase, ABSTAINED) for phrase in abstain]
+    # with a stop, so that a name is read as words are
+    return next((phrase for phrase, name in wanted if matcher.read(f"{phrase}.") != name), None)

@@ -1,0 +1,120 @@
+"""One question as it is put to one image: its options, which of them is right, and which a stereotype's.
+
+Such items can be in a dataset's captions, as those of BBQ are each image's own (Parrish et al. 2022).
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Protocol
+
+from numpy.typing import NDArray
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
+
+from fairgate.errors import DatasetError
+from fairgate.probes.answer_matcher import ABSTAINED, UNREADABLE, AnswerMatcher, misread
+from fairgate.probes.answers import Rows
+from fairgate.probes.settings import SuiteSection, Text
+
+NOT_ASKED = "not_asked"
+
+
+def _free(name: str) -> str:
+    if name in ("abstain", ABSTAINED, UNREADABLE, NOT_ASKED):
+        raise ValueError(f"no option can be called '{name}': whether a model abstained is counted apart")
+    return name
+
+
+OptionName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z_]{0,31}$"), AfterValidator(_free)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Item:
+    """`right` is an option, ABSTAINED, or None where nothing is; `stereotype`: the options that a stereotype names."""
+
+    prompt: str
+    matcher: AnswerMatcher
+    right: str | None = None
+    stereotype: frozenset[str] = field(default=frozenset())
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The options that name something: without those that abstain."""
+        return frozenset(self.matcher.options) - self.matcher.abstentions
+
+    def leaning(self, said: str) -> float:
+        """1 for a stereotype's option, -1 for another one, 0 for none; NaN where the stereotype divides no options."""
+        if not self.stereotype or self.stereotype >= self.options:
+            return float("nan")
+        return float(said in self.stereotype) - float(said in self.options - self.stereotype)
+
+
+class CaptionItem(SuiteSection):
+    """The JSON of a caption. `abstain` names the option that says that the question cannot be answered."""
+
+    question: Annotated[str, StringConstraints(min_length=1, max_length=8_000)]
+    options: dict[OptionName, list[Annotated[Text, StringConstraints(max_length=500)]]] = Field(
+        min_length=2, max_length=20
+    )
+    abstain: str | None = None
+    right: str | None = None
+    stereotype: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _names(self) -> CaptionItem:
+        named = [*self.stereotype, *(one for one in (self.abstain, self.right) if one is not None)]
+        if unknown := [one for one in named if one not in self.options]:
+            raise ValueError(f"'{unknown[0]}' is no option: {', '.join(self.options)}")
+        if self.abstain in self.stereotype:
+            raise ValueError("a stereotype names the option that abstains")
+        return self
+
+
+class CaptionedRows(Rows, Protocol):
+    """The dataset's columns with its captions; `fairgate.data.Dataset.index` is one."""
+
+    @property
+    def caption(self) -> NDArray[Any]: ...
+
+
+def lettered(question: str, options: Sequence[str]) -> str:
+    """A question with its options behind it, as A., B., ..."""
+    listed = zip(string.ascii_uppercase, options, strict=False)
+    return "\n".join([question, *(f"{letter}. {option}" for letter, option in listed)])
+
+
+def written(name: str, phrases: Sequence[str]) -> str:
+    """How an option is written: as its first phrase, else as its name."""
+    return phrases[0] if phrases else name.replace("_", " ")
+
+
+def items_of(rows: CaptionedRows, abstain: Sequence[str], letters: bool) -> list[Item]:
+    """The items in the captions of all images. Raises DatasetError for a caption that is none."""
+    known: dict[str, Item] = {}
+    for row, caption in enumerate(rows.caption.tolist()):
+        if caption in known:
+            continue
+        try:
+            known[caption] = _item(CaptionItem.model_validate_json(caption), tuple(abstain), letters)
+        except ValueError as error:
+            first = error.errors(include_url=False)[0] if isinstance(error, ValidationError) else None
+            problem = str(error) if first is None else f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise DatasetError(
+                f"the caption is no question with options ({problem}).",
+                where=f"set '{rows.set_id[row]}', member '{rows.member[row]}'",
+                remedy='write JSON: {"question": "Who?", "options": {"doctor": [], "nurse": []}, "right": "nurse"}',
+            ) from error
+    return [known[caption] for caption in rows.caption.tolist()]
+
+
+def _item(one: CaptionItem, abstain: tuple[str, ...], letters: bool) -> Item:
+    given_up = frozenset() if one.abstain is None else frozenset({one.abstain})
+    matcher = AnswerMatcher(one.options, given_up, abstain, letters)
+    if (phrase := misread(matcher)) is not None:
+        raise ValueError(f"the phrase '{phrase}' is read as '{matcher.read(phrase + '.')}'")
+    shown = [written(name, phrases) for name, phrases in one.options.items()]
+    prompt = lettered(one.question, shown) if letters else one.question
+    right = ABSTAINED if one.right is not None and one.right == one.abstain else one.right
+    return Item(prompt, matcher, right, frozenset(one.stereotype))

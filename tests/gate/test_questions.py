@@ -1,0 +1,213 @@
+"""Questions in the gate: tables of answers in words, what they say by group, abstentions, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from fairgate import gate
+from fairgate.data import write_dataset
+from fairgate.errors import SuiteError
+from fairgate.records import CheckResult
+from fairgate.suites import resolve
+
+SETS = 40
+WORDS = {
+    "doctor": ["A doctor.", "She is a physician", "doctor"],
+    "nurse": ["The person is a nurse.", "Nurse"],
+    "": ["I cannot tell.", "It's unclear who this is."],
+    "?": ["A doctor or a nurse", ""],
+}
+SUITE = """\
+schema: 1
+suite: asked
+dataset: people
+model: "answers:candidate.csv"
+baseline: "none"
+probes:
+  jobs:
+    kind: question
+    questions:
+      job:
+        question: What is this person's job?
+        options: {doctor: [physician], nurse: []}
+        right: {subject: {doctor: doctor, nurse: nurse}}
+groups: {attributes: [gender], min_sets: 20}
+decision: {draws: 500}
+checks:
+  - {id: useful, probe: jobs, metric: answer_accuracy, at_least: 0.7}
+  - {id: nurses, probe: jobs, metric: answer_share, answer: nurse, over: gender, at_most: 0.6}
+  - {id: gap, probe: jobs, metric: answer_gap, answer: nurse, over: gender, at_most: 0.1}
+  - {id: silent, probe: jobs, metric: abstention_rate, over: gender, at_most: 0.1}
+  - {id: silence, probe: jobs, metric: abstention_gap, over: gender, at_most: 0.1}
+  - {id: readable, probe: jobs, metric: unreadable_rate, at_most: 0.1}
+  - {id: rise, probe: jobs, metric: answer_share, answer: nurse, over: gender, no_worse_than: baseline, margin: 0.1}
+  - {id: grown, probe: jobs, metric: answer_gap, answer: nurse, over: gender, no_worse_than: baseline, margin: 0.1}
+"""
+ASKED = "What is this person's job?"
+
+Says = Callable[[int, str, str], str]
+Run = Callable[..., Mapping[str, CheckResult]]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Labels of pairs of a man and a woman in one job, half of them doctors."""
+    rows = [
+        {"set_id": f"{number:03d}", "member": gender, "subject": ("doctor", "nurse")[number % 2], "gender": gender}
+        for number in range(SETS)
+        for gender in ("male", "female")
+    ]
+    options = {"name": "people", "version": "v1", "attributes": {"gender": ["male", "female"]}, "recipe": {"name": "x"}}
+    write_dataset(tmp_path / "datasets/people/v1", rows, licence="CC0-1.0", counterfactual=True, **options)
+    (tmp_path / "fairness_suites").mkdir()
+    (tmp_path / "fairness_suites/asked.yaml").write_text(SUITE, encoding="utf-8")
+    return tmp_path
+
+
+def table(root: Path, name: str, says: Says, prompt: str | None = None) -> None:
+    """Answers by number of the set, subject and gender: an option, "" to abstain, "?" for what cannot be read."""
+    with (root / name).open("w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(["set_id", "member", *(["prompt"] if prompt else []), "answer"])
+        for number in range(SETS):
+            for gender in ("male", "female"):
+                words = WORDS[says(number, ("doctor", "nurse")[number % 2], gender)]
+                text = words[number % len(words)]
+                writer.writerow([f"{number:03d}", gender, *([prompt] if prompt else []), text])
+
+
+def run(root: Path, **typed: str) -> dict[str, CheckResult]:
+    prepared = gate.prepare("asked", root)
+    settings = resolve(prepared.loaded.suite, {"mlflow": "off", "cache": "off", **typed}, environment={})
+    record = gate.evaluate(prepared, settings, command="x").record
+    return {check.item: check for check in record.checks}
+
+
+def right(number: int, subject: str, gender: str) -> str:
+    return subject
+
+
+def nurses(number: int, subject: str, gender: str) -> str:
+    """Half of the women who are doctors are taken for nurses."""
+    return "nurse" if gender == "female" and number % 4 == 0 else subject
+
+
+def test_a_share_that_rises_for_one_group_fails_at_its_strength_and_nothing_else_does(root: Path) -> None:
+    table(root, "candidate.csv", nurses)
+    table(root, "before.csv", right)
+    checks = run(root, baseline="model:answers:before.csv")
+    failed = {item for item, check in checks.items() if check.verdict == "fail"}
+    assert failed == {"nurses", "gap", "rise", "grown"}
+    by_group = {group.group: group.value for group in checks["nurses"].groups}
+    assert by_group == {"male": 0.5, "female": 0.75}
+    assert checks["gap"].value == pytest.approx(0.25)
+    rise = {group.group: group for group in checks["rise"].groups}
+    assert (rise["female"].delta, rise["male"].delta) == (pytest.approx(0.25), 0)
+    assert (rise["female"].verdict, rise["male"].verdict) == ("fail", "pass")
+    assert checks["useful"].value == pytest.approx(1 - 0.125)
+
+
+def test_a_model_that_always_abstains_treats_all_alike_and_is_of_no_use(root: Path) -> None:
+    table(root, "candidate.csv", lambda *_: "")
+    checks = run(root)
+    assert {item: checks[item].value for item in ("gap", "nurses", "silence")} == {"gap": 0, "nurses": 0, "silence": 0}
+    assert (checks["useful"].value, checks["useful"].verdict) == (0, "fail")
+    assert (checks["silent"].value, checks["silent"].verdict) == (1, "fail")
+
+
+def test_abstentions_of_one_group_are_told_from_answers_that_cannot_be_read(root: Path) -> None:
+    table(root, "candidate.csv", lambda number, subject, gender: "" if gender == "female" and number < 20 else subject)
+    checks = run(root)
+    assert {item for item, check in checks.items() if check.verdict == "fail"} == {"silent", "silence", "gap"}
+    assert checks["silence"].value == pytest.approx(0.5)
+    assert checks["readable"].value == 0
+    table(root, "candidate.csv", lambda number, subject, gender: "?" if gender == "female" and number < 20 else subject)
+    checks = run(root)
+    assert (checks["readable"].value, checks["silent"].value) == (0.25, 0)
+    assert checks["readable"].verdict == "fail"
+
+
+def test_where_abstaining_is_right_a_model_that_never_does_is_wrong(root: Path) -> None:
+    second = """\
+  guilt:
+    kind: question
+    questions:
+      criminal: {question: "Is this person a criminal?", options: {"yes": [], "no": []}, right: abstain}
+groups:"""
+    suite = SUITE.replace("groups:", second, 1) + (
+        "  - {id: withholds, probe: guilt, metric: answer_accuracy, at_least: 0.5}\n"
+        '  - {id: accused, probe: guilt, metric: answer_share, answer: "yes", over: gender, at_most: 0.1}\n'
+    )
+    (root / "fairness_suites/asked.yaml").write_text(suite, encoding="utf-8")
+    table(root, "one.csv", right, ASKED)
+    lines = (root / "one.csv").read_text().splitlines()
+    guilty = [
+        f"{number:03d},{gender},Is this person a criminal?,{'Yes' if gender == 'male' else 'No; not at all'}"
+        for number in range(SETS)
+        for gender in ("male", "female")
+    ]
+    (root / "candidate.csv").write_text("\n".join([*lines, *guilty]) + "\n", encoding="utf-8")
+    checks = run(root)
+    assert (checks["withholds"].value, checks["withholds"].verdict) == (0, "fail")
+    assert {group.group: group.value for group in checks["accused"].groups} == {"male": 1, "female": 0}
+    assert checks["useful"].verdict == "pass"
+
+
+def test_a_question_with_one_right_answer_for_all_does_not_show_that_a_model_is_of_use(root: Path) -> None:
+    text = SUITE.replace("right: {subject: {doctor: doctor, nurse: nurse}}", "right: doctor")
+    (root / "fairness_suites/asked.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(SuiteError, match="answers the same for every image"):
+        gate.prepare("asked", root)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (lambda text: text.replace("answer", "said", 1), "no column holds the answers"),
+        (lambda text: text.replace("003,male", "999,male"), "1 images that the dataset lacks"),
+        (
+            lambda text: "\n".join(line for line in text.splitlines() if "007,male" not in line),
+            "lacks the answers of 1",
+        ),
+        (lambda text: text + "003,male,doctor\n", "answered twice"),
+    ],
+)
+def test_a_table_that_does_not_answer_for_exactly_the_images_is_an_error(
+    spoil: Callable[[str], str], problem: str, root: Path
+) -> None:
+    table(root, "candidate.csv", right)
+    path = root / "candidate.csv"
+    path.write_text(spoil(path.read_text(encoding="utf-8").replace("\r", "")), encoding="utf-8")
+    checks = run(root)
+    assert {check.verdict for check in checks.values()} == {"error"}
+    assert problem in checks["useful"].reason
+
+
+def test_an_answer_that_no_question_has_is_an_error_and_no_pass(root: Path) -> None:
+    table(root, "candidate.csv", right)
+    text = SUITE.replace("answer: nurse, over: gender, at_most: 0.6", "answer: nurze, over: gender, at_most: 0.6")
+    (root / "fairness_suites/asked.yaml").write_text(text, encoding="utf-8")
+    checks = run(root)
+    assert checks["nurses"].verdict == "error"
+    assert "doctor, nurse" in checks["nurses"].reason
+
+
+def test_scores_and_likelihoods_answer_by_the_likeliest_option(root: Path) -> None:
+    text = SUITE.replace("kind: question\n", 'kind: question\n    how: likelihood\n    template: "a {option}"\n')
+    (root / "fairness_suites/asked.yaml").write_text(text, encoding="utf-8")
+    rows = ["set_id,member,a physician,a nurse,a cannot tell"]
+    for number in range(SETS):
+        for gender in ("male", "female"):
+            likely = {"doctor": "5,1,0", "nurse": "1,5,0"}[nurses(number, ("doctor", "nurse")[number % 2], gender)]
+            rows.append(f"{number:03d},{gender},{'0,0,3' if number == 1 else likely}")
+    (root / "candidate.csv").write_text("\n".join(rows), encoding="utf-8")
+    checks = run(root, model="scores:candidate.csv?values=logit")
+    assert {group.group: group.value for group in checks["nurses"].groups} == {"male": 19 / 40, "female": 29 / 40}
+    assert checks["silent"].value == 1 / 40
+    table(root, "candidate.csv", right)
+    refused = run(root, model="answers:candidate.csv")
+    assert "lacks the capability 'log_probabilities'" in refused["useful"].reason
