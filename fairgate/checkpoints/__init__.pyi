@@ -1,3 +1,7 @@
+from .adapters import Adapter as Adapter
+from .adapters import adapting as adapting
+from .adapters import find_adapter as find_adapter
+from .adapters import named_base as named_base
 from .closed import require_closed as require_closed
 from .closed import require_closed_towers as require_closed_towers
 from .closed import require_text_tower as require_text_tower
@@ -21,6 +25,8 @@ from .files import require_folder as require_folder
 from .files import require_weights as require_weights
 from .files import resolve as resolve
 from .files import split_options as split_options
+from .lora import LowRank as LowRank
+from .lora import merge_low_rank as merge_low_rank
 from .prefixes import inner_state as inner_state
 from .prefixes import without_prefixes as without_prefixes
 from .torch_runtime import Halving as Halving

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fairgate.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
 from fairgate.checkpoints.closed import require_known_parts
 from fairgate.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config, require_weights
 from fairgate.errors import ModelError, did_you_mean
@@ -33,11 +34,12 @@ class TransformersFolder:
     config: Mapping[str, Any]
     weights: tuple[Path, ...]
     files: HashedFiles
+    adapter: Adapter | None = None
 
     @property
     def fingerprint(self) -> str:
-        """Hex SHA-256 over roles and digests of the files."""
-        return self.files.fingerprint()
+        """Hex SHA-256 over roles and digests of the files, and of the adapter's where there is one."""
+        return self.files.fingerprint(**({"adapter": self.adapter.fingerprint} if self.adapter else {}))
 
 
 def find_folder(
@@ -52,20 +54,31 @@ def find_folder(
 ) -> TransformersFolder:
     """Look into a folder, refuse what cannot be trusted, and hash what is left. Nothing is loaded.
 
-    `kinds` are the model types that will do, `use` the verb for messages; `tokenizer` and `images` say whether it reads
-    texts and pictures. With `pickled`, a `pytorch_model.bin` will do
+    Inside of `adapters.adapting`, an adapter goes with it, whose own tokenizer and image configs take the place of the
+    folder's. `kinds` are the model types that will do, `use` the verb for messages; `tokenizer` and `images` say
+    whether it reads texts and pictures. With `pickled`, a `pytorch_model.bin` will do
     where there are no safetensors: it is read with `weights_only`. Raises ModelError.
     """
     config = _require_config(folder, kinds, use, scheme)
-    _require_companions(folder, tokenizer, images, _AREAS if config["model_type"] in _BY_AREA else {})
+    adapter = taken_adapter(folder)
+    companions = _companions(folder, adapter)
+    _require_companions(folder, companions, tokenizer, images, _AREAS if config["model_type"] in _BY_AREA else {})
     weights = _weights_in(folder, pickled)
     for path in weights:
         require_weights(path)
-    counted = TOKENIZER_FILES | {"config.json", _SHARDS, *_CONFIGS}
-    others = {path.name: path for path in sorted(folder.iterdir()) if path.name in counted}
+    own = {name: folder / name for name in ("config.json", _SHARDS) if (folder / name).is_file()}
     roles = {f"weights/{number}": path for number, path in enumerate(weights)}
-    files = HashedFiles.of({**roles, **others})
-    return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files)
+    files = HashedFiles.of({**roles, **dict(sorted({**own, **companions}.items()))})
+    return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files, adapter)
+
+
+def _companions(folder: Path, adapter: Adapter | None) -> dict[str, Path]:
+    """Tokenizer files and image configs by name: an adapter's own, all of a kind together, else the folder's."""
+    found = dict[str, Path]()
+    for names in (TOKENIZER_FILES, IMAGE_CONFIGS):
+        there = {name: folder / name for name in sorted(names) if (folder / name).is_file()}
+        found |= (adapter.companions(sorted(names)) if adapter else {}) or there
+    return found
 
 
 def _require_config(folder: Path, kinds: Sequence[str], use: str, scheme: str) -> dict[str, Any]:
@@ -95,15 +108,16 @@ def refuse_other_weights(folder: Path, config: Mapping[str, Any]) -> None:
             "other weights than the model's own would be loaded (adapter_config.json, or 'transformers_weights' in "
             "config.json).",
             where=str(folder),
-            remedy="merge the adapter into the model, and save that with save_pretrained",
+            remedy="an adapter is named by peft:ADAPTER?base=hf:MODEL; or merge it, and save that with save_pretrained",
         )
 
 
-def _require_companions(folder: Path, tokenizer: bool, images: bool, limits: Mapping[str, int]) -> None:
-    there = [name for name in _CONFIGS if (folder / name).is_file()]
-    for name in (*there, "special_tokens_map.json"):
-        if (folder / name).is_file():
-            read_config(folder / name, limits)  # refuses code of its own, and names that lead elsewhere
+def _require_companions(
+    folder: Path, there: Mapping[str, Path], tokenizer: bool, images: bool, limits: Mapping[str, int]
+) -> None:
+    for name in (*_CONFIGS, "special_tokens_map.json"):
+        if name in there:
+            read_config(there[name], limits)  # refuses code of its own, and names that lead elsewhere
     if images and not set(IMAGE_CONFIGS) & set(there):
         raise ModelError(
             "the folder does not say how images are prepared (preprocessor_config.json).",
@@ -111,10 +125,10 @@ def _require_companions(folder: Path, tokenizer: bool, images: bool, limits: Map
             remedy="save the model's processor into it: processor.save_pretrained(FOLDER)",
         )
     vocabularies = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model")
-    if tokenizer and not any((folder / name).is_file() for name in vocabularies):
+    if tokenizer and not set(vocabularies) & set(there):
         raise ModelError(
             "the folder holds no tokenizer.",
-            where=str(folder),
+            where=str(there.get("tokenizer_config.json", folder / "config.json").parent),
             remedy="save the model's tokenizer into it: tokenizer.save_pretrained(FOLDER)",
         )
 
@@ -202,7 +216,10 @@ def load_model(model_class: Any, found: TransformersFolder, *, unused: tuple[str
             model, report = model_class.from_pretrained(None, config=config, state_dict=state, **options)
     require_loaded(report, str(found.path), f"the {found.kind} of its config.json", unused)
     require_finite(model.state_dict(), str(found.path))
-    return model.float().eval()
+    model = model.float().eval()
+    if found.adapter:
+        merge_adapter(model, found.adapter)
+    return model
 
 
 @contextlib.contextmanager

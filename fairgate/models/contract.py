@@ -298,12 +298,12 @@ def require_capability(model: Capable, needed: Capability, where: str) -> None:
 
 
 class OpenOther(Protocol):
-    """Opens a model by its URI, over a source (None: the request's own)."""
+    """Opens a model by its URI, over a source (None: the request's own), known as that URI or by another one."""
 
-    def __call__(self, uri: str, source: ImageSource | None = None, /) -> Model: ...
+    def __call__(self, uri: str, source: ImageSource | None = None, /, *, known_as: str | None = None) -> Model: ...
 
 
-def _opens_no_other(uri: str, _source: ImageSource | None = None, /) -> Model:
+def _opens_no_other(uri: str, _source: ImageSource | None = None, /, **_: str | None) -> Model:
     raise ModelError("this request cannot open the model inside.", where=uri, remedy="open it by `open_scorer`")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FAMILIES = REGISTERED.with_modules(
     {
-        **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased")},
+        **{scheme: f"fairgate.models.{scheme}" for scheme in ("open_clip", "hf", "scores", "debiased", "peft")},
         "embeddings": "fairgate.models.embedding_table",
         "labels": "fairgate.models.label_table",
         "answers": "fairgate.models.answer_table",
@@ -53,7 +53,7 @@ def open_scorer(
     checkpoint cannot be found, trusted or loaded), ScoresError (`scores:` files) or DeviceError.
     """
 
-    def opened(named: str, over: ImageSource) -> Model:
+    def opened(named: str, over: ImageSource, known_as: str | None = None) -> Model:
         scheme, address = require_uri(named, base)
         if allow_pickle and in_ci(os.environ):
             raise ModelError(
@@ -62,10 +62,12 @@ def open_scorer(
                 remedy="convert the checkpoint to safetensors, or drop --fairness-allow-pickle",
             )
 
-        def other(inner: str, source: ImageSource | None = None, /) -> Model:
-            return opened(inner, source or over)
+        def other(inner: str, source: ImageSource | None = None, /, *, known_as: str | None = None) -> Model:
+            return opened(inner, source or over, known_as)
 
-        request = Request(named, address, over, device, cache, allow_pickle, base, progress, batch_size, other)
+        request = Request(
+            known_as or named, address, over, device, cache, allow_pickle, base, progress, batch_size, other
+        )
         with FAMILIES.blaming(scheme):
             return FAMILIES[scheme].open(request)
 

@@ -1,0 +1,61 @@
+"""`peft:DIR?base=URI`: a LoRA adapter that peft saved, merged into the model that it was trained on.
+
+`base=` is last and holds all that follows: the URI of a folder of transformers, with its options. What the adapter's
+config calls its base is not followed: it may be a path of the machine that trained it, or whatever its author wrote.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, get_args
+
+from fairgate.checkpoints import IMAGE_CONFIGS, TOKENIZER_FILES, adapting, find_adapter, named_base, resolve
+from fairgate.errors import ModelError
+from fairgate.models.contract import Capability, Model, Request, register
+
+_BASE = "?base="
+
+
+@register
+class PeftAdapters:
+    """Adapters of the models in transformers' folders."""
+
+    scheme: ClassVar[str] = "peft"
+    forms: ClassVar[tuple[str, ...]] = ("peft:DIR?base=URI",)
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(get_args(Capability))
+    """The base's: the opened model says which."""
+
+    def local_path(self, address: str) -> Path | None:
+        """The adapter's folder."""
+        return Path(address.partition("?")[0])
+
+    def origin(self, address: str) -> str:
+        """The URI of the base."""
+        return address.partition(_BASE)[2]
+
+    def open(self, request: Request) -> Model:
+        """Find and hash the adapter and its base; the base's family opens both as one. Raises ModelError."""
+        named, origin = request.address.partition("?")[0], self.origin(request.address)
+        folder = resolve(named, request.base)
+        if not named or not request.address.startswith(f"{named}{_BASE}") or not origin:
+            known = named_base(folder) if named else ""
+            raise ModelError(
+                "the URI does not say which model the adapter was trained on"
+                + (f" (its config says '{known}', which is not followed)." if known else "."),
+                where=request.uri,
+                remedy=f"end it with the base: peft:{named or 'DIR'}?base=hf:FOLDER (or vlm:FOLDER?question=TEXT, ...)",
+            )
+        if origin.startswith(("peft:", "debiased:")):
+            raise ModelError(
+                f"an adapter's base is a plain checkpoint, and this is '{origin.partition(':')[0]}:'.",
+                where=request.uri,
+                remedy="merge the first adapter into its base and save that; a mitigation goes around the adapter "
+                "(debiased:FILE?model=peft:DIR?base=URI)",
+            )
+        adapter = find_adapter(folder)
+        with adapting(adapter, request.uri):
+            model = request.open_other(origin, known_as=request.uri)
+        own = adapter.companions(sorted({*TOKENIZER_FILES, *IMAGE_CONFIGS}))
+        rank = f"an adapter (LoRA, rank {adapter.config.r}) is merged into {origin}"
+        model.note = f"{rank}; it brings its own {', '.join(own)}" if own else rank  # type: ignore[attr-defined]
+        return model

@@ -1,0 +1,276 @@
+"""A base with an adapter merged into it answers as peft's own does; what would be left out of it is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from classifier_world import LABELS, save_classifier
+from hf_world import save_folder, tiny_tokenizer
+from model_world import PROMPTS, Pictures
+from nightly import some
+from peft_world import save_adapter
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from vlm_world import save_vlm
+
+from fairgate.errors import ModelError
+from fairgate.models import local_paths, open_scorer, schemes
+
+QUERY = ["q_proj", "v_proj"]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {"target_modules": QUERY},
+    "convolution and embedding": {"target_modules": ["fc1", "patch_embedding", "token_embedding"], "use_rslora": True},
+    "magnitudes": {"target_modules": ["fc2", "patch_embedding"], "use_dora": True},
+    "expression and patterns": {
+        "target_modules": r".*vision_model.*\.(q_proj|v_proj)",
+        "rank_pattern": {"layers.0.self_attn.q_proj": 2},
+        "alpha_pattern": {"q_proj": 3},
+    },
+    "one layer, and one whole": {
+        "target_modules": ["q_proj"],
+        "layers_to_transform": [1],
+        "modules_to_save": ["visual_projection"],
+    },
+}
+
+
+@pytest.fixture(scope="session")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_folder("clip", tmp_path_factory.mktemp("base") / "clip")
+
+
+def loaded(folder: Path) -> Any:
+    from transformers import CLIPModel
+
+    return CLIPModel.from_pretrained(folder).eval()
+
+
+def scorer(uri: str, pictures: Pictures) -> Any:
+    return open_scorer(uri, pictures, device="cpu", cache=None, batch_size=4)
+
+
+@pytest.fixture
+def adapter(clip: Path, tmp_path: Path) -> Path:
+    """One to spoil."""
+    save_adapter(loaded(clip), tmp_path / "adapter", target_modules=QUERY)
+    return tmp_path / "adapter"
+
+
+@pytest.mark.parametrize("case", some(list(SETTINGS), 5))
+def test_a_merged_adapter_answers_as_peft_merged_and_not_merged(
+    case: str, clip: Path, tmp_path: Path, pictures: Pictures
+) -> None:
+    from transformers import AutoImageProcessor
+
+    adapted = save_adapter(loaded(clip), tmp_path / "adapter", **SETTINGS[case])
+    images = [Image.open(io.BytesIO(blob)) for blob in pictures.blobs]
+    pixels = AutoImageProcessor.from_pretrained(clip)(images=images, return_tensors="pt")["pixel_values"]
+    words = tiny_tokenizer()(PROMPTS, padding="max_length", max_length=12, return_tensors="pt")
+    given = {name: words[name] for name in ("input_ids", "attention_mask")}
+    with torch.no_grad():
+        apart = adapted(pixel_values=pixels, **given).logits_per_image
+    merged = tmp_path / "merged"
+    shutil.copytree(clip, merged)
+    adapted.merge_and_unload().save_pretrained(merged)
+    found = scorer(f"peft:{tmp_path / 'adapter'}?base=hf:{clip}", pictures)
+    # the same products and sums in float32: peft's merged weights to the bit, but for a norm's order of sums
+    whole = scorer(f"hf:{merged}", pictures)
+    np.testing.assert_allclose(found.logits(PROMPTS), whole.logits(PROMPTS), atol=1e-6)
+    np.testing.assert_allclose(found.logits(PROMPTS), apart, atol=1e-4)
+    assert np.abs(found.logits(PROMPTS) - scorer(f"hf:{clip}", pictures).logits(PROMPTS)).max() > 1e-2
+    assert found.uri.startswith("peft:")
+    assert "rank 4" in found.note
+
+
+def test_an_adapter_without_effect_gives_the_bases_answers_to_the_bit_under_another_fingerprint(
+    clip: Path, tmp_path: Path, pictures: Pictures
+) -> None:
+    save_adapter(loaded(clip), tmp_path / "adapter", spread=0.0, target_modules=QUERY)
+    found = scorer(f"peft:{tmp_path / 'adapter'}?base=hf:{clip}", pictures)
+    plain = scorer(f"hf:{clip}", pictures)
+    np.testing.assert_array_equal(found.logits(PROMPTS), plain.logits(PROMPTS))
+    assert found.fingerprint != plain.fingerprint
+    assert (found.tokenizer, found.preprocessing) == (plain.tokenizer, plain.preprocessing)
+
+
+def test_an_adapter_of_a_vision_language_model_is_merged_also_under_its_older_names(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    from transformers import LlavaForConditionalGeneration
+
+    base = save_vlm("llava", tmp_path / "llava")
+    adapted = save_adapter(
+        LlavaForConditionalGeneration.from_pretrained(base), tmp_path / "adapter", target_modules=QUERY
+    )
+    merged = Path(shutil.copytree(base, tmp_path / "merged"))
+    adapted.merge_and_unload().save_pretrained(merged)
+
+    def likelihoods(uri: str) -> Any:
+        return scorer(f"{uri}?question=Who is it?", pictures).log_likelihoods(["doctor", "nurse"])
+
+    expected = likelihoods(f"vlm:{merged}")
+    np.testing.assert_allclose(likelihoods(f"peft:{tmp_path / 'adapter'}?base=vlm:{base}"), expected, atol=1e-6)
+    weights = tmp_path / "adapter/adapter_model.safetensors"
+    old = {
+        name.replace("model.model.language_model.", "model.language_model.model."): tensor
+        for name, tensor in load_file(weights).items()
+    }
+    assert set(old) != set(load_file(weights))
+    save_file(old, weights)
+    np.testing.assert_allclose(likelihoods(f"peft:{tmp_path / 'adapter'}?base=vlm:{base}"), expected, atol=1e-6)
+
+
+def test_a_classifier_is_judged_with_its_adapter_and_the_head_that_was_trained_whole(
+    tmp_path: Path, pictures: Pictures
+) -> None:
+    from transformers import AutoModelForImageClassification
+
+    base = save_classifier("vit", tmp_path / "vit")
+    model = AutoModelForImageClassification.from_pretrained(base)
+    leaves = {name.rpartition(".")[2] for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)}
+    settings = {"target_modules": sorted(leaves - {"classifier"}), "modules_to_save": ["classifier"]}
+    adapted = save_adapter(model, tmp_path / "adapter", **settings)
+    merged = Path(shutil.copytree(base, tmp_path / "merged"))
+    adapted.merge_and_unload().save_pretrained(merged)
+    found = scorer(f"peft:{tmp_path / 'adapter'}?base=classifier:{base}", pictures).log_probabilities(LABELS)
+    whole = scorer(f"classifier:{merged}", pictures).log_probabilities(LABELS)
+    np.testing.assert_allclose(found, whole, atol=1e-6)
+    assert np.abs(found - scorer(f"classifier:{base}", pictures).log_probabilities(LABELS)).max() > 1e-2
+
+
+def test_the_uri_names_the_adapter_and_its_base(clip: Path, adapter: Path, pictures: Pictures) -> None:
+    uri = "peft:runs/lora?base=vlm:models/llava?question=Who?"
+    assert [path.as_posix() for path in local_paths(uri)] == ["runs/lora", "models/llava"]
+    assert schemes(uri) == ["peft", "vlm"]
+    for wrong in (f"peft:{adapter}", f"peft:{adapter}?base=", f"peft:{adapter}?scale=2&base=hf:{clip}"):
+        with pytest.raises(ModelError, match="which model the adapter was trained on") as caught:
+            scorer(wrong, pictures)
+        assert str(clip) in caught.value.problem  # what its config says, which is not followed
+    for inner in (f"peft:{adapter}?base=hf:{clip}", f"debiased:a.json?model=hf:{clip}"):
+        with pytest.raises(ModelError, match="a plain checkpoint"):
+            scorer(f"peft:{adapter}?base={inner}", pictures)
+
+
+def test_a_base_that_is_no_folder_of_transformers_takes_no_adapter(
+    adapter: Path, tmp_path: Path, local_dir: Path, pictures: Pictures
+) -> None:
+    with pytest.raises(ModelError, match="its base is no such folder"):
+        scorer(f"peft:{adapter}?base=open_clip:local-dir:{local_dir}", pictures)
+
+
+def test_a_tokenizer_of_its_own_takes_the_place_of_the_bases(clip: Path, adapter: Path, pictures: Pictures) -> None:
+    plain = scorer(f"peft:{adapter}?base=hf:{clip}", pictures)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(clip / name, adapter)
+    words = json.loads((adapter / "tokenizer.json").read_text())
+    words["model"]["vocab"].update(doctor=words["model"]["vocab"]["nurse"], nurse=words["model"]["vocab"]["doctor"])
+    (adapter / "tokenizer.json").write_text(json.dumps(words))
+    own = scorer(f"peft:{adapter}?base=hf:{clip}", pictures)
+    assert own.tokenizer != plain.tokenizer
+    assert own.fingerprint != plain.fingerprint
+    assert "its own tokenizer.json" in own.note
+    np.testing.assert_array_equal(own.logits(PROMPTS[:2]), plain.logits(PROMPTS[:2])[:, ::-1])
+
+
+def edit(adapter: Path, **changes: Any) -> None:
+    config = adapter / "adapter_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), **changes}))
+
+
+def rewrite(adapter: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    change(tensors)
+    save_file(tensors, adapter / "adapter_model.safetensors")
+
+
+def test_the_configs_strength_is_part_of_the_fingerprint(clip: Path, adapter: Path, pictures: Pictures) -> None:
+    before = scorer(f"peft:{adapter}?base=hf:{clip}", pictures)
+    expected, fingerprint = before.logits(PROMPTS), before.fingerprint
+    edit(adapter, lora_alpha=16)
+    after = scorer(f"peft:{adapter}?base=hf:{clip}", pictures)
+    assert after.fingerprint != fingerprint
+    assert np.abs(after.logits(PROMPTS) - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"peft_type": "LOHA"}, "'LOHA', and fairgate merges LORA alone"),
+        ({"auto_mapping": {"base_model_class": "M", "parent_library": "evil.code"}}, "class of its own code"),
+        ({"init_lora_weights": "pissa"}, "changes the base's own weights"),
+        ({"layer_replication": [[0, 2]]}, "'layer_replication', which fairgate does not merge"),
+        ({"a_new_setting": 3}, "'a_new_setting'"),
+        ({"lora_alpha": float("inf")}, "lora_alpha"),
+        ({"r": True}, "none of a LoRA"),
+        ({"alpha_pattern": {"(a+)+": 3}}, "none of a LoRA"),
+        ({"target_modules": "(?i).*q_proj"}, "does not try"),
+        ({"target_modules": "(.*)*(.*)*(.*)*(.*)*(.*)*z"}, "does not try|does not name"),
+        ({"target_modules": ["q_proj"]}, "layers that its config does not name"),
+        ({"exclude_modules": ["v_proj"]}, "layers that its config does not name"),
+        ({"target_modules": [*QUERY, "k_proj"]}, "no update of layers that its config names"),
+        ({"modules_to_save": ["visual_projection"]}, "lacks visual_projection.weight"),
+        ({"r": 5}, "is of rank 4, and the config says 5"),
+        ({"use_dora": True}, "is not whole"),
+    ],
+)
+def test_a_config_that_says_other_than_the_tensors_is_refused(
+    changes: dict[str, Any], problem: str, clip: Path, adapter: Path, pictures: Pictures
+) -> None:
+    edit(adapter, **changes)
+    with pytest.raises(ModelError, match=problem) as caught:
+        scorer(f"peft:{adapter}?base=hf:{clip}", pictures).logits(PROMPTS)
+    assert str(adapter) in str(caught.value.where)
+    assert caught.value.remedy
+
+
+LAYER = "base_model.model.vision_model.encoder.layers.0.self_attn.q_proj"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda t: t.pop(f"{LAYER}.lora_B.weight"), "is not whole"),
+        (lambda t: t.update({"base_model.model.text_model.final_layer_norm.bias": torch.zeros(32)}), "no place"),
+        (lambda t: t.update({"stray": torch.zeros(2)}), "does not merge: 'stray'"),
+        (lambda t: t.update({f"{LAYER}.lora_B.bias": torch.zeros(32)}), "does not merge"),
+        (lambda t: t.update({f"{LAYER}.lora_A.weight": torch.zeros(4, 31)}), "and its update"),
+        (lambda t: t.update({f"{LAYER}.lora_A.weight": torch.full((4, 32), torch.nan)}), "NaN or infinite"),
+        (lambda t: t.update({f"{LAYER}.lora_A.weight": torch.full((4, 32), 3.4e38)}), "becomes NaN"),
+        (
+            lambda t: t.update({name.replace("layers.0", "layers.7"): t.pop(name) for name in [*t]}),
+            "no layer|no update",
+        ),
+    ],
+)
+def test_tensors_that_would_be_left_out_or_made_up_are_refused(
+    change: Callable[[dict[str, torch.Tensor]], Any], problem: str, clip: Path, adapter: Path, pictures: Pictures
+) -> None:
+    rewrite(adapter, change)
+    with pytest.raises(ModelError, match=problem):
+        scorer(f"peft:{adapter}?base=hf:{clip}", pictures).logits(PROMPTS)
+
+
+def test_pickled_and_missing_weights_are_refused(clip: Path, adapter: Path, pictures: Pictures) -> None:
+    (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
+    with pytest.raises(ModelError, match="only pickled weights"):
+        scorer(f"peft:{adapter}?base=hf:{clip}", pictures)
+    with pytest.raises(ModelError, match=r"no adapter_config\.json") as caught:
+        scorer(f"peft:{adapter.parent}?base=hf:{clip}", pictures)
+    assert str(adapter) in str(caught.value.remedy)
+
+
+def test_a_file_of_the_adapter_that_changes_before_it_is_loaded_is_an_error(
+    clip: Path, adapter: Path, pictures: Pictures
+) -> None:
+    found = scorer(f"peft:{adapter}?base=hf:{clip}", pictures)
+    rewrite(adapter, lambda tensors: tensors.update({f"{LAYER}.lora_A.weight": torch.ones(4, 32)}))
+    with pytest.raises(ModelError, match="changed between hashing and loading"):
+        found.logits(PROMPTS)
