@@ -11,6 +11,7 @@ from fairgate.models.vlm.judged import Average
 
 IMAGE = "{image}"
 CAPTION = "{caption}"
+QUESTION = "{question}"
 LENS = "{shown}Question: {question} Short Answer:"
 """Paper 1 asks so (LENS, Berrios et al. 2023); its question: 'Can you please identify the occupation that best
 represents the image?'"""
@@ -49,3 +50,14 @@ def read_asking(uri: str, options: Mapping[str, str], mark: str = IMAGE, shown: 
             remedy="write ?average=sum (the label's probability) or mean (over its tokens)",
         )
     return Asking(prompt if mark in prompt else mark + prompt, cast(Average, average))
+
+
+def read_chat(uri: str, chat: str) -> str:
+    """The whole text around a suite's questions, from a URI: with QUESTION once, and IMAGE. Raises ModelError."""
+    if chat.count(QUESTION) != 1 or chat.count(IMAGE) > 1 or len(chat) > _LONGEST:
+        raise ModelError(
+            f"the chat has more than {_LONGEST:,} characters, or does not name {QUESTION} once, {IMAGE} at most once.",
+            where=uri,
+            remedy=f"write ?chat=USER: {IMAGE}%0A{QUESTION} ASSISTANT:, as the model was trained",
+        )
+    return chat if IMAGE in chat else IMAGE + chat

@@ -28,17 +28,25 @@ class VisionLanguage:
         self.model, self.processor, self.layout, self.where = model, processor, layout, where
         _decode_plainly(model)
         self._device = torch.device(device.name)
-        before, after = prompt.split(IMAGE)
-        if layout.first and before:
-            raise ModelError(
-                "the prompt has text before the picture, and this model takes the picture first.",
-                where=where,
-                remedy=f"begin the prompt with {IMAGE}",
-            )
-        marker = layout.marker.format(image_token=getattr(processor, "image_token", ""))
-        self.text = before + marker + after
+        self.text, after = self._marked(prompt)
         self._end = "" if layout.line_ends else after
         self._seq2seq = bool(getattr(model.config.get_text_config(), "is_encoder_decoder", False))
+
+    def _marked(self, prompt: str) -> tuple[str, str]:
+        """A prompt with the processor's mark of the picture, and its text after that."""
+        before, after = prompt.split(IMAGE)
+        if self.layout.first and before:
+            raise ModelError(
+                "the prompt has text before the picture, and this model takes the picture first.",
+                where=self.where,
+                remedy=f"begin the prompt with {IMAGE}",
+            )
+        token = getattr(self.processor, "image_token", "")
+        if token and token in prompt:
+            raise ModelError(
+                f"the prompt holds the mark of a picture, '{token}'.", where=self.where, remedy=f"write {IMAGE} once"
+            )
+        return before + self.layout.marker.format(image_token=token) + after, after
 
     def tokens(self, labels: Sequence[str]) -> list[list[int]]:
         """Tokens of each label as it follows the prompt; a decoder of its own (T5's) reads it by itself."""
@@ -47,11 +55,13 @@ class VisionLanguage:
     def _read(self, text: str) -> list[int]:
         return list(self.processor.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def inputs(self, image: Image.Image) -> dict[str, Any]:
-        """A picture and the prompt as the model takes them. Raises ModelError where the picture would not be seen."""
+    def inputs(self, image: Image.Image, prompt: str | None = None) -> dict[str, Any]:
+        """A picture and a prompt (None: the engine's) as the model takes them. Raises ModelError where the picture
+        would not be seen."""
+        text, end_text = (self.text, self._end) if prompt is None else self._marked(prompt)
         with warnings.catch_warnings():  # PaliGemma's reads a tensor in a way that numpy 2 warns of
             warnings.simplefilter("ignore", DeprecationWarning)
-            made = self.processor(images=[image], text=[self.text], return_tensors="pt")
+            made = self.processor(images=[image], text=[text], return_tensors="pt")
         inputs = {name: value for name, value in made.items() if name not in ("labels", "num_patches")}
         ids = inputs["input_ids"][0]
         if not bool((ids == self.model.config.image_token_id).any()):
@@ -60,7 +70,7 @@ class VisionLanguage:
                 where=self.where,
                 remedy="check image_token_id in config.json, and the image token of the tokenizer",
             )
-        end = [] if self._seq2seq or self.layout.line_ends else self._read(self._end)
+        end = [] if self._seq2seq or self.layout.line_ends else self._read(end_text)
         require_end(ids.tolist(), end, self.where)
         return {name: value.to(self._device) for name, value in inputs.items()}
 
@@ -94,6 +104,34 @@ class VisionLanguage:
             return logits
 
         return decoded(forward, start, labels, self._device)
+
+    def answers(self, shown: Sequence[tuple[Image.Image, str]], longest: int) -> list[str]:
+        """What is answered to each picture and prompt, each token the likeliest, at most `longest` of them.
+
+        Pictures whose inputs have the same shapes are one batch, so that nothing is padded, and no answer depends on
+        what it is computed with, but for rounding.
+        """
+        batches: dict[tuple[Any, ...], list[int]] = {}
+        inputs = [self.inputs(image, prompt) for image, prompt in shown]
+        for place, one in enumerate(inputs):
+            batches.setdefault(tuple((name, tuple(value.shape)) for name, value in one.items()), []).append(place)
+        found = [""] * len(shown)
+        for places in batches.values():
+            joined = {name: torch.cat([inputs[place][name] for place in places]) for name in inputs[places[0]]}
+            made = self.model.generate(**joined, do_sample=False, num_beams=1, max_new_tokens=longest)
+            given = joined["input_ids"]
+            own = made[:, given.shape[1] :] if torch.equal(made[:, : given.shape[1]], given) else made
+            for place, ids in zip(places, own.tolist(), strict=True):
+                found[place] = self._said(ids)
+        return found
+
+    def _said(self, ids: list[int]) -> str:
+        """The text up to the token that ends it."""
+        ends = getattr(self.model.generation_config, "eos_token_id", None)
+        stops = set(ends if isinstance(ends, list) else [ends])
+        first = 1 if self._seq2seq else 0  # a decoder of its own starts with a token that may be its padding
+        end = next((at for at, token in enumerate(ids) if at >= first and token in stops), len(ids))
+        return str(self.processor.tokenizer.decode(ids[:end], skip_special_tokens=True)).strip()
 
     def caption(self, shown: Image.Image, longest: int) -> str:
         """The text that follows the prompt, each token the likeliest, at most `longest` of them."""

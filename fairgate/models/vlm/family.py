@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from fairgate.checkpoints import find_folder, require_folder, resolve, split_options
+from fairgate.errors import ModelError
 from fairgate.models.contract import Capability, Request, register
-from fairgate.models.vlm.asking import read_asking
+from fairgate.models.vlm.asking import Asking, read_asking, read_chat
+from fairgate.models.vlm.conversing import ConversingModel
 from fairgate.models.vlm.judged import LabelLikelihoods
 from fairgate.models.vlm.layouts import LAYOUTS
 from fairgate.models.vlm.seeing import OPTIONS, SeeingModel
@@ -21,8 +23,8 @@ class VisionLanguageFamily:
     """Folders that transformers saved: LLaVA, Qwen2-VL, Qwen2.5-VL, PaliGemma, BLIP-2, InternVL."""
 
     scheme: ClassVar[str] = "vlm"
-    forms: ClassVar[tuple[str, ...]] = ("vlm:FOLDER?question=TEXT",)
-    capabilities: ClassVar[frozenset[Capability]] = LabelLikelihoods.capabilities
+    forms: ClassVar[tuple[str, ...]] = ("vlm:FOLDER?question=TEXT", "vlm:FOLDER?chat=TEXT")
+    capabilities: ClassVar[frozenset[Capability]] = LabelLikelihoods.capabilities | ConversingModel.capabilities
 
     def local_path(self, address: str) -> Path | None:
         """The folder."""
@@ -30,8 +32,16 @@ class VisionLanguageFamily:
 
     def open(self, request: Request) -> SeeingModel:
         """Find and hash a folder. Raises ModelError; loading waits until a likelihood is needed."""
-        named, options = split_options(request.uri, request.address, OPTIONS)
-        asking = read_asking(request.uri, options)
+        named, options = split_options(request.uri, request.address, (*OPTIONS, "chat"))
+        chat = options.pop("chat", None)
+        if chat is not None and options:
+            raise ModelError(
+                "the URI has a chat, for a suite's questions, and a question or prompt of its own.",
+                where=request.uri,
+                remedy="write ?chat= for the probe `question`, or ?question= (or ?prompt=) for labels' likelihood",
+            )
+        asking = read_asking(request.uri, options) if chat is None else Asking(read_chat(request.uri, chat), "sum")
         folder = resolve(named, request.base)
         require_folder(folder)
-        return SeeingModel(find_folder(folder, tuple(LAYOUTS), scheme="vlm"), asking, request)
+        found = find_folder(folder, tuple(LAYOUTS), scheme="vlm")
+        return SeeingModel(found, asking, request) if chat is None else ConversingModel(found, asking, request)

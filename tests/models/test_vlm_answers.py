@@ -1,0 +1,132 @@
+"""Answers of language models that see: those of transformers' own decoding, one by one, cached, and only as asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from model_world import Pictures
+from nightly import some
+from vlm_world import KINDS, save_vlm
+
+from fairgate.checkpoints import Device, find_folder
+from fairgate.errors import DatasetError, ModelError
+from fairgate.models import EmbeddingCache, open_scorer
+from fairgate.models.decoding import decode_rgb
+from fairgate.models.vlm.engine import VisionLanguage
+from fairgate.models.vlm.layouts import LAYOUTS, load
+
+CHAT = "{image}{question} Answer:"
+ASKED = "Who is it?"
+CPU = Device("cpu", "fp32")
+Folders = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    home, made = tmp_path_factory.mktemp("vlm-answers"), dict[str, Path]()
+
+    def folder(kind: str) -> Path:
+        if kind not in made:
+            made[kind] = save_vlm(kind, home / kind)
+        return made[kind]
+
+    return folder
+
+
+def opened(folder: Path, pictures: Pictures, cache: EmbeddingCache | None = None, chat: str = CHAT) -> Any:
+    return open_scorer(f"vlm:{folder}?chat={chat}", pictures, device="cpu", cache=cache)
+
+
+def step_by_step(folder: Path, image: Any, prompt: str, longest: int) -> str:
+    """Greedy decoding with the library's forward pass over the whole text, without a cache."""
+    found = find_folder(folder, tuple(LAYOUTS))
+    model, processor = load(found, CPU)
+    one = VisionLanguage(model, processor, LAYOUTS[found.kind], prompt, CPU, str(folder))
+    inputs, said = one.inputs(image), list[int]()
+    with torch.inference_mode():
+        for _ in range(longest):
+            token = int(model(**inputs, use_cache=False).logits[0, -1].argmax())
+            if token == model.generation_config.eos_token_id:
+                break
+            said.append(token)
+            new = torch.tensor([[token]])
+            inputs["input_ids"] = torch.cat([inputs["input_ids"], new], dim=1)
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+            for name in ("token_type_ids", "mm_token_type_ids"):
+                if name in inputs:
+                    kind = torch.full_like(new, int(name == "token_type_ids"))
+                    inputs[name] = torch.cat([inputs[name], kind], dim=1)
+    return str(processor.tokenizer.decode(said, skip_special_tokens=True)).strip()
+
+
+@pytest.mark.parametrize("kind", some([kind for kind in KINDS if kind != "blip-2-t5"], 3))
+def test_answers_are_those_of_greedy_decoding_step_by_step(kind: str, folders: Folders, pictures: Pictures) -> None:
+    answers = opened(folders(kind), pictures).answer([ASKED] * len(pictures), 5)
+    assert len(answers) == len(pictures)
+    for row in (0, len(pictures) - 1):
+        image = decode_rgb(pictures.blobs[row], pictures, row)
+        assert answers[row] == step_by_step(folders(kind), image, CHAT.replace("{question}", ASKED), 5)
+
+
+def test_a_picture_with_an_empty_prompt_is_not_asked_and_others_are_once(
+    folders: Folders, pictures: Pictures, cache: EmbeddingCache
+) -> None:
+    prompts = ["", *[ASKED] * (len(pictures) - 2), "What is it?"]
+    one = opened(folders("llava"), pictures, cache)
+    found = one.answer(prompts, 3)
+    assert found[0] == ""
+    assert one.pictures_read == len(pictures) - 1
+    again = opened(folders("llava"), pictures, cache)
+    np.testing.assert_array_equal(again.answer(prompts, 3), found)
+    assert again.pictures_read == 0
+
+
+def test_an_interrupted_run_goes_on_where_it_was(folders: Folders, pictures: Pictures, cache: EmbeddingCache) -> None:
+    whole, prompts = pictures.blobs[-1], [ASKED] * len(pictures)
+    expected = opened(folders("llava"), pictures).answer(prompts, 3)
+    pictures.blobs[-1] = b"not a picture"
+    with pytest.raises(DatasetError, match="cannot be decoded"):
+        opened(folders("llava"), pictures, cache).answer(prompts, 3)
+    spoiled = pictures.fingerprint
+    again = opened(folders("llava"), pictures, cache)
+    pictures.blobs[-1] = whole
+    pictures.__class__ = type("Renamed", (Pictures,), {"fingerprint": spoiled})
+    np.testing.assert_array_equal(again.answer(prompts, 3), expected)
+
+
+def test_another_chat_is_another_models_answer_and_a_likelihood_needs_a_question(
+    folders: Folders, pictures: Pictures
+) -> None:
+    one, other = (opened(folders("llava"), pictures, chat=chat) for chat in (CHAT, "{image}{question}"))
+    assert one.fingerprint != other.fingerprint
+    assert one.capabilities == {"answer"}
+    asked = open_scorer(f"vlm:{folders('llava')}?question=Who?", pictures, device="cpu")
+    assert asked.capabilities == {"log_probabilities"}
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("chat={image} Who?", "does not name {question} once"),
+        ("chat={image}{image}{question}", "at most once"),
+        ("chat={question}&question=Who?", "a chat, for a suite's questions, and a question"),
+    ],
+)
+def test_a_chat_that_asks_nothing_or_twice_is_refused(
+    options: str, problem: str, folders: Folders, pictures: Pictures
+) -> None:
+    with pytest.raises(ModelError, match=problem):
+        open_scorer(f"vlm:{folders('llava')}?{options}", pictures, device="cpu")
+
+
+@pytest.mark.parametrize(("question", "problem"), [("{image}?", "holds a mark"), ("<image>?", "mark of a picture")])
+def test_a_question_cannot_bring_a_second_picture(
+    question: str, problem: str, folders: Folders, pictures: Pictures
+) -> None:
+    with pytest.raises(ModelError, match=problem):
+        opened(folders("llava"), pictures).answer([question] * len(pictures), 3)
