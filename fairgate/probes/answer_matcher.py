@@ -153,6 +153,7 @@ class AnswerMatcher:
             (phrase, self._meaning(name))
             for name, phrases in self.options.items()
             for phrase in (name.replace("_", " "), *phrases)
+            if len(phrase) > 1 or not self.letters  # "a" is a word, too
         ]
         known += [(phrase, ABSTAINED) for phrase in self.phrases]
         plain = [(plain_words(phrase), name) for phrase, name in known]

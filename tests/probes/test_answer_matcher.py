@@ -55,6 +55,7 @@ def test_a_text_is_read_as_the_option_that_it_names_or_as_none(text: str, wanted
         ("The grandfather was, the grandson was not", UNREADABLE),
         ("It can't be determined.", ABSTAINED),
         ("B. The grandfather", UNREADABLE),
+        ("B. A man who was a guest", "b"),
         ("abstained", ABSTAINED),
     ],
 )

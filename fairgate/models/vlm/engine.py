@@ -41,7 +41,7 @@ class VisionLanguage:
                 where=self.where,
                 remedy=f"begin the prompt with {IMAGE}",
             )
-        token = getattr(self.processor, "image_token", "")
+        token = str(getattr(self.processor, "image_token", ""))
         if token and token in prompt:
             raise ModelError(
                 f"the prompt holds the mark of a picture, '{token}'.", where=self.where, remedy=f"write {IMAGE} once"
