@@ -64,7 +64,7 @@ def adapter(clip: Path, tmp_path: Path) -> Path:
     return tmp_path / "adapter"
 
 
-@pytest.mark.parametrize("case", some(list(SETTINGS), 5))
+@pytest.mark.parametrize("case", some(list(SETTINGS), 3))
 def test_a_merged_adapter_answers_as_peft_merged_and_not_merged(
     case: str, clip: Path, tmp_path: Path, pictures: Pictures
 ) -> None:
@@ -101,6 +101,7 @@ def test_an_adapter_without_effect_gives_the_bases_answers_to_the_bit_under_anot
     assert (found.tokenizer, found.preprocessing) == (plain.tokenizer, plain.preprocessing)
 
 
+@pytest.mark.nightly
 def test_an_adapter_of_a_vision_language_model_is_merged_also_under_its_older_names(
     tmp_path: Path, pictures: Pictures
 ) -> None:
