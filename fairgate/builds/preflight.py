@@ -34,7 +34,7 @@ ACTIVATIONS = {512: 6.6, 768: 9.6, 1024: 12.6}
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class GpuCost:
     """A build on one card, computed: `hours` and `kilowatt_hours` at most, None where the work is not known whole."""
 
     gpu: GPU
@@ -51,7 +51,7 @@ class Preflight:
     needs: Sequence[Need]
     work: Sequence[Work]
     memory: float | None
-    estimates: Sequence[Estimate]
+    estimates: Sequence[GpuCost]
     unknown: Sequence[str]
     free_disk: float
 
@@ -144,6 +144,6 @@ def _memory(recipe: Recipe, sizes: dict[str, PublishedModel | None]) -> float | 
     return most
 
 
-def _estimate(gpu: GPU, tflop: float, memory: float) -> Estimate:
+def _estimate(gpu: GPU, tflop: float, memory: float) -> GpuCost:
     hours = tflop / gpu.tflops / 3600
-    return Estimate(gpu, memory <= gpu.memory, hours, hours * gpu.watts / 1000)
+    return GpuCost(gpu, memory <= gpu.memory, hours, hours * gpu.watts / 1000)

@@ -35,6 +35,7 @@ from .debiased import Mitigation as Mitigation
 from .decoding import SourceLike as SourceLike
 from .decoding import decode_rgb as decode_rgb
 from .decoding import name_of as name_of
+from .detection.layouts import DETECTORS as DETECTORS
 from .embeddings import embed_texts as embed_texts
 from .features.fitting import fit_head as fit_head
 from .features.heads import write_head as write_head

@@ -170,9 +170,9 @@ def _uri_of(folder: Path, named: str, files: set[str]) -> str | None:
     if "config.json" not in files or not files & {"model.safetensors", "model.safetensors.index.json"}:
         return None
     kind = str(_config(folder / "config.json").get("model_type"))
-    from fairgate.models.detection.layouts import LAYOUTS
+    from fairgate.models import DETECTORS
 
-    return f"hf:{named}" if kind in _TOWERS else f"detector:{named}" if kind in LAYOUTS else None
+    return f"hf:{named}" if kind in _TOWERS else f"detector:{named}" if kind in DETECTORS else None
 
 
 def _config(path: Path) -> Mapping[str, Any]:

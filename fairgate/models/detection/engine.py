@@ -14,7 +14,7 @@ from PIL.Image import Image
 from fairgate.checkpoints import LOCAL, Device, TransformersFolder, load_model, loading, naming
 from fairgate.errors import ModelError
 from fairgate.models.contract import LOWEST_SCORE, MOST_BOXES
-from fairgate.models.detection.layouts import LAYOUTS, class_names, class_number
+from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
 
 MAX_PREPARED = 1 << 22
 """Pixels that a picture may have once it is prepared: attention needs memory by their square."""
@@ -29,7 +29,7 @@ class DetectorEngine:
     def __init__(self, found: TransformersFolder, device: Device) -> None:
         import transformers
 
-        layout = LAYOUTS[found.kind]
+        layout = DETECTORS[found.kind]
         self.where, self._reads_text = str(found.path), layout.reads_text
         self._config, self._device = found.config, torch.device(device.name)
         model_class, processor_class = (getattr(transformers, name, None) for name in (layout.model, layout.processor))

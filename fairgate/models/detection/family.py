@@ -24,7 +24,7 @@ from fairgate.errors import ModelError
 from fairgate.hashing import digest
 from fairgate.models.contract import MOST_BOXES, Capability, Detections, Request, register
 from fairgate.models.decoding import decode_rgb
-from fairgate.models.detection.layouts import LAYOUTS, class_names, class_number
+from fairgate.models.detection.layouts import DETECTORS, class_names, class_number
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.row_parts import RowParts
 
@@ -51,16 +51,16 @@ class DetectorFamily:
         """The folder."""
         return Path(address)
 
-    def open(self, request: Request) -> Detector:
+    def open(self, request: Request) -> DetectorModel:
         """Find and hash a folder. Raises ModelError; loading waits until a box is needed."""
         folder = resolve(request.address, request.base)
         require_folder(folder)
-        return Detector(
-            find_folder(folder, tuple(LAYOUTS), use="detect with", tokenizer=False, scheme="detector"), request
+        return DetectorModel(
+            find_folder(folder, tuple(DETECTORS), use="detect with", tokenizer=False, scheme="detector"), request
         )
 
 
-class Detector:
+class DetectorModel:
     """A judged detector. Boxes are computed once a picture and label, cached, and an interrupted run goes on.
 
     `tokenizer` is a digest of how a label is read: of the names of the classes, or of the tokenizer. A branch that
@@ -80,7 +80,7 @@ class Detector:
         files = found.files.paths
         pictures = [path for name, path in files.items() if name in IMAGE_CONFIGS]
         self.preprocessing = preprocessing_digest(pictures, adapter="detector", kind=found.kind)
-        if LAYOUTS[found.kind].reads_text:
+        if DETECTORS[found.kind].reads_text:
             texts = [path for name, path in files.items() if name in TOKENIZER_FILES]
             if not {"tokenizer.json", "vocab.json", "vocab.txt"} & {path.name for path in texts}:
                 raise ModelError(
@@ -99,7 +99,7 @@ class Detector:
 
         Raises DatasetError for an unreadable picture, ModelError for a class that the model does not have.
         """
-        if not LAYOUTS[self._found.kind].reads_text:
+        if not DETECTORS[self._found.kind].reads_text:
             where = str(self._found.path / "config.json")
             class_number(class_names(self._found.config, where), what, where)
         table = self._table(what).reshape(-1, MOST_BOXES, 5).astype(np.float64)

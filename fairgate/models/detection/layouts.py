@@ -10,7 +10,7 @@ from fairgate.errors import ModelError, did_you_mean, listed
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DetectorLayout:
     """Classes of transformers. `reads_text`: what is looked for is a text, and not one of the model's own classes."""
 
     model: str
@@ -18,17 +18,17 @@ class Layout:
     reads_text: bool = False
 
 
-LAYOUTS: Mapping[str, Layout] = {
-    "detr": Layout("DetrForObjectDetection", "DetrImageProcessor"),
-    "conditional_detr": Layout("ConditionalDetrForObjectDetection", "ConditionalDetrImageProcessor"),
-    "deformable_detr": Layout("DeformableDetrForObjectDetection", "DeformableDetrImageProcessor"),
-    "rt_detr": Layout("RTDetrForObjectDetection", "RTDetrImageProcessor"),
-    "rt_detr_v2": Layout("RTDetrV2ForObjectDetection", "RTDetrImageProcessor"),
-    "d_fine": Layout("DFineForObjectDetection", "RTDetrImageProcessor"),
-    "yolos": Layout("YolosForObjectDetection", "YolosImageProcessor"),
-    "grounding-dino": Layout("GroundingDinoForObjectDetection", "GroundingDinoImageProcessor", reads_text=True),
-    "owlvit": Layout("OwlViTForObjectDetection", "OwlViTImageProcessor", reads_text=True),
-    "owlv2": Layout("Owlv2ForObjectDetection", "Owlv2ImageProcessor", reads_text=True),
+DETECTORS: Mapping[str, DetectorLayout] = {
+    "detr": DetectorLayout("DetrForObjectDetection", "DetrImageProcessor"),
+    "conditional_detr": DetectorLayout("ConditionalDetrForObjectDetection", "ConditionalDetrImageProcessor"),
+    "deformable_detr": DetectorLayout("DeformableDetrForObjectDetection", "DeformableDetrImageProcessor"),
+    "rt_detr": DetectorLayout("RTDetrForObjectDetection", "RTDetrImageProcessor"),
+    "rt_detr_v2": DetectorLayout("RTDetrV2ForObjectDetection", "RTDetrImageProcessor"),
+    "d_fine": DetectorLayout("DFineForObjectDetection", "RTDetrImageProcessor"),
+    "yolos": DetectorLayout("YolosForObjectDetection", "YolosImageProcessor"),
+    "grounding-dino": DetectorLayout("GroundingDinoForObjectDetection", "GroundingDinoImageProcessor", reads_text=True),
+    "owlvit": DetectorLayout("OwlViTForObjectDetection", "OwlViTImageProcessor", reads_text=True),
+    "owlv2": DetectorLayout("Owlv2ForObjectDetection", "Owlv2ImageProcessor", reads_text=True),
 }
 """By `model_type`."""
 
