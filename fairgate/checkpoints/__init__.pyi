@@ -31,6 +31,7 @@ from .prefixes import inner_state as inner_state
 from .prefixes import without_prefixes as without_prefixes
 from .torch_runtime import Halving as Halving
 from .torch_runtime import encoder_of as encoder_of
+from .torch_runtime import one_thread as one_thread
 from .torch_runtime import require_device as require_device
 from .torch_runtime import scoring as scoring
 from .torch_runtime import unit_or_error as unit_or_error

@@ -23,6 +23,18 @@ def require_device(device: Device) -> None:
 
 
 @contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread of the CPU, where learning would carry a sum's rounding, which follows the number of threads,
+    into another result; on as many as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def scoring(device: Device) -> Iterator[None]:
     """No gradients, deterministic kernels, and autocast in the device's precision; torch is left as it was found.
 

@@ -78,6 +78,7 @@ def fit_prompt_array(
     Raises ModelError for a model without two towers or with a text tower that takes no tokens, and for fewer than two
     groups, captions or prompts.
     """
+    from fairgate.checkpoints import one_thread
     from fairgate.models import prompt_tokens
 
     one, other = (two_towers(each.model, each.model.uri) for each in (judged, kept))
@@ -89,10 +90,11 @@ def fit_prompt_array(
             where=one.uri,
             remedy="give pictures of two groups, two neutral prompts, and a release with two subjects",
         )
-    lesson = prompt_tokens.Lesson(
-        one.image_embeddings()[some], codes, tuple(prompts), other.image_embeddings(), tuple(captions), kept.codes
-    )
-    array = prompt_tokens.learn_array(one.loaded(), lesson, training or prompt_tokens.ArrayTraining(), one.uri)
+    with one_thread():
+        lesson = prompt_tokens.Lesson(
+            one.image_embeddings()[some], codes, tuple(prompts), other.image_embeddings(), tuple(captions), kept.codes
+        )
+        array = prompt_tokens.learn_array(one.loaded(), lesson, training or prompt_tokens.ArrayTraining(), one.uri)
     return PromptArray(
         origin=one.fingerprint,
         attribute=attribute,
