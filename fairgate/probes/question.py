@@ -21,7 +21,7 @@ CANNOT_TELL = "cannot tell"
 """How the abstention is written among the options where the suite has no phrase of its own."""
 
 
-class Question(SuiteSection):
+class QuestionSettings(SuiteSection):
     """A question that is put to every image, its options, and which of them is right."""
 
     question: Prose = Field(description="The question, as the model is given it.")
@@ -35,7 +35,7 @@ class Question(SuiteSection):
     )
 
     @model_validator(mode="after")
-    def _right(self) -> Question:
+    def _right(self) -> QuestionSettings:
         if isinstance(self.right, dict) and len(self.right) != 1:
             raise ValueError("`right` names one attribute, or `subject`")
         if unknown := sorted(self.right_answers - {*self.options, "abstain"}):
@@ -65,7 +65,7 @@ class QuestionProbe(Probe):
     value_names: ClassVar[Mapping[str, str]] = {"question": "answered"}
 
     kind: Literal["question"]
-    questions: dict[Name, Question] | None = Field(default=None, min_length=1, description="Questions by name.")
+    questions: dict[Name, QuestionSettings] | None = Field(default=None, min_length=1, description="Questions by name.")
     items: Literal["captions"] | None = Field(
         default=None, description="Instead: each image's own question, which the dataset's captions hold as JSON."
     )
@@ -124,11 +124,11 @@ class QuestionProbe(Probe):
         """By `how`."""
         return "answer" if self.how == "answer" else "log_probabilities"
 
-    def _matcher(self, one: Question) -> AnswerMatcher:
+    def _matcher(self, one: QuestionSettings) -> AnswerMatcher:
         options = {**one.options, **({ABSTAINED: ()} if self.letters else {})}
         return AnswerMatcher(options, frozenset({ABSTAINED}), tuple(self.abstain), self.letters)
 
-    def prompt(self, one: Question) -> str:
+    def prompt(self, one: QuestionSettings) -> str:
         """The text that a model is given, with its options where they have letters."""
         options = [written(name, phrases) for name, phrases in one.options.items()]
         return lettered(one.question, [*options, self._abstention]) if self.letters else one.question
@@ -137,7 +137,7 @@ class QuestionProbe(Probe):
     def _abstention(self) -> str:
         return self.abstain[0] if self.abstain else CANNOT_TELL
 
-    def _labels(self, one: Question) -> dict[str, str]:
+    def _labels(self, one: QuestionSettings) -> dict[str, str]:
         """The texts that compete, by option and ABSTAINED."""
         texts = {name: written(name, phrases) for name, phrases in one.options.items()}
         asked = self.template.replace("{question}", one.question.replace("{", "{{").replace("}", "}}"))
@@ -209,7 +209,7 @@ class QuestionProbe(Probe):
             for key, one in (self.questions or {}).items()
         }
 
-    def _items(self, one: Question, rows: Rows) -> list[Item]:
+    def _items(self, one: QuestionSettings, rows: Rows) -> list[Item]:
         """The question as an item of every image."""
         matcher, text = self._matcher(one), self.prompt(one)
         by_answer = {
@@ -247,7 +247,7 @@ class QuestionProbe(Probe):
             said.append(known[key] if here else NOT_ASKED)
         return scored(items, said)
 
-    def _likeliest(self, model: LabelModel, one: Question, rows: Rows) -> list[str]:
+    def _likeliest(self, model: LabelModel, one: QuestionSettings, rows: Rows) -> list[str]:
         """The likeliest option, or ABSTAINED; UNREADABLE where two are equally likely."""
         labels = self._labels(one)
         log_p = model.log_probabilities(list(labels.values()))
