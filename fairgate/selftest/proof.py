@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -144,33 +145,53 @@ def _losses(aim: Planted) -> str:
     return "; ".join(words)
 
 
+@dataclass(slots=True)
+class _Runs:
+    """Tells each run before it starts: which one it is, and how long those before it took."""
+
+    suite: str
+    progress: Progress
+    most: int
+    told: int = 0
+    started: float = field(default_factory=time.monotonic)
+
+    def next(self, what: str) -> None:
+        """A run begins."""
+        before = f" ({time.monotonic() - self.started:.0f} s so far)" if self.told else ""
+        self.told += 1
+        self.progress(f"{self.suite}: run {self.told} of at most {self.most}{before}: {what}")
+
+
 def _tried(aim: Planted, bench: Bench, progress: Progress) -> list[Finding]:
     """The runs, one after another."""
-    progress(f"{bench.suite}: pytest on the planted bias")
+    xdist = has_xdist(read_ini(bench.view))
+    runs = _Runs(bench.suite, progress, 6 if xdist else 5)
+    runs.next("pytest on the planted bias")
     first = bench.pytest("pytest")
     found = [first_run(aim, first)]
     if found[0].level != "trouble" and aim.new(first):
-        found += _other_ways(aim, bench, first, progress)
-    progress(f"{bench.suite}: pytest on an innocent change")
+        found += _other_ways(aim, bench, first, runs, xdist)
+    runs.next("pytest on an innocent change")
     found.append(control(aim, bench.pytest("control", table=INNOCENT)))
     return found
 
 
-def _other_ways(aim: Planted, bench: Bench, first: Trial, progress: Progress) -> list[Finding]:
+def _other_ways(aim: Planted, bench: Bench, first: Trial, runs: _Runs, xdist: bool) -> list[Finding]:
     """The same run under xdist, in pipes, and without pytest."""
     found = list[Finding]()
-    if has_xdist(read_ini(bench.view)):
-        progress(f"{bench.suite}: pytest -n 2")
+    if xdist:
+        runs.next("pytest -n 2")
         found.append(same_again(aim, first, bench.pytest("xdist", "-n", "2")))
-    progress(f"{bench.suite}: pytest in a pipe")
+    runs.next("pytest in a pipe with pipefail")
     strict = bench.piped("pipefail", pipefail=True)
     if strict is None:
         found.append(warning(aim.area, "pipes were not tried: there is no bash here."))
     else:
         found.append(same_again(aim, first, strict))
+    runs.next("pytest in a pipe without")
     plain = bench.piped("pipe", pipefail=False)
     if plain is not None:
         found.append(no_pipefail(aim, plain))
-    progress(f"{bench.suite}: fairgate check")
+    runs.next("fairgate check")
     found.append(same_again(aim, first, bench.check("check")))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -72,6 +73,8 @@ def test_pytest_xdist_pipes_and_the_command_line_fail_and_name_the_group(toy: To
     assert "0.1 is taken from the 80 images of dark × female, on which gaps[chef], gaps[doctor] can decide" in told
     assert "expected exit 1 and saw it: gaps[chef], gaps[doctor] failed and named dark × female" in told
     assert told.count("expected exit 1 and saw it, from the same 3 item(s)") == 3
+    for run, what in enumerate(("pytest -n 2", "pytest in a pipe with pipefail", "pytest in a pipe without"), 2):
+        assert re.search(rf"jobs: run {run} of at most 6 \(\d+ s so far\): {what}", told), "each run is told of"
     assert "saw exit 0, as every plain sh gives" in told
     assert "an innocent change passes every regression check" in told
     records = {
@@ -103,6 +106,17 @@ def test_groups_that_are_all_too_small_are_said_and_nothing_is_run(toy: Toy) -> 
     assert "no check of suite 'jobs' can decide about a bias, planted or real" in one.what
     assert "a verdict takes 81" in one.what
     assert one.ran is None
+
+
+@pytest.mark.usefixtures("_warm")
+def test_each_run_is_told_with_its_number_and_the_time_that_those_before_it_took(toy: Toy) -> None:
+    toy.write_suite(SUITE)
+    settings = resolve(gate.prepare("jobs", toy.root).loaded.suite, {"mlflow": "off", "cache": "off"})
+    told = list[str]()
+    prove("jobs", toy.root, settings, 0.1, told.append, ("fairgate",))
+    runs = [one for one in told if ": run " in one]
+    assert runs[0].startswith("jobs: run 1 of at most "), runs
+    assert re.fullmatch(r"jobs: run 2 of at most \d \(\d+ s so far\): pytest on an innocent change", runs[-1]), runs
 
 
 @pytest.mark.usefixtures("_warm")
