@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from runpy import run_path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from in_memory_build import rows_of, run_recipe
 from PIL import Image
 
 from fairgate.builds.build import read_build
+from fairgate.errors import ModelError
 from fairgate.generation import open_model
 from fairgate.portraits.photos import write_photos
 from fairgate.recipes import open_recipe
@@ -27,9 +29,9 @@ def drawn(tmp_path_factory):
     return {"captions": folder / "captions.json", "instances": folder / "instances.json", "images": folder / "images"}
 
 
-def built(name, drawn, **options):
+def built(name, drawn, params="params.yaml", **options):
     """The build's recipe for doctors alone, on these photographs."""
-    recipe = read_build(name, REPOSITORY / "params.yaml")
+    recipe = read_build(name, REPOSITORY / params)
     settings = recipe.settings.model_dump() | drawn | {"subjects": {"doctor": ["doctor"]}} | options
     return open_recipe(recipe.name, settings)
 
@@ -67,6 +69,37 @@ def test_the_shipped_finder_finds_faces_to_swap_and_the_reader_notes_skin_tones(
         assert 8 <= row["face_right"] - row["face_left"] <= 14  # a drawn face is 9 px wide at this size
         assert row["box_top"] <= row["face_top"] < row["face_bottom"] <= row["box_bottom"]
         assert row["perceived_skin_tone"] in ("light", "tan", "brown", "dark")
+
+
+@pytest.mark.nightly
+def test_edits_are_filtered_by_a_dino_that_sees_pictures_alone(drawn, monkeypatch, tmp_path):
+    monkeypatch.chdir(REPOSITORY)
+    example = run_path(str(REPOSITORY / "examples/gensynth/train_dino.py"))
+    example["save"](example["train"](example["people"](4), 5), tmp_path / "dino")
+    uri = f"hf:{tmp_path / 'dino'}"
+    with pytest.raises(ModelError, match="embeds images alone"):
+        open_model("matcher", uri).embed_texts(["a doctor"])
+    shares = example["alike"](uri, photos=4, neighbours=3)
+    assert shares["subject by chance"] < 0.3
+    assert all(0 <= share <= 1 for share in shares.values())
+    few = {"pilot_photos": 3, "group_neighbours": 16, "tau_real": 0.0, "tau_group": 0.0, "sets": 3, "edit_steps": 5}
+    recipe = built(
+        "gensynth-dino-embedded",
+        drawn,
+        params="examples/gensynth/params.yaml",
+        **few,
+        guidances=[9.5],
+        perceived=[],
+        matcher=uri,
+    )
+    _, pilot, edits = run_recipe(recipe, "doctor")
+    assert pilot.meter.counts["edits"] == 3 * 8
+    rows = rows_of(recipe, edits)
+    assert [row["gender"] for row in rows] == ["male", "female"] * 3
+    for row in rows:
+        assert row["p_real"] * 9 == pytest.approx(round(row["p_real"] * 9)), "of nine neighbours"
+        assert row["p_real"] > 0
+        assert row["p_group"] * 16 == pytest.approx(round(row["p_group"] * 16)), "of sixteen"
 
 
 def _photo(drawn, row):
