@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,7 @@ import typer
 
 from fairgate.cli import options
 from fairgate.cli.console import writing
+from fairgate.errors import SettingsError
 
 
 def init(
@@ -56,6 +58,7 @@ def init(
     gate = Gate(name, branch, *pinned, runner=runner, dvc=dvc)
     suite = first_suite(name, root, dataset, model, f"git:{'origin/' if remote else ''}{branch}", None, ())
     files = {f"{FOLDER}/{name}.yaml": suite, **gate_files(gate, service, hook=hook, dockerfile=dockerfile)}
+    _require_plain(root, [*files, ".gitignore"])
     there = [path for path in files if (root / path).exists()]
     for path, text in files.items():
         if path not in there:
@@ -73,6 +76,18 @@ def init(
         typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
     typer.echo(f"set the bounds of {FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
     typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
+
+
+def _require_plain(root: Path, paths: Sequence[str]) -> None:
+    """Raises SettingsError where a link of the checkout would lead what is written somewhere else."""
+    for path in paths:
+        steps = [root / path, *(root / path).parents]
+        if linked := [one for one in steps[: len(Path(path).parts)] if one.is_symlink()]:
+            raise SettingsError(
+                "a file that is to be written is behind a link.",
+                where=str(linked[-1]),
+                remedy="remove the link, or write the file yourself",
+            )
 
 
 def _ignored(root: Path) -> list[str]:

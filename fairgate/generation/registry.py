@@ -98,7 +98,7 @@ def _hf_fingerprint(address: str, uri: str) -> str:
         found = {"base": find_pipeline(named, Path())}
         if named.refiner:
             found["refiner"] = find_pipeline(PipelineAddress(named.refiner, variant=named.variant), Path())
-        return digest({which: each.files.fingerprint() for which, each in found.items()})
+        return digest({which: each.fingerprint for which, each in found.items()})
     config = folder / "config.json"
     kind = read_config(config).get("model_type") if config.is_file() else None
     return find_folder(folder, (str(kind),), tokenizer=False, pickled=True).fingerprint

@@ -20,6 +20,8 @@ _SKIPPED = frozenset({"datasets", "fairness_suites", "build", "node_modules", "m
 _DEEPEST = 4
 _MOST_BYTES = 4 << 20
 _TOWERS = ("clip", "siglip", "flava")
+_HOSTED = re.compile(r"(ubuntu|macos)-(latest|[0-9]+([.][0-9]+)?)(-arm)?")
+"""GitHub's own runners; whatever else is called so may be a team's own machine."""
 _PIN = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)@(?P<commit>[0-9a-f]{40})")
 IGNORED = ("/fairness-report/", "fairgate.db*", "/mlartifacts/")
 """Lines of .gitignore: what runs write, and no commit needs."""
@@ -28,7 +30,7 @@ IGNORED = ("/fairness-report/", "fairgate.db*", "/mlartifacts/")
 @dataclass(frozen=True, slots=True)
 class Gate:
     """What the files say: the suite, the branch that is protected, fairgate's repository and commit, the runner's
-    labels (GitHub's own where they begin with `ubuntu` or `macos`), and whether DVC brings the data."""
+    labels (GitHub's own by their exact names), and whether DVC brings the data."""
 
     suite: str
     branch: str
@@ -63,14 +65,19 @@ def _rendered(name: str, gate: Gate) -> str:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    hosted = gate.runner.startswith(("ubuntu", "macos"))
+    labels = [label.strip() for label in gate.runner.split(",")]
+    if not all(re.fullmatch(r"[\w.-]+", label) for label in labels):
+        raise SettingsError(
+            f"'{gate.runner}' names no runner.", where="--runner", remedy="give labels, such as self-hosted,gpu"
+        )
+    hosted = len(labels) == 1 and _HOSTED.fullmatch(labels[0]) is not None
     return environment.from_string((_TEMPLATES / f"{name}.j2").read_text(encoding="utf-8")).render(
         suite=gate.suite,
         branch=gate.branch,
         action=gate.fairgate,
         url=f"https://github.com/{gate.fairgate}",
         commit=gate.commit,
-        runner=gate.runner if hosted else f"[{', '.join(part.strip() for part in gate.runner.split(','))}]",
+        runner=gate.runner if hosted else f"[{', '.join(labels)}]",
         own_runner=not hosted,
         dvc=gate.dvc,
     )
@@ -112,17 +119,16 @@ def find_branch(root: Path) -> tuple[str, bool]:
 
     Raises SettingsError for a name that no workflow can hold."""
     head = run_git(root, "symbolic-ref", "--quiet", "--short", "HEAD").stdout.decode().strip() or "main"
-    if not run_git(root, "remote", "get-url", "origin").stdout:
-        return head, False
+    remote = bool(run_git(root, "remote", "get-url", "origin").stdout)
     default = run_git(root, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD").stdout.decode().strip()
-    branch = default.removeprefix("origin/") or head
+    branch = (default.removeprefix("origin/") if remote else "") or head
     if not re.fullmatch(r"[\w./-]+", branch):
         raise SettingsError(
             f"the branch '{branch}' has a name that no workflow can hold.",
             where=str(root),
             remedy="give the default branch a name of letters, digits, `.`, `/` and `-`",
         )
-    return branch, True
+    return branch, remote
 
 
 def find_dataset(root: Path) -> str:

@@ -81,15 +81,19 @@ def _write(
         )
     if find_spec("wandb") is None:
         raise TrackingError("wandb is not installed.", where="--wandb", remedy="pip install wandb")
+    ignore = queue / ".gitignore"
+    for step in (queue.parent, queue, ignore):  # the checkout may hold them
+        if step.is_symlink():
+            raise TrackingError("a link would lead W&B's runs elsewhere.", where=str(step), remedy="remove the link")
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         parcel = Path(scratch) / "parcel.json"
         parcel.write_text(json.dumps(_parcel(record, files, project, more_tags, describe)), encoding="utf-8")
         _run([str(_WRITER), str(parcel)], scratch, "W&B's run could not be written")
         made = next(Path(scratch, "wandb").glob("offline-run-*"))
         queue.mkdir(parents=True, exist_ok=True)
-        ignore = queue / ".gitignore"
         if not ignore.exists():
-            ignore.write_text("*\n", encoding="utf-8")
+            with ignore.open("x", encoding="utf-8") as file:
+                file.write("*\n")
         target = queue / made.name
         if target.exists() or target.is_symlink():
             raise TrackingError("W&B's run is there already.", where=str(target), remedy="remove it, or send it")

@@ -130,6 +130,39 @@ def test_nothing_is_written_where_something_is_not_known(repository: Toy, words:
     assert sorted(repository.root.rglob("*")) == before
 
 
+def test_a_runner_that_is_only_called_like_githubs_own_gets_the_guard_of_ones_own(repository: Toy) -> None:
+    assert (
+        init(repository, "faces", "--model", TABLE, "--fairgate", PIN, "--runner", "ubuntu-gpu-own,self-hosted")[0] == 0
+    )
+    made = yaml.safe_load((repository.root / ".github/workflows/fairness-gate.yml").read_text(encoding="utf-8"))
+    job = made["jobs"]["gate"]
+    assert job["runs-on"] == ["ubuntu-gpu-own", "self-hosted"]
+    assert job["environment"] == "fairness-gate"
+    assert "contains(github.event.pull_request.labels" in job["if"]
+
+
+def test_names_that_would_end_a_line_of_yaml_are_refused(repository: Toy) -> None:
+    words = ["faces", "--model", TABLE, "--fairgate", PIN, "--ci", "github"]
+    code, output = init(repository, *words, "--runner", "x], y: {z")
+    assert (code, "names no runner" in output) == (4, True), output
+    git = ScratchGit(repository.root)
+    git("remote", "remove", "origin")
+    git("symbolic-ref", "HEAD", "refs/heads/main],pull_request_target,x")
+    code, output = init(repository, *words)
+    assert (code, "a name that no workflow can hold" in output) == (4, True), output
+
+
+@pytest.mark.parametrize("path", [".github", ".github/workflows/fairness-gate.yml", ".gitignore"])
+def test_nothing_is_written_through_a_link_of_the_checkout(repository: Toy, tmp_path: Path, path: str) -> None:
+    link = repository.root / path
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(tmp_path / "elsewhere")
+    code, output = init(repository, "faces", "--model", TABLE, "--fairgate", PIN)
+    assert (code, "behind a link" in output) == (4, True), output
+    assert not (tmp_path / "elsewhere").exists()
+    assert not (repository.root / "fairness_suites" / "faces.yaml").exists()
+
+
 def test_where_no_remote_says_it_the_service_has_to_be_named(toy: Toy) -> None:
     ScratchGit(toy.root)("init", "--quiet", "--initial-branch", "trunk")
     code, output = init(toy, "faces", "--model", TABLE, "--fairgate", PIN)

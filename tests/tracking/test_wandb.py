@@ -204,6 +204,18 @@ def test_where_wandb_is_disabled_nothing_is_written(toy: Toy, monkeypatch: pytes
     assert not (toy.root / ".fairgate").exists()
 
 
+@pytest.mark.parametrize("link", [".fairgate", ".fairgate/wandb", ".fairgate/wandb/.gitignore"])
+def test_a_link_that_a_checkout_holds_is_not_followed(link: str, tmp_path: Path) -> None:
+    elsewhere, queue = tmp_path / "elsewhere", tmp_path / "repository" / ".fairgate" / "wandb"
+    target = tmp_path / "repository" / link
+    (elsewhere / "wandb").mkdir(parents=True)
+    target.parent.mkdir(parents=True)
+    target.symlink_to(elsewhere / "made" if link.endswith("ignore") else elsewhere)
+    with pytest.raises(TrackingError, match="a link would lead W&B's runs elsewhere"):
+        log_to_wandb(a_record(), [], "fairness", queue)
+    assert [path.name for path in elsewhere.rglob("*")] == ["wandb"]
+
+
 @pytest.mark.parametrize("project", ["", "a/b/c", "../x", "a b", "team/", "x\n"])
 def test_what_is_no_project_is_refused(project: str, tmp_path: Path) -> None:
     with pytest.raises(TrackingError, match="is no project of W&B"):

@@ -16,6 +16,7 @@ from fairgate.checkpoints import (
     read_config,
     refuse_other_weights,
     require_weights,
+    resolve,
     shards_of,
     split_options,
 )
@@ -40,29 +41,56 @@ _KNOWN: dict[str, tuple[str, frozenset[str]]] = {
     "scheduler": ("diffusers", frozenset()),
 }
 _STEMS = {"diffusers": "diffusion_pytorch_model", "transformers": "model"}
-_OPTIONS = ("refiner", "vae", "variant")
+_OPTIONS = ("refiner", "vae", "variant", "lora", "lora_scale")
+_LORA = "pytorch_lora_weights.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineAddress:
-    """`FOLDER_OR_ID?refiner=FOLDER_OR_ID&vae=FOLDER_OR_ID&variant=fp16`, taken apart."""
+    """`FOLDER_OR_ID?refiner=FOLDER_OR_ID&vae=FOLDER_OR_ID&variant=fp16&lora=FILE&lora_scale=1`, taken apart."""
 
     model: str
     refiner: str | None = None
     vae: str | None = None
     variant: str | None = None
+    lora: str | None = None
+    lora_scale: float = 1.0
 
     @classmethod
     def of(cls, address: str, uri: str) -> PipelineAddress:
         """Raises ModelError for an option that there is not."""
         model, options = split_options(uri, address, _OPTIONS)
         refiner, vae = (_plain(options.get(name)) for name in ("refiner", "vae"))
-        return cls(model, refiner, vae, options.get("variant"))
+        return cls(model, refiner, vae, options.get("variant"), options.get("lora"), lora_scale(uri, options))
+
+
+def lora_scale(uri: str, options: Mapping[str, str]) -> float:
+    """`lora_scale` of a URI's options, 1 where it is not there. Raises ModelError."""
+    text = options.get("lora_scale", "1")
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = math.nan
+    if not math.isfinite(scale) or scale == 0 or ("lora_scale" in options and "lora" not in options):
+        raise ModelError(
+            f"lora_scale is '{text[:40]}', or there is no lora that it scales.",
+            where=uri,
+            remedy="write ?lora=FILE&lora_scale=0.8, a number other than 0; or leave it out, for 1",
+        )
+    return scale
 
 
 def _plain(named: str | None) -> str | None:
     """An address without `hf:`, for a model that may be named by a short name."""
     return None if named is None else ALIASES.get(named, named).removeprefix("hf:")
+
+
+@dataclass(frozen=True, slots=True)
+class LoraFile:
+    """A LoRA that is merged into a pipeline, times `scale`."""
+
+    path: Path
+    scale: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +108,12 @@ class PipelineFiles:
     vae: Path
     variant: str | None
     files: HashedFiles
+    lora: LoraFile | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Hex SHA-256 over the files, and over the scale of a LoRA."""
+        return self.files.fingerprint(**({} if self.lora is None else {"lora_scale": repr(self.lora.scale)}))
 
     @property
     def is_xl(self) -> bool:
@@ -117,8 +151,23 @@ def find_pipeline(address: PipelineAddress, base: Path) -> PipelineFiles:
             vae /= "vae"
         paths |= {f"vae/{role}": path for role, path in _component(vae, "vae", None).items()}
     channels = read_config(folder / "unet" / "config.json").get("in_channels", 4)
+    lora = None if address.lora is None else LoraFile(_lora(address.lora, base), address.lora_scale)
+    if lora is not None:
+        paths["lora"] = lora.path
     hashed = HashedFiles.of(paths)
-    return PipelineFiles(folder, pipeline, components, settings, channels, vae, address.variant, hashed)
+    return PipelineFiles(folder, pipeline, components, settings, channels, vae, address.variant, hashed, lora)
+
+
+def _lora(named: str, base: Path) -> Path:
+    """The file of a LoRA, or the one that diffusers writes into a folder. Raises ModelError."""
+    path = resolve(named, base)
+    path = path / _LORA if path.is_dir() else path
+    require_weights(path)
+    if path.suffix != ".safetensors":
+        raise ModelError(
+            f"'{path.name}' is no safetensors file.", where=str(path), remedy="save the LoRA as safetensors"
+        )
+    return path
 
 
 def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:

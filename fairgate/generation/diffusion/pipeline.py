@@ -22,6 +22,7 @@ from PIL.Image import Image
 from fairgate.checkpoints import find_device, naming_folder, require_finite, require_loaded, require_stored
 from fairgate.errors import ModelError
 from fairgate.generation.diffusion.files import SD, PipelineAddress, PipelineFiles, find_pipeline
+from fairgate.generation.diffusion.lora import merge_lora
 from fairgate.generation.diffusion.schedule import Schedule, Schedulers, quiet
 from fairgate.hashing import digest
 
@@ -70,7 +71,7 @@ class StableDiffusion:
     def __init__(self, found: PipelineFiles, uri: str, device: str, kin: StableDiffusion | None = None) -> None:
         where = find_device(device)
         self.uri, self.where, self.files = uri, str(found.folder), found.files
-        self.fingerprint = found.files.fingerprint()
+        self.fingerprint = found.fingerprint
         self.pipeline, self.is_xl, self.is_refiner = found.pipeline, found.is_xl, found.is_refiner
         self.device = torch.device(where.name)
         self.dtype = {"fp32": torch.float32, "amp_bf16": torch.bfloat16, "amp_fp16": torch.float16}[where.precision]
@@ -95,7 +96,9 @@ class StableDiffusion:
             for name in readers
         }
         self.text_encoders = list(self._readers.values())
-        self.unet = _unet_or_vae(found, "unet", self.dtype, variant).to(self.device)
+        self.unet = _unet_or_vae(found, "unet", self.dtype, variant)
+        merge_lora(found, {"unet": self.unet, **self._readers})
+        self.unet = self.unet.to(self.device)
         if kin is None:
             own = variant if found.vae.parent == found.folder else None  # a VAE from elsewhere has names of its own
             self.vae = _unet_or_vae(found, "vae", torch.float32, own).to(self.device)

@@ -27,7 +27,7 @@ from fairgate.checkpoints import (
     versions,
 )
 from fairgate.errors import ModelError
-from fairgate.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline
+from fairgate.generation.diffusion.files import EDIT, PipelineAddress, PipelineFiles, find_pipeline, lora_scale
 from fairgate.generation.diffusion_classifier.reading import Table, same_text, shown_how, tokenizers_digest
 from fairgate.generation.diffusion_classifier.sampling import settle
 from fairgate.hashing import digest
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other errors for the same files
 SAMPLES = 100
 """Noise levels by default: the most that Li et al. and paper 2 take."""
-_OPTIONS = ("samples", "size", "stop", "vae", "variant")
+_OPTIONS = ("samples", "size", "stop", "vae", "variant", "lora", "lora_scale")
 _BATCH = 8  # pictures read at once
 
 
@@ -72,12 +72,17 @@ class DiffusionFamily:
     """Folders that diffusers saved, and hub ids."""
 
     scheme: ClassVar[str] = "diffusion"
-    forms: ClassVar[tuple[str, ...]] = ("diffusion:FOLDER?samples=100",)
+    forms: ClassVar[tuple[str, ...]] = ("diffusion:FOLDER?samples=100", "diffusion:FOLDER?lora=FILE")
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "edit", "generate"})
 
     def local_path(self, address: str) -> Path | None:
         """The folder."""
         return Path(address.partition("?")[0])
+
+    def option_files(self, address: str) -> list[Path]:
+        """A VAE and a LoRA of other folders."""
+        options = (part.partition("=") for part in address.partition("?")[2].split("&"))
+        return [Path(value) for name, _, value in options if name in ("vae", "lora") and value]
 
     def open(self, request: Request) -> DiffusionClassifier:
         """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""
@@ -87,7 +92,8 @@ class DiffusionFamily:
             size=int(_number(request.uri, "size", options["size"])) if "size" in options else None,
             stop=_number(request.uri, "stop", options["stop"], whole=False) if "stop" in options else None,
         )
-        address = PipelineAddress(named, None, options.get("vae"), options.get("variant"))
+        scale = lora_scale(request.uri, options)
+        address = PipelineAddress(named, None, options.get("vae"), options.get("variant"), options.get("lora"), scale)
         found = find_pipeline(address, request.base)
         if found.pipeline in EDIT or found.is_refiner or found.channels != 4:
             kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
@@ -124,7 +130,7 @@ class DiffusionClassifier:
 
     def __init__(self, found: PipelineFiles, settings: Classifying, request: Request) -> None:
         self.uri, self.settings = request.uri, settings
-        self.fingerprint = digest({"files": found.files.fingerprint(), **asdict(settings)})
+        self.fingerprint = digest({"files": found.fingerprint, **asdict(settings)})
         self.preparation = f"diffusion/{CODE_VERSION}"
         self.tokenizer = tokenizers_digest(found)
         with naming(request.uri, "be read"):
