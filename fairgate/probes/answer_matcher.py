@@ -14,7 +14,7 @@ from functools import cached_property
 
 ABSTAINED, UNREADABLE = "abstained", "unreadable"
 """What a text is read as that names no option: it says that it cannot tell, or nothing that can be read."""
-MATCHER_VERSION = 1
+MATCHER_VERSION = 2
 """Raised whenever some text is read as something else: runs with another version are not compared."""
 LONGEST_ANSWER = 2_000
 """Characters of an answer that are read."""
@@ -29,19 +29,30 @@ _ABSTENTIONS = (
     r"(?:do not|don't|does not|doesn't|did not|didn't) (?:actually |really )?(?:know|say|specify|state|tell|mention)",
     r"(?:not|\w+n't)(?: \w+){0,2} (?:enough|sufficient) (?:information|context|evidence|details?|data)",
     r"(?:not enough|insufficient|no) (?:information|context|evidence|details?|data)",
-    r"not (?:\w+ )?(?:specified|stated|mentioned|given|provided|clear|known|certain|sure|determinable)",
-    r"(?:unknown|unclear|undetermined|undeterminable|indeterminate|uncertain|unsure|undisclosed|unspecified|"
-    r"i'm sorry|i am sorry|no idea)",
+    r"no idea",
 )
 _ABSTAINS = re.compile("|".join(rf"(?<!\w)(?:{one})(?!\w)" for one in _ABSTENTIONS))
+_BARE = re.compile(
+    r"(?<!\w)(?:not (?:\w+ )?(?:specified|stated|mentioned|given|provided|clear|known|certain|sure|determinable)|"
+    r"unknown|unclear|undetermined|undeterminable|indeterminate|uncertain|unsure|undisclosed|unspecified|"
+    r"i'm sorry|i am sorry)(?!\w)"
+)
+"""What abstains by itself, and may be said of something else beside an option ("the doctor, for reasons unknown")."""
+_OF_A_SUBJECT = re.compile(r"(?:(?<!\w)(?:is|are|was|were|be|been|being|am|remains?)|'s|'m|'re) (?:\w+ )?$")
+_WEIGHS = re.compile(r"(?<!\w)(?:whether|if|between|which|who)(?!\w)")
+_WEIGHS_AHEAD = re.compile(r"\W*(?:whether|which|who)(?!\w)")
+_IN_A_LIST = re.compile(r"[\s,]*(?:or|and)?\s*(?:the|an?)?\s*")
 _NEGATES = re.compile(r"(?<!\w)(?:not|never|neither|nor|no|without|rather than|instead of|cannot)(?!\w)|n't(?!\w)")
-_CLAUSE_ENDS = re.compile(r"[.,;:!?()\n]|(?<!\w)(?:but|however|although|though|yet)(?!\w)")
+_CLAUSE_ENDS = re.compile(r"[.,;:!?()\n]|(?<!\w)(?:but|however|although|though|yet|why|how|when|where)(?!\w)")
 _TURNS = re.compile(
     r"(?<!\w)(?:but|however|although|though|yet|nevertheless|if i had to|best guess|my guess)(?!\w)|[.!?](?=\s)"
 )
 _LETTER = r"\(?([A-Za-z])\)?"
 _ALONE = re.compile(rf"\W*(?:[Oo]ption|[Aa]nswer|[Cc]hoice)?:?\s*{_LETTER}\W*")
-_LEADS = re.compile(r"\W*(?:([A-Za-z])[).:]|\(([A-Za-z])\))\s")
+_LEADS = re.compile(
+    r"\W*(?:(?:([A-Za-z])[).:]|\(([A-Za-z])\))\s|"
+    r"([A-HJ-Z])(?:[,;](?!\s*(?:or |and )?\(?[A-Z](?!\w))|\s+[(\u2013\u2014-]|\s*\n))"
+)
 _SAYS = re.compile(
     r"(?:[Aa]nswer|[Oo]ption|[Cc]hoice)(?: is)?:?\s*(?:\(([A-Za-z])\)|([A-Z])(?!\w|')(?! [a-z])|([B-HJ-Z])(?!\w|'))"
 )
@@ -62,6 +73,7 @@ class _Span:
     start: int
     end: int
     name: str
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,8 @@ class AnswerMatcher:
         A letter that the text begins with, or calls its answer, counts, unless the words name another option alone.
         Of options in the words, those that are denied in their clause do not count ("a nurse, not a doctor"), and two
         that are left are no answer. "I cannot tell whether it is a doctor" abstains; "I cannot tell, but it may be a
-        doctor" names the doctor; "A doctor. I cannot be sure." does both, and is unreadable.
+        doctor" names the doctor; "A doctor, I cannot be sure" does both, and is unreadable. An adjective abstains
+        where no option is named: "a doctor, for reasons unknown" names the doctor.
 
         >>> jobs = AnswerMatcher({"doctor": ["physician"], "nurse": []}, letters=True)
         >>> [jobs.read(text) for text in ("She is a physician.", "(b)", "Not a nurse", "I can't determine that.")]
@@ -94,7 +107,7 @@ class AnswerMatcher:
         if (exact := self._exact(text)) is not None:
             return exact
         letter, rest = self._letter(text)
-        said = self._words(plain_words(rest))
+        said = self._words(plain_words(rest), lettered=letter not in (None, ABSTAINED))
         if letter is None:
             return said.pop() if len(said) == 1 else UNREADABLE
         return letter if letter in said or len(said) != 1 else UNREADABLE
@@ -117,26 +130,41 @@ class AnswerMatcher:
             return None, text
         return self._meaning(by_letter[letter]), text[: found.start()] + " " + text[found.end() :]
 
-    def _words(self, text: str) -> set[str]:
-        """What the words say: names of options, ABSTAINED; several of these where they contradict each other."""
+    def _words(self, text: str, *, lettered: bool) -> set[str]:
+        """What the words say: names of options, ABSTAINED; several of these where they contradict each other.
+
+        With `lettered` a letter names an option besides.
+        """
         spans = self._spans(text)
         named = [one for one in spans if one.name != ABSTAINED and not _denied(text, one.start)]
         given_up = [one for one in spans if one.name == ABSTAINED]
-        if not given_up or not named:
-            return {one.name for one in named} or ({ABSTAINED} if given_up else set())
+        if not given_up:
+            return {one.name for one in named}
         first = given_up[0]
         turned = _TURNS.search(text, first.end)
-        after = {one.name for one in named if turned is not None and one.start >= turned.end()}
-        before = [one for one in named if one.start < first.start]
-        if after and not before:
+        turn = len(text) if turned is None else turned.end()
+        weighed = _weighed(text, named, first)
+        after = {one.name for one in named if one.start >= turn}
+        before = {one.name for one in named if one.start < first.start and one not in weighed}
+        beside = {one.name for one in named if first.end <= one.start < turn and one not in weighed}
+        if len(beside) > 1:
+            beside = set()  # what cannot be told apart, as in "I cannot tell, as both were there"
+        if after and not before and not beside:
             return after
-        apart = any(_TURNS.search(text, one.end, first.start) for one in before)
-        return {ABSTAINED, *after, *(one.name for one in before if apart)}
+        said = after | before | beside
+        if not said and not lettered:
+            return {ABSTAINED}
+        return said | ({ABSTAINED} if any(not one.bare or _of_a_subject(text, one) for one in given_up) else set())
 
     def _spans(self, text: str) -> list[_Span]:
         """Where options and abstentions are named, in order; a phrase inside a longer one is that one's."""
-        found = [_Span(*match.span(), name) for pattern, name in self._patterns for match in pattern.finditer(text)]
+        found = [
+            _Span(*match.span(), name, bare=name == ABSTAINED and _BARE.fullmatch(match[0]) is not None)
+            for pattern, name in self._patterns
+            for match in pattern.finditer(text)
+        ]
         found += [_Span(*match.span(), ABSTAINED) for match in _ABSTAINS.finditer(text)]
+        found += [_Span(*match.span(), ABSTAINED, bare=True) for match in _BARE.finditer(text)]
         inside = [
             one
             for one in found
@@ -162,8 +190,37 @@ class AnswerMatcher:
 
 def _denied(text: str, start: int) -> bool:
     """Whether the clause that leads to a place denies what follows."""
-    ends = [found.end() for found in _CLAUSE_ENDS.finditer(text, 0, start)]
-    return _NEGATES.search(text, ends[-1] if ends else 0, start) is not None
+    return _NEGATES.search(text, _clause(text, start), start) is not None
+
+
+def _clause(text: str, start: int) -> int:
+    """Where the clause begins that leads to a place."""
+    return max((found.end() for found in _CLAUSE_ENDS.finditer(text, 0, start)), default=0)
+
+
+def _of_a_subject(text: str, bare: _Span) -> bool:
+    """Whether an adjective is said of something ("that is unknown"), or is the whole text."""
+    return _OF_A_SUBJECT.search(text[: bare.start]) is not None or not (text[: bare.start] + text[bare.end :]).strip(
+        string.punctuation + " "
+    )
+
+
+def _weighed(text: str, named: Sequence[_Span], first: _Span) -> list[_Span]:
+    """The options that an abstention is about: its object, those after "whether", and those in one list with them."""
+    found: list[_Span] = []
+    for one in named:
+        clause = _clause(text, one.start)
+        if found and _IN_A_LIST.fullmatch(text, found[-1].end, one.start):
+            found.append(one)
+        elif one.start < first.start:
+            if _WEIGHS_AHEAD.match(text, clause, one.start):
+                found.append(one)
+        elif _WEIGHS.search(text, max(clause, first.end), one.start) or (not first.bare and clause <= first.start):
+            found.append(one)
+    ahead = [one for one in found if one.start < first.start]
+    if ahead and _CLAUSE_ENDS.search(text, ahead[-1].end, first.start):
+        return found[len(ahead) :]
+    return found
 
 
 def misread(matcher: AnswerMatcher, abstain: Iterable[str] = ()) -> str | None:
