@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a checkpoint of its own": ({"model_args": {"img_size": "a.pth"}}, "does not pass on"),
     "code of its own": ({"model_args": {"block_fn": "os.system"}}, "does not pass on"),
     "a huge model": ({"model_args": {"embed_dim": 100_000}}, "sets 'embed_dim' to 100000"),
+    "a giant side": ({"model_args": {"img_size": 1e9}}, "sets 'img_size'|img_size is"),
+    "a side without end": ({"model_args": {"img_size": [64, math.inf]}}, "sets 'img_size'|img_size is"),
+    "a wide stem": ({"model_args": {"stem_width": 8193}}, "does not pass on"),
+    "wide dims": ({"model_args": {"dims": [8, 10**9]}}, "does not pass on"),
+    "many heads": ({"model_args": {"num_heads": math.nan}}, "does not pass on"),
+    "many stages": ({"model_args": {"embed_dims": [8] * 17}}, "does not pass on"),
     "no pictures": ({"pretrained_cfg": {"input_size": [3, 64, 64]}}, "how pictures are prepared"),
     "giant pictures": (
         {"pretrained_cfg": {"input_size": [3, 9000, 9000], "mean": [0, 0, 0], "std": [1, 1, 1]}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -98,8 +99,8 @@ def _mapped(
             taken[place] = name
         outputs[name] = tuple(known[folded(label)] for label in labels)
     rest = {name: (place,) for place, name in enumerate(own) if place not in taken}
-    every = [folded(name) for name in (*outputs, *rest)]
-    if doubled := [name for name in outputs if every.count(folded(name)) > 1]:
+    every = Counter(folded(name) for name in (*outputs, *rest))
+    if doubled := [name for name in outputs if every[folded(name)] > 1]:
         raise ModelError(
             f"'{doubled[0]}' is twice a name of the mapping, or also that of another label of the model.",
             where=where,

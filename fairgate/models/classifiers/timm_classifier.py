@@ -3,8 +3,9 @@ label_names, pretrained_cfg) and model.safetensors. The architecture is one that
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -57,6 +58,7 @@ _SIZES = frozenset(
     }
 )
 """Arguments of architectures that are numbers: others could name a file, a hub or code."""
+MAX_SIDE, _LARGEST, _LONGEST = 2048, 8192, 16
 _POOLING = re.compile(r"[a-z_]{0,20}")
 _PICTURES = ("input_size", "interpolation", "mean", "std", "crop_pct", "crop_mode")
 
@@ -137,17 +139,31 @@ def _arguments(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     pooling = found.pop("global_pool", None) or config.get("global_pool")
     for name, value in found.items():
         numbers = value if isinstance(value, list) else [value]
-        if name not in _SIZES or not all(isinstance(one, int | float) for one in numbers):
+        if name == "img_size" and any(isinstance(one, int | float) and one > MAX_SIDE for one in numbers):
+            raise ModelError(
+                f"img_size is {str(value)[:40]}; pictures of at most {MAX_SIDE:,} pixels a side are read.",
+                where=where,
+                remedy="check model_args in the config: no known model is that large",
+            )
+        if name not in _SIZES or not _plain_numbers(numbers):
             raise ModelError(
                 f"the config gives the architecture '{name}' as {str(value)[:80]!r}, which fairgate does not pass on.",
                 where=where,
-                remedy=f"arguments that it passes on, as numbers: global_pool, {', '.join(sorted(_SIZES))}",
+                remedy=f"arguments that it passes on, as at most {_LONGEST} numbers of at most {_LARGEST:,}: "
+                f"global_pool, {', '.join(sorted(_SIZES))}",
             )
     if pooling is None:
         return found
     if not isinstance(pooling, str) or not _POOLING.fullmatch(pooling):
         raise ModelError(f"global_pool is {str(pooling)[:40]!r}.", where=where, remedy="name a pooling, such as avg")
     return {**found, "global_pool": pooling}
+
+
+def _plain_numbers(numbers: Sequence[Any]) -> bool:
+    """Whether they are few, and each is a finite number that is no larger than published models have."""
+    return len(numbers) <= _LONGEST and all(
+        isinstance(one, int | float) and math.isfinite(one) and abs(one) <= _LARGEST for one in numbers
+    )
 
 
 def _labels(config: Mapping[str, Any], where: str) -> list[str] | None:
