@@ -204,6 +204,14 @@ def diverged(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+def infinite(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    weights["class_labels_classifier.weight"] = weights["class_labels_classifier.weight"] * 0 + 3e38
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
 REFUSED = {
     named_by_timm: "use a model whose parts config.json describes",
     a_backbone_of_timm: "use a model whose parts config.json describes",
@@ -217,6 +225,7 @@ REFUSED = {
     many_boxes: "sets 'num_queries' to 10000000",
     pickled: "only pickled weights",
     diverged: "NaN",
+    infinite: "NaN or infinity",
 }
 
 

@@ -56,9 +56,9 @@ class DetectorEngine:
         for group, inputs in self._groups(pictures):
             said = {name: value.repeat(len(group), 1) for name, value in tokens.items()}
             outputs = self.model(**inputs, **said)
-            if torch.isnan(outputs.logits).any() or torch.isnan(outputs.pred_boxes).any():
+            if not _answered(outputs, said):
                 raise ModelError(
-                    "the model answered with NaN.",
+                    "the model answered with NaN or infinity.",
                     where=self.where,
                     remedy="check the checkpoint: did its training diverge?",
                 )
@@ -122,6 +122,12 @@ class DetectorEngine:
             )
             for group in alike.values()
         ]
+
+
+def _answered(outputs: Any, said: Mapping[str, torch.Tensor]) -> bool:
+    """Whether logits and boxes are finite; logits beyond the tokens of a text are padding, minus infinity."""
+    logits = outputs.logits[..., : said["input_ids"].shape[1]] if said else outputs.logits
+    return bool(torch.isfinite(logits).all() and torch.isfinite(outputs.pred_boxes).all())
 
 
 def _fill(row: BoxRow, found: Mapping[str, Any], wanted: int | None) -> None:
