@@ -137,7 +137,9 @@ def _kind(key: Mapping[str, Any]) -> str:
         return ", ".join(f"`{one}`" for one in values) if len(values) < MANY else "a name below"
     if key.get("type") in ("array", "object"):
         return _several(key)
-    words = {"string": "text", "integer": "whole number", "number": "number"}.get(key.get("type", ""), "mapping")
+    words = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}.get(
+        key.get("type", ""), "mapping"
+    )
     limits = [("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<")]
     limited = ", ".join(f"{sign} {key[name]}" for name, sign in limits if name in key)
     return f"{'date' if key.get('format') == 'date' else words} {limited}".strip()

@@ -84,7 +84,7 @@ def _general(record: RunRecord) -> list[str]:
         "fingerprint of its files": model.fingerprint,
         "precision": model.precision,
         "preparation": model.preparation,
-        "digest of the tokenizer": model.tokenizer,
+        "digest of the tokenizer, or of a classifier's labels": model.tokenizer,
         "digest of the preprocessing": model.preprocessing,
         "commit": place.git_commit and f"{place.git_commit}{', with uncommitted changes' if place.git_dirty else ''}",
     }

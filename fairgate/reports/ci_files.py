@@ -99,7 +99,7 @@ def _rule(name: str, check: CheckResult | None) -> dict[str, Any]:
     described = {
         "not-judged": "The suite could not be judged.",
         "gate-definition": "The change alters the gate itself.",
-        "to-review": "The change alters something besides the weights.",
+        "to-review": "Something that a person is to look at.",
     }
     text = described.get(name, name) if check is None or spec is None else f"{spec.name}: {spec.meaning}"
     return {"id": name, "shortDescription": {"text": _plain(text)}}

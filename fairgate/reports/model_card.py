@@ -61,11 +61,21 @@ def model_name(record: RunRecord) -> str:
     return clean(address.rstrip("/").rpartition("/")[2], _LONGEST) or "model"
 
 
+_TASKS = {
+    "zero_shot_classification": "zero-shot-image-classification",
+    "prediction": "image-classification",
+    "detection": "object-detection",
+    "question": "visual-question-answering",
+    "image_editing": "image-to-image",
+}
+"""Kinds of probe by the hub's names of tasks; other kinds have none there."""
+
+
 def _result(probe: str, checks: list[CheckResult], record: RunRecord) -> dict[str, Any]:
     data = record.dataset
     kind = record.probes.get(probe, "").partition(":")[0] or "evaluation"
     result: dict[str, Any] = {
-        "task": {"type": clean(kind, _LONGEST).replace("_", "-"), "name": clean(probe, _LONGEST)},
+        "task": {"type": _TASKS.get(kind, clean(kind, _LONGEST).replace("_", "-")), "name": clean(probe, _LONGEST)},
         "dataset": {
             "type": clean(data.name, _LONGEST),
             "name": clean(f"{data.name} {data.version}", _LONGEST),

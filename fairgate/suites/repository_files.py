@@ -23,7 +23,7 @@ _TOWERS = ("clip", "siglip", "flava")
 _HOSTED = re.compile(r"(ubuntu|macos)-(latest|[0-9]+([.][0-9]+)?)(-arm)?")
 """GitHub's own runners; whatever else is called so may be a team's own machine."""
 _PIN = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)@(?P<commit>[0-9a-f]{40})")
-IGNORED = ("/fairness-report/", "fairgate.db*", "/mlartifacts/")
+IGNORED = ("/fairness-report/", "/fairness-card/", "fairgate.db*", "/mlartifacts/")
 """Lines of .gitignore: what runs write, and no commit needs."""
 
 

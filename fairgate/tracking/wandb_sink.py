@@ -30,6 +30,8 @@ WANDB_QUEUE: Final = Path(".fairgate/wandb")
 TIMEOUT: Final = "FAIRGATE_WANDB_TIMEOUT"
 """Seconds that writing a run, and sending it, may take each; 120 where it is not set."""
 _WRITER: Final = Path(__file__).with_name("wandb_writer.py")
+_WRITING = 60.0
+"""Seconds that wandb may take to write a run here, at least: no server is waited for."""
 _OFFLINE: Final = ("offline", "dryrun")
 _PARTS: Final = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}/)?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 _TAG: Final = 64
@@ -88,7 +90,7 @@ def _write(
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
         parcel = Path(scratch) / "parcel.json"
         parcel.write_text(json.dumps(_parcel(record, files, project, more_tags, describe)), encoding="utf-8")
-        _run([str(_WRITER), str(parcel)], scratch, "W&B's run could not be written")
+        _run([str(_WRITER), str(parcel)], scratch, "W&B's run could not be written", max(_WRITING, _seconds()))
         made = next(Path(scratch, "wandb").glob("offline-run-*"))
         queue.mkdir(parents=True, exist_ok=True)
         if not ignore.exists():
@@ -122,14 +124,13 @@ def _parcel(
 
 def _send(run: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="fairgate-", ignore_cleanup_errors=True) as scratch:
-        _run(["-m", "wandb", "sync", str(run.resolve())], scratch, "W&B did not take the run")
+        _run(["-m", "wandb", "sync", str(run.resolve())], scratch, "W&B did not take the run", _seconds())
     if not list(run.glob("*.wandb.synced")):
         raise TrackingError("W&B did not take the run, and did not say why.")
 
 
-def _run(words: list[str], folder: str, problem: str) -> None:
-    """Run Python in an empty folder; TrackingError where that fails, or takes too long."""
-    seconds = _seconds()
+def _run(words: list[str], folder: str, problem: str, seconds: float) -> None:
+    """Run Python in an empty folder; TrackingError where that fails, or takes longer."""
     environment = {name: value for name, value in os.environ.items() if name not in ("WANDB_DIR", "WANDB_MODE")}
     environment |= {"WANDB_DIR": folder, "WANDB_SILENT": "false"}
     with subprocess.Popen(  # noqa: S603

@@ -146,7 +146,7 @@ def test_boxes_that_reach_over_the_edge_are_clipped_to_the_picture(folder: Path)
         ({"text_config": {"model_type": "gpt2"}}, "a part is of type 'gpt2'"),
         ({"model_type": "owlvit"}, "of type 'owlvit'"),
         ({"encoder_layers": 10**9}, "'encoder_layers' to 1000000000"),
-        ({"num_queries": 10**9}, "does not fit its config.json"),
+        ({"num_queries": 10**9}, "'num_queries' to 1000000000"),
         ({"max_text_len": 10**9}, "'max_text_len' to 1000000000"),
     ],
 )

@@ -76,7 +76,7 @@ class NeedsAnswers(ContrastProbe):
 
     needs: ClassVar[str] = "answer"
 
-    kind: Literal["question"]  # type: ignore[assignment]
+    kind: Literal["needs_words"]  # type: ignore[assignment]
 
 
 class TopShare(MetricSettings):

@@ -34,7 +34,7 @@ GAP = "  - {id: gap, probe: versus, metric: group_gap, over: gender, at_least: -
 TEXT = SUITE.replace("decision:", f"{PROBE}decision:") + SOUND + KEPT + GAP
 ENTRIES = {
     "fairgate.metrics": {"sound_sets": "LowSets"},
-    "fairgate.probes": {"contrast": "ContrastProbe", "question": "NeedsAnswers"},
+    "fairgate.probes": {"contrast": "ContrastProbe", "needs_words": "NeedsAnswers"},
 }
 
 
@@ -154,7 +154,9 @@ def test_suites_are_as_strict_with_them(toy: Toy, old: str, new: str, problem: s
 
 @pytest.mark.usefixtures("installed")
 def test_a_model_that_cannot_answer_is_refused_by_what_it_lacks(toy: Toy) -> None:
-    record = gate.evaluate(*evaluated(toy, TEXT.replace("kind: contrast", "kind: question")), command="pytest").record
+    record = gate.evaluate(
+        *evaluated(toy, TEXT.replace("kind: contrast", "kind: needs_words")), command="pytest"
+    ).record
     assert record.verdict == "error"
     assert all("lacks the capability 'answer'" in one.reason for one in record.checks)
 

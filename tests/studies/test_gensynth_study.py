@@ -382,8 +382,8 @@ def test_releases_that_hold_something_else_are_refused(
 def test_a_model_that_cannot_compare_pictures_with_texts_is_refused_by_what_it_lacks(root: Path) -> None:
     @register
     class Labels:
-        scheme: ClassVar[str] = "labels"
-        forms: ClassVar[tuple[str, ...]] = ("labels:ANY",)
+        scheme: ClassVar[str] = "labelled"
+        forms: ClassVar[tuple[str, ...]] = ("labelled:ANY",)
         capabilities: ClassVar[frozenset[Any]] = frozenset({"log_probabilities"})
 
         def local_path(self, _: str) -> Path | None:
@@ -393,7 +393,7 @@ def test_a_model_that_cannot_compare_pictures_with_texts_is_refused_by_what_it_l
             return SimpleNamespace(uri=request.uri, capabilities=self.capabilities)
 
     with pytest.raises(ModelError, match="lacks the capability 'similarity'"):
-        study(root, models={"labels": "labels:any"})
+        study(root, models={"labelled": "labelled:any"})
 
 
 def test_a_release_in_the_place_of_another_recipes_is_refused(root: Path) -> None:
