@@ -31,9 +31,11 @@ SHOWN = 10
 class EditingOptions:
     """How people are edited and read. `words` are by class; `labels` are the reader's prompts for the groups of
     `attribute`; `images` of every group are edited once by each word at each strength. `crop` is where faces are, as
-    shares of the sides; `aligned` says that they are at the same place in all pictures."""
+    shares of the sides; `aligned` says that they are at the same place in all pictures. `reader_fingerprint` is
+    what the reader's must be, where it is pinned."""
 
     reader: str
+    reader_fingerprint: str | None = None
     labels: Mapping[str, str] = field(default_factory=lambda: dict(LABELS))
     attribute: str = "gender"
     words: Mapping[str, Sequence[str]] = field(default_factory=lambda: dict(CLASSES))

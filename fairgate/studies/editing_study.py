@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairgate.data import Dataset
-from fairgate.errors import SettingsError
+from fairgate.errors import ModelError, SettingsError
 from fairgate.measures import Floats
 from fairgate.models import (
     Editing,
@@ -54,7 +54,8 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
     """Tables 1 to 3 and figures 3 to 15, 20 and 21 (left, middle) of one model on one release.
 
     Raises DatasetError for an attribute or groups that the release lacks, SettingsError for options that make no sense,
-    ModelError for a model that edits nothing, a reader that reads nothing, and for texts that one cannot tell apart.
+    ModelError for a model that edits nothing, a reader that reads nothing or is not the one that is pinned, and for
+    texts that one cannot tell apart.
     """
     options = _required(release, options)
     chosen = choose(release, options.images, options.seed)
@@ -74,8 +75,16 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
     require_told_apart(model, "words", {word: options.prompt(word) for word in every}, f"--model {uri}")
     reader = model.open_other(options.reader, chosen)
     require_capability(reader, "log_probabilities", "the reader of edits")
+    if options.reader_fingerprint not in (None, reader.fingerprint):
+        raise ModelError(
+            f"the reader of edits has the fingerprint {reader.fingerprint}, and {options.reader_fingerprint} is asked "
+            "for.",
+            where=f"--reader {options.reader}",
+            remedy="put that checkpoint back, or give --reader-fingerprint of the one that is meant",
+        )
     labels = {f"{group}={text}": text for group, text in options.labels.items()}
     require_told_apart(reader, "labels", labels, f"--reader {options.reader}")
+    unpinned = f"To read later edits alike: --reader-fingerprint {reader.fingerprint}"
     found = _measured(model, chosen, options)
     drawn = dict(sheets(found, options))
     return StudyContents(
@@ -117,6 +126,7 @@ def image_editing_study(release: Dataset, uri: str, options: EditingOptions) -> 
             "The reader and the rule for skin are instruments with errors of their own: look at the sheets.",
         ]
         + _fewer(chosen, options.images)
+        + ([] if options.reader_fingerprint else [unpinned])
         + ([] if options.aligned else ["Average faces need aligned pictures: give --aligned where they are."]),
     )
 

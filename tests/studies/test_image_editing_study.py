@@ -78,6 +78,17 @@ def test_edits_that_change_nothing_change_no_number(painted: Toy) -> None:
     assert {row[3]["value"] for row in table(record, "changes")} <= {0.0, None}
 
 
+def test_a_reader_that_is_pinned_reads_and_another_is_refused_with_its_fingerprint(painted: Toy) -> None:
+    record = study(painted, "plain", "--strength", "1")
+    (found,) = (one["fingerprint"] for one in record["models"] if one["name"] == "reader")
+    assert f"To read later edits alike: --reader-fingerprint {found}" in record["notes"]
+    again = study(painted, "plain", "--strength", "1", "--reader-fingerprint", found)
+    assert not [note for note in again["notes"] if "fingerprint" in note]
+    assert again["tables"] == record["tables"]
+    with pytest.raises(AssertionError, match=f"has the fingerprint {found}, and {'0' * 64} is asked for"):
+        study(painted, "plain", "--strength", "1", "--reader-fingerprint", "0" * 64)
+
+
 def test_a_share_that_is_the_same_in_every_resample_has_no_interval() -> None:
     found = ResampledNumber(1.0, np.ones(200), 6).estimate()
     assert (found.value, found.lo, found.hi, found.n) == (1.0, None, None, 6)

@@ -19,6 +19,9 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
     model: Annotated[str, typer.Option(help="The editor: diffusion:FOLDER.")],
     data: Annotated[str, typer.Option(help="Release of people, NAME or NAME@VERSION.")],
     reader: Annotated[str, typer.Option(help="The model that perceives: URI of a CLIP.")],
+    reader_fingerprint: Annotated[
+        str | None, typer.Option(help="Digest that the reader's files must have; without it the one found is printed.")
+    ] = None,
     label: Annotated[
         list[str] | None,
         typer.Option(help="The reader's prompt for a group, GROUP=PROMPT; repeat."),
@@ -60,6 +63,7 @@ def image_editing(  # noqa: PLR0913, PLR0917 - an option is a parameter
     with progress_line() as progress:
         settings = EditingOptions(
             reader,
+            reader_fingerprint=reader_fingerprint,
             labels=named_texts(label, 'male="a photo of a man"', "--label") or defaults.labels,
             attribute=attribute,
             words={
