@@ -7,6 +7,7 @@ from runpy import run_path
 
 import numpy as np
 import pytest
+import yaml
 from in_memory_build import rows_of, run_recipe
 from PIL import Image
 
@@ -34,6 +35,13 @@ def built(name, drawn, params="params.yaml", **options):
     recipe = read_build(name, REPOSITORY / params)
     settings = recipe.settings.model_dump() | drawn | {"subjects": {"doctor": ["doctor"]}} | options
     return open_recipe(recipe.name, settings)
+
+
+@pytest.mark.parametrize("params", ["params.yaml", "examples/gensynth/params.yaml"])
+def test_every_build_that_the_repository_names_is_read(params):
+    path = REPOSITORY / params
+    for name in yaml.safe_load(path.read_text(encoding="utf-8"))["builds"]:
+        assert read_build(name, path).name
 
 
 def test_the_shipped_editor_turns_people_into_who_was_asked_for_and_leaves_the_room_alone(drawn, monkeypatch):
