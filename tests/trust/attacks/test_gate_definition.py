@@ -160,7 +160,12 @@ def test_a_deleted_suite_is_judged_as_the_merge_base_has_it(toy_repo: ToyReposit
     assert "deletes suite" in judged.comment
 
 
-TABLES = [("embeddings:tables", "embeddings"), ("detections:a.csv", "detections"), ("labels:a.csv", "labels")]
+TABLES = [
+    ("embeddings:tables", "embeddings"),
+    ("detections:a.csv", "detections"),
+    ("labels:a.csv", "labels"),
+    ("answers:a.csv", "answers"),
+]
 
 
 @pytest.mark.parametrize(("table", "kind"), TABLES)
