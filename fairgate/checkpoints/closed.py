@@ -21,7 +21,7 @@ _IMPLEMENTATIONS = frozenset(
     }
 )
 _IMAGE_PROCESSORS = re.compile(
-    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT|Qwen2VL|GotOcr2|Flava|"
+    r"(CLIP|ChineseCLIP|Siglip2?|ViT|DeiT|Bit|Blip|ConvNext|Vilt|Sam\d?|Sam2Video|GroundingDino|DINOv3ViT|EfficientNet|Qwen2VL|GotOcr2|Flava|"
     r"Detr|ConditionalDetr|DeformableDetr|RTDetr|Yolos|OwlViT|Owlv2)"
     r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?"
 )

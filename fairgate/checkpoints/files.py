@@ -34,14 +34,22 @@ _SIDES = (
     *("num_queries", "num_detection_tokens"),  # boxes of a detector; 900 as published
     "max_text_len",  # Grounding DINO's scores are as long as this; 256 as published
     *("image_seq_length", "num_query_tokens", "num_additional_image_tokens"),  # tokens of a picture; 256 as published
+    "max_num_patches",  # of SigLIP 2's NaFlex; 256 as published
 )
 _LAYERS = (
     *("layers", "num_hidden_layers", "encoder_layers", "decoder_layers", "depth", "depths", "iou_head_depth"),
     *("blocks_per_stage", "num_feature_levels", "num_multimask_outputs", "num_point_embeddings"),
+    "num_block_repeats",
     "max_patches",  # tiles that InternVL cuts a picture into; 12 as published
     "image_embedding_size",  # SAM's grid of positions, which is made at this size; 64 as published
 )
-_LIMITS = {**dict.fromkeys(_SIDES, MAX_SIDE), **dict.fromkeys(_LAYERS, 1000), "num_train_timesteps": 10_000}
+_SCALES = ("depth_coefficient", "width_coefficient")  # of ALIGN's EfficientNet: layers and channels; 3.1 and 2 at most
+_LIMITS = {
+    **dict.fromkeys(_SIDES, MAX_SIDE),
+    **dict.fromkeys(_LAYERS, 1000),
+    **dict.fromkeys(_SCALES, 16),
+    "num_train_timesteps": 10_000,
+}
 
 # Files that decide how text is cut into tokens, under the names that transformers gives them.
 TOKENIZER_FILES = frozenset(

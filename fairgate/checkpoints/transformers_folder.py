@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
+from fairgate.checkpoints.advice import home_of, no_config, other_type, require_own
 from fairgate.checkpoints.closed import require_known_parts
 from fairgate.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config, require_weights
-from fairgate.errors import ModelError, did_you_mean
+from fairgate.errors import ModelError
 
 _WEIGHTS = "model.safetensors"
 _SHARDS = "model.safetensors.index.json"
@@ -82,21 +83,18 @@ def _companions(folder: Path, adapter: Adapter | None) -> dict[str, Path]:
 
 
 def _require_config(folder: Path, kinds: Sequence[str], use: str, scheme: str) -> dict[str, Any]:
-    if not (folder / "config.json").is_file():
-        raise ModelError(
-            "the folder holds no config.json.",
-            where=str(folder),
-            remedy="save it with model.save_pretrained(FOLDER); a folder of open_clip is open_clip:local-dir:FOLDER",
-        )
-    config = read_config(folder / "config.json")
-    kind = config.get("model_type")
-    if kind not in kinds:
-        raise ModelError(
-            f"the model is of type '{kind}', which the {scheme}: adapter does not {use}.",
-            where=str(folder / "config.json"),
-            remedy=did_you_mean(str(kind), kinds) or f"types it knows: {', '.join(kinds)}",
-        )
-    require_known_parts(config, str(folder / "config.json"))
+    path = folder / "config.json"
+    if not path.is_file():
+        raise no_config(folder, scheme)
+    home = home_of(folder)
+    if home is not None and home.scheme == "timm" != scheme:
+        raise other_type(folder, scheme, kinds, use)
+    config = read_config(path)
+    if config.get("model_type") not in kinds:
+        raise other_type(folder, scheme, kinds, use)
+    if use == "score":
+        require_own(folder, config, scheme)
+    require_known_parts(config, str(path))
     refuse_other_weights(folder, config)
     return config
 

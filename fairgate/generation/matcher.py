@@ -87,7 +87,7 @@ def _of_folder(address: str, base: Path) -> Checkpoint:
     config = folder / "config.json"
     if not config.is_file() or str(read_config(config).get("model_type")) not in _IMAGES_ALONE:
         return hf.checkpoint(folder, pickled=True)
-    found = find_folder(folder, tuple(_IMAGES_ALONE), tokenizer=False, pickled=True)
+    found = find_folder(folder, tuple(_IMAGES_ALONE), use="embed", tokenizer=False, pickled=True)
 
     def load(device: Device) -> Encoder:
         import transformers

@@ -101,7 +101,7 @@ def _hf_fingerprint(address: str, uri: str) -> str:
         return digest({which: each.fingerprint for which, each in found.items()})
     config = folder / "config.json"
     kind = read_config(config).get("model_type") if config.is_file() else None
-    return find_folder(folder, (str(kind),), tokenizer=False, pickled=True).fingerprint
+    return find_folder(folder, (str(kind),), use="hash", tokenizer=False, pickled=True).fingerprint
 
 
 def files_digest(path: Path) -> str:

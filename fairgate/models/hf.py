@@ -1,8 +1,12 @@
-"""`hf:FOLDER`: a CLIP, SigLIP or FLAVA that transformers saved. Local files, safetensors, no code from the folder."""
+"""`hf:FOLDER`: a CLIP, SigLIP, SigLIP 2, Chinese-CLIP, ALIGN or FLAVA that transformers saved.
+
+Local files, safetensors, no code from the folder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fairgate.checkpoints import (
     IMAGE_CONFIGS,
     LOCAL,
+    MAX_SIDE,
     TOKENIZER_FILES,
     Checkpoint,
     Device,
@@ -18,10 +23,12 @@ from fairgate.checkpoints import (
     find_folder,
     load_model,
     loading,
+    read_config,
     require_folder,
     resolve,
     versions,
 )
+from fairgate.errors import ModelError
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.two_towers import TwoTowers
@@ -29,10 +36,33 @@ from fairgate.models.two_towers import TwoTowers
 if TYPE_CHECKING:
     import torch
 
-_CLASSES = {"clip": "CLIPModel", "siglip": "SiglipModel", "flava": "FlavaModel"}
 _HEADS = ("image_codebook.", "mim_head.", "mlm_head.", "itm_head.", "mmm_image_head.", "mmm_text_head.")
 """What FLAVA's pretraining adds to the two towers that were trained to agree; its checkpoints hold all of it."""
-_FLAVA_LENGTH = 77  # tokens of a prompt as in its processor's examples; the tower takes 512
+
+
+@dataclass(frozen=True, slots=True)
+class _Towers:
+    """A class of transformers, and how its processor reads prompts. `longest`: tokens at most, where the text tower
+    takes more than it was trained with. `mask`: whether it is told which tokens only fill up. `unused`: weights that
+    the towers do without. `first`: its features are of every token, and the first one's were trained to agree."""
+
+    model: str
+    longest: int | None = None
+    mask: bool = True
+    unused: tuple[str, ...] = ()
+    first: bool = False
+
+
+_TOWERS: Mapping[str, _Towers] = {
+    "clip": _Towers("CLIPModel"),
+    "siglip": _Towers("SiglipModel", mask=False),  # trained on prompts that are padded to the full length
+    "siglip2": _Towers("Siglip2Model", longest=64, mask=False),
+    "chinese_clip": _Towers("ChineseCLIPModel", longest=52),
+    "align": _Towers("AlignModel", longest=64),
+    "flava": _Towers("FlavaModel", longest=77, unused=_HEADS, first=True),
+}
+"""By `model_type` of config.json."""
+_MOST_PIXELS = 1 << 24  # of a NaFlex picture; 256 patches of 16 x 16 as published are 65,536
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
 
@@ -60,18 +90,29 @@ def checkpoint(folder: Path, *, pickled: bool = False) -> Checkpoint:
 
     With `pickled`, a `pytorch_model.bin` will do where there are no safetensors: it is read with `weights_only`.
     """
-    found = find_folder(folder, tuple(_CLASSES), pickled=pickled)
+    found = find_folder(folder, tuple(_TOWERS), pickled=pickled)
     libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
-    identity = {"adapter": "hf", "code": CODE_VERSION, "libraries": libraries}
+    lower = _lower_cased(found)
+    code = f"{CODE_VERSION} lower-cased" if lower else CODE_VERSION
+    identity = {"adapter": "hf", "code": code, "libraries": libraries}
     texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]
     text = found.config.get("text_config")
     length = text.get("max_position_embeddings") if isinstance(text, dict) else None
     decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
+    decided |= {"lower": True} if lower else {}
     tokenizer = tokenizer_digest(texts, kind=found.kind, length=length, **decided)
     pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
     return Checkpoint(
         found.fingerprint, identity, partial(_load, found), tokenizer, preprocessing_digest(pictures, adapter="hf")
     )
+
+
+def _lower_cased(found: TransformersFolder) -> bool:
+    """Whether it is a SigLIP 2 of fixed size: it was trained on lower-cased prompts, and its tokenizer, Gemma's, leaves
+    them as they are (that of NaFlex lowers them itself)."""
+    config = found.files.paths.get("tokenizer_config.json")
+    named = read_config(config).get("tokenizer_class") if config else None
+    return found.kind == "siglip" and str(named).startswith("Gemma")
 
 
 def _load(found: TransformersFolder, device: Device) -> Encoder:
@@ -81,36 +122,72 @@ def _load(found: TransformersFolder, device: Device) -> Encoder:
     from fairgate.checkpoints import encoder_of
 
     found.files.require_unchanged()
-    flava = found.kind == "flava"
-    unused = _HEADS if flava else ()
-    model = load_model(getattr(transformers, _CLASSES[found.kind]), found, unused=unused).to(device.name)
+    towers, naflex, lower = _TOWERS[found.kind], found.kind == "siglip2", _lower_cased(found)
+    model = load_model(getattr(transformers, towers.model), found, unused=towers.unused).to(device.name)
     with loading(found) as folder:
         processor = AutoImageProcessor.from_pretrained(folder, **LOCAL)
         tokenizer = AutoTokenizer.from_pretrained(folder, **LOCAL)
     config = model.config.text_config
-    length = int(config.max_position_embeddings)
-    length = min(length, _FLAVA_LENGTH) if flava else length
+    length = min(int(config.max_position_embeddings), towers.longest or MAX_SIDE)
     options = {"padding": "max_length", "truncation": True, "max_length": length}
 
     def tokens(prompts: Sequence[str]) -> Mapping[str, Any]:
-        cut = tokenizer(list(prompts), return_tensors="pt", **options)
-        # SigLIP was trained without a mask, on prompts padded to the full length
-        return {"ids": cut["input_ids"], **({"mask": cut["attention_mask"]} if found.kind != "siglip" else {})}
+        written = [prompt.lower() if lower else prompt for prompt in prompts]
+        cut = tokenizer(written, return_tensors="pt", **options)
+        return {"ids": cut["input_ids"], **({"mask": cut["attention_mask"]} if towers.mask else {})}
 
     def texts(given: Mapping[str, Any]) -> torch.Tensor:
         mask = {"attention_mask": given["mask"]} if "mask" in given else {}
-        return _features(model.get_text_features(input_ids=given["ids"], **mask), flava)
+        return _features(model.get_text_features(input_ids=given["ids"], **mask), towers.first)
+
+    def images(pixels: torch.Tensor) -> torch.Tensor:
+        given = _unpacked(pixels) if naflex else {"pixel_values": pixels}
+        return _features(model.get_image_features(**given), towers.first)
 
     return encoder_of(
         model,
         device,
         vocabulary=int(config.vocab_size),
-        prepare=lambda image: processor(images=image, return_tensors="pt")["pixel_values"][0],
-        images=lambda pixels: _features(model.get_image_features(pixel_values=pixels), flava),
+        prepare=_naflex(processor, found) if naflex else partial(_pixels, processor),
+        images=images,
         tokens=tokens,
         texts=texts,
+        scale=1 / float(model.temperature.detach()) if found.kind == "align" else None,
         words=model.text_model.embeddings.token_embedding if found.kind == "clip" else None,
     )
+
+
+def _pixels(processor: Any, image: Any) -> torch.Tensor:
+    pixels: torch.Tensor = processor(images=image, return_tensors="pt")["pixel_values"][0]
+    return pixels
+
+
+def _naflex(processor: Any, found: TransformersFolder) -> Callable[[Any], torch.Tensor]:
+    """Prepares a picture in its own shape: its patches, then whether each is one, then rows and columns of patches, as
+    columns of one tensor (patches, 3 * side * side + 3), so that pictures of all shapes make a batch."""
+    import torch
+
+    if not 0 < processor.max_num_patches * processor.patch_size**2 <= _MOST_PIXELS:
+        raise ModelError(
+            f"pictures of {processor.max_num_patches:,} patches with {processor.patch_size:,} pixels a side are larger "
+            f"than {_MOST_PIXELS:,} pixels.",
+            where=str(found.path),
+            remedy="check max_num_patches and patch_size of the image processor; 256 and 16 as published",
+        )
+
+    def prepare(image: Any) -> torch.Tensor:
+        made = processor(images=image, return_tensors="pt")
+        patches, is_one = made["pixel_values"][0].float(), made["pixel_attention_mask"][0].float()
+        shape = made["spatial_shapes"][0].float().expand(len(patches), 2)
+        return torch.cat([patches, is_one[:, None], shape], dim=1)
+
+    return prepare
+
+
+def _unpacked(prepared: torch.Tensor) -> dict[str, torch.Tensor]:
+    """A batch of what `_naflex` prepares, as the model takes it."""
+    is_one, shape = prepared[..., -3].long(), prepared[:, 0, -2:].long()
+    return {"pixel_values": prepared[..., :-3], "pixel_attention_mask": is_one, "spatial_shapes": shape}
 
 
 def _features(output: Any, first: bool) -> torch.Tensor:

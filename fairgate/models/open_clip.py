@@ -25,6 +25,7 @@ from fairgate.checkpoints import (
     require_text_tower,
     require_weights,
     resolve,
+    right_uri,
     versions,
 )
 from fairgate.errors import ModelError, did_you_mean
@@ -128,7 +129,7 @@ def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
         raise ModelError(
             f"the folder holds no {CONFIG}.",
             where=str(folder),
-            remedy="use open_clip:ARCH@FILE for bare weights, or hf:FOLDER for a folder of transformers",
+            remedy=right_uri(folder, "open_clip") or "use open_clip:ARCH@FILE for bare weights",
         )
     whole = read_config(folder / CONFIG)
     config = whole.get("model_cfg")

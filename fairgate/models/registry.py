@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fairgate.checkpoints import home_of
 from fairgate.ci import in_ci
 from fairgate.errors import FairgateError, ModelError, suggestion
 from fairgate.models.contract import REGISTERED, ImageSource, Model, Progress, Request
@@ -94,7 +95,8 @@ def _uri_of_path(path: str, base: Path) -> str:
     place = base / path
     with suppress(OSError, ValueError):  # a name that is too long, a NUL
         if path and place.is_dir():
-            return f"write `{'open_clip:local-dir' if (place / 'open_clip_config.json').is_file() else 'hf'}:{path}`; "
+            home = home_of(place)
+            return f"write `{'hf:FOLDER' if home is None else home.uri}`; ".replace("FOLDER", path)
         if place.is_file():
             return f"a file needs its scheme, such as `open_clip:ARCH@{path}`; "
     return ""

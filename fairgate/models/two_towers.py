@@ -198,6 +198,12 @@ class TwoTowers:
     def _cosines(self, texts: Floats) -> Floats:
         """(images, texts) float64 products of unit vectors, a chunk of images at a time."""
         images = self.image_embeddings()
+        if images.shape[1] != texts.shape[1]:
+            raise ModelError(
+                f"pictures have {images.shape[1]:,} dimensions and texts {texts.shape[1]:,}.",
+                where=self.uri,
+                remedy="check config.json: both towers project into one space",
+            )
         chunks = range(0, len(images), _CHUNK)
         products = [unit(images[start : start + _CHUNK].astype(np.float64)) @ texts.T for start in chunks]
         return np.concatenate(products)

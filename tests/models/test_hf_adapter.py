@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hf_world import save_folder, tiny_tokenizer
-from model_world import PROMPTS, Pictures
+from hf_world import TEXT, letter_tokenizer, save_folder, tiny_tokenizer
+from model_world import PROMPTS, Pictures, encoded, picture
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -56,6 +56,71 @@ def test_a_folder_scores_as_the_library_does(
     again = open_scorer(f"hf:{folder}", pictures, device="cpu", cache=cache)
     np.testing.assert_array_equal(again.logits(PROMPTS), scorer.logits(PROMPTS))
     assert again.fingerprint == scorer.fingerprint
+
+
+@pytest.mark.parametrize("kind", ["siglip2", "chinese_clip", "align"])
+def test_a_family_with_inputs_of_its_own_scores_as_the_library_does(kind: str, tmp_path: Path) -> None:
+    from transformers import AutoImageProcessor, AutoModel, AutoTokenizer
+
+    folder = save_folder(kind, tmp_path / kind)
+    shapes = Pictures([encoded(picture(seed, (24 + 16 * seed, 40))) for seed in range(4)])  # NaFlex keeps each one's
+    scorer: Any = open_scorer(f"hf:{folder}", shapes, device="cpu", cache=None, batch_size=3)
+    model = AutoModel.from_pretrained(folder).eval()
+    images = [Image.open(io.BytesIO(blob)) for blob in shapes.blobs]
+    pixels = AutoImageProcessor.from_pretrained(folder)(images=images, return_tensors="pt")
+    words = AutoTokenizer.from_pretrained(folder)
+    naflex = kind == "siglip2"
+    tokens = (
+        words(PROMPTS, padding="max_length", max_length=64, truncation=True, return_tensors="pt") if naflex else None
+    )
+    tokens = {"input_ids": tokens["input_ids"]} if tokens else words(PROMPTS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        expected = model(**pixels, **tokens)
+    np.testing.assert_allclose(scorer.image_embeddings(), expected.image_embeds, atol=1e-5)
+    np.testing.assert_allclose(scorer.text_embeddings(PROMPTS), expected.text_embeds, atol=1e-5)
+    np.testing.assert_allclose(scorer.logits(PROMPTS), expected.logits_per_image, atol=1e-4)
+    assert np.ptp(scorer.logits(PROMPTS), axis=0).min() > 0.01, "pictures make a difference"
+    assert np.ptp(scorer.logits(PROMPTS), axis=1).min() > 0.01, "and so do prompts"
+
+
+def test_a_siglip_2_is_given_lower_case_whether_its_tokenizer_lowers_or_not(tmp_path: Path, pictures: Pictures) -> None:
+    """Letters are its pieces here: a capital is an unknown one. As published, fixed sizes have Gemma's tokenizer."""
+    folders = {kind: save_folder(kind, tmp_path / kind) for kind in ("siglip2", "siglip")}
+    letter_tokenizer("GemmaTokenizer").save_pretrained(folders["siglip"])
+    edit(folders["siglip"] / "config.json", text_config={**TEXT, "vocab_size": 32})
+    grown = load_file(folders["siglip"] / "model.safetensors")["text_model.embeddings.token_embedding.weight"]
+    rewrite(
+        folders["siglip"] / "model.safetensors", **{"text_model.embeddings.token_embedding.weight": grown.repeat(2, 1)}
+    )
+    for folder in folders.values():
+        scorer: Any = open_scorer(f"hf:{folder}", pictures, device="cpu", cache=None)
+        assert scorer.indistinct([["a Doc"], ["a doc"], ["a dot"]]) == [(0, 1)]
+    assert scorer.preparation == "hf/1 lower-cased", "it scored capitals otherwise before"
+
+
+def test_a_picture_of_more_patches_than_memory_is_refused(tmp_path: Path, pictures: Pictures) -> None:
+    folder = save_folder("siglip2", tmp_path / "siglip2")
+    edit(folder / "preprocessor_config.json", max_num_patches=10**9)
+    with pytest.raises(ModelError, match=r"max_num_patches.*at most 8,192 is built"):
+        open_scorer(f"hf:{folder}", pictures, device="cpu", cache=None)
+    edit(folder / "preprocessor_config.json", max_num_patches=8000, patch_size=512)
+    with pytest.raises(ModelError, match="are larger than 16,777,216 pixels"):
+        open_scorer(f"hf:{folder}", pictures, device="cpu", cache=None).log_probabilities(PROMPTS)
+
+
+def test_towers_that_do_not_meet_are_an_error(tmp_path: Path, pictures: Pictures) -> None:
+    folder = save_folder("align", tmp_path / "align")
+    edit(folder / "config.json", projection_dim=8)
+    weights = load_file(folder / "model.safetensors")
+    rewrite(
+        folder / "model.safetensors",
+        **{
+            name: weights[f"text_projection.{name[16:]}"][:8]
+            for name in ("text_projection.weight", "text_projection.bias")
+        },
+    )
+    with pytest.raises(ModelError, match="pictures have 12 dimensions and texts 8"):
+        open_scorer(f"hf:{folder}", pictures, device="cpu", cache=None).log_probabilities(PROMPTS)
 
 
 def test_a_flava_scores_as_its_contrastive_pretraining_does(tmp_path: Path, pictures: Pictures) -> None:

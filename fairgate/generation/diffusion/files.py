@@ -17,6 +17,7 @@ from fairgate.checkpoints import (
     refuse_other_weights,
     require_weights,
     resolve,
+    right_uri,
     shards_of,
     split_options,
 )
@@ -176,7 +177,8 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
         raise ModelError(
             "the folder holds no model_index.json.",
             where=str(folder),
-            remedy="name a pipeline that diffusers saved (pipeline.save_pretrained(FOLDER)), not one of its parts",
+            remedy=right_uri(folder, "diffusion")
+            or "name a pipeline that diffusers saved (pipeline.save_pretrained(FOLDER)), not one of its parts",
         )
     index = read_config(path)
     pipeline = index.pop("_class_name", None)
@@ -186,7 +188,9 @@ def _read_index(folder: Path) -> tuple[str, dict[str, str], dict[str, Any]]:
         raise ModelError(
             f"the pipeline is a {pipeline[:80]}, which the hf: adapter does not run.",
             where=str(path),
-            remedy=did_you_mean(pipeline, PIPELINES) or f"classes it runs: {', '.join(PIPELINES)}",
+            remedy=right_uri(folder, "diffusion")
+            or did_you_mean(pipeline, PIPELINES)
+            or f"classes it runs: {', '.join(PIPELINES)}",
         )
     parts = {name: value for name, value in index.items() if isinstance(value, list)}
     settings = {name: value for name, value in index.items() if not isinstance(value, list) and name[0] != "_"}
