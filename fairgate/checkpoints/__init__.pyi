@@ -3,6 +3,7 @@ from .adapters import adapting as adapting
 from .adapters import find_adapter as find_adapter
 from .adapters import named_base as named_base
 from .advice import home_of as home_of
+from .advice import no_config as no_config
 from .advice import right_uri as right_uri
 from .closed import require_closed as require_closed
 from .closed import require_closed_towers as require_closed_towers

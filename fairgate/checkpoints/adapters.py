@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairgate.checkpoints.advice import right_uri
 from fairgate.checkpoints.files import HashedFiles, read_config, require_folder, require_weights
 from fairgate.checkpoints.lora_config import MERGE, LoraConfig, Targets, read_lora_config
 from fairgate.errors import ModelError, did_you_mean, listed
@@ -95,7 +96,9 @@ def find_adapter(folder: Path) -> Adapter:
         raise ModelError(
             f"the folder holds no {CONFIG}.",
             where=str(folder),
-            remedy=f"name the adapter in it: {folder / inside[0]}" if inside else "save it with peft's save_pretrained",
+            remedy=f"name the adapter in it: {folder / inside[0]}"
+            if inside
+            else right_uri(folder, "peft") or "save it with peft's save_pretrained",
         )
     config = read_lora_config(read_config(folder / CONFIG), str(folder / CONFIG))
     if not (folder / WEIGHTS).is_file():

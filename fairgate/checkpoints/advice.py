@@ -19,10 +19,12 @@ MOST_BYTES = 4 << 20  # of a config that is read for an error's sake
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """What a folder holds, and the URI that names it, FOLDER standing for the folder."""
+    """What a folder holds, and the URI that names it, FOLDER standing for the folder; `loads` is False where no family
+    runs such a model, and the URI is that of a table of its answers."""
 
     what: str
     uri: str
+    loads: bool = True
 
     @property
     def scheme(self) -> str:
@@ -32,6 +34,8 @@ class Home:
     @property
     def advice(self) -> str:
         """A remedy: what it is, and how to name it."""
+        if not self.loads:
+            return f"this is {self.what}, which no family runs: judge a table of its answers, {self.uri}"
         return f"this is {self.what}: name it {self.uri}"
 
 
@@ -40,51 +44,67 @@ _DETECTOR = Home("a detector", "detector:FOLDER")
 _FEATURES = Home("a model of images alone, without a head", "features:FOLDER?head=FILE")
 _SEEING = Home("a language model that sees", "vlm:FOLDER?question=TEXT")
 _READING = Home("a language model", "captions:FOLDER?question=TEXT&captioner=vlm:FOLDER?prompt=TEXT")
-_MATCHING = Home("a model that matches pictures and texts", "matching:FOLDER")
 _TOWERS = Home("a model with two towers", "hf:FOLDER")
 _PEFT = Home("an adapter without its base model", "peft:FOLDER?base=URI")
-_LORA = Home("a LoRA without its base model", "diffusion:FOLDER?lora=FILE")
 _TIMM = Home("a model of timm", "timm:FOLDER")
 _OPEN_CLIP = Home("a model of open_clip", "open_clip:local-dir:FOLDER")
 _DIFFUSION = Home("a pipeline of diffusers", "diffusion:FOLDER")
-_FLUX = Home("a FLUX pipeline of diffusers", "flux:FOLDER")
+_LORA = Home("a LoRA of diffusers without its base model", "scores:FILE", loads=False)
+_MATCHING = Home("a model that matches pictures and texts", "scores:FILE", loads=False)
+_ANSWERING = Home("a model that answers in words", "answers:FILE", loads=False)
+_LABELLING = Home("an image classifier of a kind", "labels:FILE", loads=False)
+_FINDING = Home("a detector of a kind", "detections:FILE", loads=False)
 
-_NOBODY = Home("a model that no family judges", "")
-
-ARCHITECTURES: Mapping[str, Home] = {
-    "ForImageClassification": _CLASSIFIER,
-    "ForImageClassificationWithTeacher": _CLASSIFIER,
-    "ForObjectDetection": _DETECTOR,
-    "BlipForImageTextRetrieval": _MATCHING,
-    "Blip2ForImageTextRetrieval": _MATCHING,
-    "BlipForConditionalGeneration": _NOBODY,
-    "BlipForQuestionAnswering": _NOBODY,
-    "CLIPModel": _TOWERS,
-    "SiglipModel": _TOWERS,
-    "Siglip2Model": _TOWERS,
-    "ChineseCLIPModel": _TOWERS,
-    "AlignModel": _TOWERS,
-    "FlavaModel": _TOWERS,
-    "FlavaForPreTraining": _TOWERS,
+TYPES: Mapping[str, tuple[Home, tuple[str, ...]]] = {
+    "hf": (_TOWERS, ("clip", "siglip", "siglip2", "chinese_clip", "align", "flava")),
+    "vlm": (_SEEING, ("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl")),
+    "captions": (_READING, ("t5", "opt", "gpt2", "llama", "mistral", "qwen2", "gemma")),
+    "detector": (
+        _DETECTOR,
+        (
+            *("detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2", "d_fine", "yolos"),
+            *("grounding-dino", "owlvit", "owlv2"),
+        ),
+    ),
+    "features": (
+        _FEATURES,
+        (
+            *("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext", "convnextv2"),
+            "dinov3_convnext",
+        ),
+    ),
+    "classifier": (
+        _CLASSIFIER,
+        (
+            *("vit", "deit", "convnext", "convnextv2", "dinov2", "dinov2_with_registers", "swin", "swinv2", "resnet"),
+            *("clip", "siglip", "siglip2"),
+        ),
+    ),
 }
-"""By how the class in `architectures` ends; it decides before the model's type."""
+"""The model types that each family knows; the first one that knows a type has it where its class says nothing."""
 
-TYPES: Mapping[str, Home] = {
-    **dict.fromkeys(("clip", "siglip", "siglip2", "chinese_clip", "align", "flava"), _TOWERS),
-    "blip": _MATCHING,
-    **dict.fromkeys(("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl"), _SEEING),
-    **dict.fromkeys(("t5", "opt", "gpt2", "llama", "mistral", "qwen2", "gemma"), _READING),
-    **dict.fromkeys(("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "vit_mae", "vit_msn"), _FEATURES),
-    **dict.fromkeys(("detr", "yolos", "rt_detr", "rt_detr_v2", "deformable_detr", "conditional_detr"), _DETECTOR),
-    "timm_wrapper": _TIMM,
+_CLASSES: Mapping[str, tuple[Home, Home | None]] = {
+    "ForImageClassification": (_CLASSIFIER, _LABELLING),
+    "ForObjectDetection": (_DETECTOR, _FINDING),
+    "BlipForImageTextRetrieval": (_MATCHING, None),
+    "Blip2ForImageTextRetrieval": (_MATCHING, None),
+    "BlipForConditionalGeneration": (_ANSWERING, None),
+    "BlipForQuestionAnswering": (_ANSWERING, None),
+    **dict.fromkeys(("CLIPModel", "SiglipModel", "Siglip2Model", "ChineseCLIPModel", "AlignModel"), (_TOWERS, None)),
+    **dict.fromkeys(("FlavaModel", "FlavaForPreTraining"), (_TOWERS, None)),
+    **dict.fromkeys(("ViTModel", "Dinov2Model", "Dinov2WithRegistersModel", "ConvNextModel"), (_FEATURES, None)),
+    **dict.fromkeys(("ConvNextV2Model", "DINOv3ViTModel", "DINOv3ConvNextModel"), (_FEATURES, None)),
 }
-"""By `model_type`."""
+"""By how the class in `architectures` ends, which decides before the model's type: whose it is, and what is said where
+the family does not know the type."""
 
 _FILES: Mapping[str, Home] = {
     "open_clip_config.json": _OPEN_CLIP,
     "model_index.json": _DIFFUSION,
     "pytorch_lora_weights.safetensors": _LORA,
 }
+JUDGING = ("score", "detect with")
+"""What judged models are used for, in messages: those of a build have other uses, which no URI of a judged one helps."""
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 
@@ -94,28 +114,28 @@ def home_of(folder: Path) -> Home | None:
     if config is None:
         if (folder / "adapter_config.json").is_file():
             return _PEFT
-        if str((_config(folder / "model_index.json") or {}).get("_class_name")).startswith("Flux"):
-            return _FLUX
         return next((home for name, home in _FILES.items() if (folder / name).is_file()), None)
     if is_timm(config):
         return _TIMM
-    home = _by_class(config) or TYPES.get(str(config.get("model_type")))
-    return None if home is _NOBODY else home
+    kind = str(config.get("model_type"))
+    return _by_class(config) or next((home for home, types in TYPES.values() if kind in types), None)
 
 
 def _by_class(config: Mapping[str, Any]) -> Home | None:
     """By the class that saved it; None where that says nothing."""
     named = config.get("architectures")
+    kind = str(config.get("model_type"))
     for name in named if isinstance(named, list) else ():
-        for ending, home in ARCHITECTURES.items():
+        for ending, (home, else_) in _CLASSES.items():
             if str(name).endswith(ending):
-                return home
+                return home if else_ is None or kind in TYPES[home.scheme][1] else else_
     return None
 
 
 def is_timm(config: Mapping[str, Any]) -> bool:
-    """Whether a config.json is one that timm wrote for the hub."""
-    return config.get("model_type") is None and "pretrained_cfg" in config
+    """Whether a config.json is one that timm wrote for the hub, or that of transformers' wrapper around it."""
+    kind = config.get("model_type")
+    return kind == "timm_wrapper" or (kind is None and "pretrained_cfg" in config)
 
 
 def right_uri(folder: Path, scheme: str) -> str | None:
@@ -141,7 +161,7 @@ def no_config(folder: Path, scheme: str) -> ModelError:
 def other_type(folder: Path, scheme: str, kinds: Sequence[str], use: str = "score") -> ModelError:
     """The error for a model of a type that is none of the `kinds` that an adapter knows."""
     kind = str((_config(folder / "config.json") or {}).get("model_type"))
-    judged = right_uri(folder, scheme) if use == "score" else None
+    judged = right_uri(folder, scheme) if use in JUDGING else None
     return ModelError(
         f"the model is of type '{kind[:80]}', which the {scheme}: adapter does not {use}.",
         where=str(folder / "config.json"),
@@ -152,7 +172,7 @@ def other_type(folder: Path, scheme: str, kinds: Sequence[str], use: str = "scor
 def require_own(folder: Path, config: Mapping[str, Any], scheme: str) -> None:
     """Raises ModelError for a folder of a type that several families know, saved by a class of another family."""
     home = _by_class(config)
-    if home is not None and home is not _NOBODY and home.scheme != scheme:
+    if home is not None and home.scheme != scheme:
         raise ModelError(
             f"the folder holds a {str(config['architectures'])[:80]}, which the {scheme}: adapter does not score.",
             where=str(folder / "config.json"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fairgate.checkpoints.adapters import Adapter, merge_adapter, taken_adapter
-from fairgate.checkpoints.advice import home_of, no_config, other_type, require_own
+from fairgate.checkpoints.advice import JUDGING, home_of, no_config, other_type, require_own
 from fairgate.checkpoints.closed import require_known_parts
 from fairgate.checkpoints.files import TOKENIZER_FILES, HashedFiles, read_config, require_weights
 from fairgate.errors import ModelError
@@ -92,7 +92,7 @@ def _require_config(folder: Path, kinds: Sequence[str], use: str, scheme: str) -
     config = read_config(path)
     if config.get("model_type") not in kinds:
         raise other_type(folder, scheme, kinds, use)
-    if use == "score":
+    if use in JUDGING:
         require_own(folder, config, scheme)
     require_known_parts(config, str(path))
     refuse_other_weights(folder, config)

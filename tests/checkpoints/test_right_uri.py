@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
+from fairgate.checkpoints.advice import TYPES
 from fairgate.errors import ModelError
-from fairgate.models import open_scorer
+from fairgate.models import hf, open_scorer
+from fairgate.models.classifiers.transformers_classifier import CLASSES
+from fairgate.models.detection.layouts import LAYOUTS as DETECTORS
+from fairgate.models.features import family
+from fairgate.models.vlm.captions import LANGUAGE_MODELS
+from fairgate.models.vlm.layouts import LAYOUTS
 
 FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
     "a ViT with a classifier": (
@@ -27,11 +33,11 @@ FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a BLIP that matches": (
         {"config.json": {"model_type": "blip", "architectures": ["BlipForImageTextRetrieval"]}},
-        "matching:FOLDER",
+        "which no family runs: judge a table of its answers, scores:FILE",
     ),
     "a BLIP-2 that matches": (
         {"config.json": {"model_type": "blip-2", "architectures": ["Blip2ForImageTextRetrieval"]}},
-        "matching:FOLDER",
+        "which no family runs: judge a table of its answers, scores:FILE",
     ),
     "a LLaVA": (
         {"config.json": {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"]}},
@@ -47,15 +53,27 @@ FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an adapter of PEFT": ({"adapter_config.json": {"peft_type": "LORA"}}, "peft:FOLDER?base=URI"),
     "a Stable Diffusion": ({"model_index.json": {"_class_name": "StableDiffusionPipeline"}}, "diffusion:FOLDER"),
-    "a FLUX": ({"model_index.json": {"_class_name": "FluxPipeline"}}, "flux:FOLDER"),
-    "a LoRA of diffusers": ({"pytorch_lora_weights.safetensors": {}}, "diffusion:FOLDER?lora=FILE"),
+    "a LoRA of diffusers": ({"pytorch_lora_weights.safetensors": {}}, "scores:FILE"),
+    "transformers' wrapper of timm": (
+        {"config.json": {"model_type": "timm_wrapper", "architectures": ["TimmWrapperForImageClassification"]}},
+        "timm:FOLDER",
+    ),
+    "a classifier that no family knows": (
+        {"config.json": {"model_type": "beit", "architectures": ["BeitForImageClassification"]}},
+        "which no family runs: judge a table of its answers, labels:FILE",
+    ),
+    "a BLIP that answers": (
+        {"config.json": {"model_type": "blip", "architectures": ["BlipForQuestionAnswering"]}},
+        "answers:FILE",
+    ),
     "an open_clip": ({"open_clip_config.json": {"model_cfg": {}}}, "open_clip:local-dir:FOLDER"),
     "a timm": (
         {"config.json": {"architecture": "resnet50", "pretrained_cfg": {}, "num_classes": 3}},
         "this is a model of timm: name it timm:FOLDER",
     ),
 }
-ASKING = {"vlm": "?question=Who?", "captions": "?question=Who?&captioner=vlm:a?question=b"}
+SCHEMES = ["hf", "vlm", "captions", "open_clip", "diffusion", "classifier", "timm", "features", "detector", "peft"]
+ASKING = {"peft": "?base=hf:a", "vlm": "?question=Who?", "captions": "?question=Who?&captioner=vlm:a?question=b"}
 SOURCE: Any = SimpleNamespace(fingerprint="0", folder=Path("pictures"))
 
 
@@ -73,13 +91,28 @@ def refusal(scheme: str, folder: Path) -> ModelError:
     return caught.value
 
 
-@pytest.mark.parametrize("scheme", ["hf", "vlm", "captions", "open_clip", "diffusion"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("what", FOLDERS)
 def test_a_family_that_refuses_a_folder_names_the_one_that_does_not(what: str, scheme: str, tmp_path: Path) -> None:
     files, uri = FOLDERS[what]
-    own = uri.startswith(f"{scheme}:")
+    own = uri.rpartition("name it ")[2].startswith(f"{scheme}:")
     refused = refusal(scheme, written(tmp_path / "model", files))
     assert (uri in str(refused.remedy)) != own, str(refused)
+
+
+def test_the_table_knows_the_types_that_each_family_knows() -> None:
+    known = {
+        "hf": hf._TOWERS,
+        "vlm": LAYOUTS,
+        "captions": LANGUAGE_MODELS,
+        "detector": DETECTORS,
+        "features": family._CLASSES,
+        "classifier": CLASSES,
+    }
+    assert {scheme: set(types) for scheme, (_, types) in TYPES.items()} == {
+        scheme: set(types) for scheme, types in known.items()
+    }
+    assert {home.scheme for home, _ in TYPES.values()} == set(TYPES), "each family is named by its own scheme"
 
 
 def test_what_says_too_little_is_told_what_to_save(tmp_path: Path) -> None:
@@ -89,8 +122,8 @@ def test_what_says_too_little_is_told_what_to_save(tmp_path: Path) -> None:
     bare = written(tmp_path / "bare", {"model.safetensors": {}})
     assert "it holds weights alone: copy the config.json" in str(refusal("hf", bare).remedy)
     assert "model.save_pretrained(FOLDER)" in str(refusal("hf", written(tmp_path / "empty", {})).remedy)
-    answering = {"config.json": {"model_type": "blip", "architectures": ["BlipForQuestionAnswering"]}}
-    assert "types it knows" in str(refusal("hf", written(tmp_path / "blip", answering)).remedy)
+    other = {"config.json": {"model_type": "bert", "architectures": ["BertModel"]}}
+    assert "types it knows" in str(refusal("hf", written(tmp_path / "bert", other)).remedy)
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 from fairgate.checkpoints import (
     Device,
     HashedFiles,
+    no_config,
     read_config,
     require_folder,
     require_weights,
     resolve,
+    right_uri,
     split_options,
     versions,
 )
@@ -85,6 +87,8 @@ class TimmClassifiers:
         folder = resolve(address, request.base)
         require_folder(folder)
         where = folder / CONFIG
+        if not where.is_file():
+            raise no_config(folder, "timm")
         config = read_config(where, named=("architecture", "model_args"))
         architecture, arguments = _architecture(config, str(where)), _arguments(config, str(where))
         require_weights(folder / WEIGHTS)
@@ -117,7 +121,8 @@ def _architecture(config: Mapping[str, Any], where: str) -> str:
         raise ModelError(
             f"the config names no architecture of timm ('{str(said)[:80]}').",
             where=where,
-            remedy="save the model with timm.models.push_to_hf_hub's save_for_hf; one of transformers is classifier:",
+            remedy=right_uri(Path(where).parent, "timm")
+            or "save the model with timm.models.push_to_hf_hub's save_for_hf",
         )
     import timm
 

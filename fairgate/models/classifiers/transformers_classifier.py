@@ -16,7 +16,6 @@ from fairgate.checkpoints import (
     find_folder,
     load_model,
     loading,
-    read_config,
     require_folder,
     resolve,
     split_options,
@@ -71,7 +70,6 @@ class TransformersClassifiers:
         address, options = split_options(request.uri, request.address, ("labels",))
         folder = resolve(address, request.base)
         require_folder(folder)
-        _require_no_wrapper(folder)
         found = find_folder(folder, tuple(CLASSES), tokenizer=False, scheme="classifier")
         _require_classifier(found)
         names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, str(folder / "config.json"))
@@ -84,17 +82,6 @@ class TransformersClassifiers:
             preprocessing=preprocessing_digest(pictures, adapter="classifier", kind=found.kind),
         )
         return FixedLabelModel(files, request)
-
-
-def _require_no_wrapper(folder: Path) -> None:
-    """Raises ModelError for transformers' wrapper of a timm model, which is built by its name."""
-    path = folder / "config.json"
-    if path.is_file() and read_config(path, named=("architecture", "model_args")).get("model_type") == "timm_wrapper":
-        raise ModelError(
-            "the folder holds a classifier of timm in the wrapper of transformers.",
-            where=str(path),
-            remedy="name it timm:FOLDER, which builds it from the installed timm and from this folder alone",
-        )
 
 
 def _require_classifier(found: TransformersFolder) -> None:
