@@ -49,7 +49,7 @@ _PEFT = Home("an adapter without its base model", "peft:FOLDER?base=URI")
 _TIMM = Home("a model of timm", "timm:FOLDER")
 _OPEN_CLIP = Home("a model of open_clip", "open_clip:local-dir:FOLDER")
 _DIFFUSION = Home("a pipeline of diffusers", "diffusion:FOLDER")
-_LORA = Home("a LoRA of diffusers without its base model", "scores:FILE", loads=False)
+_LORA = Home("a LoRA of diffusers without its base model", "diffusion:BASE?lora=FOLDER")
 _MATCHING = Home("a model that matches pictures and texts", "scores:FILE", loads=False)
 _ANSWERING = Home("a model that answers in words", "answers:FILE", loads=False)
 _LABELLING = Home("an image classifier of a kind", "labels:FILE", loads=False)
@@ -104,7 +104,7 @@ _FILES: Mapping[str, Home] = {
     "pytorch_lora_weights.safetensors": _LORA,
 }
 JUDGING = ("score", "detect with")
-"""What judged models are used for, in messages: those of a build have other uses, which no URI of a judged one helps."""
+"""What judged models are used for, in messages. Those of a build have other uses: no URI of a judged one helps."""
 _WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 
 

@@ -13,7 +13,7 @@ from fairgate.checkpoints.advice import TYPES
 from fairgate.errors import ModelError
 from fairgate.models import hf, open_scorer
 from fairgate.models.classifiers.transformers_classifier import CLASSES
-from fairgate.models.detection.layouts import LAYOUTS as DETECTORS
+from fairgate.models.detection.layouts import DETECTORS
 from fairgate.models.features import family
 from fairgate.models.vlm.captions import LANGUAGE_MODELS
 from fairgate.models.vlm.layouts import LAYOUTS
@@ -53,7 +53,7 @@ FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "an adapter of PEFT": ({"adapter_config.json": {"peft_type": "LORA"}}, "peft:FOLDER?base=URI"),
     "a Stable Diffusion": ({"model_index.json": {"_class_name": "StableDiffusionPipeline"}}, "diffusion:FOLDER"),
-    "a LoRA of diffusers": ({"pytorch_lora_weights.safetensors": {}}, "scores:FILE"),
+    "a LoRA of diffusers": ({"pytorch_lora_weights.safetensors": {}}, "diffusion:BASE?lora=FOLDER"),
     "transformers' wrapper of timm": (
         {"config.json": {"model_type": "timm_wrapper", "architectures": ["TimmWrapperForImageClassification"]}},
         "timm:FOLDER",
