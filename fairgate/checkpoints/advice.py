@@ -174,7 +174,7 @@ def require_own(folder: Path, config: Mapping[str, Any], scheme: str) -> None:
     home = _by_class(config)
     if home is not None and home.scheme != scheme:
         raise ModelError(
-            f"the folder holds a {str(config['architectures'])[:80]}, which the {scheme}: adapter does not score.",
+            f"the folder holds a {str(config['architectures'][0])[:80]}, which the {scheme}: adapter does not score.",
             where=str(folder / "config.json"),
             remedy=home.advice,
         )

@@ -145,10 +145,13 @@ CONFIGS = {
     "a name is missing": ({"id2label": {"0": "chef", "2": "doctor"}}, "does not name the model's outputs"),
     "two labels alike": ({"id2label": {"0": "chef", "1": "Chef", "2": "doctor"}}, "have one name"),
     "a regression": ({"problem_type": "regression"}, "trained for 'regression'"),
-    "no classifier": ({"architectures": ["ViTModel"]}, "holds a ViTModel, which is no image classifier"),
+    "no classifier": (
+        {"architectures": ["ViTModel"]},
+        "holds a ViTModel, which the classifier: adapter does not score",
+    ),
     "another family": ({"model_type": "bert"}, "which the classifier: adapter does not"),
     "code of its own": ({"auto_map": {"AutoModel": "x.Y"}}, "names code of its own"),
-    "timm's": ({"model_type": "timm_wrapper", "architecture": "hf-hub:evil/net"}, "a classifier of timm"),
+    "timm's": ({"model_type": "timm_wrapper", "architecture": "hf-hub:evil/net"}, "name it timm:FOLDER"),
     "built by a name": ({"architecture": "hf-hub:evil/net"}, "could be read from outside"),
 }
 
