@@ -205,10 +205,13 @@ def diverged(folder: Path) -> None:
 
 
 def infinite(folder: Path) -> None:
+    import torch
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")
-    weights["class_labels_classifier.weight"] = weights["class_labels_classifier.weight"] * 0 + 3e38
+    weights["class_labels_classifier.weight"] *= 0  # and two columns, whose sum is infinity of a sign, and no NaN
+    weights["class_labels_classifier.weight"][:, :2] = torch.tensor([3e38, 3e38])
+    weights["class_labels_classifier.bias"] = torch.full_like(weights["class_labels_classifier.bias"], -3e38)
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
