@@ -38,6 +38,7 @@ from .torch_runtime import one_thread as one_thread
 from .torch_runtime import require_device as require_device
 from .torch_runtime import scoring as scoring
 from .torch_runtime import unit_or_error as unit_or_error
+from .transformers_folder import GENERATION_CONFIG as GENERATION_CONFIG
 from .transformers_folder import IMAGE_CONFIGS as IMAGE_CONFIGS
 from .transformers_folder import LOCAL as LOCAL
 from .transformers_folder import TransformersFolder as TransformersFolder

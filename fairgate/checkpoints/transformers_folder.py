@@ -17,6 +17,7 @@ from fairgate.errors import ModelError
 
 _WEIGHTS = "model.safetensors"
 _SHARDS = "model.safetensors.index.json"
+GENERATION_CONFIG = "generation_config.json"
 IMAGE_CONFIGS = ("preprocessor_config.json", "processor_config.json")
 _CONFIGS = (*IMAGE_CONFIGS, "tokenizer_config.json")
 _BY_AREA = ("qwen2_vl", "qwen2_5_vl")
@@ -51,13 +52,15 @@ def find_folder(
     tokenizer: bool = True,
     images: bool = True,
     pickled: bool = False,
+    generates: bool = False,
     scheme: str = "hf",
 ) -> TransformersFolder:
     """Look into a folder, refuse what cannot be trusted, and hash what is left. Nothing is loaded.
 
     Inside of `adapters.adapting`, an adapter goes with it, whose own tokenizer and image configs take the place of the
     folder's. `kinds` are the model types that will do, `use` the verb for messages; `tokenizer` and `images` say
-    whether it reads texts and pictures. With `pickled`, a `pytorch_model.bin` will do
+    whether it reads texts and pictures, and `generates` whether generation_config.json
+    is read where there is one. With `pickled`, a `pytorch_model.bin` will do
     where there are no safetensors: it is read with `weights_only`. Raises ModelError.
     """
     config = _require_config(folder, kinds, use, scheme)
@@ -67,7 +70,10 @@ def find_folder(
     weights = _weights_in(folder, pickled)
     for path in weights:
         require_weights(path)
-    own = {name: folder / name for name in ("config.json", _SHARDS) if (folder / name).is_file()}
+    if generates and (folder / GENERATION_CONFIG).is_file():
+        read_config(folder / GENERATION_CONFIG)
+    names = ("config.json", _SHARDS, *([GENERATION_CONFIG] if generates else []))
+    own = {name: folder / name for name in names if (folder / name).is_file()}
     roles = {f"weights/{number}": path for number, path in enumerate(weights)}
     files = HashedFiles.of({**roles, **dict(sorted({**own, **companions}.items()))})
     return TransformersFolder(folder, str(config["model_type"]), config, tuple(weights), files, adapter)

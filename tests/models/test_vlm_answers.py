@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,3 +132,44 @@ def test_a_question_cannot_bring_a_second_picture(
 ) -> None:
     with pytest.raises(ModelError, match=problem):
         opened(folders("llava"), pictures).answer([question] * len(pictures), 3)
+
+
+def _ending(folder: Path, **ids: Any) -> Path:
+    """The folder, with these ids as the end of a text in `config` and `generation_config`."""
+    for name, end in ids.items():
+        path = folder / f"{name}.json"
+        said = json.loads(path.read_text()) if path.exists() else {}
+        path.write_text(json.dumps({**said, "eos_token_id": end}))
+    return folder
+
+
+def test_an_answer_ends_where_the_deployed_model_ends_it(tmp_path: Path, pictures: Pictures) -> None:
+    folder = _ending(save_vlm("llava", tmp_path / "m"), generation_config=2)
+    plain = opened(folder, pictures)
+    asked = [(decode_rgb(pictures.blobs[0], pictures, 0), CHAT.replace("{question}", ASKED))]
+    engine = plain.engine()
+    second = int(engine.model.generate(**engine.inputs(*asked[0]), do_sample=False, max_new_tokens=2)[0, -1])
+    ended = opened(_ending(folder, generation_config=[2, second]), pictures)
+    assert ended.engine().answers(asked, 6) == engine.answers(asked, 1)
+    assert engine.answers(asked, 6) != engine.answers(asked, 1)
+    assert ended.tokenizer != plain.tokenizer
+    assert ended.fingerprint != plain.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("ids", "problem"),
+    [
+        (
+            {"generation_config": 2, "config": [2, 9]},
+            r"end at \[2, 9\] by config.json, and at \[2\] by generation_config",
+        ),
+        ({"generation_config": "</s>"}, "eos_token_id is '</s>'"),
+        ({"generation_config": [2] * 65}, "at most 64"),
+    ],
+)
+def test_ends_of_a_text_that_the_deployed_model_does_not_have_are_refused(
+    tmp_path: Path, pictures: Pictures, folders: Folders, ids: dict[str, Any], problem: str
+) -> None:
+    folder = shutil.copytree(folders("llava"), tmp_path / "m")
+    with pytest.raises(ModelError, match=problem):
+        opened(_ending(folder, **ids), pictures)

@@ -127,7 +127,8 @@ class VisionLanguage:
 
     def _said(self, ids: list[int]) -> str:
         """The text up to the token that ends it."""
-        ends = getattr(self.model.generation_config, "eos_token_id", None)
+        writes = self.model.language_model if self.layout.inner else self.model
+        ends = getattr(writes.generation_config, "eos_token_id", None)
         stops = set(ends if isinstance(ends, list) else [ends])
         first = 1 if self._seq2seq else 0  # a decoder of its own starts with a token that may be its padding
         end = next((at for at, token in enumerate(ids) if at >= first and token in stops), len(ids))
@@ -144,8 +145,8 @@ class VisionLanguage:
 
 
 def _decode_plainly(model: Any) -> None:
-    """Keep of what config.json says of decoding the tokens that begin, end and pad a text: `generate` takes all that it
-    is not taken from there, such as forbidden words, penalties, or a method that is code on a hub."""
+    """Keep of what the configs say of decoding the tokens that begin, end and pad a text: `generate` takes all that it
+    is not told from there, such as forbidden words, penalties, or a method that is code on a hub."""
     for part in model.modules():  # BLIP-2's language model has its own
         if getattr(part, "generation_config", None) is not None:
             written = part.generation_config

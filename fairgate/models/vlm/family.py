@@ -43,5 +43,5 @@ class VisionLanguageFamily:
         asking = read_asking(request.uri, options) if chat is None else Asking(read_chat(request.uri, chat), "sum")
         folder = resolve(named, request.base)
         require_folder(folder)
-        found = find_folder(folder, tuple(LAYOUTS), scheme="vlm")
+        found = find_folder(folder, tuple(LAYOUTS), generates=True, scheme="vlm")
         return SeeingModel(found, asking, request) if chat is None else ConversingModel(found, asking, request)

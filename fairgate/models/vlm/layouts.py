@@ -15,7 +15,8 @@ class Layout:
     """Classes of transformers, and the text that marks the picture in a prompt ("{image_token}" is the processor's).
 
     `video`: the processor has a part for videos, which is made with its defaults and never used. `first`: the picture
-    comes before all text. `line_ends`: the processor ends the prompt with a line break itself.
+    comes before all text. `line_ends`: the processor ends the prompt with a line break itself. `inner`: the language
+    model inside writes, by its own config.
     """
 
     model: str
@@ -24,6 +25,7 @@ class Layout:
     video: str | None = None
     first: bool = False
     line_ends: bool = False
+    inner: bool = False
 
 
 _QWEN_VIDEO = "Qwen2VLVideoProcessor"
@@ -33,7 +35,7 @@ LAYOUTS: Mapping[str, Layout] = {
     "qwen2_vl": Layout("Qwen2VLForConditionalGeneration", "Qwen2VLProcessor", _QWEN, _QWEN_VIDEO),
     "qwen2_5_vl": Layout("Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLProcessor", _QWEN, _QWEN_VIDEO),
     "paligemma": Layout("PaliGemmaForConditionalGeneration", "PaliGemmaProcessor", first=True, line_ends=True),
-    "blip-2": Layout("Blip2ForConditionalGeneration", "Blip2Processor", marker="", first=True),
+    "blip-2": Layout("Blip2ForConditionalGeneration", "Blip2Processor", marker="", first=True, inner=True),
     "internvl": Layout("InternVLForConditionalGeneration", "InternVLProcessor", video="InternVLVideoProcessor"),
 }
 """By `model_type` of config.json."""

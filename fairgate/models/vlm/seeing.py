@@ -19,13 +19,14 @@ from fairgate.hashing import digest
 from fairgate.models.contract import Request
 from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
 from fairgate.models.vlm.asking import Asking
+from fairgate.models.vlm.ending import end_ids
 from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
 from fairgate.models.vlm.layouts import LAYOUTS
 
 if TYPE_CHECKING:
     from fairgate.models.vlm.engine import VisionLanguage
 
-CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
+CODE_VERSION = 2  # raise it when this adapter, or what it calls, gives other likelihoods for the same files
 OPTIONS = ("question", "prompt", "average")
 
 
@@ -37,7 +38,7 @@ class SeeingModel(LabelLikelihoods):
         self.asking = asking
         self.fingerprint = digest({"files": found.fingerprint, **asdict(asking)})
         self.preparation = f"vlm/{CODE_VERSION}"
-        self.tokenizer = folder_tokenizer(found)
+        self.tokenizer = digest([folder_tokenizer(found), end_ids(found)])
         pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
         self.preprocessing = preprocessing_digest(pictures, adapter="vlm", kind=found.kind, **asdict(asking))
         self._found = found
