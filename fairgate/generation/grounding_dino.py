@@ -23,7 +23,7 @@ class GroundingDino(FolderPerceiver):
     """`spent` counts "grounding_dino", once per image."""
 
     kinds: ClassVar = {"grounding-dino": ("GroundingDinoForObjectDetection", "GroundingDinoProcessor")}
-    use = "detect with"
+    use = "find boxes with"
 
     def detect(
         self, images: Sequence[Image], text: str, *, box_threshold: float, text_threshold: float
