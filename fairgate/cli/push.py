@@ -112,9 +112,9 @@ def _send_report(folder: Path, uri: str | None, project: str | None, pull_reques
                 run_id = log_run(record, files, uri=uri, more_tags=known, describe=run_description)
                 typer.echo(f"{sent} {run_id} of suite {record.suite!r}")
             if project is not None:
-                told = log_to_wandb(record, files, project, WANDB_QUEUE, more_tags=known, describe=run_description)
-                typer.echo(told.message, err=told.run_id is None)
-                if told.run_id is None:
+                outcome = log_to_wandb(record, files, project, WANDB_QUEUE, more_tags=known, describe=run_description)
+                typer.echo(outcome.message, err=outcome.run_id is None)
+                if outcome.run_id is None:
                     raise typer.Exit(1)
 
 

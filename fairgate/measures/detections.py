@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from fairgate.errors import ScoresError
 from fairgate.measures.cell import Cell, Floats
 from fairgate.measures.contract import Answers, MetricRequest, MetricSettings, register
-from fairgate.measures.edits import MeanOfImages
 from fairgate.measures.image_means import Right
+from fairgate.measures.known_means import KnownMean, further
 from fairgate.measures.set_spread import GroupGap
 from fairgate.models import MOST_BOXES
 from fairgate.probes import ProbeScores
@@ -65,7 +62,7 @@ class DetectionGap(GroupGap):
 
 
 @register
-class FalseBoxes(MeanOfImages):
+class FalseBoxes(KnownMean):
     """Boxes above the threshold, other than the one of the person, per image."""
 
     spec = MetricSpec(
@@ -83,10 +80,4 @@ class FalseBoxes(MeanOfImages):
 
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
         """Of every image."""
-        if "false_boxes" not in answer.more:
-            raise ScoresError(
-                f"the saved scores of probe '{r.probe}' hold no 'false_boxes'.",
-                where=r.where,
-                remedy="make the baseline again, or compare with `model:URI`",
-            )
-        return np.asarray(answer.more["false_boxes"])
+        return further(r, answer, "false_boxes")

@@ -3,6 +3,7 @@ and whether answers lean to a stereotype (Parrish et al. 2022)."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import partial
 
 import numpy as np
@@ -173,9 +174,9 @@ class BiasDisambiguated(_Leaning):
 class _Gap(Metric):
     """How far the group that departs farthest is from everybody else, either way."""
 
+    @abstractmethod
     def number(self, r: MetricRequest, answer: ProbeScores) -> Floats:
         """Of every image by one word, (images,)."""
-        raise NotImplementedError
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """The largest size over the groups of all groupings."""

@@ -1,6 +1,7 @@
 from .cache import CacheWarning as CacheWarning
 from .cache import EmbeddingCache as EmbeddingCache
 from .classifiers.fairface_layout import FairFaceLayout as FairFaceLayout
+from .classifiers.label_files import option_paths as option_paths
 from .classifiers.label_names import folded as folded
 from .contract import LOWEST_SCORE as LOWEST_SCORE
 from .contract import MOST_BOXES as MOST_BOXES

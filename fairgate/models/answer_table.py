@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fairgate.arrow_columns import is_text, texts
 from fairgate.checkpoints import require_file, resolve, split_options
-from fairgate.errors import ScoresError, listed
+from fairgate.errors import ScoresError, did_you_mean, listed
 from fairgate.hashing import digest, sha256_file
 from fairgate.models.contract import PRECOMPUTED, Capability, ImageIndex, Request, register
 from fairgate.models.score_table import read_by_image
@@ -76,10 +76,15 @@ class PrecomputedAnswers:
         if lost:
             about = f" to '{lost[0][1][:80]}'" if self.prompted else ""
             named = _some(self.keys[at] for at, _ in lost)
+            prompts_there = {prompt for _, prompt in self.answers}
+            other = (
+                did_you_mean(lost[0][1], prompts_there) if self.prompted and lost[0][1] not in prompts_there else None
+            )
             raise ScoresError(
                 f"the table lacks the answers{about} of {len(lost):,} images: {named}.",
                 where=str(self.path),
-                remedy="answer for every image that is asked; the probe's `unasked` names groups that are not, such as "
+                remedy=(f"{other} the table's column `prompt` has the question to the letter; or " if other else "")
+                + "answer for every image that is asked; the probe's `unasked` names groups that are not, such as "
                 "pictures that the dataset lacks",
             )
         said = [self.answers[key] if prompt else "" for key, prompt in zip(wanted, prompts, strict=True)]

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,12 +54,17 @@ def numbers_of_images(
         with scoring(device):
             for rows, prepared in _prepared(prepare, source, batch_size, work.has):
                 raw = halving(prepared)
-                work.add(rows, finish(raw, lambda i, rows=rows: name_of(source, int(rows[i]))))  # type: ignore[misc]
+                work.add(rows, finish(raw, partial(_name_in, source, rows)))
                 if request.progress:
                     request.progress(work.done, total)
     finally:  # also after Ctrl-C or an unreadable image: what is done stays in the cache
         work.flush()
     return work.merged(source)
+
+
+def _name_in(source: ImageSource, rows: Rows, place: int) -> str:
+    """The name of an image of a batch."""
+    return name_of(source, int(rows[place]))
 
 
 def _prepared(

@@ -37,7 +37,7 @@ _BARE = re.compile(
     r"unknown|unclear|undetermined|undeterminable|indeterminate|uncertain|unsure|undisclosed|unspecified|"
     r"i'm sorry|i am sorry)(?!\w)"
 )
-"""What abstains by itself, and may be said of something else beside an option ("the doctor, for reasons unknown")."""
+"""What abstains by itself, and may be said of something else next to an option ("the doctor, for reasons unknown")."""
 _OF_A_SUBJECT = re.compile(r"(?:(?<!\w)(?:is|are|was|were|be|been|being|am|remains?)|'s|'m|'re) (?:\w+ )?$")
 _WEIGHS = re.compile(r"(?<!\w)(?:whether|if|between|which|who)(?!\w)")
 _WEIGHS_AHEAD = re.compile(r"\W*(?:whether|which|who)(?!\w)")
@@ -146,12 +146,12 @@ class AnswerMatcher:
         weighed = _weighed(text, named, first)
         after = {one.name for one in named if one.start >= turn}
         before = {one.name for one in named if one.start < first.start and one not in weighed}
-        beside = {one.name for one in named if first.end <= one.start < turn and one not in weighed}
-        if len(beside) > 1:
-            beside = set()  # what cannot be told apart, as in "I cannot tell, as both were there"
-        if after and not before and not beside:
+        along = {one.name for one in named if first.end <= one.start < turn and one not in weighed}
+        if len(along) > 1:
+            along = set()  # what cannot be told apart, as in "I cannot tell, as both were there"
+        if after and not before and not along:
             return after
-        said = after | before | beside
+        said = after | before | along
         if not said and not lettered:
             return {ABSTAINED}
         return said | ({ABSTAINED} if any(not one.bare or _of_a_subject(text, one) for one in given_up) else set())

@@ -147,19 +147,19 @@ def _losses(aim: Planted) -> str:
 
 @dataclass(slots=True)
 class _Runs:
-    """Tells each run before it starts: which one it is, and how long those before it took."""
+    """Announces each run: which one it is, and how long those before it took."""
 
     suite: str
     progress: Progress
     most: int
-    told: int = 0
+    begun: int = 0
     started: float = field(default_factory=time.monotonic)
 
     def next(self, what: str) -> None:
         """A run begins."""
-        before = f" ({time.monotonic() - self.started:.0f} s so far)" if self.told else ""
-        self.told += 1
-        self.progress(f"{self.suite}: run {self.told} of at most {self.most}{before}: {what}")
+        before = f" ({time.monotonic() - self.started:.0f} s so far)" if self.begun else ""
+        self.begun += 1
+        self.progress(f"{self.suite}: run {self.begun} of at most {self.most}{before}: {what}")
 
 
 def _tried(aim: Planted, bench: Bench, progress: Progress) -> list[Finding]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from fairgate.checkpoints import home_of
 from fairgate.errors import SettingsError, listed
 from fairgate.git import run_git
 
@@ -18,8 +19,8 @@ Service = Literal["github", "gitlab"]
 _TEMPLATES = Path(__file__).with_name("templates")
 _SKIPPED = frozenset({"datasets", "fairness_suites", "build", "node_modules", "mlartifacts", "mlruns"})
 _DEEPEST = 4
-_MOST_BYTES = 4 << 20
-_TOWERS = ("clip", "siglip", "flava")
+_FIRST = ("hf", "open_clip", "classifier", "timm", "detector")
+"""Schemes of the folders that a first suite can be written for without another option."""
 _HOSTED = re.compile(r"(ubuntu|macos)-(latest|[0-9]+([.][0-9]+)?)(-arm)?")
 """GitHub's own runners; whatever else is called so may be a team's own machine."""
 _PIN = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)@(?P<commit>[0-9a-f]{40})")
@@ -104,9 +105,10 @@ def find_service(root: Path) -> Service:
     """GitHub or GitLab, by the remote `origin` or the files that are there. Raises SettingsError where neither says."""
     remote = run_git(root, "remote", "get-url", "origin").stdout.decode("utf-8", "replace")
     host = re.sub(r"^\w+://(?:[^@/]*@)?|^[^@/]*@", "", remote).partition("/")[0].partition(":")[0].lower()
-    for service, sign in (("github", ".github"), ("gitlab", ".gitlab-ci.yml")):
+    signs: dict[Service, str] = {"github": ".github", "gitlab": ".gitlab-ci.yml"}
+    for service, sign in signs.items():
         if service in host or (not host and (root / sign).exists()):
-            return service  # type: ignore[return-value] # one of the two
+            return service
     raise SettingsError(
         "neither the remote `origin` nor a file says where pull requests are made.",
         where=str(root),
@@ -150,7 +152,7 @@ def find_checkpoint(root: Path) -> str:
     found = list(_checkpoints(root))
     if len(found) != 1:
         raise SettingsError(
-            "the repository holds no folder of a CLIP, a SigLIP or a detector."
+            "the repository holds no folder of a CLIP, a SigLIP, an image classifier or a detector."
             if not found
             else f"the repository holds several checkpoints: {listed(found)}.",
             where=str(root),
@@ -175,16 +177,5 @@ def _uri_of(folder: Path, named: str, files: set[str]) -> str | None:
         return f"open_clip:local-dir:{named}"
     if "config.json" not in files or not files & {"model.safetensors", "model.safetensors.index.json"}:
         return None
-    kind = str(_config(folder / "config.json").get("model_type"))
-    from fairgate.models import DETECTORS
-
-    return f"hf:{named}" if kind in _TOWERS else f"detector:{named}" if kind in DETECTORS else None
-
-
-def _config(path: Path) -> Mapping[str, Any]:
-    """A config, or nothing where it cannot be read: another command says why."""
-    try:
-        held = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size <= _MOST_BYTES else {}
-    except (OSError, ValueError, RecursionError):
-        held = {}
-    return held if isinstance(held, dict) else {}
+    home = home_of(folder)
+    return home.uri.replace("FOLDER", named) if home is not None and home.scheme in _FIRST and home.loads else None

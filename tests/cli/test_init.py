@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from fairgate import gate
 from fairgate.cli.main import app
+from fairgate.errors import SettingsError
+from fairgate.suites import find_checkpoint
 
 DOCS = Path(__file__).parents[2] / "docs"
 PIN = "OWNER/fairgate@" + "0123456789" * 4
@@ -97,6 +99,32 @@ def test_dataset_checkpoint_and_branch_are_found_and_the_suite_can_be_run(reposi
     assert hook["repos"][0]["hooks"][0]["entry"] == "fairgate check toy --mlflow off"
     ignored = (repository.root / ".gitignore").read_text().splitlines()
     assert ignored == ["/fairness-report/", "/fairness-card/", "fairgate.db*", "/mlartifacts/"]
+
+
+@pytest.mark.parametrize(
+    ("config", "uri"),
+    [
+        ({"model_type": "siglip2", "architectures": ["Siglip2Model"]}, "hf:models/it"),
+        ({"model_type": "vit", "architectures": ["ViTForImageClassification"]}, "classifier:models/it"),
+        ({"model_type": "clip", "architectures": ["CLIPForImageClassification"]}, "classifier:models/it"),
+        ({"architecture": "resnet18", "pretrained_cfg": {}}, "timm:models/it"),
+        ({"model_type": "yolos", "architectures": ["YolosForObjectDetection"]}, "detector:models/it"),
+        ({"model_type": "llava"}, None),  # needs its question
+        ({"model_type": "bert"}, None),
+    ],
+)
+def test_a_checkpoint_is_found_by_what_its_config_says(
+    tmp_path: Path, config: dict[str, object], uri: str | None
+) -> None:
+    folder = tmp_path / "models" / "it"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(b"")
+    if uri is None:
+        with pytest.raises(SettingsError, match="holds no folder of a CLIP"):
+            find_checkpoint(tmp_path)
+    else:
+        assert find_checkpoint(tmp_path) == uri
 
 
 def test_a_file_that_is_there_is_left_alone_and_its_text_is_printed(repository: Toy) -> None:

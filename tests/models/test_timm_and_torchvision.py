@@ -17,8 +17,10 @@ from nightly import some
 from PIL import Image
 from safetensors.torch import save_file
 
+from fairgate.checkpoints import HashedFiles, find_device
 from fairgate.errors import ModelError
 from fairgate.models import local_paths, open_scorer
+from fairgate.models.classifiers.bare_weights import WEIGHTS, loaded_into
 
 NET = "squeezenet1_1"
 
@@ -97,7 +99,7 @@ def test_timm_in_the_wrapper_of_transformers_is_classified_as_the_wrapper_does(
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a hub": ({"architecture": "hf-hub:evil/net"}, "names no architecture of timm"),
-    "a folder": ({"architecture": "local-dir:/tmp/evil"}, "names no architecture of timm"),
+    "a folder": ({"architecture": "local-dir:/elsewhere"}, "names no architecture of timm"),
     "a misspelt one": ({"architecture": "test_vti"}, "has no architecture 'test_vti'"),
     "weights from elsewhere": ({"model_args": {"pretrained": True}}, "as 'True', which fairgate does not pass on"),
     "a checkpoint of its own": ({"model_args": {"img_size": "a.pth"}}, "does not pass on"),
@@ -212,3 +214,18 @@ def test_a_pickle_that_would_run_code_is_refused(weights: Path, pictures: Pictur
     torch.save({"model": print}, weights / "evil.pth")
     with pytest.raises(ModelError, match="have to run pickled code"):
         opened(f"torchvision:{NET}@evil.pth?labels=labels.txt", pictures, weights).predict("job")
+
+
+def test_what_no_weights_file_holds_has_a_bound_before_memory_is_taken(tmp_path: Path) -> None:
+    """Masks and tables that an architecture computes from its settings are in no state dict."""
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(1, 2)
+            self.register_buffer("mask", torch.empty(1 << 40), persistent=False)
+
+    save_file(torch.nn.Linear(1, 2).state_dict(), tmp_path / "w.safetensors")
+    files = HashedFiles.of({WEIGHTS: tmp_path / "w.safetensors"})
+    with pytest.raises(ModelError, match="more than 64 MB that are none of its weights"):
+        loaded_into(Masked, files, lambda one: one, find_device("cpu"), "a swin")

@@ -44,6 +44,7 @@ from fairgate.models import (
     decode_rgb,
     log_softmax,
     name_of,
+    option_paths,
     preprocessing_digest,
 )
 
@@ -79,10 +80,9 @@ class DiffusionFamily:
         """The folder."""
         return Path(address.partition("?")[0])
 
-    def option_files(self, address: str) -> list[Path]:
+    def option_files(self, address: str) -> tuple[Path, ...]:
         """A VAE and a LoRA of other folders."""
-        options = (part.partition("=") for part in address.partition("?")[2].split("&"))
-        return [Path(value) for name, _, value in options if name in ("vae", "lora") and value]
+        return option_paths(address, "vae", "lora")
 
     def open(self, request: Request) -> DiffusionClassifier:
         """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""

@@ -8,9 +8,13 @@ from typing import Any
 import torch
 
 from fairgate.checkpoints import Device, HashedFiles, read_state_dict, require_finite, require_fit
+from fairgate.errors import ModelError
 from fairgate.models.classifiers.fixed_labels import Loaded
 
 WEIGHTS = "weights"
+MAX_BUFFERS = 64 << 20
+"""Bytes of what an architecture computes from its settings alone, such as masks of attention: no weights file says
+how large they are."""
 
 
 def loaded_into(
@@ -30,6 +34,12 @@ def loaded_into(
     with torch.random.fork_rng(devices=[]):
         with torch.device("meta"):
             described = build()
+        if sum(one.nbytes for one in described.buffers()) > MAX_BUFFERS:
+            raise ModelError(
+                f"{architecture} would hold more than {MAX_BUFFERS >> 20} MB that are none of its weights.",
+                where=str(path),
+                remedy="check the sizes in its config, such as img_size and window_size",
+            )
         own = list(described.state_dict())
         state = read_state_dict(path, allow_pickle=allow_pickle, key=key, own=own)
         require_fit(state, described, str(path), architecture)
