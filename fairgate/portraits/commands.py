@@ -134,43 +134,61 @@ PASSED, FAILED = 0, 1
 
 
 def demo(
-    report: Annotated[Path, typer.Option(help="Where the three reports go.")] = Path("fairness-report"),
-    mlflow: Annotated[str, typer.Option(help="MLflow tracking URI, or off.")] = "sqlite:///fairgate.db",
+    into: Annotated[
+        Path, typer.Option(help="Where the files of the package fairgate-demo go; in a clone it has its own.")
+    ] = Path("fairgate-demo"),
+    report: Annotated[
+        Path | None, typer.Option(help="Where the three reports go; left out, fairness-report, next to what is judged.")
+    ] = None,
+    mlflow: Annotated[
+        str, typer.Option(help="MLflow tracking URI, from the folder of what is judged; or off.")
+    ] = "sqlite:///fairgate.db",
 ) -> None:
-    """Gate two candidates of the embedded world through pytest, and check that the gate judged them rightly."""
+    """Gate two candidates of the embedded world through pytest, and check that the gate judged them rightly.
+
+    The portraits and the checkpoints are those of a clone, or of the package fairgate-demo.
+    """
+    from fairgate.portraits.demo_files import demo_folder
     from fairgate.reports import read_results
 
+    folder = demo_folder(into)
     typer.echo("The embedded world is a test instrument: its figures say nothing about real models.\n")
-    base = ["--fairness-baseline", "none", "--fairness-on-inconclusive", "warn"]
-    against = ["--fairness-baseline", f"file:{report / 'base'}"]
-    _gate("base", base, PASSED, report, mlflow, "the baseline: bounds hold, nothing to compare with yet")
-    _gate("tuned", against, PASSED, report, mlflow, "harmlessly fine-tuned: must pass")
-    _gate("biased", against, FAILED, report, mlflow, "a bias was planted: must fail")
-    record = read_results(report / "biased" / "results.json")
+    if folder != Path():
+        typer.echo(f"$ cd {folder}    # {folder / 'README.md'} says what is in it\n")
+    reports = Path("fairness-report") if report is None else report.absolute() if folder != Path() else report
+
+    def gate(name: str, options: list[str], expected: int, meaning: str) -> None:
+        typer.secho(f"== {name}: {meaning}", bold=True)
+        _gate(name, [*options, "--fairness-report", str(reports / name), "--fairness-mlflow", mlflow], expected, folder)
+
+    against = ["--fairness-baseline", f"file:{reports / 'base'}"]
+    first = ["--fairness-baseline", "none", "--fairness-on-inconclusive", "warn"]
+    gate("base", first, PASSED, "the baseline: bounds hold, nothing to compare with yet")
+    gate("tuned", against, PASSED, "harmlessly fine-tuned: must pass")
+    gate("biased", against, FAILED, "a bias was planted: must fail")
+    biased = (folder / reports / "biased").resolve()
+    record = read_results(biased / "results.json")
     failing = [check.item for check in record.checks if check.verdict == "fail"]
     if record.verdict != "fail" or not failing:
-        raise FairgateError(f"the biased checkpoint's verdict is '{record.verdict}'.", where=str(report / "biased"))
+        raise FairgateError(f"the biased checkpoint's verdict is '{record.verdict}'.", where=str(biased))
     typer.secho("\nfairgate demo: base and tuned passed, biased failed, as they must.", bold=True)
     typer.echo(f"biased failed {', '.join(failing)}")
-    typer.echo(f"see why, with pictures: {(report / 'biased' / 'report.html').resolve().as_uri()}")
+    typer.echo(f"see why, with pictures: {(biased / 'report.html').as_uri()}")
+    if folder != Path():
+        typer.echo(f"the suite that judged: {folder / 'fairness_suites' / SUITE}.yaml")
     if mlflow != "off":
-        typer.echo(f"see the runs: mlflow ui --backend-store-uri {mlflow}")
+        typer.echo(
+            f"see the runs{'' if folder == Path() else f', in {folder}'}: mlflow ui --backend-store-uri {mlflow}"
+        )
 
 
-def _gate(name: str, options: list[str], expected: int, report: Path, mlflow: str, meaning: str) -> None:
-    typer.secho(f"== {name}: {meaning}", bold=True)
-    words = [
-        *("--fairness-suite", SUITE),
-        *("--fairness-model", f"{CHECKPOINTS}/{name}"),
-        *options,
-        *("--fairness-report", str(report / name)),
-        *("--fairness-mlflow", mlflow),
-    ]
+def _gate(name: str, options: list[str], expected: int, folder: Path) -> None:
+    words = ["--fairness-suite", SUITE, "--fairness-model", f"{CHECKPOINTS}/{name}", *options]
     typer.echo(f"$ pytest {' '.join(words)}")
-    code = subprocess.run([sys.executable, "-m", "pytest", *words], check=False).returncode  # noqa: S603
+    code = subprocess.run([sys.executable, "-m", "pytest", *words], check=False, cwd=folder).returncode  # noqa: S603
     if code != expected:
         raise FairgateError(
             f"checkpoint '{name}' ended with pytest's exit code {code}; {expected} was expected.",
-            where=str(report / name),
-            remedy="read the output above; if files are missing, run `dvc pull`",
+            where=str(folder),
+            remedy="read the output above; if files are missing in a clone, run `dvc pull`",
         )
