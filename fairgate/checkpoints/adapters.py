@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairgate.checkpoints.advice import right_uri
-from fairgate.checkpoints.files import HashedFiles, read_config, require_folder, require_weights
+from fairgate.checkpoints.files import HashedFiles, read_config, require_weights
 from fairgate.checkpoints.lora_config import MERGE, LoraConfig, Targets, read_lora_config
 from fairgate.errors import ModelError, did_you_mean, listed
 
@@ -89,8 +89,8 @@ def taken_adapter(folder: Path) -> Adapter | None:
 
 
 def find_adapter(folder: Path) -> Adapter:
-    """Look into an adapter's folder, refuse what cannot be trusted, and hash the rest. Raises ModelError."""
-    require_folder(folder)
+    """Look into an adapter's folder, which `judged_folder` has accepted, refuse what cannot be trusted, and hash the
+    rest. Raises ModelError."""
     if not (folder / CONFIG).is_file():
         inside = sorted(path.parent.name for path in folder.glob(f"*/{CONFIG}"))
         raise ModelError(

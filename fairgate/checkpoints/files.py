@@ -1,12 +1,10 @@
-"""The files of a checkpoint: found, in a folder or in the hub's cache, refused where they cannot be trusted, and hashed
-before anything loads them. Nothing is downloaded."""
+"""The files of a checkpoint: found, refused where they cannot be trusted, and hashed before anything loads them."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -152,12 +150,13 @@ def require_file(path: Path, error: type[FairgateError] = ModelError) -> None:
         raise error("the path is a folder, and a file is expected.", where=str(path), remedy="name a file in it")
     require_regular(path, error)
     if not path.is_file():
-        raise error("the file does not exist.", where=str(path), remedy=_where_it_may_be(path))
+        raise error("the file does not exist.", where=str(path), remedy=where_it_may_be(path))
     if path.stat().st_size == 0:
         raise error("the file is empty.", where=str(path), remedy="save or download it again")
 
 
-def _where_it_may_be(path: Path) -> str:
+def where_it_may_be(path: Path) -> str:
+    """A remedy for a path that does not exist: DVC's command, or the nearest name next to it."""
     pull, names = "`dvc pull`, in CI `fairgate dataset pull`", list[str]()
     with contextlib.suppress(OSError, ValueError):  # there is no such folder, or nobody may look into it
         names = [other.name for other in path.parent.iterdir()]
@@ -173,7 +172,7 @@ def require_folder(path: Path, within: Path | None = None) -> None:
     `within` is a folder around it that links may lead into (the hub's cache links its snapshots to its blobs).
     """
     if not path.is_dir():
-        raise ModelError("the model folder does not exist.", where=str(path), remedy=_where_it_may_be(path))
+        raise ModelError("the model folder does not exist.", where=str(path), remedy=where_it_may_be(path))
     inside, seen = (within or path).resolve(), 0
     for folder, subfolders, names in os.walk(path):
         seen += len(names)
@@ -250,67 +249,3 @@ def read_config(path: Path, limits: Mapping[str, int] | None = None, named: Coll
                 remedy="check the config: no known model is that large",
             )
     return config
-
-
-_HUB_ID = re.compile(r"(?P<name>[A-Za-z0-9][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
-# weights are "model...", "diffusion_pytorch_model..."; a pipeline in one file (v1-5-pruned.safetensors) is not read
-_PATTERNS = ("*.json", "*.txt", "*.model", "*model*.safetensors")
-_PICKLED = ("dandelin/vilt-b32-finetuned-vqa", "openai/clip-vit-base-patch32")
-"""Published without safetensors but in a pull request of the hub, whose ref may move."""
-
-
-def model_folder(address: str, base: Path) -> Path:
-    """The folder of a model: `address` is a path (relative ones start at `base`) or a hub id, `ORG/NAME[@REVISION]`.
-
-    A folder that exists wins. A hub id is looked up in huggingface_hub's cache (`HF_HOME`), and nothing is downloaded:
-    what a build reads is what somebody fetched, and many workers do not fetch it at once. Links in the folder may lead
-    into it, or for a hub id into the cached repository, and no further. Raises ModelError.
-    """
-    folder = resolve(address, base)
-    found = _HUB_ID.fullmatch(address)
-    if found is None or folder.exists():
-        require_folder(folder)
-        return folder
-    name, revision = found["name"], found["revision"]
-    weights = ("pytorch_model.bin",) if name in _PICKLED else ()
-    patterns = " ".join(f'--include "{pattern}"' for pattern in (*_PATTERNS, *weights))
-    wanted = f"hf download {name} {f'--revision {revision} ' if revision else ''}{patterns}"
-    missing = ModelError(
-        f"'{name}' is neither a folder ({folder}) nor a model in the hub's cache on this machine.",
-        where=f"hf:{name}{f'@{revision}' if revision else ''}",
-        remedy=f"fetch it once, where there is a network: `{wanted}`; or check the path",
-    )
-    return _snapshot(name, missing, revision=revision, local_files_only=True)
-
-
-def named_files(name: str, files: Collection[str], *, download: bool) -> dict[str, Path]:
-    """The files of these names that a model on the hub has, from the hub's cache and from no other folder.
-
-    With `download`, they are fetched first: the model's URI names a tag. Raises ModelError where there are none.
-    """
-    wanted = " ".join(f'--include "{file}"' for file in sorted(files))
-    missing = ModelError(
-        f"the architecture takes its text tower or tokenizer from '{name}' on the hub, which is not in the hub's cache "
-        "on this machine, and nothing is downloaded while a checkpoint is judged.",
-        where=name,
-        remedy=f"fetch it once, before: `hf download {name} {wanted}`; or save the model with its tokenizer in one "
-        "folder and use open_clip:local-dir:FOLDER",
-    )
-    folder = _snapshot(name, missing, local_files_only=not download, allow_patterns=sorted(files))
-    found = {file: folder / file for file in sorted(files) if (folder / file).is_file()}
-    if not found:
-        raise missing
-    return found
-
-
-def _snapshot(name: str, missing: ModelError, **options: Any) -> Path:
-    """What the hub's cache holds of a model, links followed no further than its repository. Raises `missing`."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        folder = Path(snapshot_download(name, **options))
-    except (LocalEntryNotFoundError, HFValidationError, HfHubHTTPError, OSError) as error:
-        raise missing from error
-    require_folder(folder, within=folder.parent.parent)
-    return folder

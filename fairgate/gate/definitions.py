@@ -10,7 +10,7 @@ from fairgate.baselines import Repository, baseline_folder
 from fairgate.errors import BaselineError, NoVerdict, SuiteError, listed
 from fairgate.gate.bases import BaseCommit, base_commits_of_run, branch_name, suites_at
 from fairgate.gate.preparation import Definition, Prepared, planned_on
-from fairgate.models import local_paths, schemes, uri_options
+from fairgate.models import local_paths, published_models, schemes, uri_options
 from fairgate.records import DefinitionChange, GateDefinition, OtherDefinition
 from fairgate.suites import (
     FOLDER,
@@ -169,6 +169,8 @@ class _Comparison:
                 for path in local_paths(before)
                 if path not in local_paths(now) and self._edited(path, base)
             ]
+            if published_models(now) != published_models(before):
+                self.notices.append(f"this change has {now} judged, where {base.words} judges {before}")
             return
         self.changes.append(DefinitionChange(what="model", before=before, now=now))
         if _scheme(now) not in _TABLES:

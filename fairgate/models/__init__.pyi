@@ -53,6 +53,7 @@ from .reading import tokenizer_digest as tokenizer_digest
 from .registry import FAMILIES as FAMILIES
 from .registry import local_paths as local_paths
 from .registry import open_scorer as open_scorer
+from .registry import published_models as published_models
 from .registry import require_uri as require_uri
 from .registry import schemes as schemes
 from .registry import uri_forms as uri_forms

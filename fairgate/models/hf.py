@@ -21,11 +21,11 @@ from fairgate.checkpoints import (
     Encoder,
     TransformersFolder,
     find_folder,
+    judged_folder,
     load_model,
     loading,
+    local_folder,
     read_config,
-    require_folder,
-    resolve,
     versions,
 )
 from fairgate.errors import ModelError
@@ -75,13 +75,12 @@ class HuggingFace:
     capabilities: ClassVar[frozenset[Capability]] = TwoTowers.capabilities
 
     def local_path(self, address: str) -> Path | None:
-        """The folder."""
-        return Path(address)
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
 
     def open(self, request: Request) -> TwoTowers:
         """Find and hash a folder. Raises ModelError; loading waits until an embedding is needed."""
-        folder = resolve(request.address, request.base)
-        require_folder(folder)
+        folder = judged_folder(request.address, request.base)
         return TwoTowers(checkpoint(folder), request)
 
 

@@ -1,9 +1,11 @@
-"""`open_clip:ARCH@FILE`, `open_clip:ARCH@TAG` and `open_clip:local-dir:FOLDER`."""
+"""`open_clip:ARCH@FILE`, `open_clip:ARCH@TAG`, `open_clip:local-dir:FOLDER` and a model of the hub,
+`open_clip:hf-hub:ORG/NAME?revision=COMMIT`."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Mapping
 from functools import partial
@@ -17,6 +19,7 @@ from fairgate.checkpoints import (
     Device,
     Encoder,
     HashedFiles,
+    hub_folder,
     named_files,
     read_config,
     require_closed,
@@ -26,6 +29,7 @@ from fairgate.checkpoints import (
     require_weights,
     resolve,
     right_uri,
+    split_options,
     versions,
 )
 from fairgate.errors import ModelError, did_you_mean
@@ -38,6 +42,8 @@ from fairgate.models.two_towers import TwoTowers
 CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other embeddings for the same files
 
 _FOLDER = "local-dir:"
+_HUB = "hf-hub:"
+_REVISION = "?revision="
 _NAMED = "hf_tokenizer_name"
 # open_clip's PreprocessCfg
 _PICTURES: dict[str, Any] = {
@@ -66,13 +72,19 @@ class OpenClip:
     """Checkpoints of open_clip: an architecture with a file or a published tag, or a folder."""
 
     scheme: ClassVar[str] = "open_clip"
-    forms: ClassVar[tuple[str, ...]] = ("open_clip:ARCH@FILE", "open_clip:local-dir:FOLDER")
+    forms: ClassVar[tuple[str, ...]] = (
+        "open_clip:ARCH@FILE",
+        "open_clip:local-dir:FOLDER",
+        "open_clip:hf-hub:ORG/NAME?revision=COMMIT",
+    )
     capabilities: ClassVar[frozenset[Capability]] = TwoTowers.capabilities
 
     def local_path(self, address: str) -> Path | None:
         """The file after `@` unless it is a tag, or the folder after `local-dir:`."""
         if address.startswith(_FOLDER):
             return Path(address.removeprefix(_FOLDER))
+        if address.startswith(_HUB):
+            return None
         weights = address.partition("@")[2]
         return Path(weights) if "/" in weights or Path(weights).suffix in WEIGHTS else None
 
@@ -85,7 +97,11 @@ class OpenClip:
 def checkpoint(uri: str, address: str, base: Path, *, allow_pickle: bool = False) -> Checkpoint:
     """The model that an address names, hashed and not loaded. Raises ModelError."""
     if address.startswith(_FOLDER):
-        return _of_folder(resolve(address.removeprefix(_FOLDER), base), allow_pickle)
+        folder = resolve(address.removeprefix(_FOLDER), base)
+        require_folder(folder)
+        return _of_folder(folder, allow_pickle)
+    if address.startswith(_HUB):
+        return _of_folder(_of_hub(uri, address, base), allow_pickle)
     architecture, at, weights = address.partition("@")
     if not at or not architecture or not weights:
         raise ModelError(
@@ -123,8 +139,25 @@ def _of_file(allow_pickle: bool, architecture: str, config: dict[str, Any], path
     return _checkpoint(parts, overlay)
 
 
+def _of_hub(uri: str, address: str, base: Path) -> Path:
+    """The folder in the hub's cache. Raises ModelError for a name without a commit."""
+
+    def written(name: str, commit: str) -> str:
+        return f"open_clip:{_HUB}{name}{_REVISION}{commit}"
+
+    name, options = split_options(uri, address.removeprefix(_HUB), ("revision",))
+    name, _, at = name.partition("@")
+    if not re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) or "revision" not in options:
+        raise ModelError(
+            f"'{uri}' does not say which model of the hub, and which of its commits.",
+            where=uri,
+            remedy=f"write {written(name if '/' in name else 'ORG/NAME', at or 'COMMIT')}",
+        )
+    return hub_folder(name, options["revision"], base, written)
+
+
 def _of_folder(folder: Path, allow_pickle: bool) -> Checkpoint:
-    require_folder(folder)
+    """A folder that was accepted."""
     if not (folder / CONFIG).is_file():
         raise ModelError(
             f"the folder holds no {CONFIG}.",

@@ -9,7 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar, get_args
 
-from fairgate.checkpoints import IMAGE_CONFIGS, TOKENIZER_FILES, adapting, find_adapter, named_base, resolve
+from fairgate.checkpoints import (
+    IMAGE_CONFIGS,
+    TOKENIZER_FILES,
+    adapting,
+    find_adapter,
+    judged_folder,
+    local_folder,
+    named_base,
+    resolve,
+)
 from fairgate.errors import ModelError
 from fairgate.models.contract import Capability, Model, Request, register
 
@@ -26,8 +35,8 @@ class PeftAdapters:
     """The base's: the opened model says which."""
 
     def local_path(self, address: str) -> Path | None:
-        """The adapter's folder."""
-        return Path(address.partition("?")[0])
+        """The adapter's folder, unless it is one of the hub."""
+        return local_folder(address)
 
     def origin(self, address: str) -> str:
         """The URI of the base."""
@@ -36,9 +45,8 @@ class PeftAdapters:
     def open(self, request: Request) -> Model:
         """Find and hash the adapter and its base; the base's family opens both as one. Raises ModelError."""
         named, origin = request.address.partition("?")[0], self.origin(request.address)
-        folder = resolve(named, request.base)
         if not named or not request.address.startswith(f"{named}{_BASE}") or not origin:
-            known = named_base(folder) if named else ""
+            known = named_base(resolve(named, request.base)) if named else ""
             raise ModelError(
                 "the URI does not say which model the adapter was trained on"
                 + (f" (its config says '{known}', which is not followed)." if known else "."),
@@ -52,7 +60,7 @@ class PeftAdapters:
                 remedy="merge the first adapter into its base and save that; a mitigation goes around the adapter "
                 "(debiased:FILE?model=peft:DIR?base=URI)",
             )
-        adapter = find_adapter(folder)
+        adapter = find_adapter(judged_folder(named, request.base))
         with adapting(adapter, request.uri):
             model = request.open_other(origin, known_as=request.uri)
         own = adapter.companions(sorted({*TOKENIZER_FILES, *IMAGE_CONFIGS}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -126,6 +127,15 @@ def schemes(uri: str) -> list[str]:
     return [scheme for scheme, _ in _chain(uri)]
 
 
+def published_models(uri: str) -> list[str]:
+    """Models that a URI names by what somebody published, and no file or folder: of the hub, or by a tag.
+
+    >>> published_models("debiased:a.json?model=open_clip:ViT-B-32@openai"), published_models("hf:models/clip")
+    (['open_clip:ViT-B-32@openai'], [])
+    """
+    return [f"{scheme}:{address}" for scheme, address in _chain(uri) if FAMILIES[scheme].local_path(address) is None]
+
+
 def uri_options(uri: str) -> str:
     """What a model URI says besides where its files are: the options of its model and of the one inside it.
 
@@ -135,7 +145,8 @@ def uri_options(uri: str) -> str:
     found = []
     for scheme, address in _chain(uri):
         inner = str(getattr(FAMILIES[scheme], "origin", lambda _: "")(address))
-        said = address.partition("?")[2]
+        # a revision of the hub says which model it is, not how it is judged
+        said = re.sub(r"^revision=[^&]*", "", address.partition("?")[2])
         found.append(said.replace(inner, "") if inner else said)
     return " ".join(filter(None, found))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairgate.checkpoints.files import model_folder
+from fairgate.checkpoints.hub import model_folder
 from fairgate.errors import ModelError
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"

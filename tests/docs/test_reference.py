@@ -33,7 +33,7 @@ def test_code_is_filled_in_as_it_is_now(generator: ModuleType) -> None:
     page = "<!-- source: fairgate/models/hf.py HuggingFace, to local_path -->\n```python\nold\n```\nand more"
     lines = generator.with_sources(page).splitlines()
     assert "class HuggingFace:" in lines
-    assert lines[-3:] == ["        return Path(address)", "```", "and more"]
+    assert lines[-3:] == ["        return local_folder(address)", "```", "and more"]
 
 
 def test_the_example_of_a_suite_is_a_suite(generator: ModuleType) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import Any
 from fairgate.checkpoints import (
     TOKENIZER_FILES,
     HashedFiles,
+    judged_folder,
+    local_folder,
     model_folder,
     read_config,
     refuse_other_weights,
@@ -136,9 +138,11 @@ class PipelineFiles:
         return self.files.closed({role: path.name for role, path in paths if role.startswith(f"{component}/")})
 
 
-def find_pipeline(address: PipelineAddress, base: Path) -> PipelineFiles:
-    """Find and hash a pipeline and the VAE that may replace its own. Raises ModelError."""
-    folder = model_folder(address.model, base)
+def find_pipeline(
+    address: PipelineAddress, base: Path, folder_of: Callable[[str, Path], Path] = model_folder
+) -> PipelineFiles:
+    """Find and hash a pipeline and the VAE that may replace its own, by the rules of `folder_of`. Raises ModelError."""
+    folder = folder_of(address.model, base)
     pipeline, components, settings = _read_index(folder)
     paths: dict[str, Path] = {"model_index.json": folder / "model_index.json"}
     for name in components:
@@ -147,7 +151,7 @@ def find_pipeline(address: PipelineAddress, base: Path) -> PipelineFiles:
         paths |= {f"{name}/{role}": path for role, path in _component(folder / name, name, address.variant).items()}
     vae = folder / "vae"
     if address.vae:
-        vae = model_folder(address.vae, base)
+        vae = folder_of(address.vae, base)
         if (vae / "model_index.json").is_file():  # another pipeline's; else a folder with nothing but a VAE
             vae /= "vae"
         paths |= {f"vae/{role}": path for role, path in _component(vae, "vae", None).items()}
@@ -160,8 +164,8 @@ def find_pipeline(address: PipelineAddress, base: Path) -> PipelineFiles:
 
 
 def _lora(named: str, base: Path) -> Path:
-    """The file of a LoRA, or the one that diffusers writes into a folder. Raises ModelError."""
-    path = resolve(named, base)
+    """The file of a LoRA, or the one that diffusers writes into a folder or the hub has. Raises ModelError."""
+    path = resolve(named, base) if local_folder(named) else judged_folder(named, base)
     path = path / _LORA if path.is_dir() else path
     require_weights(path)
     if path.suffix != ".safetensors":

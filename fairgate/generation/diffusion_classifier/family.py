@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 from fairgate.checkpoints import (
     Device,
     find_device,
+    judged_folder,
+    local_folder,
     naming,
     split_options,
     versions,
@@ -77,12 +79,13 @@ class DiffusionFamily:
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "edit", "generate"})
 
     def local_path(self, address: str) -> Path | None:
-        """The folder."""
-        return Path(address.partition("?")[0])
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """A VAE and a LoRA of other folders."""
-        return option_paths(address, "vae", "lora")
+        named = [local_folder(path.as_posix()) for path in option_paths(address, "vae", "lora")]
+        return tuple(path for path in named if path is not None)
 
     def open(self, request: Request) -> DiffusionClassifier:
         """Find and hash a pipeline. Raises ModelError; loading waits until an error is needed."""
@@ -94,7 +97,7 @@ class DiffusionFamily:
         )
         scale = lora_scale(request.uri, options)
         address = PipelineAddress(named, None, options.get("vae"), options.get("variant"), options.get("lora"), scale)
-        found = find_pipeline(address, request.base)
+        found = find_pipeline(address, request.base, judged_folder)
         if found.pipeline in EDIT or found.is_refiner or found.channels != 4:
             kind = "SDXL's refiner" if found.is_refiner else f"a {found.pipeline} with {found.channels} UNet channels"
             raise ModelError(

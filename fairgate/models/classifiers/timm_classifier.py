@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 from fairgate.checkpoints import (
     Device,
     HashedFiles,
+    judged_folder,
+    local_folder,
     no_config,
     read_config,
-    require_folder,
     require_weights,
-    resolve,
     right_uri,
     split_options,
     versions,
@@ -74,8 +74,8 @@ class TimmClassifiers:
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
 
     def local_path(self, address: str) -> Path | None:
-        """The folder."""
-        return Path(address.partition("?")[0])
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The file of labels."""
@@ -84,8 +84,7 @@ class TimmClassifiers:
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
         address, options = split_options(request.uri, request.address, ("labels",))
-        folder = resolve(address, request.base)
-        require_folder(folder)
+        folder = judged_folder(address, request.base)
         where = folder / CONFIG
         if not where.is_file():
             raise no_config(folder, "timm")

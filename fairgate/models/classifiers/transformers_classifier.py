@@ -14,10 +14,10 @@ from fairgate.checkpoints import (
     Device,
     TransformersFolder,
     find_folder,
+    judged_folder,
     load_model,
     loading,
-    require_folder,
-    resolve,
+    local_folder,
     split_options,
     versions,
 )
@@ -58,8 +58,8 @@ class TransformersClassifiers:
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
 
     def local_path(self, address: str) -> Path | None:
-        """The folder."""
-        return Path(address.partition("?")[0])
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The file of labels."""
@@ -68,8 +68,7 @@ class TransformersClassifiers:
     def open(self, request: Request) -> FixedLabelModel:
         """Find and hash a folder. Raises ModelError; loading waits until outputs are needed."""
         address, options = split_options(request.uri, request.address, ("labels",))
-        folder = resolve(address, request.base)
-        require_folder(folder)
+        folder = judged_folder(address, request.base)
         found = find_folder(folder, tuple(CLASSES), tokenizer=False, scheme="classifier")
         _require_classifier(found)
         names, said = named_outputs(_labels_of(found), options.get("labels"), request.base, str(folder / "config.json"))

@@ -15,9 +15,9 @@ from fairgate.checkpoints import (
     TransformersFolder,
     find_device,
     find_folder,
+    judged_folder,
+    local_folder,
     naming,
-    require_folder,
-    resolve,
     versions,
 )
 from fairgate.errors import ModelError
@@ -48,13 +48,12 @@ class DetectorFamily:
     capabilities: ClassVar[frozenset[Capability]] = frozenset({"detect"})
 
     def local_path(self, address: str) -> Path | None:
-        """The folder."""
-        return Path(address)
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
 
     def open(self, request: Request) -> DetectorModel:
         """Find and hash a folder. Raises ModelError; loading waits until a box is needed."""
-        folder = resolve(request.address, request.base)
-        require_folder(folder)
+        folder = judged_folder(request.address, request.base)
         return DetectorModel(
             find_folder(folder, tuple(DETECTORS), use="detect with", tokenizer=False, scheme="detector"), request
         )

@@ -19,10 +19,11 @@ from fairgate.checkpoints import (
     TransformersFolder,
     find_device,
     find_folder,
+    judged_folder,
     load_model,
     loading,
+    local_folder,
     naming,
-    require_folder,
     require_weights,
     resolve,
     split_options,
@@ -59,8 +60,8 @@ class FeatureFamily:
     capabilities: ClassVar[frozenset[Capability]] = FixedLabelModel.capabilities
 
     def local_path(self, address: str) -> Path | None:
-        """The folder."""
-        return Path(address.partition("?")[0])
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
 
     def option_files(self, address: str) -> tuple[Path, ...]:
         """The head, and the file of labels."""
@@ -69,8 +70,7 @@ class FeatureFamily:
     def open(self, request: Request) -> FixedLabelModel | Backbone:
         """Find and hash folder and head; without a head, a backbone for one to be fitted on. Raises ModelError."""
         address, options = split_options(request.uri, request.address, ("head", "labels", "pool"))
-        folder = resolve(address, request.base)
-        require_folder(folder)
+        folder = judged_folder(address, request.base)
         found = find_folder(folder, tuple(_CLASSES), tokenizer=False, scheme="features")
         if "head" not in options:
             return Backbone(found, _pool(found, options.get("pool"), None, request.uri), request)

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fairgate.checkpoints import TransformersFolder, find_folder, require_folder, resolve, split_options
+from fairgate.checkpoints import TransformersFolder, find_folder, judged_folder, local_folder, split_options
 from fairgate.errors import ModelError
 from fairgate.hashing import digest
 from fairgate.models.contract import Capability, Request, register
@@ -44,8 +44,8 @@ class CaptionsFamily:
     capabilities: ClassVar[frozenset[Capability]] = LabelLikelihoods.capabilities
 
     def local_path(self, address: str) -> Path | None:
-        """The language model's folder."""
-        return Path(address.partition("?")[0])
+        """The language model's folder, unless it is a model of the hub."""
+        return local_folder(address)
 
     def origin(self, address: str) -> str:
         """The URI of the model that describes."""
@@ -62,8 +62,7 @@ class CaptionsFamily:
             )
         named, options = split_options(request.uri, own.rstrip("&"), OPTIONS)
         asking = read_asking(request.uri, options, CAPTION, f"Caption: {CAPTION}\n")
-        folder = resolve(named, request.base)
-        require_folder(folder)
+        folder = judged_folder(named, request.base)
         found = find_folder(folder, tuple(LANGUAGE_MODELS), images=False, scheme="captions")
         seeing = request.open_other(captioner)
         assert isinstance(seeing, SeeingModel), captioner

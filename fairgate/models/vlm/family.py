@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from fairgate.checkpoints import find_folder, require_folder, resolve, split_options
+from fairgate.checkpoints import find_folder, judged_folder, local_folder, split_options
 from fairgate.errors import ModelError
 from fairgate.models.contract import Capability, Request, register
 from fairgate.models.vlm.asking import Asking, read_asking, read_chat
@@ -27,8 +27,8 @@ class VisionLanguageFamily:
     capabilities: ClassVar[frozenset[Capability]] = LabelLikelihoods.capabilities | ConversingModel.capabilities
 
     def local_path(self, address: str) -> Path | None:
-        """The folder."""
-        return Path(address.partition("?")[0])
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
 
     def open(self, request: Request) -> SeeingModel:
         """Find and hash a folder. Raises ModelError; loading waits until a likelihood is needed."""
@@ -41,7 +41,6 @@ class VisionLanguageFamily:
                 remedy="write ?chat= for the probe `question`, or ?question= (or ?prompt=) for labels' likelihood",
             )
         asking = read_asking(request.uri, options) if chat is None else Asking(read_chat(request.uri, chat), "sum")
-        folder = resolve(named, request.base)
-        require_folder(folder)
+        folder = judged_folder(named, request.base)
         found = find_folder(folder, tuple(LAYOUTS), generates=True, scheme="vlm")
         return SeeingModel(found, asking, request) if chat is None else ConversingModel(found, asking, request)
