@@ -35,6 +35,7 @@ from .lora import LowRank as LowRank
 from .lora import merge_low_rank as merge_low_rank
 from .prefixes import inner_state as inner_state
 from .prefixes import without_prefixes as without_prefixes
+from .roots import is_rooted as is_rooted
 from .torch_runtime import Halving as Halving
 from .torch_runtime import encoder_of as encoder_of
 from .torch_runtime import one_thread as one_thread

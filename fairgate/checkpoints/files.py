@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 
 from fairgate.checkpoints.archives import is_archive, require_uncompressed
 from fairgate.checkpoints.closed import entries, require_closed
+from fairgate.checkpoints.roots import is_rooted, rooted_path
 from fairgate.errors import FairgateError, ModelError, did_you_mean
 from fairgate.hashing import digest, require_regular, sha256_file
 
@@ -135,9 +136,10 @@ def split_options(
 
 
 def resolve(address: str, base: Path) -> Path:
-    """A path from a URI: `~` is expanded, and a relative one starts at `base`. Raises ModelError for no path at all."""
+    """A path from a URI: `~` is expanded, `@ROOT/PATH` starts at a root of this machine, and another relative one at
+    `base`. Raises ModelError for no path at all."""
     try:
-        path = base / Path(address).expanduser()
+        path = rooted_path(address, base) if is_rooted(address) else base / Path(address).expanduser()
         path.exists()
     except (OSError, RuntimeError, ValueError) as error:  # too long a name, `~nobody`, a NUL
         raise ModelError(f"the path cannot be looked up ({error}).", where=address, remedy="check the path") from error

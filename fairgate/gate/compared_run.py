@@ -25,6 +25,7 @@ from fairgate.baselines import (
     require_own_scores,
     require_same_declaration,
 )
+from fairgate.checkpoints import is_rooted
 from fairgate.data import Dataset
 from fairgate.errors import BaselineError, FairgateError
 from fairgate.gate.counterparts import Counterpart, counterpart
@@ -255,9 +256,10 @@ class _SavedRun:
         for base in (root, self.scratch / "checkpoint"):
             try:
                 if base != root:  # as it was at the record's commit
-                    if self.files.commit is None or not paths or any(path.is_absolute() for path in paths):
+                    kept = [path for path in paths if not is_rooted(path)]  # no commit holds what lies under a root
+                    if self.files.commit is None or not kept or any(path.is_absolute() for path in kept):
                         continue
-                    for path in paths:
+                    for path in kept:
                         if any(path != other and path.is_relative_to(other) for other in paths):
                             continue  # it comes with the folder that it lies in
                         check_out(Repository(root), self.files.commit, path.as_posix(), base)

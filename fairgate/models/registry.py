@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairgate.checkpoints import home_of
+from fairgate.checkpoints import home_of, resolve
 from fairgate.ci import in_ci
 from fairgate.errors import FairgateError, ModelError, suggestion
 from fairgate.models.contract import REGISTERED, ImageSource, Model, Progress, Request
@@ -93,8 +93,8 @@ def require_uri(uri: str, base: Path = Path()) -> tuple[str, str]:
 
 def _uri_of_path(path: str, base: Path) -> str:
     """The start of a remedy for a path without a scheme: the URI that it may be meant for."""
-    place = base / path
-    with suppress(OSError, ValueError):  # a name that is too long, a NUL
+    with suppress(FairgateError, OSError, ValueError):  # a name that is too long, a NUL, a root that is not set
+        place = resolve(path, base)
         if path and place.is_dir():
             home = home_of(place)
             return f"write `{'hf:FOLDER' if home is None else home.uri}`; ".replace("FOLDER", path)

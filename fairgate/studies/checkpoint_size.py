@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fairgate.checkpoints import resolve
 from fairgate.models import local_paths
 from fairgate.records import Estimate
 
@@ -14,7 +15,7 @@ def parameters_of(uri: str, root: Path) -> Estimate:
     """Numbers in a checkpoint's safetensors files: weights, of floating point."""
     from safetensors import safe_open
 
-    paths = [root / path for path in local_paths(uri)]
+    paths = [resolve(path.as_posix(), root) for path in local_paths(uri)]
     listed = [each for path in paths for each in (sorted(path.glob("*.safetensors")) if path.is_dir() else [path])]
     if not listed or any(path.suffix != ".safetensors" or not path.is_file() for path in listed):
         return Estimate(value=None, why="the address names no safetensors files of this machine")

@@ -320,7 +320,8 @@ def require_inside(suite: Suite, source: Source, root: Path) -> None:
             raise SuiteError(
                 f"`{key}` names a file outside of the repository, which a suite may not.",
                 where=source.where((key,)),
-                remedy=f"put it into the repository (DVC can track it), or type it: --fairness-{option} '{text}'",
+                remedy="put it into the repository (DVC can track it), name it by a root of the machine, or "
+                f"type it: --fairness-{option} '{text}'",
             )
     for name, probe in suite.probes.items():
         if any(leaves(path, root) for uri in probe.instruments for path in local_paths(uri)):
