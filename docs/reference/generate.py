@@ -155,10 +155,11 @@ def _several(key: Mapping[str, Any]) -> str:
 def _probe(probe: type[Probe], parts: Mapping[str, Any]) -> list[str]:
     kind = probe.model_fields["kind"].annotation.__args__[0]  # type: ignore[union-attr] # a Literal
     metrics = [f"[`{one.spec.name}`](#{one.spec.name})" for one in METRICS.own() if probe.answers_as in one.spec.probes]
+    needs = [f"`{probe.needs}`", *(f"with `{how}`, `{one}`" for how, one in probe.needs_where.items())]
     return [
         f"### {kind}",
         inspect.cleandoc(probe.__doc__ or ""),
-        f"Needs a model with `{probe.needs}`. Metrics: {', '.join(metrics)}.",
+        f"Needs a model with {'; '.join(needs)}. Metrics: {', '.join(metrics)}.",
         _keys(parts[probe.__name__], leave_out=["kind"]),
     ]
 

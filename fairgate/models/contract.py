@@ -286,14 +286,15 @@ def register(family: F) -> F:
     return family
 
 
-def require_capability(model: Capable, needed: Capability, where: str) -> None:
-    """Raises CapabilityError, with the name of what a model lacks; `where` says who needs it."""
+def require_capability(model: Capable, needed: Capability, where: str, remedy: Callable[[], str] | None = None) -> None:
+    """Raises CapabilityError, with the name of what a model lacks; `where` says who needs it, `remedy()` what else
+    would do."""
     if needed not in model.capabilities:
         have = ", ".join(sorted(model.capabilities)) or "none"
         raise CapabilityError(
             f"the model {model.uri} lacks the capability '{needed}' (it has: {have}).",
             where=where,
-            remedy="judge a model that has it, or leave out what needs it",
+            remedy="judge a model that has it, or leave out what needs it" if remedy is None else remedy(),
         )
 
 

@@ -56,9 +56,10 @@ class RankingQuery:
 class Probe(SuiteSection):
     """One probe of a suite: the keys of its YAML, and what follows from them.
 
-    `needs` is what a model must be able to do, and `value_names` what the number of an image is, by `digest_kind`.
-    Metrics of the kind of probe that `answers_as` names can be measured. `compared_as` says how `fairgate audit`
-    compares models by it, None for not at all.
+    `needs` is what a model must be able to do; `needs_where` what instead, by the setting that makes it so (`how:
+    likelihood`), as `needed` says of a probe that is set. `value_names` is what the number of an image is, by
+    `digest_kind`. Metrics of the kind of probe that `answers_as` names can be measured. `compared_as` says how
+    `fairgate audit` compares models by it, None for not at all.
 
     A probe of one's own needs `kind`, `needs`, `answers_as` and `run`, and `choices` or `queries` so that it is known
     which texts it shows. Register it with the entry point group `fairgate.probes`, under its kind.
@@ -66,6 +67,7 @@ class Probe(SuiteSection):
 
     kind: str
     needs: ClassVar[Capability]
+    needs_where: ClassVar[Mapping[str, Capability]] = {}
     answers_as: ClassVar[str]
     value_names: ClassVar[Mapping[str, str]] = {}
     compared_as: ClassVar[Literal["classification", "ranking"] | None] = None

@@ -61,6 +61,7 @@ class QuestionProbe(Probe):
     """
 
     needs: ClassVar[Capability] = "answer"
+    needs_where: ClassVar[Mapping[str, Capability]] = {"how: likelihood": "log_probabilities"}
     answers_as: ClassVar[str] = "question"
     value_names: ClassVar[Mapping[str, str]] = {"question": "answered"}
 
@@ -122,7 +123,7 @@ class QuestionProbe(Probe):
     @property
     def needed(self) -> Capability:
         """By `how`."""
-        return "answer" if self.how == "answer" else "log_probabilities"
+        return self.needs if self.how == "answer" else self.needs_where[f"how: {self.how}"]
 
     def _matcher(self, one: QuestionSettings) -> AnswerMatcher:
         options = {**one.options, **({ABSTAINED: ()} if self.letters else {})}

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
+from typing import get_args
 
 import numpy as np
 
-from fairgate.errors import CapabilityError, ModelError, listed
+from fairgate.errors import CapabilityError, FairgateError, ModelError, listed
 from fairgate.hashing import digest
-from fairgate.models import FAMILIES, Capable, indistinct, require_capability
+from fairgate.models import FAMILIES, Capability, Capable, indistinct, require_capability, schemes
 from fairgate.probes import METRIC_VERSION, PROBES, Probe, ProbeScores, Rows
 from fairgate.suites.schema import Suite
+
+_NAMED = 8
+"""Families and probes that a remedy lists."""
 
 
 def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScores]:
@@ -22,7 +27,9 @@ def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScor
     as the same text.
     """
     for name, probe in suite.probes.items():
-        require_capability(model, probe.needed, f"probe '{name}' ({probe.kind})")
+        require_capability(
+            model, probe.needed, f"probe '{name}' ({probe.kind})", partial(_instead, model, probe.needed)
+        )
     scores: dict[str, ProbeScores] = {}
     with FAMILIES.blaming(model.uri.partition(":")[0]):
         require_distinct(model, suite, list(dict.fromkeys(index.subject.tolist())))
@@ -32,6 +39,36 @@ def run_probes(model: Capable, index: Rows, suite: Suite) -> dict[str, ProbeScor
             _require_answers(name, probe, found, len(index.subject))
             scores |= found
     return scores
+
+
+def _instead(model: Capable, needed: Capability) -> str:
+    """A remedy for a model that lacks what a probe needs: models that have it, and probes that it answers."""
+    have = {scheme: family for scheme in FAMILIES if needed in (family := _family(scheme))[0]}
+    own = next((scheme for scheme in schemes(model.uri) if _family(scheme)[0]), "")
+    if own in have:  # by another of its URIs
+        models = f"write the URI in the form that has it ({' or '.join(have[own][1])})"
+    else:
+        models = f"judge a model that has it ({listed([f'{scheme}:' for scheme in have], _NAMED)})"
+    kinds = [kind for kind, probe in PROBES.items() if probe.needs in model.capabilities]
+    kinds += [
+        f"{kind} with {setting}"
+        for kind, probe in PROBES.items()
+        for setting, capability in probe.needs_where.items()
+        if capability in model.capabilities
+    ]
+    probes = f"use a probe that this one answers ({listed(kinds, _NAMED)})" if kinds else "leave the probe out"
+    return f"{models}, or {probes}"
+
+
+def _family(scheme: str) -> tuple[frozenset[Capability], Sequence[str]]:
+    """What a family's models can do, and its URIs; nothing of one that cannot be loaded, and of adapters, which can
+    what their base can."""
+    try:
+        family = FAMILIES[scheme]
+    except FairgateError:  # of a package that is broken: the message is about something else
+        return frozenset(), ()
+    own = family.capabilities != frozenset(get_args(Capability))
+    return family.capabilities if own else frozenset(), family.forms
 
 
 def _require_answers(name: str, probe: Probe, found: Mapping[str, ProbeScores], images: int) -> None:

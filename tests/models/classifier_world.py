@@ -100,3 +100,17 @@ def processor(name: str) -> Any:
     if name == "Siglip2ImageProcessor":
         options = {"patch_size": 16, "max_num_patches": 16}
     return getattr(transformers, name)(**options)
+
+
+def save_timm(architecture: str, folder: Path, labels: list[str] = LABELS, **arguments: Any) -> Any:
+    """As timm writes it for the hub; returns the model."""
+    import timm
+    from timm.models import save_for_hf
+
+    with torch.random.fork_rng():
+        torch.manual_seed(5)
+        model = timm.create_model(architecture, pretrained=False, num_classes=len(labels), **arguments).eval()
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.1)
+    save_for_hf(model, folder, model_config={"label_names": labels}, safe_serialization=True)
+    return model

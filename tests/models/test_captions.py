@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from language_world import save_language
 from model_world import Pictures
-from vlm_world import _NO_IDS, _llama, save_vlm, tokenizer
+from vlm_world import save_vlm
 
 from fairgate.errors import ModelError
 from fairgate.models import CacheWarning, EmbeddingCache, local_paths, open_scorer
@@ -23,22 +24,10 @@ ASKED = "question=Who is it?"
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A captioner, and a language model of each kind: one that continues a text, one with an encoder."""
-    import transformers as t
-
     folder = tmp_path_factory.mktemp("captions")
     save_vlm("llava", folder / "seeing")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        for kind, ends in (("llama", ""), ("t5", "</s>")):
-            words = tokenizer(ends)
-            if kind == "llama":
-                model: Any = t.LlamaForCausalLM(t.LlamaConfig(**_llama(len(words))))
-            else:
-                sizes = {"d_model": 32, "d_kv": 16, "d_ff": 48, "num_layers": 2, "num_heads": 2}
-                config = t.T5Config(vocab_size=len(words), decoder_start_token_id=0, **sizes, **_NO_IDS)
-                model = t.T5ForConditionalGeneration(config)
-            model.save_pretrained(folder / kind)
-            words.save_pretrained(folder / kind)
+    for kind in ("llama", "t5"):
+        save_language(kind, folder / kind)
     return folder
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from classifier_world import LABELS
+from classifier_world import LABELS, save_timm
 from model_world import Pictures
 from nightly import some
 from PIL import Image
@@ -31,19 +31,6 @@ def opened(uri: str, pictures: Pictures, base: Path) -> Any:
 
 def images(pictures: Pictures) -> list[Image.Image]:
     return [Image.open(io.BytesIO(blob)).convert("RGB") for blob in pictures.blobs]
-
-
-def save_timm(architecture: str, folder: Path, **arguments: Any) -> Any:
-    import timm
-    from timm.models import save_for_hf
-
-    with torch.random.fork_rng():
-        torch.manual_seed(5)
-        model = timm.create_model(architecture, pretrained=False, num_classes=3, **arguments).eval()
-        for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, std=0.1)
-    save_for_hf(model, folder, model_config={"label_names": LABELS}, safe_serialization=True)
-    return model
 
 
 @pytest.fixture

@@ -1,0 +1,16 @@
+"""`python tests/families` writes docs/families.md."""
+
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Run every cell, and write the page."""
+    sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("families", "models", "generation", ".")]
+    from families_page import PAGE, render, run
+
+    PAGE.write_text(render(run()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,271 @@
+"""The rows of docs/families.md: every family, and where its models differ in what they can do, every kind of them.
+
+A row is a name, how its tiny models are saved in the format of the library that made them, and the URI. `save` is
+called with one of the `kinds` and the root of a repository (`family_release`), and returns the URI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from family_probes import COLUMNS, SUBJECTS, WITHHELD
+from family_release import numbers, write_table
+
+from fairgate.models import fit_projection
+
+Save = Callable[[str, Path], str]
+LABELS = [*SUBJECTS, WITHHELD]
+CHAT = "{image}{question} Answer:"
+"""A chat without words between picture and question."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A family, or a part of it. `kinds` are the models that must all behave alike: a pull request runs the first.
+    `probes` are settings of probes that are other ones for this row, by column."""
+
+    title: str
+    save: Save
+    kinds: tuple[str, ...]
+    probes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    names: str = ""
+    """What the page says of the kinds."""
+
+
+def _folder(root: Path, name: str, save: Callable[[Path], object]) -> str:
+    """A folder of the repository, saved once; its name."""
+    if not (root / name).exists():
+        save(root / name)
+    return name
+
+
+def _hf(kind: str, root: Path) -> str:
+    from hf_world import save_folder
+
+    return "hf:" + _folder(root, f"hf-{kind}", lambda path: save_folder(kind, path))
+
+
+def _open_clip(_: str, root: Path) -> str:
+    import open_clip
+    import torch
+    from model_world import TINY, save_local_dir
+
+    def save(path: Path) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            save_local_dir(path, open_clip.model.CLIP(**TINY))
+
+    return "open_clip:local-dir:" + _folder(root, "open_clip", save)
+
+
+def _classifier(kind: str, root: Path) -> str:
+    from classifier_world import save_classifier
+
+    return "classifier:" + _folder(root, f"classifier-{kind}", lambda path: save_classifier(kind, path, LABELS))
+
+
+def _timm(kind: str, root: Path) -> str:
+    from classifier_world import save_timm
+
+    sizes = {"img_size": 64} if kind == "test_vit" else {}
+    return "timm:" + _folder(root, f"timm-{kind}", lambda path: save_timm(kind, path, LABELS, **sizes))
+
+
+def _torchvision(_: str, root: Path) -> str:
+    import torch
+    from safetensors.torch import save_file
+    from torchvision.models import squeezenet1_1
+
+    def save(path: Path) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            save_file(squeezenet1_1(num_classes=len(LABELS)).state_dict(), path)
+
+    (root / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
+    return f"torchvision:squeezenet1_1@{_folder(root, 'squeezenet.safetensors', save)}?labels=labels.txt"
+
+
+def _features(kind: str, root: Path) -> str:
+    from feature_world import linear, save_backbone
+
+    folder = _folder(root, f"features-{kind}", lambda path: save_backbone(kind, path))
+    pool, width = ("pooled", 8) if kind == "convnext" else ("cls", 16)
+    head = _folder(root, f"head-{kind}.safetensors", lambda path: linear(path, width, labels=LABELS))
+    return f"features:{folder}?head={head}&pool={pool}"
+
+
+def _fairface(_: str, root: Path) -> str:
+    import torch
+    from safetensors.torch import save_file
+    from torchvision.models import resnet34
+
+    def save(path: Path) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            save_file(resnet34(num_classes=18).state_dict(), path)
+
+    return f"fairface:{_folder(root, 'fairface.safetensors', save)}?races=7"
+
+
+def _detector(kind: str, root: Path) -> str:
+    from detector_world import save_detector
+
+    return "detector:" + _folder(root, f"detector-{kind}", lambda path: save_detector(kind, path))
+
+
+def _seeing(option: str) -> Save:
+    def save(kind: str, root: Path) -> str:
+        from vlm_world import save_vlm
+
+        return f"vlm:{_folder(root, f'vlm-{kind}', lambda path: save_vlm(kind, path))}?{option}"
+
+    return save
+
+
+def _captions(kind: str, root: Path) -> str:
+    from language_world import save_language
+
+    language = _folder(root, f"language-{kind}", lambda path: save_language(kind, path))
+    captioner = _seeing("prompt={image}A photo of")("llava", root)
+    return f"captions:{language}?question=Who is it?&captioner={captioner}"
+
+
+def _diffusion(kind: str, root: Path) -> str:
+    from diffusion_world import build
+
+    return f"diffusion:{_folder(root, f'diffusion-{kind}', lambda path: build(kind).save_pretrained(path))}?samples=2"
+
+
+def _peft(base: Save, loader: str) -> Save:
+    """A LoRA on a base that `loader` of transformers opens."""
+
+    def save(kind: str, root: Path) -> str:
+        import transformers
+        from peft_world import save_adapter
+
+        uri = base(kind, root)
+        folder = uri.partition(":")[2].partition("?")[0]
+
+        def adapt(path: Path) -> None:
+            model = getattr(transformers, loader).from_pretrained(root / folder)
+            save_adapter(model, path, target_modules=_attention(model))
+
+        return f"peft:{_folder(root, f'lora-{folder}', adapt)}?base={uri}"
+
+    return save
+
+
+def _attention(model: Any) -> list[str]:
+    """Names of the layers that make queries and values, as they are called in this model."""
+    leaves = {name.rpartition(".")[2] for name, _ in model.named_modules()}
+    return sorted(leaves & {"q_proj", "v_proj", "query", "value"})
+
+
+def _debiased(origin: Save) -> Save:
+    def save(kind: str, root: Path) -> str:
+        uri = origin(kind, root)
+
+        def fit(path: Path) -> None:
+            path.write_text(fit_projection(uri, ["a photo of a man"], device="cpu", base=root).model_dump_json())
+
+        return f"debiased:{_folder(root, f'projection-{kind}.json', fit)}?model={uri}"
+
+    return save
+
+
+def _texts() -> list[str]:
+    """Every text that the columns show a model."""
+    from fairgate.probes import PROBES
+
+    found = [PROBES[one.kind].model_validate(one.probe).texts(SUBJECTS) for one in COLUMNS.values()]
+    return list(dict.fromkeys(text for texts in found for text in texts))
+
+
+def _scores(_: str, root: Path) -> str:
+    texts = _texts()
+    write_table(root / "scores.csv", texts, lambda row, _: numbers(row, len(texts)))
+    return "scores:scores.csv?values=cosine&logit_scale=10"
+
+
+def _embeddings(_: str, root: Path) -> str:
+    import csv
+
+    width = [str(place) for place in range(4)]
+    write_table(root / "embeddings" / "images.csv", width, lambda row, _: numbers(row, 4))
+    with (root / "embeddings" / "texts.csv").open("w", newline="", encoding="utf-8") as handle:
+        rows: Iterable[list[object]] = ([text, *numbers(100 + at, 4)] for at, text in enumerate(_texts()))
+        csv.writer(handle).writerows([["text", *width], *rows])
+    return "embeddings:embeddings?logit_scale=10"
+
+
+def _labels(_: str, root: Path) -> str:
+    write_table(root / "predicted.csv", ["subject"], lambda row, subject: [subject if row % 3 else SUBJECTS[0]])
+    return "labels:predicted.csv"
+
+
+def _answers(_: str, root: Path) -> str:
+    write_table(root / "answers.csv", ["answer"], lambda _, subject: [f"A {subject}."])
+    return "answers:answers.csv"
+
+
+def _detections(_: str, root: Path) -> str:
+    columns = ["label", "score", "left", "top", "right", "bottom"]
+    write_table(root / "boxes.csv", columns, lambda row, _: ["person", 0.1 + row / 10, 4, 4, 60 - row, 50])
+    return "detections:boxes.csv"
+
+
+_CLASSIFYING, _DETECTING = "AutoModelForImageClassification", "AutoModelForObjectDetection"
+_SEEING = "AutoModelForImageTextToText"
+ONE = ("",)
+_CLASSES = ("yolos", "detr", "conditional_detr", "deformable_detr", "rt_detr", "rt_detr_v2")
+_SEEN = ("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl", "blip-2-t5")
+_GENDER = {"prediction": {"attribute": "gender"}}
+
+ROWS: dict[str, Row] = {
+    "open_clip": Row("open_clip", _open_clip, ONE),
+    "hf": Row("hf", _hf, ("clip", "siglip", "siglip2", "chinese_clip", "align", "flava")),
+    "diffusion": Row("diffusion", _diffusion, ("sd1", "sd2", "sdxl")),
+    "vlm-question": Row("vlm `?question=`", _seeing("question=Who is it?"), _SEEN),
+    "vlm-chat": Row("vlm `?chat=`", _seeing(f"chat={CHAT}"), _SEEN),
+    "captions": Row("captions", _captions, ("llama", "t5")),
+    "classifier": Row(
+        "classifier",
+        _classifier,
+        (
+            "vit",
+            "deit",
+            "convnext",
+            "convnextv2",
+            "dinov2",
+            "dinov2_with_registers",
+            "swin",
+            "swinv2",
+            "resnet",
+            "clip",
+            "siglip",
+            "siglip2",
+        ),
+    ),
+    "timm": Row("timm", _timm, ("test_vit", "test_resnet", "test_convnext", "test_efficientnet")),
+    "torchvision": Row("torchvision", _torchvision, ONE),
+    "features": Row("features", _features, ("dinov2", "dinov2_with_registers", "dinov3_vit", "vit", "convnext")),
+    "fairface": Row("fairface", _fairface, ONE, _GENDER),
+    "detector": Row("detector, of classes", _detector, _CLASSES),
+    "detector-text": Row("detector, of texts", _detector, ("owlvit", "owlv2", "grounding-dino")),
+    "peft-hf": Row("peft on hf", _peft(_hf, "AutoModel"), ("clip", "siglip")),
+    "peft-classifier": Row("peft on classifier", _peft(_classifier, _CLASSIFYING), ("vit", "swin")),
+    "peft-features": Row("peft on features", _peft(_features, "AutoModel"), ("dinov2", "vit")),
+    "peft-detector": Row("peft on detector", _peft(_detector, _DETECTING), ("yolos", "detr")),
+    "peft-vlm-question": Row("peft on vlm `?question=`", _peft(_seeing("question=Who is it?"), _SEEING), ("llava",)),
+    "peft-vlm-chat": Row("peft on vlm `?chat=`", _peft(_seeing(f"chat={CHAT}"), _SEEING), ("llava",)),
+    "debiased-open_clip": Row("debiased on open_clip", _debiased(_open_clip), ONE),
+    "debiased-hf": Row("debiased on hf", _debiased(_hf), ("clip", "siglip")),
+    "scores": Row("scores", _scores, ONE),
+    "embeddings": Row("embeddings", _embeddings, ONE),
+    "labels": Row("labels", _labels, ONE),
+    "answers": Row("answers", _answers, ONE),
+    "detections": Row("detections", _detections, ONE),
+}
