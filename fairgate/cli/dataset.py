@@ -9,6 +9,7 @@ import typer
 
 from fairgate.cli import options
 from fairgate.cli.console import FOUND, friendly, progress_bar, write_png
+from fairgate.cli.get import get
 from fairgate.errors import DatasetError, harmless
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify, im
 Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
 Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]
 ROOT = Path("datasets")
+dataset_app.command()(get)
 
 
 @dataset_app.command()

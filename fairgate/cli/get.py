@@ -1,0 +1,129 @@
+"""`fairgate dataset get`: what a published dataset is, on what terms, and a release of it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fairgate.cli.console import INVALID, progress_bar
+
+if TYPE_CHECKING:
+    from fairgate.data.published import Obtained, Published, PublishedPart
+
+
+def get(
+    name: Annotated[str | None, typer.Argument(help="A published dataset; left out, all are listed.")] = None,
+    part: Annotated[str | None, typer.Option(help="Which part of it; the first one when left out.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--from", help="Folder with the files as they were published; nothing is fetched.")
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept-licence", help="I have read the licence and the terms, and I accept them.")
+    ] = False,
+    out: Annotated[str | None, typer.Option(help="Name of the release; the dataset's when left out.")] = None,
+    version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
+    commit: Annotated[str | None, typer.Option(help="Another full commit of the hub's repository.")] = None,
+    downloads: Annotated[
+        Path | None, typer.Option(help="Folder for what is fetched; by default in the user's cache.")
+    ] = None,
+    root: Annotated[Path, typer.Option(help="Folder that holds the releases.")] = Path("datasets"),
+) -> None:
+    """Fetch or read a published dataset and make a release of it; without --accept-licence, say what it is.
+
+    Exit code 0: it is there, 4: it is not.
+    """
+    from fairgate.data.published import find_published, get_published
+
+    if name is None:
+        _list()
+        return
+    published = find_published(name)
+    which, chosen = published.part(part)
+    _notice(published, which, chosen)
+    if not accept:
+        typer.echo("\nNothing was fetched. To go on:\n" + _command(name, part, folder, out))
+        raise typer.Exit(INVALID)
+    with progress_bar("importing") as progress:
+        obtained = get_published(
+            name,
+            downloads or _cache() / "published",
+            part=which,
+            folder=folder,
+            release=out,
+            version=version,
+            commit=commit,
+            root=root,
+            progress=progress,
+        )
+    _tell(obtained, root)
+
+
+def _cache() -> Path:
+    from fairgate.suites import default_cache
+
+    return default_cache(os.environ)
+
+
+def _list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from fairgate.data.published import find_published, published_names
+
+    table = Table("name", "what", "licence", "parts", title="published datasets", title_justify="left")
+    for name in published_names():
+        one = find_published(name)
+        table.add_row(name, one.title, one.licence, ", ".join(one.parts))
+    Console(highlight=False).print(table)
+    typer.echo("`fairgate dataset get NAME` says more; nothing is fetched without --accept-licence")
+
+
+def _notice(published: Published, which: str, part: PublishedPart) -> None:
+    """Everything that somebody should know before the download."""
+    from fairgate.data.published import HubFiles, WebFiles
+
+    source = part.source
+    sums = "SHA-256 of every file is recorded at the first import and compared at the next"
+    if isinstance(source, WebFiles) and all(file.sha256 for file in source.files):
+        sums = "SHA-256 known beforehand, and checked"
+    facts = {
+        "dataset": published.title,
+        "licence": published.licence,
+        **({"terms": published.terms} if published.terms else {}),
+        "source": source.address + (f" at {source.commit}" if isinstance(source, HubFiles) and source.commit else ""),
+        **({"to get it": source.how} if not isinstance(source, HubFiles | WebFiles) else {}),
+        "part": f"{which}: {part.about}",
+        "other parts": "; ".join(f"{name}: {one.about}" for name, one in published.parts.items() if name != which),
+        "size": part.size,
+        "sets": "counterfactual" if published.counterfactual else "not counterfactual: each image is a set of its own",
+        "checksums": sums,
+        "citation": published.citation,
+        "not tried": "the authors of fairgate never downloaded it: the layout is as documented and as loaders read it",
+    }
+    for fact, text in facts.items():
+        if text:
+            typer.echo(f"{fact:<12}{text}")
+    for note in published.notes:
+        typer.echo(f"{'note':<12}{note}")
+
+
+def _command(name: str, part: str | None, folder: Path | None, out: str | None) -> str:
+    given = {"--part": part, "--from": None if folder is None else str(folder), "--out": out}
+    options = [word for option, value in given.items() if value is not None for word in (option, value)]
+    return f"  {shlex.join(['fairgate', 'dataset', 'get', name, *options, '--accept-licence'])}"
+
+
+def _tell(obtained: Obtained, root: Path) -> None:
+    manifest = obtained.manifest
+    for reason, count in obtained.left_out.items():
+        typer.echo(f"left out: {count:,} ({reason})", err=True)
+    kind = "counterfactual sets" if manifest.counterfactual else "sets"
+    where = root / manifest.name / manifest.version
+    if obtained.made:
+        typer.echo(f"\n{manifest.ref}: {manifest.n_rows:,} images in {manifest.n_sets:,} {kind}, in {where}")
+    else:
+        typer.echo(f"\n{manifest.ref} is in {where} already, made of the same files: nothing was written")

@@ -1,0 +1,13 @@
+from .contract import ByHand as ByHand
+from .contract import HubFiles as HubFiles
+from .contract import Published as Published
+from .contract import PublishedPart as PublishedPart
+from .contract import PublishedRow as PublishedRow
+from .contract import Reading as Reading
+from .contract import WebFile as WebFile
+from .contract import WebFiles as WebFiles
+from .importing import Obtained as Obtained
+from .importing import get_published as get_published
+from .registry import find_published as find_published
+from .registry import published_names as published_names
+from .source_files import SourceFiles as SourceFiles

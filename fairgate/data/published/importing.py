@@ -1,0 +1,143 @@
+"""From a published dataset's name to a release: fetch or be given the files, compare them, write rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairgate.data.manifest import Manifest, check_name, read_manifest
+from fairgate.data.published.contract import ByHand, HubFiles, Published, PublishedPart, Reading, Source, WebFiles
+from fairgate.data.published.fetching import COMMIT, fetch_file, fetch_hub, newest_commit
+from fairgate.data.published.registry import find_published
+from fairgate.data.published.source_files import SourceFiles
+from fairgate.data.releases import ROOT, versions
+from fairgate.data.writer import refuse_existing, write_dataset
+from fairgate.errors import DatasetError
+from fairgate.hashing import sha256_file
+
+KIND = "published"
+ORIGIN = "source"
+"""The manifest's lineage names the origin under this key, and every table and archive by its name."""
+ARCHIVES = ("*.zip", "*.tar", "*.tar.gz", "*.tgz")
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Obtained:
+    """A release, how many rows were left out of it by reason, and whether it was made now or before."""
+
+    manifest: Manifest
+    left_out: Mapping[str, int]
+    made: bool
+
+
+def get_published(
+    name: str,
+    downloads: Path,
+    *,
+    part: str | None = None,
+    folder: Path | None = None,
+    release: str | None = None,
+    version: str = "v1",
+    commit: str | None = None,
+    root: Path = ROOT,
+    progress: Progress | None = None,
+) -> Obtained:
+    """Make a release of a published dataset, from `folder` or from what is fetched into `downloads/NAME`.
+
+    The licence is the caller's to accept. Tables and archives are compared with those of the newest release that was
+    made of the same part, and a difference is an error; where that release is the one to be made, it is returned.
+    Raises DatasetError.
+    """
+    published = find_published(name)
+    part, chosen = published.part(part)
+    release = release or published.release_name(part)
+    check_name(release, version)
+    target = root / release / version
+    earlier = _earlier(release, {"dataset": name, "part": part}, root)
+    if earlier is None or earlier.version != version:
+        refuse_existing(target)
+    given = folder or _fetch(published, chosen, downloads / name, commit, earlier)
+    files = SourceFiles(given, downloads / name / "unpacked", ARCHIVES)
+    reading = published.read(files, part)
+    hashes = {files.relative(path): sha256_file(path) for path in reading.files}
+    if earlier is not None:
+        _require_same(hashes, earlier, root)
+        if earlier.version == version:
+            return Obtained(earlier, reading.left_out, made=False)
+    manifest = write_dataset(
+        target,
+        _rows(reading, chosen, progress),
+        name=release,
+        version=version,
+        attributes=chosen.attributes,
+        recipe={"kind": KIND, "dataset": name, "part": part, "left_out": dict(reading.left_out), **reading.facts},
+        licence=published.licence,
+        counterfactual=published.counterfactual,
+        notice=published.terms,
+        lineage={ORIGIN: "files that were given" if folder else _origin(chosen.source, given), **hashes},
+        about=f"{published.title}. {chosen.about} Cite: {published.citation}",
+    )
+    return Obtained(manifest, reading.left_out, made=True)
+
+
+def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | None, earlier: Manifest | None) -> Path:
+    """The folder that a part's files were fetched into."""
+    source = part.source
+    if isinstance(source, ByHand):
+        raise DatasetError(
+            f"{published.name} is not fetched by a program.",
+            where=source.address,
+            remedy=f"{source.how} Then `fairgate dataset get {published.name} --from FOLDER --accept-licence`.",
+        )
+    if isinstance(source, WebFiles):
+        for file in source.files:
+            fetch_file(file, into)
+        return into
+    recorded = earlier.lineage.get(ORIGIN, "").removeprefix(f"{source.address}@") if earlier else ""
+    wanted = commit or (recorded if COMMIT.fullmatch(recorded) else None) or source.commit or newest_commit(source)
+    fetch_hub(source, into / wanted, wanted)
+    return into / wanted
+
+
+def _origin(source: Source, folder: Path) -> str:
+    """Where files were fetched from; of the hub with the commit, which names their folder."""
+    return f"{source.address}@{folder.name}" if isinstance(source, HubFiles) else source.address
+
+
+def _earlier(release: str, made_of: Mapping[str, str], root: Path) -> Manifest | None:
+    """The newest release of this name that was made of the same part of the same dataset."""
+    for version in reversed(versions(release, root)):
+        manifest = read_manifest(root / release / version)
+        if manifest.recipe.get("kind") == KIND and made_of.items() <= manifest.recipe.items():
+            return manifest
+    return None
+
+
+def _require_same(hashes: Mapping[str, str], earlier: Manifest, root: Path) -> None:
+    """Raise DatasetError where a file is another one than at the first download."""
+    before = {name: value for name, value in earlier.lineage.items() if name != ORIGIN}
+    if changed := sorted(name for name in hashes.keys() | before.keys() if hashes.get(name) != before.get(name)):
+        raise DatasetError(
+            f"{len(changed)} file(s) are not those that '{earlier.ref}' was made of; the first is '{changed[0]}'.",
+            where=str(root / earlier.name / earlier.version),
+            remedy="fetch them again, or, where the change is known and wanted, import them under another name (--out)",
+        )
+
+
+def _rows(reading: Reading, part: PublishedPart, progress: Progress | None) -> Iterator[dict[str, object]]:
+    """Rows as the writer takes them, each picture read when its turn comes."""
+    for done, row in enumerate(reading.rows, start=1):
+        yield {
+            "image": None if row.image is None else row.image(),
+            "path": row.path,
+            "set_id": row.set_id,
+            "member": row.member,
+            "subject": row.subject,
+            "caption": row.caption,
+            **{attribute: row.groups[attribute] for attribute in part.attributes},
+            **row.extra,
+        }
+        if progress is not None:
+            progress(done, reading.total)
