@@ -3,6 +3,7 @@ from .api import Run as Run
 from .api import RunRecord as RunRecord
 from .api import check as check
 from .api import compare as compare
+from .api import import_images as import_images
 from .api import load_suite as load_suite
 from .api import open_dataset as open_dataset
 from .measures import Metric as Metric

@@ -7,7 +7,7 @@ report folder or a tracking server is named.
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from fairgate.suites import load_suite as _load_suite
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Comparison", "Run", "RunRecord", "check", "compare", "load_suite", "open_dataset"]
+__all__ = ["Comparison", "Run", "RunRecord", "check", "compare", "import_images", "load_suite", "open_dataset"]
 
 Folder = str | Path
 _HEIGHT = 640  # pixels of a page in a notebook
@@ -172,6 +172,52 @@ def load_suite(name: str, root: Folder = ".") -> LoadedSuite:
 def open_dataset(name: str, root: Folder = ".") -> Dataset:
     """A released dataset of the repository at `root`: `NAME`, the newest version, or `NAME@vN`. Raises DatasetError."""
     return _open_dataset(name, Path(root).resolve() / "datasets")
+
+
+def import_images(  # noqa: PLR0913 - the options of a command
+    labels: pd.DataFrame | Folder,
+    images: Folder | None,
+    name: str,
+    *,
+    attributes: Sequence[str] | Mapping[str, Sequence[str]],
+    subject: str | None = None,
+    subject_column: str | None = None,
+    image_column: str | None = None,
+    set_column: str | None = None,
+    member_column: str | None = None,
+    bins: Mapping[str, str | Sequence[str]] | None = None,
+    merge: Mapping[str, Mapping[str, str]] | None = None,
+    licence: str = "unknown",
+    version: str = "v1",
+    root: Folder = ".",
+) -> Dataset:
+    """Make a release of the repository at `root`, as `fairgate dataset import` does, of a frame of pandas or of a file.
+
+    `images` is the folder that the paths in `labels` start from; None imports labels alone, or the pictures that the
+    table holds (bytes, or Hugging Face's `{"bytes": ..., "path": ...}`). `bins` makes groups of numbers, `{"age":
+    "0-19,20-39,40-"}`, and `merge` one group of several, `{"race": {"Latino_Hispanic": "other"}}`. Raises DatasetError.
+    """
+    from fairgate.data import Bins, Grouping
+    from fairgate.data import import_images as imported
+
+    grouping = Grouping({column: Bins.parse(written) for column, written in (bins or {}).items()}, merge or {})
+    releases = Path(root).resolve() / "datasets"
+    imported(
+        labels,
+        None if images is None else Path(images),
+        name,
+        attributes=attributes,
+        subject=subject,
+        subject_column=subject_column,
+        image_column=image_column,
+        set_column=set_column,
+        member_column=member_column,
+        grouping=grouping,
+        root=releases,
+        version=version,
+        licence=licence,
+    )
+    return _open_dataset(f"{name}@{version}", releases)
 
 
 def _framed(page: str) -> str:

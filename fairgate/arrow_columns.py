@@ -44,3 +44,12 @@ def numbers(column: Any) -> NDArray[np.float64]:
         values = chunk.to_pylist() if chunk.null_count else np.from_dlpack(chunk)
         parts.append(np.asarray(values, dtype=np.float64))
     return np.concatenate(parts)
+
+
+def batch_texts(column: Any) -> list[str]:
+    """A coded text column of a batch; null becomes "". Equal texts are one string, and only the batch's are made: its
+    codes are those of a whole row group."""
+    codes = np.array([-1 if code is None else code for code in column.indices.to_pylist()])
+    used, at = np.unique(codes, return_inverse=True)
+    held = column.dictionary.take([code if code >= 0 else None for code in used.tolist()]).to_pylist()
+    return [held[place] or "" for place in at.tolist()]

@@ -19,7 +19,7 @@ from fairgate.recipes import Part, Recipe
 _COUNTED = (
     *("fairgate.recipes.", "fairgate.steps.", "fairgate.checkpoints.", "fairgate.models."),
     *("fairgate.generation.", "fairgate.metrics.", "fairgate.randomness.", "fairgate.pixels."),
-    *(f"fairgate.data.{each}." for each in ("coco", "labels", "image_import", "rows")),
+    *(f"fairgate.data.{each}." for each in ("coco", "labels", "rows")),
 )
 """What decides what a shard holds, with the packages of the recipe and of the adapters. The rest carries sets from one
 place to another."""

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fairgate.cli import options
 from fairgate.cli.console import FOUND, friendly, progress_bar, write_png
+from fairgate.cli.dataset_import import import_
+from fairgate.cli.dataset_tables import describe
 from fairgate.cli.get import get
-from fairgate.errors import DatasetError, harmless
-
-if TYPE_CHECKING:
-    from fairgate.data import Manifest
-
+from fairgate.errors import DatasetError
 
 dataset_app = typer.Typer(no_args_is_help=True, help="Fetch, look at, verify, import and write datasets.")
 
@@ -22,6 +20,7 @@ Root = Annotated[Path, typer.Option(help="Folder that holds the releases.")]
 Name = Annotated[str, typer.Argument(help="A dataset: `occupations` (newest version) or `occupations@v1`.")]
 ROOT = Path("datasets")
 dataset_app.command()(get)
+dataset_app.command("import")(import_)
 
 
 @dataset_app.command()
@@ -63,7 +62,7 @@ def show(name: Name, root: Root = ROOT) -> None:
     """What a release holds: attributes, groups, counts, recipe, licence."""
     from fairgate.data import open_dataset
 
-    _describe(open_dataset(name, root).manifest)
+    describe(open_dataset(name, root).manifest)
 
 
 @dataset_app.command()
@@ -83,46 +82,6 @@ def verify(name: Name, root: Root = ROOT) -> None:
         f"{manifest.ref}: {manifest.n_rows:,} rows in {manifest.n_sets:,} sets and {len(manifest.shards)} shard(s) "
         f"are what was released (fingerprint {manifest.fingerprint[:12]})"
     )
-
-
-@dataset_app.command("import")
-def import_(
-    name: Annotated[str, typer.Argument(help="Name of the new dataset.")],
-    labels: Annotated[Path, typer.Option(help="CSV file (or .csv.gz) with a line per image.")],
-    attribute: Annotated[
-        list[str],
-        typer.Option(help="Column with a perceived attribute; repeatable. `gender=Male,Female` sets the order."),
-    ],
-    images: Annotated[Path | None, typer.Option(help="Folder with the images; without it, labels only.")] = None,
-    subject: Annotated[str | None, typer.Option(help="What every image depicts, e.g. `person`.")] = None,
-    subject_column: Annotated[str | None, typer.Option(help="Column that says what an image depicts.")] = None,
-    image_column: Annotated[str | None, typer.Option(help="Column that names the image; guessed if left out.")] = None,
-    licence: Annotated[str, typer.Option(help="Licence of the images.")] = "unknown",
-    version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
-    root: Root = ROOT,
-) -> None:
-    """Import photographs with labels, each a set of its own, or labels without images (scores only)."""
-    from fairgate.data import import_images
-
-    attributes = _attributes(attribute)
-    with progress_bar("importing") as progress:
-        manifest = import_images(
-            labels,
-            images,
-            name,
-            attributes=attributes,
-            subject=subject,
-            subject_column=subject_column,
-            image_column=image_column,
-            root=root,
-            version=version,
-            licence=licence,
-            progress=progress,
-        )
-    if manifest.recipe["images_found_by"] == "file name":
-        typer.echo(f"none of the paths in {labels} is under {images}; images were found by file name alone", err=True)
-    _describe(manifest)
-    typer.echo(f"imported as {root / manifest.name / manifest.version}")
 
 
 @dataset_app.command()
@@ -149,7 +108,7 @@ def prompts(
         raise DatasetError(f"the word '{twice[0]}' is given twice.", where="--word", remedy="give each word once")
     asked = {one: filled(template, "word", one) for one in word}
     manifest = write_prompts(asked, seeds, name, root=root, version=version, licence=licence)
-    _describe(manifest)
+    describe(manifest)
     typer.echo(f"written as {root / manifest.name / manifest.version}")
 
 
@@ -166,44 +125,3 @@ def sheet(
     dataset = find_build(build).dataset
     picture = write_png(out, lambda: contact_sheet(dataset, per_subject))
     typer.echo(f"wrote {out} ({picture.width} x {picture.height} pixels)")
-
-
-def _attributes(given: list[str]) -> dict[str, list[str]]:
-    """`gender=Male,Female` or `gender` (groups as found in the file)."""
-    attributes: dict[str, list[str]] = {}
-    for option in given:
-        name, equals, groups = option.partition("=")
-        if name in attributes:
-            raise DatasetError(f"attribute '{name}' is named twice.", remedy="name each attribute once")
-        attributes[name] = [group.strip() for group in groups.split(",")] if equals else []
-    return attributes
-
-
-def _describe(manifest: Manifest) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    kind = "counterfactual sets" if manifest.counterfactual else "sets, not counterfactual"
-    members = f" of {manifest.members_per_set} members" if manifest.members_per_set else ""
-    shard_bytes = sum(shard.bytes for shard in manifest.shards)
-    facts = {
-        "dataset": manifest.ref,
-        "holds": f"{manifest.n_rows:,} rows in {manifest.n_sets:,} {kind}{members}",
-        "images": manifest.image_encoding,
-        "subjects": ", ".join(f"{name} ({count:,})" for name, count in manifest.counts.subjects.items()),
-        "shards": f"{len(manifest.shards)} ({shard_bytes / 1e6:,.1f} MB)",
-        "recipe": str(manifest.recipe.get("name", manifest.recipe.get("kind", "see manifest.json"))),
-        "licence": manifest.licence,
-        "fingerprint": manifest.fingerprint,
-        **({"notice": manifest.notice} if manifest.notice else {}),
-    }
-    for fact, text in facts.items():
-        console.print(f"[bold]{fact:<12}[/bold]{escape(harmless(text))}", soft_wrap=True)
-    table = Table("attribute", "group", "images", title="perceived or prompted attributes", title_justify="left")
-    for attribute, groups in manifest.counts.groups.items():
-        for place, (group, count) in enumerate(groups.items()):
-            table.add_row(escape(attribute) if place == 0 else "", escape(group), f"{count:,}")
-    if manifest.attributes:
-        console.print(table)

@@ -12,8 +12,15 @@ from .coco import read_coco as read_coco
 from .dataset import Dataset as Dataset
 from .dataset import Index as Index
 from .dataset import read_dataset as read_dataset
-from .image_import import MEMBER as MEMBER
+from .grouping import MIN_SETS as MIN_SETS
+from .grouping import Bins as Bins
+from .grouping import Grouping as Grouping
+from .grouping import GroupSize as GroupSize
+from .grouping import group_sizes as group_sizes
+from .image_import import ImportPlan as ImportPlan
 from .image_import import import_images as import_images
+from .image_import import plan_import as plan_import
+from .import_rows import ImportColumns as ImportColumns
 from .labels import inside as inside
 from .labels import read_labels as read_labels
 from .labels import unique_ids as unique_ids
@@ -32,6 +39,7 @@ from .releases import ROOT as ROOT
 from .releases import open_dataset as open_dataset
 from .releases import release as release
 from .releases import versions as versions
+from .rows import MEMBER as MEMBER
 from .rows import OWN_COLUMNS as OWN_COLUMNS
 from .rows import difference as difference
 from .rows import skeleton as skeleton

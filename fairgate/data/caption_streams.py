@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from fairgate.arrow_columns import is_text
+from fairgate.arrow_columns import batch_texts, is_text
 from fairgate.data.labels import inside, read_labels, reading
 from fairgate.data.shard_reader import GROUP_BYTES
 from fairgate.errors import DatasetError, suggestion
@@ -107,8 +105,8 @@ class CaptionFile:
                 self._require_bounded(parquet, group, columns)
                 for batch in parquet.iter_batches(_BATCH, row_groups=[group], columns=columns):
                     batch.validate(full=True)
-                    captions = _texts(batch.column(self.caption))
-                    pictures = _texts(batch.column(self.image)) if paths else [None] * len(captions)
+                    captions = batch_texts(batch.column(self.caption))
+                    pictures = batch_texts(batch.column(self.image)) if paths else [None] * len(captions)
                     for caption, picture in zip(captions, pictures, strict=True):
                         yield row, caption, picture
                         row += 1
@@ -151,15 +149,6 @@ def _parquet_of(path: Path) -> Iterator[None]:
             yield
         except pa.ArrowException as error:
             raise ValueError(str(error)) from error
-
-
-def _texts(column: Any) -> list[str]:
-    """A coded text column of a batch; null becomes "". Equal texts are one string, and only the batch's are made: its
-    codes are those of a whole row group."""
-    codes = np.array([-1 if code is None else code for code in column.indices.to_pylist()])
-    used, at = np.unique(codes, return_inverse=True)
-    held = column.dictionary.take([code if code >= 0 else None for code in used.tolist()]).to_pylist()
-    return [held[place] or "" for place in at.tolist()]
 
 
 def _encoded(value: Any) -> bytes | None:

@@ -17,38 +17,20 @@ from fairgate.errors import DatasetError, suggestion
 from fairgate.hashing import require_regular, sha256_bytes
 
 IMAGE_COLUMNS = ("image", "file", "path", "filename", "name")
+SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')
 LONGEST_ROW = 1 << 20
 """Characters of one row, over as many lines as its quoted fields have: a .gz unpacks a thousandfold."""
 
 
-@dataclass(frozen=True)
-class Labels:
-    """A CSV file of labels (plain or .gz), read line by line as often as it is iterated.
+class NamedColumns:
+    """Rows with named columns; what cannot be found by its name is an error that lists them."""
 
-    `columns` are its named columns (an unnamed one, as pandas writes its index, is passed over).
-    """
-
-    path: Path
     columns: tuple[str, ...]
 
-    def __iter__(self) -> Iterator[tuple[int, dict[str, str]]]:
-        """(line number in the file, column -> text) of each data line."""
-        lines = _lines(self.path)
-        _, header = next(lines)
-        for number, fields in lines:
-            if not fields:
-                continue
-            if len(fields) != len(header):
-                raise DatasetError(
-                    f"the line has {len(fields)} fields, and the header names {len(header)}.",
-                    where=self.place(number),
-                    remedy="quote fields that contain commas or line breaks",
-                )
-            yield number, {name: text for name, text in zip(header, fields, strict=True) if name}
-
     def place(self, line: int) -> str:
-        """`labels.csv:12`"""
-        return f"{self.path}:{line}"
+        """Where a row is, for a message."""
+        raise NotImplementedError
 
     def column(self, name: str, what: str) -> str:
         """`name`, or DatasetError when the file has no such column."""
@@ -75,9 +57,42 @@ class Labels:
         return likely[0]
 
 
+@dataclass(frozen=True)
+class Labels(NamedColumns):
+    """A CSV file of labels (plain or .gz), read line by line as often as it is iterated.
+
+    `columns` are its named columns (an unnamed one, as pandas writes its index, is passed over). `separator` is the one
+    of `SEPARATOR_NAMES` that is most often in the header.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    separator: str = ","
+
+    def __iter__(self) -> Iterator[tuple[int, dict[str, str]]]:
+        """(line number in the file, column -> text) of each data line."""
+        lines = _lines(self.path, self.separator)
+        _, header = next(lines)
+        for number, fields in lines:
+            if not fields:
+                continue
+            if len(fields) != len(header):
+                raise DatasetError(
+                    f"the line has {len(fields)} fields, and the header names {len(header)}.",
+                    where=self.place(number),
+                    remedy=f"quote fields that contain line breaks or {SEPARATOR_NAMES[self.separator]}",
+                )
+            yield number, {name: text for name, text in zip(header, fields, strict=True) if name}
+
+    def place(self, line: int) -> str:
+        """`labels.csv:12`"""
+        return f"{self.path}:{line}"
+
+
 def read_labels(path: Path) -> Labels:
     """Open a label file. Raises DatasetError when it is absent, empty, or its header is not one."""
-    lines = _lines(path)
+    separator = _separator(path)
+    lines = _lines(path, separator)
     header = next(lines, (1, list[str]()))[1]
     first = next(lines, None)
     lines.close()
@@ -90,16 +105,40 @@ def read_labels(path: Path) -> Labels:
         raise DatasetError(
             f"column '{doubled[0]}' is named twice.", where=f"{path}:1", remedy="give each column its own name"
         )
-    return Labels(path, tuple(names))
+    return Labels(path, tuple(names), separator)
 
 
-def _lines(path: Path) -> Generator[tuple[int, list[str]], None, None]:
-    """(line number, fields) of each line; every way in which a file can be unreadable is a DatasetError."""
+def _separator(path: Path) -> str:
+    """What separates the columns: of comma, semicolon and tab the one that is most often in the header, unquoted."""
+    with _opened(path) as text:
+        header = _QUOTED.sub("", text.readline(LONGEST_ROW))
+    counts = {separator: header.count(separator) for separator in SEPARATOR_NAMES}
+    most = max(counts.values())
+    best = [separator for separator, count in counts.items() if count == most]
+    if len(best) > 1 and most:
+        raise DatasetError(
+            f"{' and '.join(SEPARATOR_NAMES[one] for one in best)} cut the header into equally many columns "
+            f"({most + 1}).",
+            where=f"{path}:1",
+            remedy="quote the names of columns that hold one of them",
+        )
+    return best[0]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    """The text of a label file; every way in which it can be unreadable is a DatasetError."""
     opened: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else open
     with (
         reading("the label file", path, "a CSV file in UTF-8, plain or .gz"),
         opened(path, "rt", encoding="utf-8-sig", newline="") as text,
     ):
+        yield text
+
+
+def _lines(path: Path, separator: str) -> Generator[tuple[int, list[str]], None, None]:
+    """(line number, fields) of each line."""
+    with _opened(path) as text:
         first, held = 1, 0
 
         def bounded() -> Iterator[str]:
@@ -110,7 +149,7 @@ def _lines(path: Path) -> Generator[tuple[int, list[str]], None, None]:
                     raise ValueError(f"the row at line {first} has more than {LONGEST_ROW:,} characters")
                 yield line
 
-        reader = csv.reader(bounded(), strict=True)
+        reader = csv.reader(bounded(), delimiter=separator, strict=True)
         for fields in reader:
             first, held = reader.line_num + 1, 0
             yield reader.line_num, fields

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from fairgate.data.image_import import MEMBER
 from fairgate.data.manifest import Manifest, check_name
 from fairgate.data.releases import ROOT
+from fairgate.data.rows import MEMBER
 from fairgate.data.writer import refuse_existing, write_dataset
 from fairgate.errors import DatasetError
 

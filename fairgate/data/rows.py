@@ -70,6 +70,8 @@ class Tally:
 TEXT_COLUMNS = ("set_id", "member", "subject", "caption", "path")
 OWN_COLUMNS = ("image", *TEXT_COLUMNS)
 """Columns that fairgate gives a meaning to; attributes and extra columns have other names."""
+MEMBER: Final = "only"
+"""The member of a set that is one photograph."""
 
 Row = dict[str, object]
 _LATIN: Final = str.maketrans(

@@ -66,10 +66,10 @@ _FEATURES = json.dumps({"info": {"features": {"image": {"_type": "Image"}}}})
 
 
 class UnreadableRow(DatasetError):
-    """An image given to the writer does not decode. `set_id` says whose."""
+    """An image given to the writer does not decode. `set_id` and `member` say whose."""
 
     def __init__(self, row: Row, reason: object) -> None:
-        self.set_id = str(row["set_id"])
+        self.set_id, self.member = str(row["set_id"]), str(row["member"])
         super().__init__(
             f"the image cannot be read: {reason}.",
             where=f"set '{row['set_id']}', member '{row['member']}'" + (f" ({row['path']})" if row["path"] else ""),

@@ -151,3 +151,33 @@ def test_import_refuses_an_attribute_named_twice(run, root, tmp_path):
     result = run("import", "faces", "--labels", tmp_path / "x.csv", *named, "--subject", "x", "--root", root)
     assert result.exit_code == 4
     assert "named twice" in result.stderr
+
+
+def test_a_preview_tells_which_groups_a_suite_would_not_judge_and_writes_nothing(run, tmp_path):
+    labels = tmp_path / "labels.csv"
+    rows = [(number, number % 60, "AB"[number % 7 == 0], "xy"[number % 2]) for number in range(70)]
+    labels.write_text("file;age;race;job\n" + "".join(f"{n}.png;{age};{race};{job}\n" for n, age, race, job in rows))
+    named = ["import", "faces", "--labels", labels, "--attribute", "age", "--attribute", "race"]
+    named += ["--subject-column", "job", "--bin", "age=0-29,30-", "--root", tmp_path / "datasets"]
+    seen = run(*named, "--preview")
+    assert seen.exit_code == 0, seen.output
+    told = [" ".join(line.replace("│", " ").split()) for line in seen.stdout.splitlines()]
+    assert "age 0-29 40 20 (x) yes" in told
+    assert "race A 60 30 (x) yes" in told
+    assert "B 10 5 (x) no" in told
+    assert "age × race: 1 of 4 crossings would be judged" in told
+    assert "separated by semicolons" in seen.stderr
+    assert not (tmp_path / "datasets").exists()
+    fewer = run(*named, "--min-sets", "10")
+    assert fewer.exit_code == 0
+    assert "B 10 5 (x) yes" in [" ".join(line.replace("│", " ").split()) for line in fewer.stdout.splitlines()]
+    assert open_dataset("faces", tmp_path / "datasets").manifest.attributes["age"] == ["0-29", "30-"]
+
+
+def test_a_preview_lists_some_crossings_and_counts_the_others(run, tmp_path):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("file,one,two\n" + "".join(f"{n}.png,{n},{n}\n" for n in range(6)))
+    named = ["--attribute", "one", "--attribute", "two", "--subject", "person"]
+    result = run("import", "faces", "--labels", labels, *named, "--preview")
+    assert "one × two: 0 of 36 crossings would be judged" in result.stdout
+    assert "16 more crossings would not be judged" in result.stdout

@@ -1,0 +1,277 @@
+"""Rows of a table of labels as rows of a dataset: every cell that matters is checked, every error names its place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePosixPath
+
+import numpy as np
+
+from fairgate.data.cells import Line, text_of
+from fairgate.data.dataset import Index
+from fairgate.data.grouping import Grouping
+from fairgate.data.labels import inside, unique_ids
+from fairgate.data.rows import MEMBER, OWN_COLUMNS, check_attributes
+from fairgate.data.tables import LabelTable
+from fairgate.errors import DatasetError, harmless
+
+
+@dataclass(frozen=True)
+class ImportColumns:
+    """What the columns of a table mean. `attributes` maps each to its groups; an empty list takes those of the table.
+
+    `subject` is what every image shows, or `subject_column` says it. `image` names the column of the images' paths.
+    `sets` and `members` name the columns of counterfactual sets; without them each image is a set of its own.
+    """
+
+    attributes: Mapping[str, Sequence[str]]
+    subject: str | None = None
+    subject_column: str | None = None
+    image: str | None = None
+    sets: str | None = None
+    members: str | None = None
+
+
+@dataclass(frozen=True)
+class RowReader:
+    """Reads the cells of a line by what its columns mean. `pictures`: the table brings them, and they are wanted."""
+
+    table: LabelTable
+    given: ImportColumns
+    grouping: Grouping
+    image_column: str | None
+    pictures: bool
+    extras: Mapping[str, str]
+
+    @staticmethod
+    def of(table: LabelTable, given: ImportColumns, grouping: Grouping, pictures: bool) -> RowReader:
+        """Check that the columns are there. Raises DatasetError."""
+        _require_options(table, given, grouping)
+        brought = pictures and table.rows.picture_column is not None
+        column = _image_column(table, given.image, brought)
+        taken = {column, given.subject_column, given.sets, given.members, "caption", *given.attributes}
+        stored = {name: f"label_{name}" if name in OWN_COLUMNS else name for name in table.columns if name not in taken}
+        stored |= {name: f"label_{name}" for name in grouping.columns}
+        names = Counter([*stored.values(), *given.attributes])
+        if doubled := [name for name, count in names.items() if count > 1]:
+            raise DatasetError(
+                f"two columns would be stored as '{doubled[0]}'.",
+                where=table.place(1),
+                remedy="rename one of them in the table; what was recorded of a grouped column is stored as label_NAME",
+            )
+        return RowReader(table, given, grouping, column, brought, stored)
+
+    @property
+    def strict(self) -> bool:
+        """Whether every image needs a path of its own: pictures that the table brings can be named by their row."""
+        return not self.pictures or self.given.image is not None
+
+    def group(self, line: Line, column: str) -> str:
+        """The group of a line by a column. Raises DatasetError for an empty cell, or one in no bin."""
+        recorded, place = text_of(line.fields[column]), self.table.place(line.number)
+        if not recorded.strip():
+            raise DatasetError(
+                f"column '{column}' is empty.",
+                where=place,
+                remedy="give every image a label (for example 'unknown'), or take the line out",
+            )
+        try:
+            group = self.grouping.group_of(column, recorded)
+        except DatasetError as error:
+            raise DatasetError(f"column '{column}': {error.problem}", where=place, remedy=error.remedy) from error
+        declared = self.given.attributes.get(column)
+        if declared and group not in declared:
+            raise DatasetError(
+                f"'{group}' is not a declared group of '{column}'.",
+                where=place,
+                remedy=f"declared groups: {', '.join(declared)}",
+            )
+        return group
+
+    def path(self, line: Line) -> str | None:
+        """The path that names the line's image, as the table spells it; None where it may lack one and does."""
+        if self.image_column is not None and self.image_column in line.fields:
+            named = line.fields[self.image_column]
+            path = None if named is None else text_of(named)
+        else:
+            path = line.named
+        if self.strict:
+            inside(path or "", self.table.place(line.number))
+        return path
+
+    def others(self, line: Line) -> dict[str, object]:
+        """The other columns, under names that are free."""
+        return {stored: line.fields[name] for name, stored in self.extras.items()}
+
+
+class FoundRows:
+    """What the lines of a table say, in their order: paths, sets, members, subjects and groups.
+
+    `settle` names sets and images once all lines have passed. `named_by` says how images are named where their table
+    has no path for each.
+    """
+
+    def __init__(self, reader: RowReader) -> None:
+        self._reader = reader
+        self._shared: dict[str, str] = {}
+        self._recorded: dict[str, set[str]] = {column: set() for column in reader.grouping.columns}
+        self._of: dict[str, list[str]] = {name: [] for name in reader.given.attributes}
+        self.lines: list[int] = []
+        self.paths: list[str | None] = []
+        self._subjects: list[str] = []
+        self._sets: list[str] = []
+        self._members: list[str] = []
+        self.groups: dict[str, list[str]] = {}
+        self.named_by: str | None = None
+        self.counterfactual = False
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def add(self, line: Line) -> None:
+        """Take a line in. Raises DatasetError for a cell that is empty, not declared, or no path."""
+        reader, given = self._reader, self._reader.given
+        self.lines.append(line.number)
+        self.paths.append(reader.path(line))
+        for column, seen in self._recorded.items():
+            seen.add(text_of(line.fields[column]))
+        for attribute, groups in self._of.items():
+            groups.append(self._share(reader.group(line, attribute)))
+        subject = reader.group(line, given.subject_column) if given.subject_column else given.subject
+        self._subjects.append(self._share(subject or ""))
+        if given.sets and given.members:
+            self._sets.append(self._share(text_of(line.fields[given.sets])))
+            self._members.append(self._share(text_of(line.fields[given.members])))
+
+    def settle(self) -> None:
+        """Name the sets and the images, and order the groups. Raises DatasetError where two lines are of one image."""
+        if not self._reader.given.sets:
+            self._name_images()
+            ids = unique_ids([str(path) for path in self.paths])
+            self._sets = [ids[str(path)] for path in self.paths]
+            self._members = [MEMBER] * len(self)
+        else:
+            self._require_sets()
+        grouping, declared = self._reader.grouping, self._reader.given.attributes
+        ordered = {name: grouping.groups(name, self._recorded[name]) for name in grouping.columns}
+        plain = Grouping()
+        self.groups = check_attributes(
+            {
+                name: list(groups) or ordered.get(name) or plain.groups(name, self._of[name])
+                for name, groups in declared.items()
+            }
+        )
+
+    @cached_property
+    def places(self) -> dict[tuple[str, str], int]:
+        """Where the line of a set's member is in these lists."""
+        return {names: place for place, names in enumerate(zip(self._sets, self._members, strict=True))}
+
+    def index(self) -> Index:
+        """The text columns, as a written release has them."""
+        return Index(
+            set_id=np.array(self._sets, dtype=object),
+            member=np.array(self._members, dtype=object),
+            subject=np.array(self._subjects, dtype=object),
+            caption=np.full(len(self), "", dtype=object),
+            path=np.array([path or "" for path in self.paths], dtype=object),
+            attributes={name: np.array(groups, dtype=object) for name, groups in self._of.items()},
+            groups=self.groups,
+        )
+
+    def row(self, place: int, line: Line) -> dict[str, object]:
+        """The row of a dataset, without its picture."""
+        return {
+            "image": None,
+            "path": self.paths[place],
+            "set_id": self._sets[place],
+            "member": self._members[place],
+            "subject": self._subjects[place],
+            "caption": text_of(line.fields.get("caption")),
+            **{name: groups[place] for name, groups in self._of.items()},
+            **self._reader.others(line),
+        }
+
+    def _share(self, text: str) -> str:
+        return self._shared.setdefault(text, text)
+
+    def _name_images(self) -> None:
+        seen = dict[PurePosixPath, int]()
+        place = self._reader.table.place
+        for path, line in zip(self.paths, self.lines, strict=True):
+            first = seen.setdefault(PurePosixPath(path or ""), line)
+            if first != line and self._reader.strict:
+                raise DatasetError(
+                    f"image '{path}' has two lines.",
+                    where=f"{place(first)} and {place(line)}",
+                    remedy="keep one line per image",
+                )
+        if len(seen) < len(self) or not all(map(_is_inside, self.paths)):
+            self.paths = [f"{number:08d}" for number in range(1, len(self) + 1)]
+            self.named_by = "the row's number: their table has no different path for each"
+
+    def _require_sets(self) -> None:
+        """Every set has the members of the first one, or each is of one member. Raises DatasetError."""
+        of: dict[str, list[str]] = {}
+        before = None
+        for line, name, member in zip(self.lines, self._sets, self._members, strict=True):
+            if name in of and name != before:
+                raise DatasetError(
+                    f"rows of set '{harmless(name)}' are not one after another.",
+                    where=self._reader.table.place(line),
+                    remedy=f"sort the table by '{self._reader.given.sets}'",
+                )
+            of.setdefault(name, []).append(member)
+            before = name
+        self.counterfactual = max(map(len, of.values()), default=0) > 1
+
+
+def _is_inside(path: str | None) -> bool:
+    try:
+        inside(path or "", "")
+    except DatasetError:
+        return False
+    return True
+
+
+def _image_column(table: LabelTable, named: str | None, brought: bool) -> str | None:
+    """The column of the images' paths; where the table brings pictures, that of pictures if no other has paths."""
+    if not brought:
+        return table.image_column(named)
+    if named is not None and named != table.rows.picture_column:
+        return table.column(named, "should name the images")
+    return "path" if named is None and "path" in table.columns else table.rows.picture_column
+
+
+def _require_options(table: LabelTable, given: ImportColumns, grouping: Grouping) -> None:
+    if bool(given.subject) == bool(given.subject_column):
+        raise DatasetError(
+            "what the images depict has to be said in one way.",
+            remedy="give either a subject for all of them (`--subject person`) or a column (`--subject-column`)",
+        )
+    if bool(given.sets) != bool(given.members):
+        raise DatasetError(
+            "counterfactual sets need two columns.",
+            remedy="name the set's (`--set-column`) and the member's (`--member-column`), or neither",
+        )
+    if not given.attributes:
+        raise DatasetError(
+            "no attribute is named.",
+            where=table.place(1),
+            remedy=f"name at least one column (`--attribute`); columns: {', '.join(table.columns)}",
+        )
+    for attribute in given.attributes:
+        table.column(attribute, "is named as an attribute")
+    if given.subject_column:
+        table.column(given.subject_column, "should name the subjects")
+    for name, what in ((given.sets, "sets"), (given.members, "members")):
+        if name:
+            table.column(name, f"should name the {what}")
+    if odd := [name for name in grouping.columns if name not in (*given.attributes, given.subject_column)]:
+        raise DatasetError(
+            f"column '{odd[0]}' is grouped, and is neither an attribute nor the subjects' column.",
+            remedy=f"name it as an attribute, too (`--attribute {odd[0]}`)",
+        )
