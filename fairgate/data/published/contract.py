@@ -81,14 +81,16 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class Reading:
-    """Rows of a part, those of a set one after another; what was left out, by reason; what the manifest should say of
-    how they were read; the tables and archives that they are from."""
+    """Rows of a part, those of a set one after another, and what was left out, by reason. `files` are the tables and
+    archives that they are from, `loose` single pictures; `facts` is what the manifest should say of how they were
+    read."""
 
     rows: Iterator[PublishedRow]
     total: int
     left_out: Mapping[str, int]
     files: Sequence[Path]
     facts: Mapping[str, object] = field(default_factory=dict)
+    loose: Sequence[Path] = ()
 
 
 @dataclass(frozen=True, slots=True)

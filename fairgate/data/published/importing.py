@@ -14,11 +14,12 @@ from fairgate.data.published.source_files import SourceFiles
 from fairgate.data.releases import ROOT, versions
 from fairgate.data.writer import refuse_existing, write_dataset
 from fairgate.errors import DatasetError
-from fairgate.hashing import sha256_file
+from fairgate.hashing import digest, sha256_file
 
 KIND = "published"
 ORIGIN = "source"
 """The manifest's lineage names the origin under this key, and every table and archive by its name."""
+PICTURES = "pictures"
 ARCHIVES = ("*.zip", "*.tar", "*.tar.gz", "*.tgz")
 Progress = Callable[[int, int], None]
 
@@ -61,7 +62,7 @@ def get_published(
     given = folder or _fetch(published, chosen, downloads / name, commit, earlier)
     files = SourceFiles(given, downloads / name / "unpacked", ARCHIVES)
     reading = published.read(files, part)
-    hashes = {files.relative(path): sha256_file(path) for path in reading.files}
+    hashes = _hashes(files, reading)
     if earlier is not None:
         _require_same(hashes, earlier, root)
         if earlier.version == version:
@@ -99,6 +100,14 @@ def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | 
     wanted = commit or (recorded if COMMIT.fullmatch(recorded) else None) or source.commit or newest_commit(source)
     fetch_hub(source, into / wanted, wanted)
     return into / wanted
+
+
+def _hashes(files: SourceFiles, reading: Reading) -> dict[str, str]:
+    """SHA-256 by the name of a file; one for all single pictures, over theirs by name."""
+    hashes = {files.relative(path): sha256_file(path) for path in reading.files}
+    if reading.loose:
+        hashes[PICTURES] = digest({files.relative(path): sha256_file(path) for path in reading.loose})
+    return hashes
 
 
 def _origin(source: Source, folder: Path) -> str:

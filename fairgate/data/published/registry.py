@@ -11,6 +11,8 @@ from fairgate.errors import DatasetError, suggestion
 _FILES: Final = {
     "fairface": "fairface",
     "utkface": "utkface",
+    "social_counterfactuals": "social_counterfactuals",
+    "pairs": "pairs",
 }
 """Dataset to module of this package; each has one `DATASET`."""
 

@@ -16,9 +16,10 @@ from PIL import Image
 
 
 def drawn(number: int, encoding: str = "PNG") -> bytes:
-    """A picture that no other number has."""
+    """A picture whose bytes no other number has."""
     buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), (number % 251, number // 251, 90)).save(buffer, encoding)
+    comment = {"comment": str(number).encode()} if encoding == "JPEG" else {}
+    Image.new("RGB", (8, 8), (number % 251, number // 251, 90)).save(buffer, encoding, **comment)
     return buffer.getvalue()
 
 
