@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fairgate.errors import ScoresError, did_you_mean, listed
+from fairgate.errors import ScoresError, SuiteError, did_you_mean, listed
 from fairgate.measures.cell import Cell, Counts, Floats
 from fairgate.measures.contract import (
     PREDICTED,
@@ -25,7 +25,7 @@ from fairgate.measures.contract import (
 )
 from fairgate.measures.limits import worst_group
 from fairgate.metrics import balanced_accuracy, f1_by_label, macro_f1
-from fairgate.probes import ProbeScores, Text
+from fairgate.probes import DatasetFacts, ProbeScores, Text
 from fairgate.records import MetricSpec
 
 Codes = NDArray[np.int64]
@@ -43,17 +43,33 @@ _spec = partial(MetricSpec, probes=PREDICTED, better="higher", lowest=0, highest
 
 
 class _ByLabel(Metric):
-    """A number of how many images have each label, how many were given it, and how many both."""
+    """A number of how many images have each label, how many were given it, and how many both.
+
+    A label that few images have is seen in few, however many the others are: a value, or a group's, is judged by the
+    sets that hold images of its rarest label.
+    """
 
     Settings = OfLabel
+
+    def require(self, r: MetricRequest, dataset: DatasetFacts) -> None:
+        """Refuse groups of the attribute that the labels are of: inside each, all images have the same one."""
+        if any(r.truth_of in crossing for crossing in r.crossings):
+            raise SuiteError(
+                f"check '{r.check}' measures {r.metric} over {r.truth_of}, which the probe '{r.probe}' predicts: all "
+                "images of a group have one label.",
+                where=r.at("over"),
+                remedy="name other attributes in `over`; how often each label is found is `metric: accuracy` over "
+                f"{r.truth_of}",
+            )
 
     @abstractmethod
     def of_counts(self, hits: Floats, given: Floats, actual: Floats, one: bool) -> Floats:
         """The number, (...), of counts (..., labels): of all labels, or of `one` label and the rest."""
 
     @abstractmethod
-    def evidence(self, with_label: Codes, without: Codes) -> Codes:
-        """By how many sets a group is judged, of those that hold images of the one label, and of the rest."""
+    def evidence(self, held: Codes, label: str | None) -> tuple[Codes, str]:
+        """By how many sets each group is judged, (groups,), of those that hold images of every label (groups, labels),
+        and what they hold: `label` is the one that is looked for, the first of two, None: all are."""
 
     def measure(self, r: MetricRequest, cell: Cell, answers: Answers) -> Measure:
         """Of all images, or of the worst group's. Raises ScoresError where no image has the label, or all have it."""
@@ -78,8 +94,11 @@ class _ByLabel(Metric):
                 remedy="leave out `label`, or look at images of several labels",
             )
         missed = np.bincount(cell.set_code, truth != given, minlength=cell.n_sets).astype(np.float64)
+        held = np.concatenate([_sets_with(table[2], shape) for table, shape in tables])
+        evidence, of = self.evidence(held, _label(r))
         if not cell.groups:
-            return Measure(float(now[0]), lambda drawn: Drawn(values(drawn)[:, 0]), missed)
+            sets = int(evidence[0])
+            return Measure(float(now[0]), lambda drawn: Drawn(values(drawn)[:, 0]), missed, sets=sets, evidence=of)
 
         def draw(drawn: Counts) -> Drawn:
             found = values(drawn)
@@ -93,17 +112,12 @@ class _ByLabel(Metric):
             group_values=now,
             group_badness=-now,
             group_images=cell.group_images(),
-            group_sets=self._group_sets(cell, truth, one),
+            group_sets=evidence,
             extreme="min",
             parts=((now,),),
             blocks=tuple(n for _, n in codings),
+            evidence=of,
         )
-
-    def _group_sets(self, cell: Cell, truth: Codes, one: bool) -> Codes:
-        if not one:
-            return cell.group_sets()
-        held = [(cell.per_set((truth == code).astype(np.float64))[0] > 0).sum(axis=0) for code in (0, 1)]
-        return self.evidence(*held)
 
     def interval(self, r: MetricRequest, cell: Cell, now: Measure, drawn: Drawn, alpha: float) -> Limits:
         """Limits of the worst group."""
@@ -119,7 +133,7 @@ class F1(_ByLabel):
     spec = _spec(
         name="f1",
         meaning="harmonic mean of precision and recall of one `label`; without it, the mean over all labels; with "
-        "`over`, of the worst group, and a group without an image of the label is not judged",
+        "`over`, of the worst group. Judged by the images that have the label, or the rarest one, of each group",
         display="F1",
         plain="F1",
         worst_set="{count} wrong",
@@ -130,9 +144,9 @@ class F1(_ByLabel):
         """That of the label, which comes first, or the mean."""
         return f1_by_label(hits, given, actual)[..., 0] if one else macro_f1(hits, given, actual)
 
-    def evidence(self, with_label: Codes, without: Codes) -> Codes:
-        """Of images that have the label."""
-        return with_label
+    def evidence(self, held: Codes, label: str | None) -> tuple[Codes, str]:
+        """Those of the label, or of the rarest."""
+        return _rarest(held) if label is None else (held[:, 0], f"of '{label}'")
 
 
 @register
@@ -142,7 +156,8 @@ class BalancedAccuracy(_ByLabel):
     spec = _spec(
         name="balanced_accuracy",
         meaning="mean over labels of the share of their images that are given them; of one `label`, the mean of "
-        "sensitivity and specificity; with `over`, of the worst group",
+        "sensitivity and specificity; with `over`, of the worst group. Judged by the images of the rarest label, of "
+        "each group",
         utility=True,
         worst_set="{count} wrong",
         alias="balanced_accuracy",
@@ -153,9 +168,9 @@ class BalancedAccuracy(_ByLabel):
         found = balanced_accuracy(hits, actual)
         return np.where(actual.min(axis=-1) > 0, found, np.nan) if one else found
 
-    def evidence(self, with_label: Codes, without: Codes) -> Codes:
-        """Of both, the fewer."""
-        return np.minimum(with_label, without)
+    def evidence(self, held: Codes, label: str | None) -> tuple[Codes, str]:
+        """Those of the rarest, also of one label and the rest."""
+        return _rarest(held) if label is None else (held.min(axis=1), f"of '{label}', or of others")
 
     def blind_value(self, settings: MetricSettings, labels: int, subjects: int | None) -> float | None:
         """One of the labels, each time: right about one of them alone."""
@@ -176,6 +191,17 @@ def _tables(cell: Cell, first: Codes, truth: Codes, given: Codes, columns: int) 
 
     everyone = np.ones(len(truth), dtype=bool)
     return table(truth, truth == given), table(given, given >= 0), table(truth, everyone)
+
+
+def _sets_with(actual: Any, shape: tuple[int, int]) -> Codes:
+    """Number of sets that hold images of every group and label, (groups, labels), of actual images by both and set."""
+    found: Codes = (actual > 0).sum(axis=1).astype(np.int64).reshape(shape)
+    return found
+
+
+def _rarest(held: Codes) -> tuple[Codes, str]:
+    """Sets of the rarest label that any image has, (groups,)."""
+    return held[:, held.any(axis=0)].min(axis=1), "of the rarest label"
 
 
 def _label(r: MetricRequest) -> str | None:

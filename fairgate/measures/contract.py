@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -61,7 +61,8 @@ class MetricRequest:
 
     `words` are those of an association probe that the value averages over; of other probes there are none. `crossings`
     are the attributes that make the groups. `where` is the check's place in its suite, `keys` that of its keys. Groups
-    in fewer than `min_sets` sets are not judged.
+    in fewer than `min_sets` sets are not judged. `truth_of` is what the probe's right labels are of, an attribute or
+    `subject`; it is known in `Metric.require`.
     """
 
     check: str
@@ -74,6 +75,7 @@ class MetricRequest:
     where: str = ""
     keys: Mapping[str, str] = field(default_factory=dict)
     min_sets: int = 0
+    truth_of: str | None = None
 
     @property
     def cut(self) -> Cut:
@@ -125,6 +127,8 @@ class Measure:
     what a paired test compares; `images` (images,), where images form no sets and their groups are compared with each
     other, is that instead. `badness` (sets,) and `group_badness` (groups,) rank sets and groups, the worst highest.
     `counted` is what a rank metric was computed from; `ties` says how far the order of equal scores decided it.
+    `sets` is how many sets the value is made of, where these are not all; `evidence` says what sets are counted by,
+    there and in `group_sets`, where it is not a number alone: `of the rarest label`.
     """
 
     value: float
@@ -143,6 +147,8 @@ class Measure:
     ties: Callable[[], Ties] | None = None
     blocks: tuple[int, ...] = ()
     judged: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=bool))
+    sets: int | None = None
+    evidence: str = ""
 
     @property
     def judged_or_all(self) -> NDArray[np.bool_]:
@@ -168,6 +174,13 @@ class Limits:
     group_lo: Floats | None = None
     group_hi: Floats | None = None
     group_how: str = ""
+
+    def inside(self, spec: MetricSpec) -> Limits:
+        """These limits without what the metric's value cannot be: Student's t knows no end."""
+        if self.lo is None or self.hi is None:
+            return self
+        lo, hi = (min(max(limit, spec.lowest), spec.highest) for limit in (self.lo, self.hi))
+        return replace(self, lo=lo, hi=hi)
 
 
 class Metric(ABC):

@@ -107,12 +107,23 @@ def compare(
         found = compare_images(now.images, before.images, labels, groups=int(enough.sum()), **test)
     else:
         assert deltas is not None
-        found = compare_draws(now.value - before.value, deltas, n_sets=len(now.badness), design=design)
+        found = compare_draws(now.value - before.value, deltas, n_sets=int(held[0]), design=design)
     return CheckComparison(now, found, enough, blank)
 
 
+def with_value(now: Floats, before: Floats) -> Floats:
+    """The differences in those resamples (draws,) that have a value: one without an image of a label has no F1.
+
+    A difference of infinite values stays, which has to be refused.
+    """
+    known = ~(np.isnan(now) | np.isnan(before))
+    return now[known] - before[known]
+
+
 def _known_sets(planned: PlannedCheck, cell: Cell, now: Measure) -> int:
-    """The sets that a measure has a number of; groups have counts of their own."""
+    """The sets that a measure is made of; groups have counts of their own."""
+    if now.sets is not None:
+        return now.sets
     if not planned.metric.spec.gaps or now.groups or now.paired is None:
         return cell.n_sets
     return int((~np.isnan(now.paired)).any(axis=1).sum())

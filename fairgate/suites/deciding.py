@@ -12,7 +12,7 @@ from fairgate.probes import ProbeScores
 from fairgate.randomness import stream
 from fairgate.records import Against, CheckResult
 from fairgate.statistics import PairedResult, Resamples
-from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter
+from fairgate.suites.compare import Assessed, CheckComparison, compare, decide_family, stricter, with_value
 from fairgate.suites.plan import PlannedCheck
 from fairgate.suites.result import result_of, undecided
 from fairgate.suites.schema import Suite
@@ -92,7 +92,7 @@ class _Table:
         compared = []
         for at, one in enumerate(candidates):
             assert before is not None
-            deltas = drawn[at].value - drawn[-1].value if now.by_draws else None
+            deltas = with_value(drawn[at].value, drawn[-1].value) if now.by_draws else None
             compared.append(compare(self.suite, planned, cell, one, before, deltas, sets))
         return assessed, compared
 
@@ -120,7 +120,9 @@ class _Table:
         return measure(planned.request(self.suite.groups.min_sets), cell, answers)
 
     def _limits(self, planned: PlannedCheck, cell: Cell, now: Measure, drawn: Drawn) -> Limits:
-        return planned.metric.interval(planned.request(), cell, now, drawn, self.suite.decision.alpha)
+        metric = planned.metric
+        found = metric.interval(planned.request(), cell, now, drawn, self.suite.decision.alpha)
+        return found.inside(metric.spec)
 
     def _sets(self, subject: str | None, cell: Cell) -> Resamples:
         """The resampled sets of a subject: a correction over tests that share them holds under any dependence."""

@@ -120,8 +120,9 @@ def plan_check(loaded: LoadedSuite, check: Check, dataset: DatasetFacts, loc: Lo
         )
     groupings = _groupings(loaded, check, dataset, loaded.where(*loc, "over"))
     keys = {key: loaded.where(*loc, key) for key in ("over", *metric.Settings.model_fields)}
-    metric.require(PlannedCheck(check, None, groupings, where).request(keys=keys), dataset)
     probe = loaded.suite.probes[check.probe]
+    request = PlannedCheck(check, None, groupings, where).request(keys=keys)
+    metric.require(replace(request, truth_of=probe.truth_of), dataset)
     words = probe.ranked_words
     against: Against | None = None if check.no_worse_than is None else "baseline"
     if check.by == "word":

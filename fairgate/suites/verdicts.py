@@ -146,7 +146,7 @@ def thin_reason(one: Assessed, wanted: int) -> str:
     """Too few sets to judge."""
     cell, now = one.cell, one.now
     if one.n_sets < wanted or not now.groups:
-        lacking = f" with a number, of {cell.n_sets:,}" if one.n_sets < cell.n_sets else ""
+        lacking = f" {now.evidence or 'with a number'}, of {cell.n_sets:,}" if one.n_sets < cell.n_sets else ""
         return f"only {_count(one.n_sets, cell)}{lacking}; the suite judges from {wanted} (groups.min_sets)"
     return f"{_too_small(cell, now, wanted)}; the suite judges from {wanted} (groups.min_sets)"
 
@@ -262,7 +262,8 @@ def _too_small(cell: Cell, now: Measure, wanted: int) -> str:
         return f"in {_count(int(now.group_sets[position]), cell)}"
 
     first, *rest = _small_positions(now, wanted)
-    text = f"{now.groups[first]} is {held(first).replace('in ', 'in only ', 1)}"
+    kind = f" {now.evidence}" if now.evidence else ""
+    text = f"{now.groups[first]} is {held(first).replace('in ', 'in only ', 1)}{kind}"
     return text + _listed(rest, lambda position: f"{now.groups[position]} {held(position)}")
 
 
