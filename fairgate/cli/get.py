@@ -26,6 +26,9 @@ def get(
     ] = False,
     out: Annotated[str | None, typer.Option(help="Name of the release; the dataset's when left out.")] = None,
     version: Annotated[str, typer.Option(help="Version to write.")] = "v1",
+    fetch_images: Annotated[
+        bool, typer.Option("--fetch-images", help="Of a list of addresses: fetch the images from strangers' servers.")
+    ] = False,
     commit: Annotated[str | None, typer.Option(help="Another full commit of the hub's repository.")] = None,
     downloads: Annotated[
         Path | None, typer.Option(help="Folder for what is fetched; by default in the user's cache.")
@@ -56,6 +59,7 @@ def get(
             release=out,
             version=version,
             commit=commit,
+            fetch_images=fetch_images,
             root=root,
             progress=progress,
         )

@@ -97,8 +97,8 @@ class Reading:
 class Published:
     """A dataset that somebody published. The first of its parts is the default one.
 
-    `terms` is shown wherever the data are shown; `notes` are traps that the importer knows. `images_by_url` names
-    tables of addresses of images, which are fetched on demand only.
+    `terms` is shown wherever the data are shown; `notes` are traps that the importer knows. `images_by_url` gives name
+    and address of each image of a list, of which none is fetched unless somebody asks for it.
     """
 
     name: str
@@ -128,4 +128,5 @@ class Published:
 
         Letters, digits, `-` and `_` alone.
         """
-        return self.name if part == next(iter(self.parts)) else f"{self.name}_{part.replace('.', '')}".replace("-", "_")
+        first = next(iter(self.parts))
+        return self.name if part == first else f"{self.name}_{part.replace('.', '')}".replace("-", "_")

@@ -9,6 +9,7 @@ from pathlib import Path
 from fairgate.data.manifest import Manifest, check_name, read_manifest
 from fairgate.data.published.contract import ByHand, HubFiles, Published, PublishedPart, Reading, Source, WebFiles
 from fairgate.data.published.fetching import COMMIT, fetch_file, fetch_hub, newest_commit
+from fairgate.data.published.pictures_by_address import fetch_pictures
 from fairgate.data.published.registry import find_published
 from fairgate.data.published.source_files import SourceFiles
 from fairgate.data.releases import ROOT, versions
@@ -42,10 +43,13 @@ def get_published(
     release: str | None = None,
     version: str = "v1",
     commit: str | None = None,
+    fetch_images: bool = False,
     root: Path = ROOT,
     progress: Progress | None = None,
 ) -> Obtained:
     """Make a release of a published dataset, from `folder` or from what is fetched into `downloads/NAME`.
+
+    Of a list of addresses, `fetch_images` fetches the images of strangers' servers; else those that are there count.
 
     The licence is the caller's to accept. Tables and archives are compared with those of the newest release that was
     made of the same part, and a difference is an error; where that release is the one to be made, it is returned.
@@ -60,7 +64,7 @@ def get_published(
     if earlier is None or earlier.version != version:
         refuse_existing(target)
     given = folder or _fetch(published, chosen, downloads / name, commit, earlier)
-    files = SourceFiles(given, downloads / name / "unpacked", ARCHIVES)
+    files, fetched = _files(published, part, given, downloads / name, fetch_images, progress)
     reading = published.read(files, part)
     hashes = _hashes(files, reading)
     if earlier is not None:
@@ -73,7 +77,11 @@ def get_published(
         name=release,
         version=version,
         attributes=chosen.attributes,
-        recipe={"kind": KIND, "dataset": name, "part": part, "left_out": dict(reading.left_out), **reading.facts},
+        recipe={
+            **{"kind": KIND, "dataset": name, "part": part, "left_out": dict(reading.left_out)},
+            **reading.facts,
+            **({"addresses": fetched} if fetched else {}),
+        },
         licence=published.licence,
         counterfactual=published.counterfactual,
         notice=published.terms,
@@ -81,6 +89,24 @@ def get_published(
         about=f"{published.title}. {chosen.about} Cite: {published.citation}",
     )
     return Obtained(manifest, reading.left_out, made=True)
+
+
+def _files(
+    published: Published, part: str, given: Path, downloads: Path, fetch_images: bool, progress: Progress | None
+) -> tuple[SourceFiles, dict[str, int]]:
+    """The files of a part, with the pictures of its addresses, and what came of fetching these now."""
+    scratch, pictures = downloads / "unpacked", downloads / "pictures"
+    files = SourceFiles(given, scratch, ARCHIVES)
+    if published.images_by_url is None:
+        if fetch_images:
+            raise DatasetError(
+                f"'{published.name}' is no list of addresses.",
+                where="--fetch-images",
+                remedy="leave the option out: its images come with it",
+            )
+        return files, {}
+    came = dict(fetch_pictures(published.images_by_url(files, part), pictures, progress)) if fetch_images else {}
+    return SourceFiles(given, scratch, ARCHIVES, (pictures,) if fetch_images else ()), came
 
 
 def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | None, earlier: Manifest | None) -> Path:
@@ -94,8 +120,8 @@ def _fetch(published: Published, part: PublishedPart, into: Path, commit: str | 
         )
     if isinstance(source, WebFiles):
         for file in source.files:
-            fetch_file(file, into)
-        return into
+            fetch_file(file, into / "files")
+        return into / "files"
     recorded = earlier.lineage.get(ORIGIN, "").removeprefix(f"{source.address}@") if earlier else ""
     wanted = commit or (recorded if COMMIT.fullmatch(recorded) else None) or source.commit or newest_commit(source)
     fetch_hub(source, into / wanted, wanted)

@@ -13,6 +13,8 @@ _FILES: Final = {
     "utkface": "utkface",
     "social_counterfactuals": "social_counterfactuals",
     "pairs": "pairs",
+    "visogender": "visogender",
+    "pata": "pata",
 }
 """Dataset to module of this package; each has one `DATASET`."""
 

@@ -30,10 +30,13 @@ class SourceFiles:
     """Regular files below a folder, and those in its archives, which are unpacked into `scratch` once.
 
     Archives (.zip, .tar, .tar.gz, .tgz) are those that `archives` names as patterns. They may hold plain files only: no
-    link, no device, no path that leads out, no file twice. Links below the folder are followed to files in it.
+    link, no device, no path that leads out, no file twice. Links below the folder are followed to files in it. Files of
+    `further` folders count, too.
     """
 
-    def __init__(self, folder: Path, scratch: Path, archives: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, folder: Path, scratch: Path, archives: tuple[str, ...] = (), further: tuple[Path, ...] = ()
+    ) -> None:
         if not folder.is_dir():
             raise DatasetError(
                 "the folder does not exist.", where=str(folder), remedy="give the folder that holds the download"
@@ -41,13 +44,14 @@ class SourceFiles:
         self.folder = folder
         self.archives = sorted({path for pattern in archives for path in folder.glob(pattern) if path.is_file()})
         self._scratch = scratch
+        self._further = further
 
     @cached_property
     def paths(self) -> dict[str, Path]:
         """Every file by its path below the folder, or in its archive, with `/`. Raises DatasetError for an archive
         that holds something else than plain files, and for a path that two of them have."""
         found: dict[str, Path] = {}
-        for root in (self.folder, *(_unpacked(archive, self._scratch) for archive in self.archives)):
+        for root in (self.folder, *self._further, *(_unpacked(each, self._scratch) for each in self.archives)):
             for path in _walk(root):
                 name = path.relative_to(root).as_posix()
                 if name in found:
