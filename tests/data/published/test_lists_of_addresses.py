@@ -25,7 +25,7 @@ REST = ["Error codes", "Annotator"]
 @pytest.fixture(autouse=True)
 def anybody(monkeypatch):
     """Servers on this machine may be asked here."""
-    monkeypatch.setattr("fairgate.data.published.fetching.is_public", lambda host: True)
+    monkeypatch.setattr("fairgate.data.published.fetching.is_public", lambda _: True)
 
 
 def table(folder: Path, part: str, columns: list[str], rows: list[list[str]]) -> Path:
@@ -151,7 +151,9 @@ def test_scenes_of_several_words_and_escaped_addresses_are_read_and_repeated_one
         assert next(csv.DictReader(handle))["address"].endswith("1.png?a=1&b=2")
 
 
-@pytest.mark.parametrize("line", ["forest_indian_male|http://x.org", "forest_indian_male_young", "_indian_male_young|x"])
+@pytest.mark.parametrize(
+    "line", ["forest_indian_male|http://x.org", "forest_indian_male_young", "_indian_male_young|x"]
+)
 def test_a_line_that_is_no_scene_with_its_groups_is_refused_with_its_number(take, tmp_path, line):
     (tmp_path / "given").mkdir()
     (tmp_path / "given" / "pata_fairness.files.lst").write_text(f"forest_black_male_young|http://x.org\n{line}\n")
