@@ -50,7 +50,7 @@ _TIMM = Home("a model of timm", "timm:FOLDER")
 _OPEN_CLIP = Home("a model of open_clip", "open_clip:local-dir:FOLDER")
 _DIFFUSION = Home("a pipeline of diffusers", "diffusion:FOLDER")
 _LORA = Home("a LoRA of diffusers without its base model", "diffusion:BASE?lora=FOLDER")
-_MATCHING = Home("a model that matches pictures and texts", "scores:FILE", loads=False)
+_MATCHING = Home("a model that matches pictures and texts", "matching:FOLDER?head=itm")
 _ANSWERING = Home("a model that answers in words", "answers:FILE", loads=False)
 _LABELLING = Home("an image classifier of a kind", "labels:FILE", loads=False)
 _FINDING = Home("a detector of a kind", "detections:FILE", loads=False)
@@ -59,6 +59,7 @@ TYPES: Mapping[str, tuple[Home, tuple[str, ...]]] = {
     "hf": (_TOWERS, ("clip", "siglip", "siglip2", "chinese_clip", "align", "flava")),
     "vlm": (_SEEING, ("llava", "qwen2_vl", "qwen2_5_vl", "paligemma", "blip-2", "internvl")),
     "captions": (_READING, ("t5", "opt", "gpt2", "llama", "mistral", "qwen2", "gemma")),
+    "matching": (_MATCHING, ("blip", "blip-2")),
     "detector": (
         _DETECTOR,
         (

@@ -294,7 +294,7 @@ class Debiased:
             fingerprint=digest({"origin": model.fingerprint, "mitigation": change}),
             identity={**model.checkpoint.identity, "mitigation": change},
         )
-        return TwoTowers(checkpoint, request, mitigation.note)
+        return type(model)(checkpoint, request, mitigation.note)
 
 
 def two_towers(model: Model, where: str) -> TwoTowers:

@@ -152,7 +152,7 @@ class TwoTowers:
         theirs = {"fingerprint": other.fingerprint, "identity": dict(other.checkpoint.identity)}
         reads = {**theirs, "tokenizer": tokenizer, "preprocessing": preprocessing}
         identity = {**self.checkpoint.identity, "reads_as": reads}
-        mixed = TwoTowers(replace(self.checkpoint, identity=identity, load=load, images_of=None), self._request)
+        mixed = type(self)(replace(self.checkpoint, identity=identity, load=load, images_of=None), self._request)
         if not preprocessing:
             mixed._images, mixed._scale_and_bias = self.image_embeddings(), self._scale_and_bias
         if not tokenizer:

@@ -235,6 +235,7 @@ TOWER = {"model_type": "timm_wrapper", "architecture": "resnet18"}
         ("internvl", {"text_config": {"model_type": "vision-encoder-decoder"}}, "a part is of type 'vision-encoder"),
         ("blip-2", {"qformer_config": {"model_type": "dpt", "backbone": "me/mine"}}, "type 'dpt'|from outside"),
         ("blip-2", {"text_config": {"model_type": "rag"}}, "a part is of type 'rag'"),
+        ("blip", {"vision_config": TOWER}, "could be read from outside"),
         ("clip", {"vision_config": TOWER}, "could be read from outside"),
         ("flava", {"image_config": TOWER}, "could be read from outside"),
         ("llama", {"pretrained": TOWER}, "could be read from outside"),

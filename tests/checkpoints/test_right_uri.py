@@ -15,6 +15,7 @@ from fairgate.models import hf, open_scorer
 from fairgate.models.classifiers.transformers_classifier import CLASSES
 from fairgate.models.detection.layouts import DETECTORS
 from fairgate.models.features import family
+from fairgate.models.matching.family import MATCHERS
 from fairgate.models.vlm.captions import LANGUAGE_MODELS
 from fairgate.models.vlm.layouts import LAYOUTS
 
@@ -33,11 +34,11 @@ FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a BLIP that matches": (
         {"config.json": {"model_type": "blip", "architectures": ["BlipForImageTextRetrieval"]}},
-        "which no family runs: judge a table of its answers, scores:FILE",
+        "this is a model that matches pictures and texts: name it matching:FOLDER?head=itm",
     ),
     "a BLIP-2 that matches": (
         {"config.json": {"model_type": "blip-2", "architectures": ["Blip2ForImageTextRetrieval"]}},
-        "which no family runs: judge a table of its answers, scores:FILE",
+        "this is a model that matches pictures and texts: name it matching:FOLDER?head=itm",
     ),
     "a LLaVA": (
         {"config.json": {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"]}},
@@ -72,8 +73,25 @@ FOLDERS: dict[str, tuple[dict[str, Any], str]] = {
         "this is a model of timm: name it timm:FOLDER",
     ),
 }
-SCHEMES = ["hf", "vlm", "captions", "open_clip", "diffusion", "classifier", "timm", "features", "detector", "peft"]
-ASKING = {"peft": "?base=hf:a", "vlm": "?question=Who?", "captions": "?question=Who?&captioner=vlm:a?question=b"}
+SCHEMES = [
+    "hf",
+    "vlm",
+    "captions",
+    "open_clip",
+    "diffusion",
+    "classifier",
+    "timm",
+    "features",
+    "detector",
+    "peft",
+    "matching",
+]
+ASKING = {
+    "matching": "?head=itm",
+    "peft": "?base=hf:a",
+    "vlm": "?question=Who?",
+    "captions": "?question=Who?&captioner=vlm:a?question=b",
+}
 SOURCE: Any = SimpleNamespace(fingerprint="0", folder=Path("pictures"))
 
 
@@ -105,6 +123,7 @@ def test_the_table_knows_the_types_that_each_family_knows() -> None:
         "hf": hf._TOWERS,
         "vlm": LAYOUTS,
         "captions": LANGUAGE_MODELS,
+        "matching": MATCHERS,
         "detector": DETECTORS,
         "features": family._CLASSES,
         "classifier": CLASSES,

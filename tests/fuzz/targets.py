@@ -10,6 +10,7 @@ from typing import Any
 
 import classifier_inputs
 import detector_inputs
+import judged_folders
 import perceiver_folders
 from hypothesis import strategies as st
 from mutations import as_json, as_yaml, leaves, mutated_bytes, texts, written
@@ -207,5 +208,7 @@ TARGETS = (
     Target("label-names", trees(classifier_inputs.label_files, as_json), classifier_inputs.use_labels),
     Target("heads", bytes_of(classifier_inputs.heads), classifier_inputs.use_head),
     Target("label-columns", odd_columns(classifier_inputs.tables), classifier_inputs.use_table),
+    Target("matcher-config", trees(judged_folders.seeds("matcher"), as_json), judged_folders.use("matcher")),
+    Target("vlm-config", trees(judged_folders.seeds("vlm"), as_json), judged_folders.use("vlm")),
     Target("perceiver-config", trees(perceiver_folders.seeds, as_json), perceiver_folders.use),
 )

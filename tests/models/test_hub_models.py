@@ -23,6 +23,7 @@ URIS = [
     "hf:{id}",
     "classifier:{id}",
     "timm:{id}",
+    "matching:{id}?head=itm",
     "detector:{id}",
     "features:{id}?head=head.safetensors",
     "vlm:{id}?question=Who?",
@@ -102,7 +103,7 @@ def test_every_family_says_how_to_fetch_a_commit_that_is_not_there(
 @pytest.mark.parametrize("uri", URIS)
 def test_a_commit_is_no_file_of_the_repository(uri: str) -> None:
     named = uri.format(id=ID)
-    assert [path.as_posix() for path in local_paths(named)] == (["head.safetensors"] if "head" in uri else [])
+    assert [path.as_posix() for path in local_paths(named)] == (["head.safetensors"] if "head.s" in uri else [])
     assert published_models(named)
     assert published_models(named) != published_models(named.replace(COMMIT, OTHER))
     assert uri_options("open_clip:hf-hub:someone/tiny?revision=" + COMMIT) == ""

@@ -1,0 +1,177 @@
+"""`matching:FOLDER?head=itm`: a BLIP or BLIP-2 that was trained to match pictures and texts, by one of its two heads.
+
+`itm` reads picture and text together and says how likely they match; `itc` compares vectors of each. Local files,
+safetensors, no code from the folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairgate.checkpoints import (
+    IMAGE_CONFIGS,
+    LOCAL,
+    TOKENIZER_FILES,
+    Checkpoint,
+    Device,
+    Encoder,
+    TransformersFolder,
+    find_folder,
+    judged_folder,
+    load_model,
+    loading,
+    local_folder,
+    split_options,
+    versions,
+)
+from fairgate.errors import ModelError
+from fairgate.hashing import digest
+from fairgate.models.contract import Capability, Floats, Request, register
+from fairgate.models.reading import preprocessing_digest, tokenizer_class, tokenizer_digest
+from fairgate.models.two_towers import TwoTowers, unit
+from fairgate.models.vlm.judged import LabelEngine, LabelLikelihoods
+
+CODE_VERSION = 1  # raise it when this adapter, or what it calls, gives other numbers for the same files
+HEADS = ("itm", "itc")
+MATCHERS: Mapping[str, str] = {"blip": "BlipForImageTextRetrieval", "blip-2": "Blip2ForImageTextRetrieval"}
+"""Classes of transformers by `model_type` of config.json."""
+_CHUNK = 2048  # images whose cosines are computed at once in float64
+LONGEST = 64
+"""Tokens of a text: BLIP was trained with 35 at most, BLIP-2 with 32."""
+
+
+@register
+class MatchingFamily:
+    """Folders of transformers' ...ForImageTextRetrieval."""
+
+    scheme: ClassVar[str] = "matching"
+    forms: ClassVar[tuple[str, ...]] = ("matching:FOLDER?head=itm", "matching:FOLDER?head=itc")
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"log_probabilities", "similarity"})
+    """Of `itm` the first, of `itc` the second."""
+
+    def local_path(self, address: str) -> Path | None:
+        """The folder, unless it is a model of the hub."""
+        return local_folder(address)
+
+    def open(self, request: Request) -> MatchProbabilities | ContrastiveMatcher:
+        """Find and hash a folder. Raises ModelError; loading waits until a number is needed."""
+        address, options = split_options(request.uri, request.address, ("head",))
+        if options.get("head") not in HEADS:
+            raise ModelError(
+                "the URI does not say which head judges.",
+                where=request.uri,
+                remedy=f"write matching:{address}?head=itm (how likely a text matches, for probes of labels) or "
+                f"matching:{address}?head=itc (similarity, for searches)",
+            )
+        folder = judged_folder(address, request.base)
+        found = find_folder(folder, tuple(MATCHERS), scheme="matching")
+        if options["head"] == "itm":
+            return MatchProbabilities(found, request)
+        return ContrastiveMatcher(_checkpoint(found), request)
+
+
+def _described(found: TransformersFolder, head: str) -> tuple[str, str, str]:
+    """Fingerprint, and the digests of how texts and pictures are read."""
+    texts = [path for name, path in found.files.paths.items() if name in TOKENIZER_FILES]
+    decided = {name: value for name, value in tokenizer_class(found.config).items() if name != "model_type"}
+    pictures = [path for name, path in found.files.paths.items() if name in IMAGE_CONFIGS]
+    return (
+        digest({"files": found.fingerprint, "head": head}),
+        tokenizer_digest(texts, kind=found.kind, length=LONGEST, **decided),
+        preprocessing_digest(pictures, adapter="matching", kind=found.kind),
+    )
+
+
+class MatchProbabilities(LabelLikelihoods):
+    """`itm`: how likely a picture and a text match, for each text by itself.
+
+    Such probabilities do not sum to 1 over texts. `log_probabilities` are a softmax of their log-odds: P(text) given
+    that exactly one of those listed matches, as of classifiers that were trained with a sigmoid for each label.
+    """
+
+    def __init__(self, found: TransformersFolder, request: Request) -> None:
+        super().__init__(request, "sum")
+        self.fingerprint, self.tokenizer, self.preprocessing = _described(found, "itm")
+        self.preparation = f"matching/{CODE_VERSION}"
+        self._found = found
+
+    def _load(self) -> LabelEngine:
+        from fairgate.models.matching.engine import PairMatcher
+
+        model, processor, tokenizer = _loaded(self._found, self._device)
+        return PairMatcher(model, processor, partial(_tokens, tokenizer, str(self._found.path)), self._device)
+
+
+class ContrastiveMatcher(TwoTowers):
+    """`itc`: the cosine of a text to a picture; a BLIP-2 has several vectors of a picture, and the nearest one counts.
+
+    The checkpoint does not hold the temperature of its training, so that there are no probabilities.
+    """
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset({"similarity"})
+
+    def _cosines(self, texts: Floats) -> Floats:
+        images, dim = self.image_embeddings(), texts.shape[1]
+        parts = []
+        for start in range(0, len(images), _CHUNK):
+            vectors = images[start : start + _CHUNK].astype(np.float64)
+            parts.append((unit(vectors.reshape(len(vectors), -1, dim)) @ texts.T).max(axis=1))
+        return np.concatenate(parts)
+
+
+def _checkpoint(found: TransformersFolder) -> Checkpoint:
+    fingerprint, tokenizer, preprocessing = _described(found, "itc")
+    libraries = versions("transformers", "tokenizers", "torch", "torchvision", "pillow")
+    identity = {"adapter": "matching", "code": CODE_VERSION, "libraries": libraries}
+    return Checkpoint(fingerprint, identity, partial(_towers, found), tokenizer, preprocessing)
+
+
+def _towers(found: TransformersFolder, device: Device) -> Encoder:
+    from fairgate.checkpoints import encoder_of
+    from fairgate.models.matching.engine import prepared
+
+    model, processor, tokenizer = _loaded(found, device)
+    return encoder_of(
+        model,
+        device,
+        vocabulary=int(model.words.num_embeddings),
+        prepare=partial(prepared, processor),
+        images=lambda pixels: model.picture_vectors(model.seen(pixels)).flatten(1),
+        tokens=partial(_tokens, tokenizer, str(found.path)),
+        texts=lambda given: model.text_vectors(given["ids"], given["mask"]),
+        scale=1.0,
+    )
+
+
+def _loaded(found: TransformersFolder, device: Device) -> tuple[Any, Any, Any]:
+    """The network behind the engine's interface, its image processor and its tokenizer."""
+    import transformers
+
+    from fairgate.models.matching.engine import NETWORKS
+
+    found.files.require_unchanged()
+    network = load_model(getattr(transformers, MATCHERS[found.kind]), found).to(device.name)
+    with loading(found) as folder:
+        processor = transformers.AutoImageProcessor.from_pretrained(folder, **LOCAL)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **LOCAL)
+    return NETWORKS[found.kind](network), processor, tokenizer
+
+
+def _tokens(tokenizer: Any, where: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Tokens of texts at one length, and which are no padding. Raises ModelError for a text that is too long."""
+    cut = tokenizer(list(texts), padding="max_length", max_length=LONGEST, return_attention_mask=True)
+    for text, ids in zip(texts, cut["input_ids"], strict=True):
+        if len(ids) > LONGEST:
+            raise ModelError(
+                f"the text '{text[:80]}' has {len(ids)} tokens, and {LONGEST} is the most that is read.",
+                where=where,
+                remedy="shorten it: BLIP was trained with 35 tokens at most",
+            )
+    import torch
+
+    return {"ids": torch.tensor(cut["input_ids"]), "mask": torch.tensor(cut["attention_mask"])}
