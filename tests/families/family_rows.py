@@ -125,6 +125,15 @@ def _seeing(option: str) -> Save:
     return save
 
 
+def _matching(head: str) -> Save:
+    def save(kind: str, root: Path) -> str:
+        from matching_world import save_matcher
+
+        return f"matching:{_folder(root, f'matching-{kind}', lambda path: save_matcher(kind, path))}?head={head}"
+
+    return save
+
+
 def _captions(kind: str, root: Path) -> str:
     from language_world import save_language
 
@@ -230,6 +239,8 @@ ROWS: dict[str, Row] = {
     "diffusion": Row("diffusion", _diffusion, ("sd1", "sd2", "sdxl")),
     "vlm-question": Row("vlm `?question=`", _seeing("question=Who is it?"), _SEEN),
     "vlm-chat": Row("vlm `?chat=`", _seeing(f"chat={CHAT}"), _SEEN),
+    "matching-itm": Row("matching `?head=itm`", _matching("itm"), ("blip", "blip-2")),
+    "matching-itc": Row("matching `?head=itc`", _matching("itc"), ("blip", "blip-2")),
     "captions": Row("captions", _captions, ("llama", "t5")),
     "classifier": Row(
         "classifier",
