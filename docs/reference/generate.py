@@ -147,8 +147,10 @@ def _kind(key: Mapping[str, Any]) -> str:
 
 def _several(key: Mapping[str, Any]) -> str:
     """A list, or a mapping of names, by what it holds."""
-    inner = _kind(key["items"] if key["type"] == "array" else key.get("additionalProperties", {}))
-    many = inner.replace("list of", "lists of") if inner.startswith("list") else f"{inner}s"
+    entries = key.get("additionalProperties") or next(iter(key.get("patternProperties", {}).values()), {})
+    inner = _kind(key["items"] if key["type"] == "array" else entries)
+    plural = {"list of": "lists of", "mapping of": "mappings of"}
+    many = next((inner.replace(one, more, 1) for one, more in plural.items() if inner.startswith(one)), f"{inner}s")
     return f"{'list of' if key['type'] == 'array' else 'mapping of names to'} {many}"
 
 
@@ -156,12 +158,24 @@ def _probe(probe: type[Probe], parts: Mapping[str, Any]) -> list[str]:
     kind = probe.model_fields["kind"].annotation.__args__[0]  # type: ignore[union-attr] # a Literal
     metrics = [f"[`{one.spec.name}`](#{one.spec.name})" for one in METRICS.own() if probe.answers_as in one.spec.probes]
     needs = [f"`{probe.needs}`", *(f"with `{how}`, `{one}`" for how, one in probe.needs_where.items())]
+    own = parts[probe.__name__]
     return [
         f"### {kind}",
         inspect.cleandoc(probe.__doc__ or ""),
         f"Needs a model with {'; '.join(needs)}. Metrics: {', '.join(metrics)}.",
-        _keys(parts[probe.__name__], leave_out=["kind"]),
+        _keys(own, leave_out=["kind"]),
+        *(part for name, inner in _inner(own, parts) for part in (f"Keys of {name}:", _keys(inner))),
     ]
+
+
+def _inner(schema: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """The keys of a mapping that hold mappings with keys of their own, and what these are."""
+    for name, key in schema["properties"].items():
+        for one in key.get("anyOf", [key]):
+            entries = [one.get("additionalProperties"), one.get("items"), *one.get("patternProperties", {}).values()]
+            for held, words in ((one, f"`{name}`"), *((entry, f"each of `{name}`") for entry in entries)):
+                if isinstance(held, dict) and "$ref" in held:
+                    yield words, parts[held["$ref"].rpartition("/")[2]]
 
 
 def _metric(metric: Metric) -> list[str]:

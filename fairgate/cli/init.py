@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import typer
 
 from fairgate.cli import options
 from fairgate.cli.console import writing
 from fairgate.errors import SettingsError
+
+T = TypeVar("T")
 
 
 def init(
@@ -49,11 +51,16 @@ def init(
     )
 
     root = root.resolve()
-    dataset, model = dataset or find_dataset(root), model or find_checkpoint(root)
+    unknown: list[SettingsError] = []
+    dataset = dataset or _found(unknown, lambda: find_dataset(root))
+    model = model or _found(unknown, lambda: find_checkpoint(root))
+    branch, remote = _found(unknown, lambda: find_branch(root)) or ("", False)
+    service = _found(unknown, lambda: find_service(root)) if ci == "auto" else None if ci == "none" else ci
+    pins = ci != "none" or dockerfile
+    pinned = _found(unknown, lambda: find_pin(fairgate)) or ("", "") if pins else ("", "")
+    if unknown or dataset is None or model is None:
+        raise _all_of(unknown)
     name = name or dataset.partition("@")[0]
-    branch, remote = find_branch(root)
-    service = find_service(root) if ci == "auto" else None if ci == "none" else ci
-    pinned = find_pin(fairgate) if service is not None or dockerfile else ("", "")
     dvc = any(root.glob("*.dvc")) or (root / "dvc.lock").exists()
     gate = Gate(name, branch, *pinned, runner=runner, dvc=dvc)
     suite = first_suite(name, root, dataset, model, f"git:{'origin/' if remote else ''}{branch}", None, ())
@@ -76,6 +83,28 @@ def init(
         typer.echo("nothing is tracked by DVC: the runner has what git has, so track dataset and checkpoint with one")
     typer.echo(f"set the bounds of {FOLDER}/{name}.yaml, and keep a baseline, on {branch}:")
     typer.echo(f'  fairgate baseline update {name} --reason "the first one"')
+
+
+def _found(unknown: list[SettingsError], find: Callable[[], T]) -> T | None:
+    """What can be seen of the repository; None, and the error among those that are `unknown`, where it cannot."""
+    try:
+        return find()
+    except SettingsError as error:
+        unknown.append(error)
+        return None
+
+
+def _all_of(unknown: Sequence[SettingsError]) -> SettingsError:
+    """One error of everything that has to be said, so that one try says it all."""
+    if len(unknown) == 1:
+        return unknown[0]
+    problems, remedies = (
+        list(filter(None, each)) for each in zip(*((e.problem, e.remedy) for e in unknown), strict=True)
+    )
+    where = ", ".join(dict.fromkeys(e.where for e in unknown if e.where))
+    said = " ".join(f"{number}. {text}" for number, text in enumerate(problems, 1))
+    remedy = "; ".join(f"{number}. {text}" for number, text in enumerate(remedies, 1))
+    return SettingsError(f"{len(unknown)} things cannot be seen: {said}", where=where, remedy=remedy)
 
 
 def _require_plain(root: Path, paths: Sequence[str]) -> None:

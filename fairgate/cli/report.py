@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairgate.ci import on_github
 from fairgate.cli.console import writing
 from fairgate.errors import FairgateError
 
@@ -64,14 +63,19 @@ def render(
     """Render comment.md and report.html (without pictures) from a record, and from nothing else in its folder.
 
     results.json and metrics.json are written anew from what was read; scores.parquet, where there is one, is copied
-    unread. On a GitHub runner results.sarif is made as well, all of whose findings are at the suite's first line.
+    unread. The findings are in results.sarif (GitHub, editors) and gl-code-quality-report.json (GitLab) too, all at the
+    suite's first line: which line defines a check is not in the record.
     """
     from fairgate import reports
 
     record = _record(folder)
-    pages = {"comment.md": reports.render_comment(record, report_url), "report.html": reports.render_html(record, None)}
-    if on_github(os.environ):  # which line defines a check is not in the record
-        pages[reports.SARIF_FILE] = reports.render_sarif(record, f"fairness_suites/{record.suite}.yaml", {})
+    suite = f"fairness_suites/{record.suite}.yaml"
+    pages = {
+        "comment.md": reports.render_comment(record, report_url),
+        "report.html": reports.render_html(record, None),
+        reports.SARIF_FILE: reports.render_sarif(record, suite, {}),
+        reports.CODE_QUALITY_FILE: reports.render_code_quality(record, suite, {}),
+    }
     with writing("the report", str(out)):
         reports.write_results(record, out)
         reports.write_metrics(record, out)

@@ -88,6 +88,10 @@ def _text(
             what = "a suite of predictions has the model's own labels."
             raise SettingsError(what, where=model, remedy="leave out --beside")
         return new_prediction_suite(name, data.manifest, data.index, truth=truth, **said)
+    if "answer" in can and "log_probabilities" not in can:
+        what = "a model that answers in words is judged by questions, and nobody but you knows which ones."
+        remedy = f"copy the suite of docs/questions.md to fairness_suites/{name}.yaml, and write your questions into it"
+        raise SettingsError(what, where=model, remedy=remedy)
     if opened is not None:
         require_capability(opened, "log_probabilities", "a suite of labels, which this command writes")
     said["template"] = "{label}" if getattr(opened, "texts_read_by", "") == "labels" else "a photo of {a_label}"

@@ -8,7 +8,7 @@ from typing import Final
 
 from fairgate.errors import clean
 from fairgate.records import RunRecord, Verdict
-from fairgate.reports.formatting import findings_headline, headline_verdict, share_words, tally, verdict_words
+from fairgate.reports.formatting import COUNTED, headline_verdict, share_words, tally, verdict_words
 
 _COLOURS: Final[dict[Verdict, str]] = {
     "pass": "#2e7d32",
@@ -21,15 +21,19 @@ _PADDING: Final = 10
 
 
 def badge_words(record: RunRecord) -> tuple[str, str]:
-    """Label and message: `fairgate occupations/v1`, `fail: 8 of 25 checks failed`; a pass says what it rests on."""
+    """Label and message: `fairgate jobs on faces/v1`, `8 of 25 checks failed, 2 inconclusive`. What did not pass is
+    counted by what became of it, and a pass says how much of it rests on waivers."""
     label = f"fairgate {clean(record.suite, 40)} on {clean(f'{record.dataset.name}/{record.dataset.version}', 60)}"
     if record.verdict == "pass":
-        waived = tally(record)["waived"]
-        passed = f"{share_words(len(record.checks) - waived, 'check')} passed"
-        return label, f"{passed}, {waived} waived" if waived else passed
-    if record.verdict == "error":
-        return label, verdict_words(record).partition(", with")[0]
-    return label, findings_headline(record)
+        said, left = f"{share_words(tally(record)['pass'], 'check')} passed", {"pass"}
+    elif record.verdict == "error" and headline_verdict(record) == "error":
+        said, left = verdict_words(record).partition(", with")[0], {"pass", "error"}
+    else:
+        worst = next(one for one, count in tally(record).items() if count)
+        of = f"{tally(record)[worst]:,} of {share_words(len(record.checks), 'check')}"
+        said, left = f"{of} {COUNTED[worst]}", {"pass", worst}
+    others = [f"{count:,} {COUNTED[one]}" for one, count in tally(record).items() if count and one not in left]
+    return label, ", ".join([said, *others])
 
 
 def badge_json(record: RunRecord) -> str:

@@ -29,7 +29,7 @@ _K = TypeVar("_K")
 SYMBOL: Final[dict[Verdict, str]] = {"pass": "✓", "fail": "✗", "inconclusive": "?", "error": "!"}
 ShownVerdict = Literal["fail", "error", "inconclusive", "waived", "pass"]
 READING_ORDER: Final[tuple[ShownVerdict, ...]] = ("fail", "error", "inconclusive", "waived", "pass")
-_COUNTED: Final[dict[ShownVerdict, str]] = {
+COUNTED: Final[dict[ShownVerdict, str]] = {
     "fail": "failed",
     "error": "could not be computed",
     "inconclusive": "inconclusive",
@@ -100,6 +100,16 @@ def worse_is_higher(check: CheckResult) -> bool:
 def check_name(check: CheckResult) -> str:
     """The check's id, with `@anchor` where it was compared with that: its item without what it is about."""
     return item_name(check.id, None, check.against)
+
+
+def shown_group(check: CheckResult) -> str:
+    """The group whose number the check's value is, to say so next to it; nothing for a number of all groups.
+
+    A comparison's value, baseline and change are those of the group that settled it, and a bound's value is the worst
+    group's: without its name, a check with a baseline and the same check without one seem to differ.
+    """
+    worst = next((group for group in check.groups if group.group == check.worst_group), None)
+    return clean(worst.group, 80) if worst is not None and worst.value == check.value else ""
 
 
 def bound_words(check: CheckResult) -> str:
@@ -230,7 +240,7 @@ def tally(record: RunRecord) -> dict[ShownVerdict, int]:
 
 def totals(record: RunRecord) -> str:
     """`2 failed, 1 inconclusive, 1 waived, 14 passed`: every verdict that occurs."""
-    said = [f"{count} {_COUNTED[place]}" for place, count in tally(record).items() if count]
+    said = [f"{count} {COUNTED[place]}" for place, count in tally(record).items() if count]
     return ", ".join(said) or "no check was run"
 
 

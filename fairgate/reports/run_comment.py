@@ -27,6 +27,7 @@ from fairgate.reports.formatting import (
     p_value,
     reading_order,
     share_words,
+    shown_group,
     totals,
     unit_of,
     verdict_words,
@@ -203,7 +204,7 @@ def _folded_rows(title: str, checks: Sequence[CheckResult], record: RunRecord, l
 def _row(check: CheckResult, detail: _Detail) -> list[str]:
     return [
         SYMBOL[check.verdict],
-        escape(check.item, detail.clip),
+        escape(f"{check.item} of {group}" if (group := shown_group(check)) else check.item, detail.clip),
         f"{number(check.baseline)} (anchor)" if check.against == "anchor" else number(check.baseline),
         _cell(number(check.value, check.status), check.lo, check.hi),
         _cell(signed(check.delta), check.delta_lo, check.delta_hi),

@@ -24,6 +24,7 @@ from fairgate.reports.formatting import (
     moment,
     p_value,
     reading_order,
+    shown_group,
     subjects_of,
     totals,
     unit_of,
@@ -63,7 +64,8 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
 
     The number in the column "baseline" is the anchor's where it says so. A verdict says below it that it is waived, and
     a bound whose it is. A bound of `Δ 0.020` is the margin of a `no_worse_than` check; `fair` and `95%` under a bound
-    are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time. In a terminal of fewer
+    are what a perfectly fair ranker has half of the time, and is no worse than 95% of the time. `of female × dark`
+    under a check's name is the group that its numbers are of. In a terminal of fewer
     than 100 columns (`width`), names and intervals take more lines, so that 80 are enough for all that is there.
     """
     narrow = width < _WIDE
@@ -77,7 +79,7 @@ def terminal_table(record: RunRecord, width: int = _WIDE) -> Table:
         regression = check.rule == "no_worse_than"
         rows.append(
             [
-                (_folded(check.item, names), "bold" if check.verdict == "fail" else ""),
+                (_named(check, names), "bold" if check.verdict == "fail" else ""),
                 _stacked(number(check.baseline), "(anchor)" if check.against == "anchor" else ""),
                 _stacked(number(check.value, check.status), "" if regression else limits(check.lo, check.hi)),
                 _stacked(signed(check.delta), limits(check.delta_lo, check.delta_hi)),
@@ -152,6 +154,12 @@ def _folded(item: str, width: int) -> str:
         whole = lines.pop() + piece
         lines += [whole[at : at + width] for at in range(0, len(whole), width)] or [whole]
     return "\n".join(inert(line.rstrip()) for line in lines)
+
+
+def _named(check: CheckResult, width: int) -> str:
+    """The check's name, and under it the group whose numbers the row has."""
+    group = shown_group(check)
+    return _stacked(_folded(check.item, width), _folded(f"of {group}", width) if group else "")
 
 
 def _waived(check: CheckResult) -> str:

@@ -31,7 +31,8 @@ def sentence(check: CheckResult, record: RunRecord) -> str:
     """A check of a run in plain words, foreign text cleaned but not escaped.
 
     `doctor: dark × female fell 0.310 behind its set-mates; margin 0.040`. "all subjects" is
-    left out where no check of the run is about a single subject.
+    left out where no check of the run is about a single subject. Where checks are of several probes, the sentence names
+    its own: `doctor (labels): ...`.
     """
     if check.verdict == "error":
         said = f"{metric_words(check.metric)} could not be computed"
@@ -39,9 +40,11 @@ def sentence(check: CheckResult, record: RunRecord) -> str:
         said = _regression(check, record) if check.rule == "no_worse_than" else _bounded(check)
         more = (too_small(check, record), null_words(check), tie_words(check))
         said += "".join(f"; {words}" for words in more if words)
-    if check.about is not None:
-        return f"{clean(check.about, 80)}: {said}"
-    return f"all subjects: {said}" if any(other.subject is not None for other in record.checks) else said
+    probe = clean(check.probe, 60) if len({other.probe for other in record.checks}) > 1 else ""
+    about = "all subjects" if any(other.subject is not None for other in record.checks) else ""
+    about = clean(check.about, 80) if check.about is not None else about
+    named = f"{about} ({probe})" if about and probe else about or probe
+    return f"{named}: {said}" if named else said
 
 
 def worst_of(check: CheckResult) -> GroupResult | None:

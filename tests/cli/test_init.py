@@ -198,3 +198,12 @@ def test_where_no_remote_says_it_the_service_has_to_be_named(toy: Toy) -> None:
     assert init(toy, "faces", "--model", TABLE, "--ci", "none")[0] == 0
     assert 'baseline: "git:trunk"' in (toy.root / "fairness_suites" / "faces.yaml").read_text(encoding="utf-8")
     assert not (toy.root / ".github").exists()
+
+
+def test_one_try_says_everything_that_is_not_known(tmp_path: Path) -> None:
+    ScratchGit(tmp_path)("init", "--quiet", "--initial-branch", "main")
+    code, output = init(Toy(tmp_path))
+    assert (code, "4 things cannot be seen" in output) == (4, True), output
+    for option in ("fairgate dataset import", "--model URI", "--ci none", "--fairgate OWNER/fairgate@"):
+        assert option in output
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".git"]

@@ -239,3 +239,12 @@ def test_a_classifier_is_shown_labels_and_no_sentences(toy: Toy) -> None:
     assert code == 0, output
     probe = gate.prepare("first", toy.root).loaded.suite.probes["labels"]
     assert probe.template == "{label}"
+
+
+def test_a_model_that_answers_in_words_is_sent_to_the_page_of_questions(toy: Toy) -> None:
+    lines = [f"{set_id},{tone}-{gender},A cook.\n" for _, set_id, tone, gender in members(40)]
+    (toy.root / "answers.csv").write_text("set_id,member,answer\n" + "".join(lines), encoding="utf-8")
+    code, output = new(toy.root, "asked", "--dataset", "toy", "--model", "answers:answers.csv")
+    assert (code, "docs/questions.md" in output) == (4, True), output
+    assert "fairness_suites/asked.yaml" in output
+    assert not (toy.root / "fairness_suites" / "asked.yaml").exists()

@@ -105,13 +105,20 @@ def test_everything_is_rendered_from_the_record_and_nothing_else_is_believed(fol
     out = tmp_path / "out"
     assert run("render", folder, "--out", out, "--report-url", "https://ci.example/run/1#artifacts")[0] == 0
     kept = {path.name: path.read_bytes() for path in out.iterdir()}
-    assert sorted(kept) == ["comment.md", "metrics.json", "report.html", "results.json", "scores.parquet"]
+    ours = ["comment.md", "metrics.json", "report.html", "results.json", "scores.parquet"]
+    assert sorted(kept) == sorted([*ours, "results.sarif", "gl-code-quality-report.json"])
     assert not any(b"all is well" in content for content in kept.values())
     assert kept["results.json"] == (folder / "results.json").read_bytes()
     assert kept["scores.parquet"] == b"PAR1"
     comment = kept["comment.md"].decode()
     assert comment.startswith("<!-- fairgate:occupations -->\n")
     assert "[Full report, with pictures](https://ci.example/run/1#artifacts)" in comment
+    for name, finding in (
+        ("results.sarif", '"level": "error"'),
+        ("gl-code-quality-report.json", '"severity": "major"'),
+    ):
+        assert finding in kept[name].decode()
+        assert "fairness_suites/occupations.yaml" in kept[name].decode()
     assert "<script>" not in comment + kept["report.html"].decode()
     assert HOSTILE not in comment
     assert b"data:image" not in kept["report.html"]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from documents import ROOT
 
+from fairgate.suites import Suite
 from fairgate.suites.load import load_text
 
 FOLDER = ROOT / "docs" / "reference"
@@ -46,3 +49,24 @@ def test_every_key_of_a_suite_is_explained(generator: ModuleType) -> None:
     assert [
         line for line in generator.suite_page().splitlines() if line.startswith("|") and line.endswith("|  |")
     ] == []
+
+
+def test_every_mapping_in_a_probe_has_a_table_of_its_keys(generator: ModuleType) -> None:
+    """What a probe's key leads to (`questions`, `reader`) is as much part of a suite as the key."""
+    page, schema = generator.suite_page(), Suite.model_json_schema(by_alias=True)["$defs"]
+    held = {
+        part: keys
+        for name, probe in schema.items()
+        if name.endswith("Probe")
+        for part in re.findall(r"#/\$defs/(\w+)", json.dumps(probe))
+        if (keys := schema[part].get("properties"))
+    }
+    assert {"QuestionSettings", "Reader"} <= set(held)
+    for part, keys in held.items():
+        for key, facts in keys.items():
+            assert any(
+                line.startswith(f"| `{key}` |") and facts["description"] in line for line in page.splitlines()
+            ), (
+                part,
+                key,
+            )

@@ -92,7 +92,7 @@ def test_a_report_without_rank_metrics_does_not_speak_of_fair_rankers() -> None:
 def test_a_word_names_its_check_as_a_subject_does(record: RunRecord) -> None:
     nurse = record.checks[0]
     assert (nurse.item, nurse.about) == ("c-asc[nurse]", "nurse")
-    assert sentence(nurse, record).startswith("nurse: MaxSkew@50 is 0.720 [0.600, 0.860] for light;")
+    assert sentence(nurse, record).startswith("nurse (words): MaxSkew@50 is 0.720 [0.600, 0.860] for light;")
     page = render_html(record, None)
     assert "3 words: median 0.300" in page
     assert '<span class="subject">line cook</span>' in page

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Sequence
 
 import pytest
 from example_records import VICIOUS, example_record, gap_check
+from rich.console import Console
 from test_team_records import outputs
 
 from fairgate.pytest_plugin.explain import explain_check
 from fairgate.records import CheckResult, GroupResult, RunRecord, Verdict
-from fairgate.reports import junit_properties, render_comment, render_html
+from fairgate.reports import junit_properties, render_comment, render_html, terminal_table
+from fairgate.reports.formatting import shown_group
 from fairgate.reports.sentences import by_attribute, sentence
 
 
@@ -173,3 +176,34 @@ def _page(record: RunRecord) -> str:
 def test_the_page_marks_a_group_that_is_too_small(record: RunRecord) -> None:
     text = re.sub(r"\s+", " ", _page(record))
     assert "too few: 5, judged from 30" in text
+
+
+def test_a_row_says_which_group_its_numbers_are_of() -> None:
+    """With a baseline they are of the group that fell most, without one of the worst: else they seem to differ."""
+    groups = [
+        gap_group("dark × female", -0.25, delta=-0.01),
+        gap_group("light × male", -0.05, delta=-0.08),
+    ]
+    compared = gap_check("doctor", "fail").model_copy(
+        update={"groups": groups, "worst_group": "light × male", "value": -0.05, "delta": -0.08}
+    )
+    alone = compared.model_copy(
+        update={"id": "alone", "worst_group": "dark × female", "value": -0.25, "delta": None, "baseline": None}
+    )
+    of_all = compared.model_copy(update={"id": "mean", "value": -0.15})
+    record = example_record([compared, alone, of_all])
+    assert [shown_group(check) for check in record.checks] == ["light × male", "dark × female", ""]
+    comment = render_comment(record)
+    assert f"| {compared.item.replace('[', chr(92) + '[').replace(']', chr(92) + ']')} of light × male |" in comment
+    page = render_html(record, None)
+    assert page.count("<dt>Group</dt><dd>light × male</dd>") == page.count("<dt>Group</dt><dd>dark × female</dd>") == 1
+    for width in (80, 120):
+        console = Console(width=width, file=io.StringIO())
+        console.print(terminal_table(record, width))
+        table = console.file.getvalue()
+        assert "of light × male" in re.sub(r"\s+", " ", table) or "of light ×" in table
+        assert max(map(len, table.splitlines())) <= width
+
+
+def gap_group(name: str, value: float, delta: float) -> GroupResult:
+    return group(name, value, "fail").model_copy(update={"delta": delta, "baseline": value - delta})

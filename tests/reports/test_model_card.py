@@ -132,6 +132,22 @@ def test_the_badge_says_how_many_checks_failed_and_never_only_a_colour() -> None
     assert json.loads(badge_json(nothing))["message"] == "no verdict: nothing could be computed"
 
 
+def test_the_badge_counts_what_was_not_settled_and_what_was_not_computed_too() -> None:
+    thin = fairness_check("pilot", 0.8, verdict="inconclusive")
+    failed, passed = fairness_check("doctor", 0.5, verdict="fail"), fairness_check("nurse", 0.95)
+    for checks, said in (
+        ([passed, failed, thin], "1 of 3 checks failed, 1 inconclusive"),
+        ([passed, failed, thin, failed_computation()], "1 of 4 checks failed, 1 could not be computed, 1 inconclusive"),
+        ([passed, thin], "1 of 2 checks inconclusive"),
+        (
+            [passed, thin, failed_computation()],
+            "no verdict: 1 of 3 checks could not be computed, 1 inconclusive",
+        ),
+        ([passed, thin, waived(skew_check("nurse", 0.98))], "1 of 3 checks inconclusive, 1 waived"),
+    ):
+        assert json.loads(badge_json(example_record(checks)))["message"] == said
+
+
 def test_hostile_texts_become_no_markup_no_metadata_and_no_picture() -> None:
     record = vicious_record()
     card = render_card(record, "x\n---\nlicense: mit")

@@ -63,7 +63,7 @@ def test_control_and_direction_characters_become_visible() -> None:
 
 def test_an_intersectional_failure_names_the_group_and_how_far_it_fell(record: RunRecord) -> None:
     assert sentence(gap_check("doctor", "fail"), record) == (
-        "doctor: dark × female fell 0.310 behind its set-mates; margin 0.040"
+        "doctor (hard_labels): dark × female fell 0.310 behind its set-mates; margin 0.040"
     )
 
 
@@ -96,7 +96,17 @@ def _regression(**changes: object) -> CheckResult:
     ],
 )
 def test_a_regression_is_said_in_plain_words(changes: dict[str, object], said: str, record: RunRecord) -> None:
-    assert sentence(_regression(**changes), record) == f"all subjects: {said}"
+    assert sentence(_regression(**changes), record) == f"all subjects (hard_labels): {said}"
+
+
+def test_a_sentence_names_its_probe_where_there_are_several() -> None:
+    one, other = (fairness_check(None, 0.7, probe=probe, verdict="fail") for probe in ("jobs", "guilt"))
+    said = "fairness is 0.700 [0.680, 0.720]; required at least 0.850"
+    assert sentence(one, example_record([one])) == said
+    both = example_record([one, other])
+    assert [sentence(check, both) for check in both.checks] == [f"jobs: {said}", f"guilt: {said}"]
+    for text in (render_comment(both), render_html(both, None), "\n".join(terminal_summary(both))):
+        assert f"guilt: {said}".replace("[", "") in text.replace("\\", "").replace("[", "")
 
 
 def test_a_check_without_a_baseline_was_not_compared() -> None:
@@ -113,7 +123,7 @@ def test_a_run_that_asks_about_no_subject_says_nothing_about_all_subjects() -> N
 
 def test_absolute_checks_and_errors_are_said_in_plain_words(record: RunRecord) -> None:
     assert sentence(fairness_check("doctor", 0.79), record) == (
-        "doctor: fairness is 0.790 [0.770, 0.810]; required at least 0.850"
+        "doctor (hard_labels): fairness is 0.790 [0.770, 0.810]; required at least 0.850"
     )
     assert sentence(skew_check("nurse", 0.78), record).endswith(
         "MaxSkew is 0.780 [0.660, 0.920] for light; required at most 0.600; a fair ranker has 0.200, 95% under 0.360"
